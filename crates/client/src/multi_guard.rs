@@ -163,6 +163,13 @@ impl MultiGuard {
     }
 }
 
+/// A guard of one lock, for a caller that treats one lock and several in the same way.
+impl From<Guard> for MultiGuard {
+    fn from(guard: Guard) -> Self {
+        Self::new(vec![guard])
+    }
+}
+
 impl Drop for MultiGuard {
     fn drop(&mut self) {
         self.monitor.abort();

@@ -1,42 +1,44 @@
-//! Why a command ended badly, and the exit code that tells a script the same.
+//! Why a command failed, and the exit code that reports it to scripts.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// The end of a command that did not do what was asked.
+use holdfast_client::Error;
+
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It failed; the message says what to change.
+    /// The message says what to change.
     Failed(String),
-    /// The command line is wrong: a name, an address or a time breaks a rule. Nothing was asked of any node.
+    /// The command line is wrong: a name, an address or a time breaks a rule. Nothing was sent to any node.
     Usage(String),
-    /// The node stopped itself: it cannot trust its disk, or its log.
+    /// The node stopped itself: it cannot trust its disk or its log.
     Halted(String),
-    /// The lock was not acquired in the time given.
+    /// The lock was not acquired in time.
     NotAcquired(String),
     /// The lock was held and is lost.
     Lost(String),
-    /// This exit code, which is the command's own or was asked for, with a message if there is one.
+    /// An exit code of the user's own command or of an option, with a message if there is one.
     Code(u8, Option<String>),
 }
 
 impl Stop {
-    /// An end with this message and code 1.
+    /// Exit code 1.
     pub(crate) fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
     }
 
-    /// A wrong command line, with this message and code 2.
+    /// Exit code 2.
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
     }
 
-    /// Whether there is nothing to say about it: a command that was run has said what there is.
+    /// Whether there is no message to print.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Code(_, None))
     }
 
-    /// The code for the shell. 75 is `EX_TEMPFAIL`, as `flock -E` users choose; 70 is `EX_SOFTWARE`.
+    /// 75 is `EX_TEMPFAIL`, as users of `flock -E` choose; 70 is `EX_SOFTWARE`.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::from(1),
@@ -45,6 +47,24 @@ impl Stop {
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
             Self::Code(code, _) => ExitCode::from(*code),
+        }
+    }
+}
+
+/// An error of a call, with what to change on the command line.
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Busy(_) => Self::NotAcquired(format!("{error} (wait longer with --wait)")),
+            Error::Lost(_) => Self::Lost(error.to_string()),
+            Error::Argument(_) => Self::usage(error),
+            Error::Retry(_) => Self::failed(format!(
+                "{error}: is the cluster running, and does --addr or HOLDFAST_ADDR name its nodes?"
+            )),
+            Error::Unknown(reason) => Self::failed(format!(
+                "the outcome is unknown, read the current state before you repeat the command: {reason}"
+            )),
+            Error::Refused(_) | Error::Foreign(_) => Self::failed(error),
         }
     }
 }

@@ -1,26 +1,27 @@
-//! What people and scripts read: stdout for answers, stderr for everything else.
+//! Output: answers on stdout, everything else on stderr.
 //!
-//! The first failed write to stdout is reported on stderr at once and kept, so that the command exits with 1: output that
-//! does not fit on a full disk is not lost in silence. A reader that went away (`holdfast ls | head -1`) is no error.
+//! The first failed write to stdout is reported on stderr and makes the command exit with 1, so that output that does not
+//! fit on a full disk is not lost silently. A closed pipe (`holdfast ls | head -1`) is not an error.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::cli::Format;
+use crate::arguments::Format;
 use crate::exit::Stop;
 
-/// The first write to stdout that failed.
+/// The first failed write to stdout.
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
-/// Writes an answer and a line end to stdout.
+/// Prints an answer and a line end on stdout.
 pub(crate) fn print(text: &str) {
     print_bytes(format!("{text}\n").as_bytes());
 }
 
-/// Writes bytes to stdout as they are.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     note(out.write_all(bytes).and_then(|()| out.flush()));
@@ -35,10 +36,10 @@ pub(crate) fn note(written: io::Result<()>) {
     }
 }
 
-/// Whether everything was written.
+/// Whether all output was written.
 ///
 /// # Errors
-/// The end of a command whose output cannot be written any more: code 0 if its reader went away, else 1.
+/// Exit code 0 if the pipe was closed, otherwise 1.
 pub(crate) fn check() -> Result<(), Stop> {
     match FAILED.get() {
         None => Ok(()),
@@ -47,47 +48,37 @@ pub(crate) fn check() -> Result<(), Stop> {
     }
 }
 
-/// Writes progress or a complaint and a line end to stderr.
+/// Prints progress or an error and a line end on stderr.
 pub(crate) fn complain(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
 
-/// Writes a value as one line of JSON to stdout.
-pub(crate) fn print_json(value: &impl Serialize) {
+fn print_json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => print(&text),
         Err(error) => complain(&format!("holdfast: cannot write the answer as JSON: {error}")),
     }
 }
 
-/// Writes one answer: a document, the value that matters, or what people read.
-pub(crate) fn answer(
-    format: Format,
-    body: &impl Serialize,
-    value: impl FnOnce() -> String,
-    people: impl FnOnce() -> String,
-) {
-    match format {
-        Format::Json | Format::Jsonl => print_json(body),
-        Format::Value => print(&value()),
-        Format::Table => print(&people()),
-    }
+/// Prints an answer: the JSON document, the most important value, or the text for people.
+pub(crate) fn answer(format: Format, body: &impl Serialize, value: impl Display, text: &str) {
+    answer_rows(format, body, [body], [value], text);
 }
 
-/// Writes an answer of many rows: the whole as one document, a document or a value to each row, or what people read.
-pub(crate) fn answer_rows<R: Serialize>(
+/// Prints an answer of several rows: one JSON document, one document or value for each row, or the text for people.
+pub(crate) fn answer_rows<R: Serialize, V: Display>(
     format: Format,
     body: &impl Serialize,
     rows: impl IntoIterator<Item = R>,
-    value: impl Fn(R) -> String,
-    people: impl FnOnce() -> String,
+    values: impl IntoIterator<Item = V>,
+    text: &str,
 ) {
     match format {
         Format::Json => print_json(body),
         Format::Jsonl => rows.into_iter().for_each(|row| print_json(&row)),
-        Format::Value => rows.into_iter().for_each(|row| print(&value(row))),
-        Format::Table => print(&people()),
+        Format::Value => values.into_iter().for_each(|value| print(&value.to_string())),
+        Format::Table => print(text),
     }
 }
 
@@ -104,4 +95,49 @@ pub(crate) fn table<const COLUMNS: usize>(
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     lines.join("\n")
+}
+
+/// The cell of a table: a dash for an absent or empty value.
+pub(crate) fn cell(value: Option<impl Display>) -> String {
+    let text = value.map(|value| value.to_string()).unwrap_or_default();
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// The line below a list that shows only the first items; nothing if it shows all of them.
+pub(crate) fn more(total: usize, listed: usize) -> String {
+    match total.saturating_sub(listed) {
+        0 => String::new(),
+        more => format!("\nand {more} more"),
+    }
+}
+
+/// A time for people: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.
+pub(crate) fn short_time(ms: u64) -> String {
+    let seconds = Duration::from_millis(ms).as_secs();
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (812, "812ms"),
+            (12_000, "12s"),
+            (252_000, "4m12s"),
+            (11_100_000, "3h5m"),
+            (187_200_000, "2d4h"),
+        ] {
+            assert_eq!(short_time(ms), text);
+        }
+    }
 }

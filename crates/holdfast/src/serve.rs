@@ -1,63 +1,68 @@
-//! `holdfast serve`: one node, from its configuration to its last answer.
+//! `holdfast serve`: one node of a cluster.
 //!
-//! Owns the order of things: configuration, telemetry, sockets, raft and service, the doors; and backwards when it ends.
-//! A node that cannot trust its disk stops serving at once and exits with its reason (code 70): it never guesses.
+//! It starts configuration, telemetry, sockets, Raft and service, and the front-ends, and stops them in reverse order. A node
+//! that cannot trust its disk stops at once and exits with the reason (code 70).
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use holdfast_http::{HttpConfig, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_zk::{ZkConfig, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::cli::ServeArgs;
-use crate::config::{Address, Config, Sources, ZooKeeperDoor};
+use crate::arguments::key_value;
+use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::Stop;
+use crate::signals::StopSignals;
 use crate::telemetry;
 
-/// How long a graceful end may take in all; what is still busy then is cut.
-const END_MAX: Duration = Duration::from_secs(20);
+/// The time limit of a graceful shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a door waits for.
-type BoxFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Resolves when a front-end must shut down.
+type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// SIGINT and SIGTERM: the wish that we end.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
+/// Run one node of a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The TOML file of the node.
+    #[arg(long, env = "HOLDFAST_CONFIG", value_name = "FILE")]
+    config: PathBuf,
+    /// The id of this member; overrides `node`.
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
+    /// The directory of the log, the snapshots and the identity; overrides `data_dir`.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Overrides `log.level`.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// Overrides `log.format`: auto, text or json.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Overrides any key, for example `--set raft.heartbeat=50ms`.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+    /// Bootstrap a new cluster while a minority of its members is absent. For the first start of one node; a node that
+    /// belongs to a cluster rejects it.
+    #[arg(long)]
+    bootstrap: bool,
+    /// Stop at the end of stdin, which means that the parent process has ended.
+    #[arg(long, hide = true)]
+    exit_with_parent: bool,
 }
 
-impl Signals {
-    /// From now on these signals no longer end the process by themselves. Needs a runtime.
-    ///
-    /// # Errors
-    /// If the operating system refuses.
-    pub(crate) fn install() -> std::io::Result<Self> {
-        let (interrupt, terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate })
-    }
-
-    /// Resolves with the name of the next one.
-    pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-        }
-    }
-}
-
-/// Runs one node until it is told to end, or fails.
+/// Runs one node until a signal or a failure.
 ///
 /// # Errors
-/// [`Stop::Failed`] if it cannot start, [`Stop::Halted`] if it cannot go on.
+/// [`Stop::Failed`] if it cannot start, [`Stop::Halted`] if it cannot continue.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
     let config = Config::load(&sources(args)).map_err(Stop::failed)?;
     telemetry::start(config.node, &config.log_level, config.log_format).map_err(Stop::Failed)?;
@@ -68,13 +73,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
         .build()
         .map_err(Stop::failed)?;
     let end = runtime.block_on(node(config, args));
-    // A thread that still reads stdin must not keep us.
+    // Does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
 }
 
-fn sources(args: &ServeArgs) -> Sources {
-    let mut sources = Sources::of_process(args.config.clone())
+fn sources(args: &ServeArgs) -> ConfigSources {
+    let mut sources = ConfigSources::of_process(args.config.clone())
         .with_flag("--node", "node", args.node.clone())
         .with_flag("--data-dir", "data_dir", args.data_dir.clone())
         .with_flag("--log-level", "log.level", args.log_level.clone())
@@ -85,7 +90,7 @@ fn sources(args: &ServeArgs) -> Sources {
     sources
 }
 
-/// Every client and peer is an open file: as many as this process may have.
+/// Raises the limit of open files to the maximum: every client and peer is an open file.
 pub(crate) fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
@@ -97,14 +102,14 @@ pub(crate) fn raise_open_files() {
 }
 
 async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
-    let mut signals = Signals::install().map_err(Stop::failed)?;
+    let mut signals = StopSignals::install().map_err(Stop::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
     let http = tokio::net::TcpListener::from_std(http).map_err(Stop::failed)?;
     let zookeeper = match &config.zookeeper {
-        Some(door) => {
-            let listener = listen(&door.listen, "zookeeper", &config).await?;
-            Some((door, tokio::net::TcpListener::from_std(listener).map_err(Stop::failed)?))
+        Some(zookeeper) => {
+            let listener = listen(&zookeeper.listen, "zookeeper", &config).await?;
+            Some((zookeeper, tokio::net::TcpListener::from_std(listener).map_err(Stop::failed)?))
         }
         None => None,
     };
@@ -121,27 +126,28 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 
-    let mut doors = Doors::default();
+    let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
-    doors.open(|shut| {
-        holdfast_http::serve(http, HttpConfig::default(), to, http_metrics, registry, shut)
+    front_ends.start(|shutdown| {
+        holdfast_http::serve(http, HttpConfig::default(), to, http_metrics, registry, shutdown)
     });
-    if let Some((door, listener)) = zookeeper {
-        let (zk_config, to) = (zk_config(&config, door), service.clone());
-        doors.open(|shut| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shut));
+    if let Some((zookeeper, listener)) = zookeeper {
+        let (zk_config, to) = (zk_config(&config, zookeeper), service.clone());
+        front_ends
+            .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
     }
     tokio::select! {
-        name = signals.next() => tracing::info!(signal = name, "stopping"),
-        () = parent_gone(args.exit_with_parent) => tracing::warn!("the process that started this node is gone: stopping"),
+        signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
+        () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended: stopping"),
         reason = service.wait_failed() => {
-            tracing::error!(reason, "this node cannot go on and stops");
-            return Err(Stop::Halted(format!("this node cannot go on: {reason}")));
+            tracing::error!(reason, "this node cannot continue and stops");
+            return Err(Stop::Halted(format!("this node cannot continue: {reason}")));
         }
     }
-    end(service, doors).await
+    shut_down(service, front_ends).await
 }
 
-/// A disk that cannot be trusted is no reason to be started again at once; everything else is an error like others.
+/// A supervisor must not restart a node that cannot trust its disk; other errors are ordinary failures.
 fn not_started(error: &StartError) -> Stop {
     match error {
         StartError::Store(_) | StartError::NoIdentity(_) => Stop::Halted(error.to_string()),
@@ -155,86 +161,87 @@ fn not_started(error: &StartError) -> Stop {
     }
 }
 
-/// The doors that are open, and how they are told to shut.
+/// The running front-ends, and their shutdown signal.
 #[derive(Debug, Default)]
-struct Doors {
-    shut: watch::Sender<bool>,
-    open: Vec<JoinHandle<()>>,
+struct FrontEnds {
+    shutdown: watch::Sender<bool>,
+    running: Vec<JoinHandle<()>>,
 }
 
-impl Doors {
-    /// Opens one; it gets what resolves when it is to shut.
-    fn open<F>(&mut self, serve: impl FnOnce(BoxFuture) -> F)
+impl FrontEnds {
+    fn start<F>(&mut self, serve: impl FnOnce(ShutdownSignal) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut shut = self.shut.subscribe();
-        let told = async move {
-            // Either way it is the end.
-            drop(shut.wait_for(|shut| *shut).await);
+        let mut shutdown = self.shutdown.subscribe();
+        let signal = async move {
+            // An error means that the sender is dropped, which is a shutdown, too.
+            drop(shutdown.wait_for(|shutdown| *shutdown).await);
         };
-        self.open.push(tokio::spawn(serve(Box::pin(told))));
+        self.running.push(tokio::spawn(serve(Box::pin(signal))));
     }
 
-    /// Shuts all of them, and waits until they are.
-    async fn shut(self) -> Result<(), tokio::task::JoinError> {
-        self.shut.send_replace(true);
-        for door in self.open {
-            door.await?;
+    /// Waits until all front-ends have ended.
+    async fn shut_down(self) -> Result<(), tokio::task::JoinError> {
+        self.shutdown.send_replace(true);
+        for front_end in self.running {
+            front_end.await?;
         }
         Ok(())
     }
 }
 
-/// Waiters first, so that no call keeps a door open; then the doors; then leadership and the log.
-async fn end(service: Service, doors: Doors) -> Result<(), Stop> {
+/// Wakes the waiters first, so that no call delays a front-end; then stops the front-ends, then Raft and the log.
+async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> {
     let in_order = async {
         service.drain().await;
-        let shut = doors.shut().await;
+        let result = front_ends.shut_down().await;
         service.shutdown().await;
-        shut
+        result
     };
-    match tokio::time::timeout(END_MAX, in_order).await {
+    match tokio::time::timeout(SHUTDOWN_TIMEOUT, in_order).await {
         Ok(Ok(())) => {
             tracing::info!("stopped");
             Ok(())
         }
-        Ok(Err(error)) => Err(Stop::failed(format!("a door ended badly: {error}"))),
+        Ok(Err(error)) => {
+            Err(Stop::failed(format!("a front-end failed during the shutdown: {error}")))
+        }
         Err(_) => {
-            tracing::warn!("still busy after {END_MAX:?}: stopping all the same");
+            tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}: stopping now");
             Ok(())
         }
     }
 }
 
-/// Binds a door, with the key to change in the complaint.
-async fn listen(address: &Address, door: &str, config: &Config) -> Result<TcpListener, Stop> {
-    let key = match door {
+/// Binds the socket of a listener. The error names the key to change.
+async fn listen(address: &Address, listener: &str, config: &Config) -> Result<TcpListener, Stop> {
+    let key = match listener {
         "http" => "http.listen",
         "zookeeper" => "zookeeper.listen",
         _ => "raft.listen",
     };
     let node = config.node;
-    let complaint = |error: std::io::Error| {
+    let failed = |error: std::io::Error| {
         Stop::failed(format!(
-            "cannot listen on {address}: {error}; stop what uses it, or change {key}, or {door} of member {node}"
+            "cannot listen on {address}: {error}; stop the process that uses it, or change {key}, or {listener} of member {node}"
         ))
     };
-    let listener = tokio::net::TcpListener::bind(address.to_string()).await.map_err(complaint)?;
-    listener.into_std().map_err(complaint)
+    let socket = tokio::net::TcpListener::bind(address.to_string()).await.map_err(failed)?;
+    socket.into_std().map_err(failed)
 }
 
-fn zk_config(config: &Config, door: &ZooKeeperDoor) -> ZkConfig {
-    let member = |member: &crate::config::Member| ZkMember {
+fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
+    let member = |member: &crate::config::ConfiguredMember| ZkMember {
         peer: member.peer.to_string(),
         zookeeper: member.zookeeper.to_string(),
     };
     let members = config.members.iter().map(|(id, known)| (*id, member(known)));
     ZkConfig {
-        tick: door.tick,
-        connections_per_address_max: door.connections_per_address_max,
-        frame_bytes_max: door.frame_max,
-        words: door.words.clone(),
+        tick: zookeeper.tick,
+        connections_per_address_max: zookeeper.connections_per_address_max,
+        frame_bytes_max: zookeeper.frame_max,
+        words: zookeeper.words.clone(),
         data_dir: config.data_dir.clone(),
         members: members.collect(),
         ..ZkConfig::default()
@@ -242,7 +249,7 @@ fn zk_config(config: &Config, door: &ZooKeeperDoor) -> ZkConfig {
 }
 
 fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
-    let member = |member: &crate::config::Member| holdfast_raft::MemberAddresses {
+    let member = |member: &crate::config::ConfiguredMember| holdfast_raft::MemberAddresses {
         peer: member.peer.to_string(),
         http: member.http.to_string(),
         zookeeper: member.zookeeper.to_string(),
@@ -266,16 +273,16 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
     }
 }
 
-/// Resolves when stdin ends, if that is what ends us.
-async fn parent_gone(watched: bool) {
+/// Resolves at the end of stdin, if `watched`.
+async fn parent_ended(watched: bool) {
     if !watched {
         return std::future::pending().await;
     }
-    let (gone, noticed) = oneshot::channel();
-    // Its own thread: a blocking read must keep neither the runtime nor its end waiting.
+    let (sender, ended) = oneshot::channel();
+    // In a separate thread: a blocking read must not delay the runtime or its end.
     std::thread::spawn(move || {
         drop(std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()));
-        let _ended = gone.send(());
+        let _dropped = sender.send(());
     });
-    drop(noticed.await);
+    drop(ended.await);
 }

@@ -1,8 +1,7 @@
-//! Log lines: text for people on a terminal, one JSON object a line otherwise; all with the node's id.
+//! Log lines on stderr: text on a terminal, otherwise one JSON object a line.
 //!
-//! Owns where and how lines are written. What they say is up to those who have something to say; the fields that
-//! go by name are `node` (added here), `term`, `request_id`, `lock` and `session`. Lines are written one at a time,
-//! without a queue.
+//! Every line has the id of the node in the field `node`. Other common fields are `term`, `request_id`, `lock` and
+//! `session`. Lines are written directly, without a queue.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -14,12 +13,18 @@ use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::LogFormat;
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal, otherwise JSON.
+    Auto,
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
-/// Sends log lines to stderr from now on.
-///
 /// # Errors
-/// If the filter does not parse, or lines are being sent somewhere already.
+/// If the filter does not parse, or if a logger was installed before.
 pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::builder().parse(quieted(filter)).map_err(|error| error.to_string())?;
     let terminal = std::io::stderr().is_terminal();
@@ -39,8 +44,8 @@ pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(),
     started.map_err(|error| error.to_string())
 }
 
-/// The libraries below us are heard only when they complain, unless the filter names them. What is repeated with every
-/// heartbeat to a peer that is down is not: our own line says when a peer is lost and when it is back.
+/// Filters of libraries that log only warnings, unless the filter of the configuration names them. Errors that repeat with
+/// every heartbeat to a peer that is down are left out: holdfast logs once when a peer is lost and once when it is back.
 const QUIET: [(&str, &str); 2] = [
     (
         "openraft",

@@ -1,48 +1,44 @@
-//! Many things made through the front door, by several connections at once.
+//! Many calls over HTTP by several connections at once.
 //!
-//! Owns the share of each connection and the repetition of calls that failed; what a call is, its caller says. A call
-//! that fails [`TRIES`] times ends the measurement.
+//! A failed call is repeated; a call that fails [`TRIES`] times ends the measurement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use tokio::task::JoinSet;
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
+use super::report::progress_bar;
 use super::requests::error_kind;
 
-/// How often a call is repeated before it is given up.
+/// The maximum number of failures of a call.
 const TRIES: u32 = 20;
-const REST: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// The calls to be made.
-pub(super) struct Bulk {
-    /// What the progress bar says.
+/// The calls.
+pub(super) struct BulkCalls {
+    /// The label of the progress bar.
     pub(super) what: &'static str,
-    /// How many calls there are.
+    /// The number of calls.
     pub(super) calls: u32,
-    /// Connections that make them.
+    /// The number of connections.
     pub(super) clients: u32,
-    /// The bytes of the n-th call; it can be repeated.
+    /// The bytes of the n-th call, which can be repeated.
     pub(super) request: fn(u32) -> Result<Vec<u8>, String>,
-    /// Whether an answer to a repeated call means that it was done before.
+    /// Whether an error of a repeated call means that an earlier copy took effect.
     pub(super) is_done: fn(&str) -> bool,
 }
 
-impl Bulk {
-    /// Makes every call; answers the errors met on the way.
+impl BulkCalls {
+    /// Makes every call. Returns the errors of repeated calls.
     ///
     /// # Errors
-    /// A call failed again and again.
+    /// If a call fails too often.
     pub(super) async fn make(self, endpoints: &[String]) -> Result<BTreeMap<String, u64>, String> {
-        let bar = ProgressBar::new(u64::from(self.calls));
-        let template = format!("{} {{bar:40}} {{pos}}/{{len}}", self.what);
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
-        }
+        let bar = progress_bar(self.what, u64::from(self.calls), "");
         let clients = usize::try_from(self.clients).unwrap_or(1);
         let (bulk, next) = (Arc::new(self), Arc::new(AtomicU32::new(0)));
         let mut workers = JoinSet::new();
@@ -59,7 +55,7 @@ impl Bulk {
         Ok(errors)
     }
 
-    /// One connection's share.
+    /// The calls of one connection.
     async fn share(
         self: Arc<Self>,
         next: Arc<AtomicU32>,
@@ -88,7 +84,7 @@ impl Bulk {
                 }
                 *errors.entry(kind).or_default() += 1;
                 connection = None;
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(PAUSE).await;
             }
             bar.inc(1);
         }
@@ -96,13 +92,13 @@ impl Bulk {
 }
 
 async fn call(
-    connection: &mut Option<Connection>,
+    connection: &mut Option<HttpConnection>,
     endpoint: &str,
     request: &[u8],
 ) -> Result<(), String> {
     if connection.is_none() {
         *connection =
-            Some(Connection::open(endpoint).await.map_err(|error| error.kind().to_string())?);
+            Some(HttpConnection::open(endpoint).await.map_err(|error| error.kind().to_string())?);
     }
     let Some(open) = connection else { return Err("no connection".to_owned()) };
     let answer = open.exchange(request).await.map_err(|error| error.kind().to_string())?;

@@ -1,8 +1,8 @@
-//! One client of the load: a session, a lock, and a connection that moves to the next endpoint after an error.
+//! A client of the load generator: a session, a lock, and a connection that moves to the next endpoint after an error.
 
 use holdfast_client::load::LoadClient;
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::requests::{Requests, error_kind};
 
 /// One call in progress at a time.
@@ -11,11 +11,11 @@ pub(super) struct BenchClient {
     endpoints: Vec<String>,
     /// The index of the endpoint to connect to next.
     next: usize,
-    connection: Option<Connection>,
+    connection: Option<HttpConnection>,
 }
 
 impl BenchClient {
-    /// Begins at the endpoint of this index.
+    /// Starts at the endpoint with index `first`.
     pub(super) fn new(requests: Requests, endpoints: &[String], first: usize) -> Self {
         Self { requests, endpoints: endpoints.to_vec(), next: first, connection: None }
     }
@@ -23,15 +23,15 @@ impl BenchClient {
     /// Opens the connection if there is none.
     ///
     /// # Errors
-    /// The kind of error.
-    pub(super) async fn connect(&mut self) -> Result<&mut Connection, String> {
+    /// The kind of the error.
+    pub(super) async fn connect(&mut self) -> Result<&mut HttpConnection, String> {
         let connection = if let Some(connection) = self.connection.take() {
             connection
         } else {
             let count = self.endpoints.len().max(1);
             let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
             self.next += 1;
-            let opened = Connection::open(endpoint).await;
+            let opened = HttpConnection::open(endpoint).await;
             opened.map_err(|error| format!("connect: {}", error.kind()))?
         };
         Ok(self.connection.insert(connection))
@@ -67,7 +67,7 @@ impl LoadClient for BenchClient {
         self.call(|requests| &requests.release).await.map(drop)
     }
 
-    /// Ends the session, so that nothing of the run stays on a cluster that is not the run's own.
+    /// Ends the session, so that nothing of the run stays on a given cluster.
     async fn close(&mut self) {
         drop(self.call(|requests| &requests.close).await);
     }

@@ -1,52 +1,45 @@
-//! One HTTP/1.1 connection of the load generator: bytes that are ready are sent, the answer's few facts are read.
+//! One HTTP/1.1 connection of the load generator.
 //!
-//! Owns just enough of HTTP for our own server's answers: a status line, headers, a body of known length. Written by
-//! hand because the generator shares the machine with what it measures: a general client costs several times the
-//! processor time of this one. Its buffer is its only memory: it grows with the answers, and one beyond 1 MiB is an error.
+//! It reads only the answers of holdfast: a status line, headers, a body of known length. It does not use an HTTP library,
+//! because the generator shares the machine with the nodes, and a general client takes several times the processor time.
+//! Bound: an answer beyond 1 MiB is an error.
 
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What there is room for at first.
+/// The initial size of the buffer.
 const ANSWER_LEN: usize = 16 * 1024;
 /// The largest answer.
 const ANSWER_LEN_MAX: usize = 1024 * 1024;
 
-/// What an answer says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LoadReply<'a> {
-    /// The HTTP status.
     pub(super) status: u16,
     /// The fencing token of a grant.
     pub(super) token: Option<u64>,
-    /// The body.
     pub(super) body: &'a [u8],
 }
 
 /// A connection that carries one call at a time.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Connection {
-    /// Connects.
-    ///
-    /// # Errors
-    /// Whatever the operating system says.
+impl HttpConnection {
     pub(super) async fn open(endpoint: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(endpoint).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: vec![0; ANSWER_LEN] })
     }
 
-    /// Sends a whole request and reads the whole answer. After an error the connection is of no more use.
+    /// Sends a request and reads the answer. After an error the connection cannot be used.
     ///
     /// # Errors
-    /// The connection broke, or the answer is not one of ours.
+    /// The connection failed, or the answer is not from holdfast.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<LoadReply<'_>> {
         self.stream.write_all(request).await?;
         let mut filled = 0;
@@ -73,19 +66,19 @@ impl Connection {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Head {
+struct AnswerHead {
     status: u16,
     token: Option<u64>,
-    /// Bytes up to the body.
+    /// The length up to the body.
     len: usize,
     body_len: usize,
 }
 
-/// The head of an answer; none if it is not all there yet.
-fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
+/// The head of an answer; `None` if it is incomplete.
+fn parse_head(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let foreign = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
-    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| foreign("a head that is no text"))?;
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| foreign("the head is not text"))?;
     let mut lines = text.split("\r\n");
     let status = lines
         .next()
@@ -93,7 +86,7 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
         .and_then(|line| line.get(..3))
         .and_then(|code| code.parse().ok())
         .ok_or_else(|| foreign("no HTTP/1.1 status line"))?;
-    let mut head = Head { status, token: None, len: end + 4, body_len: 0 };
+    let mut head = AnswerHead { status, token: None, len: end + 4, body_len: 0 };
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("content-length") {
@@ -126,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn half_a_head_is_waited_for() {
+    fn an_incomplete_head_is_not_parsed() {
         assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nfencing-to").unwrap(), None);
     }
 
     #[test]
-    fn what_is_not_ours_is_refused() {
+    fn an_answer_of_another_server_is_rejected() {
         assert!(parse_head(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());

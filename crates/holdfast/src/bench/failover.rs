@@ -1,57 +1,108 @@
 //! The gap of a failover: from `kill -9` of the leader to the next new grant.
 //!
-//! In each round, with clients taking locks all the while, the leader is killed, and one probe on every surviving
-//! node asks for a lock of its own until it gets it. The gap ends with the first grant to a call that was *sent after*
-//! the kill, so that no answer already on its way can make it look short. Then the dead node is started again, and
-//! the next round begins when every node knows one leader and clients have gone on for a while.
+//! In each round the leader is killed under load, and one probe on every surviving node requests its own lock until it is
+//! granted. The gap ends with the first grant to a call that was *sent after* the kill, so that an earlier answer cannot
+//! make it look short. Then the node is started again. The next round begins when every node knows one leader and the
+//! clients have completed more cycles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use holdfast_client::load::{LoadClient, LoadJudge, load_histogram};
-use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::Signal;
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::client::BenchClient;
-use super::report::{FailoverReport, Times, judged};
+use super::report::{Quantiles, check_violations, progress_bar};
 use super::requests::{Requests, run_name};
-use super::target::Own;
-use crate::cli::FailoverArgs;
-use crate::dev::START_MAX;
+use super::target::OwnCluster;
+use crate::arguments::OutputArgs;
+use crate::dev::START_TIMEOUT;
 use crate::exit::Stop;
+use crate::output::{answer, table};
 
 const TTL: Duration = Duration::from_secs(30);
-/// How long an acquire queues; the locks here are free, so this bounds only a lost release.
+/// The maximum wait of an acquire. The locks are free, so it waits only after a lost release.
 const WAIT: Duration = Duration::from_secs(2);
-/// The rest of a client after an error.
-const REST: Duration = Duration::from_millis(2);
-/// A gap longer than this ends the measurement.
-const GAP_MAX: Duration = Duration::from_mins(1);
-/// Cycles of the clients between two kills.
+/// The pause of a client after an error.
+const PAUSE: Duration = Duration::from_millis(2);
+/// A longer gap ends the measurement.
+const GAP_TIMEOUT: Duration = Duration::from_mins(1);
+/// The cycles of the clients between two kills.
 const CYCLES_BETWEEN: u64 = 200;
 
-/// What clients, probes and the rounds share.
+/// Measure the time from `kill -9` of the leader to the next new grant.
+#[derive(Debug, Args)]
+pub(super) struct FailoverArgs {
+    /// How often the leader is killed.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) rounds: u32,
+    /// The number of clients that acquire locks meanwhile.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    clients: u32,
+    /// The number of nodes: 3 or 5.
+    #[arg(long, default_value_t = 3, value_parser = voter_count)]
+    nodes: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn voter_count(text: &str) -> Result<u64, String> {
+    match text {
+        "3" | "5" => text.parse().map_err(|_| String::new()),
+        other => Err(format!("{other} nodes cannot survive the loss of their leader: use 3 or 5")),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct FailoverReport {
+    nodes: u64,
+    rounds: u32,
+    #[serde(flatten)]
+    times: Quantiles,
+    gaps_ms: Vec<f64>,
+    violations: u64,
+}
+
+impl FailoverReport {
+    fn text(&self) -> String {
+        let header =
+            ["nodes", "leaders killed", "gap p50 ms", "gap p99 ms", "gap max ms", "violations"];
+        let row = [
+            self.nodes.to_string(),
+            self.rounds.to_string(),
+            format!("{:.0}", self.times.p50),
+            format!("{:.0}", self.times.p99),
+            format!("{:.0}", self.times.max),
+            self.violations.to_string(),
+        ];
+        table(header, [row])
+    }
+}
+
+/// What the clients and the rounds share.
 struct FailoverLoad {
     over: AtomicBool,
     cycles: AtomicU64,
     judges: Vec<LoadJudge>,
-    /// The largest token that anybody has seen, for the order of tokens over all locks.
+    /// The largest token so far: tokens grow over all locks.
     newest: AtomicU64,
 }
 
-/// Measures and reports.
 pub(super) async fn run(args: &FailoverArgs) -> Result<(), Stop> {
-    let mut own = Own::start(args.nodes).await.map_err(Stop::Failed)?;
+    let mut own = OwnCluster::start(args.nodes).await.map_err(Stop::Failed)?;
     let measured = measure(args, &mut own).await;
     own.stop().await;
     let report = measured.map_err(Stop::Failed)?;
-    report.print(args.output);
-    judged(report.violations)
+    let p99 = format!("{:.0}", report.times.p99);
+    answer(args.output.format, &report, p99, &report.text());
+    check_violations(report.violations)
 }
 
-async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, String> {
+async fn measure(args: &FailoverArgs, own: &mut OwnCluster) -> Result<FailoverReport, String> {
     let clients = usize::try_from(args.clients).map_err(|error| error.to_string())?;
     let load = Arc::new(FailoverLoad {
         over: AtomicBool::new(false),
@@ -81,27 +132,24 @@ async fn measure(args: &FailoverArgs, own: &mut Own) -> Result<FailoverReport, S
     Ok(FailoverReport {
         nodes: args.nodes,
         rounds: args.rounds,
-        times: Times::of(&times),
+        times: Quantiles::of(&times),
         gaps_ms: gaps.iter().map(|gap| gap.as_secs_f64() * 1_000.0).collect(),
         violations: late + load.judges.iter().map(LoadJudge::violations).sum::<u64>(),
     })
 }
 
-/// The gaps, and how many grants after a kill did not have a larger token than all before it.
+/// The gaps, and the number of grants after a kill whose token was not the largest.
 async fn rounds(
     args: &FailoverArgs,
-    own: &mut Own,
+    own: &mut OwnCluster,
     load: &FailoverLoad,
     name: &str,
 ) -> Result<(Vec<Duration>, u64), String> {
-    let bar = ProgressBar::new(u64::from(args.rounds));
-    if let Ok(style) = ProgressStyle::with_template("killing leaders {bar:40} {pos}/{len}") {
-        bar.set_style(style);
-    }
+    let bar = progress_bar("killing leaders", u64::from(args.rounds), "");
     let (mut gaps, mut violations) = (Vec::new(), 0);
     for round in 0..args.rounds {
-        let view = own.cluster.wait_ready(START_MAX).await?;
-        go_on_for(load, CYCLES_BETWEEN).await?;
+        let view = own.cluster.wait_ready(START_TIMEOUT).await?;
+        wait_for_cycles(load, CYCLES_BETWEEN).await?;
         let leader = view.leader.ok_or("no leader to kill")?.0;
         let survivors: Vec<u64> =
             own.cluster.layout().ids().filter(|node| *node != leader).collect();
@@ -119,20 +167,20 @@ async fn rounds(
     Ok((gaps, violations))
 }
 
-/// Waits until clients have completed so many cycles more.
-async fn go_on_for(load: &FailoverLoad, cycles: u64) -> Result<(), String> {
+/// Waits until the clients have completed more cycles.
+async fn wait_for_cycles(load: &FailoverLoad, cycles: u64) -> Result<(), String> {
     let enough = load.cycles.load(Ordering::Relaxed) + cycles;
-    let go_on = async {
+    let completed = async {
         while load.cycles.load(Ordering::Relaxed) < enough {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(GAP_MAX, go_on).await;
-    waited.map_err(|_| format!("clients did not complete {cycles} cycles in {GAP_MAX:?}"))
+    let waited = tokio::time::timeout(GAP_TIMEOUT, completed).await;
+    waited.map_err(|_| format!("clients did not complete {cycles} cycles in {GAP_TIMEOUT:?}"))
 }
 
-/// The token of the first grant that any surviving node gives from now on.
-async fn first_grant(own: &Own, survivors: &[u64], name: &str) -> Result<u64, String> {
+/// The token of the next grant by one of the surviving nodes.
+async fn first_grant(own: &OwnCluster, survivors: &[u64], name: &str) -> Result<u64, String> {
     let mut probes = JoinSet::new();
     for node in survivors {
         let (lock, session) = (format!("probe/{name}/{node}"), format!("probe-{name}-{node}"));
@@ -140,16 +188,16 @@ async fn first_grant(own: &Own, survivors: &[u64], name: &str) -> Result<u64, St
             .map_err(|error| error.to_string())?;
         probes.spawn(probe(own.cluster.layout().http(*node).to_string(), requests));
     }
-    let first = tokio::time::timeout(GAP_MAX, probes.join_next()).await;
+    let first = tokio::time::timeout(GAP_TIMEOUT, probes.join_next()).await;
     match first {
         Ok(Some(Ok(token))) => Ok(token),
         Ok(Some(Err(error))) => Err(error.to_string()),
-        Ok(None) => Err("no node survives to be asked".to_owned()),
-        Err(_) => Err(format!("no new grant within {GAP_MAX:?} of the leader's death")),
+        Ok(None) => Err("no node survives".to_owned()),
+        Err(_) => Err(format!("no new grant within {GAP_TIMEOUT:?} of the death of the leader")),
     }
 }
 
-/// Asks one node for a lock until it is granted.
+/// Requests a lock at one node until it is granted.
 async fn probe(endpoint: String, requests: Requests) -> u64 {
     let mut client = BenchClient::new(requests, &[endpoint], 0);
     loop {
@@ -157,11 +205,11 @@ async fn probe(endpoint: String, requests: Requests) -> u64 {
             return token;
         }
         client.disconnect();
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// One client: acquires and releases its lock, at another node after every error.
+/// Acquires and releases a lock, at another node after every error.
 async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: BenchClient) {
     let Some(judge) = load.judges.get(index) else { return };
     let mut repeated = false;
@@ -177,7 +225,7 @@ async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: BenchCl
         repeated = done.is_err();
         if repeated {
             client.disconnect();
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(PAUSE).await;
         } else {
             load.cycles.fetch_add(1, Ordering::Relaxed);
         }

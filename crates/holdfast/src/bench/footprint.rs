@@ -1,7 +1,7 @@
-//! What a full cluster costs each node, and how long a node needs to come back.
+//! The memory and the disk of each node of a full cluster, and the time of its restart.
 //!
-//! Memory is what the kernel counts as resident (`/proc/<pid>/status`), disk what the files of the data directory
-//! occupy. Each node in turn is asked to stop and started again.
+//! Memory is the resident memory of `/proc/<pid>/status`, disk the blocks of the files in the data directory. The nodes
+//! are restarted one after the other.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
-use super::target::Own;
-use crate::dev::START_MAX;
+use super::target::OwnCluster;
+use crate::dev::START_TIMEOUT;
 
-/// A restart reads all state; a large one takes its time.
-const RESTART_MAX: Duration = Duration::from_mins(5);
+/// A restart reads all state, which takes long for a large state.
+const RESTART_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// One node of a full cluster.
 #[derive(Debug, Serialize)]
@@ -25,11 +25,8 @@ pub(super) struct NodeFootprint {
     pub(super) resident_after_restart_bytes: u64,
 }
 
-/// Looks at every node as it runs, and then at each after a restart.
-///
-/// # Errors
-/// A node does not run, or does not come back.
-pub(super) async fn measure(own: &mut Own) -> Result<Vec<NodeFootprint>, String> {
+/// Measures every node before and after a restart.
+pub(super) async fn measure(own: &mut OwnCluster) -> Result<Vec<NodeFootprint>, String> {
     let mut nodes = Vec::new();
     for node in own.cluster.layout().ids() {
         nodes.push(NodeFootprint {
@@ -47,21 +44,18 @@ pub(super) async fn measure(own: &mut Own) -> Result<Vec<NodeFootprint>, String>
     Ok(nodes)
 }
 
-/// From the node's end to the moment when all nodes, this one included, know one leader.
-async fn restart(own: &mut Own, node: u64) -> Result<Duration, String> {
+/// The time from the end of the node until all nodes know one leader.
+async fn restart(own: &mut OwnCluster, node: u64) -> Result<Duration, String> {
     own.cluster.signal(node, Signal::SIGTERM).await;
     own.cluster.next_exit().await;
-    let began = Instant::now();
+    let start = Instant::now();
     own.cluster.spawn(node)?;
-    own.cluster.wait_ready(RESTART_MAX.max(START_MAX)).await?;
-    Ok(began.elapsed())
+    own.cluster.wait_ready(RESTART_TIMEOUT.max(START_TIMEOUT)).await?;
+    Ok(start.elapsed())
 }
 
-/// Resident memory of a node, bytes.
-///
-/// # Errors
-/// The node does not run.
-pub(super) fn resident(own: &Own, node: u64) -> Result<u64, String> {
+/// The resident memory of a node, bytes.
+pub(super) fn resident(own: &OwnCluster, node: u64) -> Result<u64, String> {
     let pid = own.cluster.pid(node).ok_or_else(|| format!("node {node} does not run"))?;
     let file = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
@@ -69,11 +63,11 @@ pub(super) fn resident(own: &Own, node: u64) -> Result<u64, String> {
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
-        .ok_or_else(|| format!("{file} does not tell the resident memory"))?;
+        .ok_or_else(|| format!("{file} has no resident memory"))?;
     Ok(kib * 1024)
 }
 
-/// What the files of a directory occupy on disk, bytes; what vanishes meanwhile counts nothing.
+/// The disk blocks of the files of a directory, bytes; a file that is deleted meanwhile counts nothing.
 fn occupied(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };

@@ -3,64 +3,128 @@
 //! A cycle is one PUT that waits for the lock and one DELETE, timed from the first byte sent to the last byte of the
 //! second reply. Every client has one connection, one session and one call in progress.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
 use holdfast_client::load::{Load, LoadPhase, LoadResult};
-use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use tokio::sync::watch;
 
 use super::client::BenchClient;
-use super::report::LoadReport;
+use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};
-use super::target::Target;
-use crate::cli::{LoadArgs, Locks};
+use super::target::MeasuredCluster;
+use crate::arguments::{OutputArgs, duration};
 use crate::exit::Stop;
+use crate::output::{answer, table};
 
-/// How long an acquire queues.
+/// The maximum wait of an acquire.
 const WAIT: Duration = Duration::from_mins(1);
+
+/// The load of `holdfast bench`.
+#[derive(Debug, Args)]
+pub(super) struct LoadArgs {
+    /// The number of clients, each with one connection and one call at a time.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) clients: u32,
+    /// The measured time, seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// The time before the measurement, seconds.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    warmup: u64,
+    /// Which locks the clients acquire.
+    #[arg(long, value_enum, default_value_t = LockChoice::Spread)]
+    pub(super) locks: LockChoice,
+    /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
+    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
+    addr: Vec<String>,
+    /// The ttl of the sessions of the clients.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    ttl: Duration,
+    /// The number of threads of the generator.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) threads: u32,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which locks the clients acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LockChoice {
+    /// Each client its own lock.
+    Spread,
+    /// All clients the same lock, so that each cycle is a hand-over.
+    Hot,
+}
 
 /// The clients and their locks.
 #[derive(Clone, Debug)]
 pub(super) struct HttpLoad {
     pub(super) endpoints: Vec<String>,
     pub(super) clients: u32,
-    pub(super) locks: Locks,
+    pub(super) locks: LockChoice,
     pub(super) ttl: Duration,
 }
 
-/// Measures and reports.
+#[derive(Debug, Serialize)]
+struct LoadReport {
+    locks: LockChoice,
+    clients: u32,
+    seconds: f64,
+    cycles: u64,
+    cycles_per_second: f64,
+    #[serde(flatten)]
+    times: Quantiles,
+    errors: BTreeMap<String, u64>,
+    violations: u64,
+}
+
 pub(super) async fn run(args: &LoadArgs) -> Result<(), Stop> {
-    let target = Target::open(&args.addr).await.map_err(Stop::Failed)?;
+    let target = MeasuredCluster::open(&args.addr).await.map_err(Stop::Failed)?;
     let endpoints = target.endpoints();
     let load = HttpLoad { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
     let measured = load.drive(async |phase| conduct(args, phase).await).await;
     target.close().await;
     let report = LoadReport::new(args, &measured.map_err(Stop::Failed)?);
-    report.print(args.output);
-    report.verdict()
+    let rate = format!("{:.0}", report.cycles_per_second);
+    answer(args.output.format, &report, rate, &report.text());
+    if report.cycles == 0 {
+        let errors = error_counts(&report.errors);
+        return Err(Stop::failed(format!("no cycle was completed; errors: {errors}")));
+    }
+    check_violations(report.violations)
 }
 
+/// Sets the phases, with a progress bar.
 async fn conduct(args: &LoadArgs, phase: &watch::Sender<LoadPhase>) -> Result<Duration, String> {
     tokio::time::sleep(Duration::from_secs(args.warmup)).await;
     phase.send_replace(LoadPhase::Measuring);
-    let began = Instant::now();
-    show_progress(args.seconds).await;
-    Ok(began.elapsed())
+    let start = Instant::now();
+    let bar = progress_bar("measuring", args.seconds, " s");
+    for _ in 0..args.seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(start.elapsed())
 }
 
 impl HttpLoad {
     /// Runs the clients; see [`Load::run`].
     ///
     /// # Errors
-    /// A name that breaks a rule, or the error of `conduct`.
+    /// A malformed name, or the error of `conduct`.
     pub(super) async fn drive(
         self,
         conduct: impl AsyncFnOnce(&watch::Sender<LoadPhase>) -> Result<Duration, String>,
     ) -> Result<LoadResult, String> {
         let name = run_name();
         let locks = match self.locks {
-            Locks::Spread => self.clients,
-            Locks::Hot => 1,
+            LockChoice::Spread => self.clients,
+            LockChoice::Hot => 1,
         };
         let client = |(index, number): (usize, u32)| {
             let lock = format!("bench/{name}/{}", number % locks);
@@ -74,16 +138,49 @@ impl HttpLoad {
     }
 }
 
-/// Sleeps through the measurement, with a bar on stderr if that is a terminal.
-async fn show_progress(seconds: u64) {
-    let style = ProgressStyle::with_template("measuring {bar:40} {pos}/{len} s");
-    let bar = ProgressBar::new(seconds);
-    if let Ok(style) = style {
-        bar.set_style(style);
+impl LoadReport {
+    fn new(args: &LoadArgs, measured: &LoadResult) -> Self {
+        let LoadResult { elapsed, counts, violations } = measured;
+        Self {
+            locks: args.locks,
+            clients: args.clients,
+            seconds: elapsed.as_secs_f64(),
+            cycles: counts.times.len(),
+            cycles_per_second: per_second(counts.times.len(), *elapsed),
+            times: Quantiles::of(&counts.times),
+            errors: counts.errors.clone(),
+            violations: *violations,
+        }
     }
-    for _ in 0..seconds {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        bar.inc(1);
+
+    fn text(&self) -> String {
+        let header = [
+            "locks",
+            "clients",
+            "cycles/s",
+            "p50 ms",
+            "p99 ms",
+            "p99.9 ms",
+            "max ms",
+            "errors",
+            "violations",
+        ];
+        let locks = match self.locks {
+            LockChoice::Spread => "spread",
+            LockChoice::Hot => "hot",
+        };
+        let [p50, p99, p999, max] = self.times.cells();
+        let row = [
+            locks.to_owned(),
+            self.clients.to_string(),
+            format!("{:.0}", self.cycles_per_second),
+            p50,
+            p99,
+            p999,
+            max,
+            error_counts(&self.errors),
+            self.violations.to_string(),
+        ];
+        table(header, [row])
     }
-    bar.finish_and_clear();
 }

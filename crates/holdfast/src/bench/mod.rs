@@ -1,9 +1,7 @@
-//! `holdfast bench`: load in a closed loop, the gap of a failover, many sessions, znodes or waiters, snapshots under load,
-//! measured and judged.
+//! `holdfast bench`: measures lock cycles, failovers, many sessions, znodes and waiters, and snapshots under load.
 //!
-//! `connection` is the wire, `client` a client of the load generator (`holdfast_client::load`), `load`, `failover`, `sessions`, `znodes`, `waiters` and `snapshots` are the measurements (`bulk` and `footprint` what several
-//! share), `report` what they print. A run whose judge found a violation
-//! fails, however fast it was. Progress goes to stderr, and only to a terminal.
+//! Each measurement is one file with its arguments and its report. A run with a violation of mutual exclusion or of the
+//! order of tokens fails, however fast it was. Progress goes to stderr, and only to a terminal.
 
 mod bulk;
 mod client;
@@ -19,22 +17,41 @@ mod target;
 mod waiters;
 mod znodes;
 
-use crate::cli::{BenchArgs, BenchCommand};
+use clap::{Args, Subcommand};
+
 use crate::exit::Stop;
 
-/// Measures.
-///
+/// Generate load and measure it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    measurement: Option<BenchCommand>,
+    #[command(flatten)]
+    load: load::LoadArgs,
+}
+
+/// Another measurement than lock cycles. Each starts its own cluster and removes it.
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    Failover(failover::FailoverArgs),
+    Sessions(sessions::SessionsArgs),
+    Znodes(znodes::ZnodesArgs),
+    Waiters(waiters::WaitersArgs),
+    Snapshots(snapshots::SnapshotsArgs),
+}
+
 /// # Errors
-/// [`Stop::Failed`] if the cluster cannot be reached or started, or if the judge found a violation.
+/// [`Stop::Failed`] if the cluster cannot be reached or started, or after a violation.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Stop> {
-    let threads = if args.what.is_none() { args.load.threads } else { 1 };
+    let threads = if args.measurement.is_none() { args.load.threads } else { 1 };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(usize::try_from(threads).map_err(Stop::failed)?)
         .enable_all()
         .build()
         .map_err(Stop::failed)?;
     runtime.block_on(async {
-        match &args.what {
+        match &args.measurement {
             None => load::run(&args.load).await,
             Some(BenchCommand::Failover(args)) => failover::run(args).await,
             Some(BenchCommand::Sessions(args)) => sessions::run(args).await,
@@ -43,4 +60,19 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Stop> {
             Some(BenchCommand::Snapshots(args)) => snapshots::run(args).await,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn bench_measures_lock_cycles_by_default() {
+        let args = parse::<BenchArgs>("bench --clients 16 --locks hot").unwrap();
+        assert!(args.measurement.is_none());
+        assert_eq!((args.load.clients, args.load.locks), (16, load::LockChoice::Hot));
+        let args = parse::<BenchArgs>("bench failover --rounds 3").unwrap();
+        assert!(matches!(args.measurement, Some(BenchCommand::Failover(args)) if args.rounds == 3));
+    }
 }

@@ -1,21 +1,20 @@
-//! What the measurements print: a table for people, one JSON object for programs.
+//! What the reports of the measurements share: times, rates, errors, and the report of a bulk creation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Counter;
-use hdrhistogram::Histogram;
-use holdfast_client::load::LoadResult;
+use hdrhistogram::{Counter, Histogram};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::footprint::NodeFootprint;
-use crate::cli::{Format, LoadArgs, Locks, SnapshotsArgs};
+use crate::arguments::Format;
 use crate::exit::Stop;
-use crate::output::{print, print_json, table};
+use crate::output::{answer, table};
 
 /// Times in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Times {
+pub(super) struct Quantiles {
     #[serde(rename = "p50_ms")]
     pub(super) p50: f64,
     #[serde(rename = "p99_ms")]
@@ -26,8 +25,8 @@ pub(super) struct Times {
     pub(super) max: f64,
 }
 
-impl Times {
-    /// The usual quantiles of a histogram of microseconds.
+impl Quantiles {
+    /// Of a histogram of microseconds.
     pub(super) fn of<C: Counter>(histogram: &Histogram<C>) -> Self {
         let ms = |micros: u64| Duration::from_micros(micros).as_secs_f64() * 1_000.0;
         Self {
@@ -37,96 +36,25 @@ impl Times {
             max: ms(histogram.max()),
         }
     }
-}
 
-/// The result of `holdfast bench`.
-#[derive(Debug, Serialize)]
-pub(super) struct LoadReport {
-    locks: &'static str,
-    clients: u32,
-    seconds: f64,
-    cycles: u64,
-    cycles_per_second: f64,
-    #[serde(flatten)]
-    times: Times,
-    errors: BTreeMap<String, u64>,
-    violations: u64,
-}
-
-impl LoadReport {
-    pub(super) fn new(args: &LoadArgs, measured: &LoadResult) -> Self {
-        let LoadResult { elapsed, counts, violations } = measured;
-        Self {
-            locks: match args.locks {
-                Locks::Spread => "spread",
-                Locks::Hot => "hot",
-            },
-            clients: args.clients,
-            seconds: elapsed.as_secs_f64(),
-            cycles: counts.times.len(),
-            cycles_per_second: per_second(counts.times.len(), *elapsed),
-            times: Times::of(&counts.times),
-            errors: counts.errors.clone(),
-            violations: *violations,
-        }
-    }
-
-    pub(super) fn print(&self, format: Format) {
-        match format {
-            Format::Json | Format::Jsonl => print_json(self),
-            Format::Value => print(&format!("{:.0}", self.cycles_per_second)),
-            Format::Table => {
-                let header = [
-                    "locks",
-                    "clients",
-                    "cycles/s",
-                    "p50 ms",
-                    "p99 ms",
-                    "p99.9 ms",
-                    "max ms",
-                    "errors",
-                    "violations",
-                ];
-                let row = [
-                    self.locks.to_owned(),
-                    self.clients.to_string(),
-                    format!("{:.0}", self.cycles_per_second),
-                    format!("{:.3}", self.times.p50),
-                    format!("{:.3}", self.times.p99),
-                    format!("{:.3}", self.times.p999),
-                    format!("{:.3}", self.times.max),
-                    kinds(&self.errors),
-                    self.violations.to_string(),
-                ];
-                print(&table(header, [row]));
-            }
-        }
-    }
-
-    /// Whether the run may count.
-    pub(super) fn verdict(&self) -> Result<(), Stop> {
-        if self.cycles == 0 {
-            return Err(Stop::failed(format!(
-                "not one cycle was completed; errors: {}",
-                kinds(&self.errors)
-            )));
-        }
-        judged(self.violations)
+    /// p50, p99, p99.9 and the maximum with three decimals.
+    pub(super) fn cells(&self) -> [String; 4] {
+        [self.p50, self.p99, self.p999, self.max].map(|ms| format!("{ms:.3}"))
     }
 }
 
-/// An error if the judge found any violation.
-pub(super) fn judged(violations: u64) -> Result<(), Stop> {
+/// Fails after a violation.
+pub(super) fn check_violations(violations: u64) -> Result<(), Stop> {
     match violations {
         0 => Ok(()),
         count => Err(Stop::failed(format!(
-            "{count} violations: a token did not grow, or two clients held one lock; keep the nodes' data and report this"
+            "{count} violations: a token did not grow, or two clients held one lock; keep the data of the nodes and report this"
         ))),
     }
 }
 
 /// `none`, or `no-leader: 3, connection: 1`.
-pub(super) fn kinds(errors: &BTreeMap<String, u64>) -> String {
+pub(super) fn error_counts(errors: &BTreeMap<String, u64>) -> String {
     if errors.is_empty() {
         return "none".to_owned();
     }
@@ -134,169 +62,20 @@ pub(super) fn kinds(errors: &BTreeMap<String, u64>) -> String {
     each.join(", ")
 }
 
-/// A rate.
 #[expect(clippy::cast_precision_loss, reason = "a rate is printed with few digits")]
 pub(super) fn per_second(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
-/// The result of `holdfast bench failover`.
-#[derive(Debug, Serialize)]
-pub(super) struct FailoverReport {
-    pub(super) nodes: u64,
-    pub(super) rounds: u32,
-    #[serde(flatten)]
-    pub(super) times: Times,
-    pub(super) gaps_ms: Vec<f64>,
-    pub(super) violations: u64,
-}
-
-impl FailoverReport {
-    pub(super) fn print(&self, format: Format) {
-        match format {
-            Format::Json | Format::Jsonl => print_json(self),
-            Format::Value => print(&format!("{:.0}", self.times.p99)),
-            Format::Table => {
-                let header = [
-                    "nodes",
-                    "leaders killed",
-                    "gap p50 ms",
-                    "gap p99 ms",
-                    "gap max ms",
-                    "violations",
-                ];
-                let row = [
-                    self.nodes.to_string(),
-                    self.rounds.to_string(),
-                    format!("{:.0}", self.times.p50),
-                    format!("{:.0}", self.times.p99),
-                    format!("{:.0}", self.times.max),
-                    self.violations.to_string(),
-                ];
-                print(&table(header, [row]));
-            }
-        }
+/// A progress bar on stderr, such as `measuring ####---- 3/10 s`.
+pub(super) fn progress_bar(action: &str, len: u64, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::new(len);
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{action} {{bar:40}} {{pos}}/{{len}}{unit}"))
+    {
+        bar.set_style(style);
     }
-}
-
-/// One queue of `holdfast bench waiters`.
-#[derive(Debug, Serialize)]
-pub(super) struct WaitersRow {
-    pub(super) waiters: u32,
-    pub(super) hand_overs: u64,
-    pub(super) hand_overs_per_second: f64,
-    pub(super) wake_ups: u64,
-    /// On all nodes together.
-    pub(super) resident_bytes_per_waiter: u64,
-    pub(super) errors: BTreeMap<String, u64>,
-    pub(super) violations: u64,
-}
-
-/// The result of `holdfast bench waiters`.
-#[derive(Debug, Serialize)]
-pub(super) struct WaitersReport {
-    pub(super) few: WaitersRow,
-    pub(super) many: WaitersRow,
-}
-
-impl WaitersReport {
-    /// Prints it; an error if the judge found any violation.
-    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
-        match format {
-            Format::Json | Format::Jsonl => print_json(self),
-            Format::Value => print(&format!("{:.0}", self.many.hand_overs_per_second)),
-            Format::Table => {
-                let header = [
-                    "waiters",
-                    "hand-overs/s",
-                    "hand-overs",
-                    "wake-ups",
-                    "KiB a waiter, all nodes",
-                    "errors",
-                    "violations",
-                ];
-                print(&table(header, [&self.few, &self.many].map(WaitersRow::cells)));
-            }
-        }
-        judged(self.few.violations + self.many.violations)
-    }
-}
-
-impl WaitersRow {
-    fn cells(&self) -> [String; 7] {
-        [
-            self.waiters.to_string(),
-            format!("{:.0}", self.hand_overs_per_second),
-            self.hand_overs.to_string(),
-            self.wake_ups.to_string(),
-            (self.resident_bytes_per_waiter >> 10).to_string(),
-            kinds(&self.errors),
-            self.violations.to_string(),
-        ]
-    }
-}
-
-/// The result of `holdfast bench snapshots`.
-#[derive(Debug, Serialize)]
-pub(super) struct SnapshotsReport {
-    znodes: u32,
-    clients: u32,
-    snapshots: u32,
-    seconds: f64,
-    cycles: u64,
-    cycles_during: u64,
-    usual: Times,
-    during: Times,
-    /// Of the p99 during a snapshot to the usual one.
-    ratio_p99: f64,
-    errors: BTreeMap<String, u64>,
-    violations: u64,
-}
-
-impl SnapshotsReport {
-    pub(super) fn new(args: &SnapshotsArgs, measured: &LoadResult) -> Self {
-        let LoadResult { elapsed, counts, violations } = measured;
-        let (usual, during) = (Times::of(&counts.times), Times::of(&counts.apart));
-        Self {
-            znodes: args.znodes,
-            clients: args.clients,
-            snapshots: args.snapshots,
-            seconds: elapsed.as_secs_f64(),
-            cycles: counts.times.len(),
-            cycles_during: counts.apart.len(),
-            usual,
-            during,
-            ratio_p99: during.p99 / usual.p99.max(f64::MIN_POSITIVE),
-            errors: counts.errors.clone(),
-            violations: *violations,
-        }
-    }
-
-    /// Prints it; an error if the judge found any violation.
-    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
-        match format {
-            Format::Json | Format::Jsonl => print_json(self),
-            Format::Value => print(&format!("{:.2}", self.ratio_p99)),
-            Format::Table => {
-                let Self { znodes, snapshots, clients, seconds, ratio_p99, errors, .. } = self;
-                print(&format!(
-                    "{snapshots} snapshots of {znodes} znodes in {seconds:.0} s under {clients} clients: p99 during them {ratio_p99:.2} times the usual; errors: {}\n",
-                    kinds(errors)
-                ));
-                let header = ["cycles", "number", "p50 ms", "p99 ms", "p99.9 ms", "max ms"];
-                let row = |name: &str, number: u64, times: &Times| {
-                    let Times { p50, p99, p999, max } = times;
-                    let ms = [p50, p99, p999, max].map(|ms| format!("{ms:.3}"));
-                    let [p50, p99, p999, max] = ms;
-                    [name.to_owned(), number.to_string(), p50, p99, p999, max]
-                };
-                let usual = row("usual", self.cycles, &self.usual);
-                let during = row("during a snapshot", self.cycles_during, &self.during);
-                print(&table(header, [usual, during]));
-            }
-        }
-        judged(self.violations)
-    }
+    bar
 }
 
 /// The result of `holdfast bench sessions` and `holdfast bench znodes`.
@@ -312,7 +91,7 @@ pub(super) struct BulkReport {
 }
 
 impl BulkReport {
-    /// `found`: how many of the `count` were there at the end.
+    /// `found`: how many of the `count` existed at the end.
     pub(super) fn new(
         what: &'static str,
         count: u32,
@@ -326,28 +105,19 @@ impl BulkReport {
         Self { what, count, seconds: elapsed.as_secs_f64(), per_second, errors, nodes, lost }
     }
 
-    /// Prints it; an error if anything was lost.
+    /// Prints the report. Fails if anything was lost.
     pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
-        self.print(format);
-        match self.lost {
+        let Self { what, count, seconds, per_second, lost, .. } = self;
+        let errors = error_counts(&self.errors);
+        let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
+        let nodes = table(header, self.nodes.iter().map(footprint_row));
+        let text = format!(
+            "{count} {what} in {seconds:.1} s: {per_second:.0}/s; errors: {errors}; lost after the restarts: {lost}\n\n{nodes}"
+        );
+        answer(format, self, format!("{per_second:.0}"), &text);
+        match lost {
             0 => Ok(()),
-            lost => Err(Stop::failed(format!("{lost} of {} are no longer there", self.count))),
-        }
-    }
-
-    fn print(&self, format: Format) {
-        match format {
-            Format::Json | Format::Jsonl => print_json(self),
-            Format::Value => print(&format!("{:.0}", self.per_second)),
-            Format::Table => {
-                let Self { what, count, seconds, per_second, lost, .. } = self;
-                let errors = kinds(&self.errors);
-                print(&format!(
-                    "{count} {what} in {seconds:.1} s: {per_second:.0}/s; errors: {errors}; lost over the restarts: {lost}\n"
-                ));
-                let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
-                print(&table(header, self.nodes.iter().map(footprint_row)));
-            }
+            lost => Err(Stop::failed(format!("{lost} of {count} are lost"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The generator's requests as bytes, made once and sent often.
+//! The requests of the load generator as bytes, built once and sent often.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use holdfast_types::{LockName, NameError, SessionName};
 /// The calls of one client on one lock.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
-    /// Takes the lock, waiting for it; renews if it is held already.
+    /// Acquires the lock, or renews it.
     pub(super) acquire: Vec<u8>,
-    /// Gives it back.
+    /// Releases the lock.
     pub(super) release: Vec<u8>,
-    /// Ends the session.
+    /// Closes the session.
     pub(super) close: Vec<u8>,
 }
 
 impl Requests {
     /// # Errors
-    /// A name that breaks a rule.
+    /// A malformed name.
     pub(super) fn new(
         lock: &str,
         session: &str,
@@ -43,12 +43,11 @@ fn request(method: &str, target: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Reads what lies at a target.
 pub(super) fn get(target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: holdfast\r\n\r\n").into_bytes()
 }
 
-/// Sends a JSON body to a target.
+/// A request with a JSON body.
 pub(super) fn post(target: &str, body: &str) -> Vec<u8> {
     let len = body.len();
     format!(
@@ -57,7 +56,7 @@ pub(super) fn post(target: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Why a call did not succeed, as the report counts it: the problem's code if there is one.
+/// The code of the problem, or the status, for the report.
 pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
     serde_json::from_slice::<serde_json::Value>(body)
         .ok()
@@ -65,7 +64,7 @@ pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
         .unwrap_or_else(|| format!("status {status}"))
 }
 
-/// What keeps the names of one run apart from those of another on the same cluster.
+/// A name that separates the locks of this run from those of other runs on the same cluster.
 pub(super) fn run_name() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!("{}-{}", std::process::id(), since.unwrap_or_default().as_millis() % 1_000_000)
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_whole() {
+    fn requests_are_complete() {
         let second = Duration::from_secs(1);
         let requests = Requests::new("bench/1", "s1", second * 30, second).unwrap();
         assert_eq!(
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_counted_by_code() {
+    fn errors_are_named_by_code() {
         assert_eq!(error_kind(503, br#"{"code":"no-leader"}"#), "no-leader");
         assert_eq!(error_kind(502, b"<html>"), "status 502");
     }

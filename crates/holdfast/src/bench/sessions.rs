@@ -1,35 +1,48 @@
-//! Many sessions, each holding one lock: how fast they are opened, what they cost each node, what survives restarts.
+//! Many sessions, each with one lock: the rate, the memory and disk of each node, the restart time.
 //!
-//! At the end, after every node was restarted, every lock must still be held.
+//! After the restart of every node, all locks must still be held.
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use holdfast_client::{Client, LockQuery};
 
-use super::bulk::Bulk;
+use super::bulk::BulkCalls;
 use super::footprint;
 use super::report::BulkReport;
 use super::requests::Requests;
-use super::target::Own;
-use crate::cli::SessionsArgs;
+use super::target::OwnCluster;
+use crate::arguments::OutputArgs;
 use crate::exit::Stop;
 
-/// Nothing is renewed while we measure.
+/// The sessions are not renewed during the measurement.
 const TTL: Duration = Duration::from_hours(24);
-/// Below this name the locks lie.
+/// The start of the names of the locks.
 const PREFIX: &str = "sessions/";
 
-/// Measures and reports.
-pub(super) async fn run(args: &SessionsArgs) -> Result<(), Stop> {
-    let mut own = Own::start(3).await.map_err(Stop::Failed)?;
-    let measured = measure(args, &mut own).await;
-    own.stop().await;
-    measured.map_err(Stop::Failed)?.finish(args.output)
+/// Measure many sessions, each with a lock: rate, memory, restart time.
+#[derive(Debug, Args)]
+pub(super) struct SessionsArgs {
+    /// The number of sessions, each with one lock.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// The number of connections that open them.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clients: u32,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-async fn measure(args: &SessionsArgs, own: &mut Own) -> Result<BulkReport, String> {
-    let began = Instant::now();
-    let bulk = Bulk {
+pub(super) async fn run(args: &SessionsArgs) -> Result<(), Stop> {
+    let mut own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
+    let measured = measure(args, &mut own).await;
+    own.stop().await;
+    measured.map_err(Stop::Failed)?.finish(args.output.format)
+}
+
+async fn measure(args: &SessionsArgs, own: &mut OwnCluster) -> Result<BulkReport, String> {
+    let start = Instant::now();
+    let bulk = BulkCalls {
         what: "opening sessions",
         calls: args.count,
         clients: args.clients,
@@ -37,10 +50,10 @@ async fn measure(args: &SessionsArgs, own: &mut Own) -> Result<BulkReport, Strin
         is_done: |_| false,
     };
     let errors = bulk.make(&own.cluster.layout().endpoints()).await?;
-    let elapsed = began.elapsed();
+    let elapsed = start.elapsed();
     let nodes = footprint::measure(own).await?;
     let held = count_held(own.cluster.layout().endpoints()).await?;
-    let what = "sessions, each holding a lock,";
+    let what = "sessions with a lock each";
     Ok(BulkReport::new(what, args.count, elapsed, errors, nodes, held))
 }
 
@@ -51,7 +64,6 @@ fn acquire(number: u32) -> Result<Vec<u8>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Locks held, read through the front door.
 async fn count_held(endpoints: Vec<String>) -> Result<u64, String> {
     let client = Client::new(endpoints).map_err(|error| error.to_string())?;
     let query = LockQuery { prefix: Some(PREFIX.to_owned()), held: true, ..LockQuery::default() };

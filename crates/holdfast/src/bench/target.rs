@@ -1,49 +1,40 @@
-//! What is measured: nodes that were named, or a cluster of our own that goes with the run.
+//! The measured nodes: given addresses, or a cluster that the run starts and removes.
 
-use crate::dev::{Cluster, DataDir, Layout, START_MAX};
+use crate::dev::{DevCluster, DevDataDir, Layout, START_TIMEOUT};
 use crate::output::complain;
 
-/// The first port of a cluster of our own.
+/// The first port of an own cluster.
 const PORT_FIRST: u16 = 17_400;
-/// How many ranges of 100 ports from there are tried, beginning at one that two runs at a time seldom share.
+/// The number of ranges of 100 ports that are tried, starting at one that concurrent runs seldom share.
 const PORT_RANGES: u16 = 25;
 
-/// Nodes to measure.
-pub(super) enum Target {
-    /// Running without us.
+/// The nodes to measure.
+pub(super) enum MeasuredCluster {
     Given(Vec<String>),
-    /// Ours.
-    Own(Own),
+    Own(OwnCluster),
 }
 
-/// A cluster of our own, on free ports, in a temporary directory.
-pub(super) struct Own {
-    /// Its processes.
-    pub(super) cluster: Cluster,
-    data: DataDir,
+/// A cluster on free ports in a temporary directory.
+pub(super) struct OwnCluster {
+    pub(super) cluster: DevCluster,
+    data: DevDataDir,
 }
 
-impl Own {
+impl OwnCluster {
     /// Starts a cluster and waits until it serves.
-    ///
-    /// # Errors
-    /// Why it does not.
     pub(super) async fn start(nodes: u64) -> Result<Self, String> {
         Self::start_as(nodes, |layout| layout).await
     }
 
-    /// The same, as it was planned otherwise.
-    ///
-    /// # Errors
-    /// As [`Own::start`].
+    /// The same with another layout.
     pub(super) async fn start_as(
         nodes: u64,
         plan: impl FnOnce(Layout) -> Layout,
     ) -> Result<Self, String> {
-        let data = DataDir::open(None)?;
+        let data = DevDataDir::open(None)?;
         let layout = plan(free_layout(&data, nodes)?);
-        let mut cluster = Cluster::start(layout)?;
-        let ready = cluster.wait_ready(START_MAX).await;
+        let mut cluster = DevCluster::start(layout)?;
+        let ready = cluster.wait_ready(START_TIMEOUT).await;
         let mut own = Self { cluster, data };
         match ready {
             Ok(_) => Ok(own),
@@ -61,7 +52,7 @@ impl Own {
     }
 }
 
-fn free_layout(data: &DataDir, nodes: u64) -> Result<Layout, String> {
+fn free_layout(data: &DevDataDir, nodes: u64) -> Result<Layout, String> {
     let mut last = String::from("no ports were tried");
     let first = u16::try_from(std::process::id() % u32::from(PORT_RANGES)).unwrap_or(0);
     for range in (0..PORT_RANGES).map(|range| (first + range) % PORT_RANGES) {
@@ -74,22 +65,18 @@ fn free_layout(data: &DataDir, nodes: u64) -> Result<Layout, String> {
     Err(last)
 }
 
-impl Target {
-    /// The nodes named, or three of our own.
-    ///
-    /// # Errors
-    /// Why our own do not start.
-    pub(super) async fn open(named: &[String]) -> Result<Self, String> {
-        if named.is_empty() {
+impl MeasuredCluster {
+    /// The given nodes, or a new cluster of three.
+    pub(super) async fn open(given: &[String]) -> Result<Self, String> {
+        if given.is_empty() {
             complain(
-                "holdfast: starting three nodes in a temporary directory; name running ones with --addr",
+                "holdfast: starting three nodes in a temporary directory; use --addr for running nodes",
             );
-            return Own::start(3).await.map(Self::Own);
+            return OwnCluster::start(3).await.map(Self::Own);
         }
-        Ok(Self::Given(named.to_vec()))
+        Ok(Self::Given(given.to_vec()))
     }
 
-    /// HTTP addresses.
     pub(super) fn endpoints(&self) -> Vec<String> {
         match self {
             Self::Given(endpoints) => endpoints.clone(),
@@ -97,7 +84,7 @@ impl Target {
         }
     }
 
-    /// Leaves nothing of ours behind.
+    /// Removes an own cluster.
     pub(super) async fn close(self) {
         match self {
             Self::Given(_) => {}

@@ -1,54 +1,122 @@
-//! Many waiters in one queue: whether a release wakes one of them alone, what each costs the nodes, and whether hand-overs
-//! are slower than in a short queue.
+//! Many waiters in one queue: the wake-ups of a release, the memory of each waiter, and the rate of hand-overs compared
+//! with a short queue.
 //!
-//! All waiters queue while the lock is held, each with a connection and a session of its own. Then the holder releases,
-//! and each waiter queues again after its turn. A waiter whose call fails leaves the queue and is counted as an error.
+//! All waiters queue while the lock is held, each with its own connection and session. Then the holder releases the lock,
+//! and each waiter queues again after its turn. A waiter whose call fails leaves the queue and counts as an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use holdfast_client::load::{LoadClient, LoadJudge};
 use holdfast_client::{Client, LockName};
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::client::BenchClient;
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use super::footprint::resident;
-use super::report::{WaitersReport, WaitersRow, per_second};
+use super::report::{check_violations, error_counts, per_second};
 use super::requests::{Requests, get};
-use super::target::Own;
-use crate::cli::WaitersArgs;
+use super::target::OwnCluster;
+use crate::arguments::OutputArgs;
 use crate::exit::Stop;
-use crate::exposition;
+use crate::metric;
+use crate::output::{answer, table};
 
-/// Nothing is renewed while we measure.
+/// The sessions are not renewed during the measurement.
 const TTL: Duration = Duration::from_hours(24);
 /// The longest wait that the API accepts.
 const WAIT: Duration = holdfast_api::WAIT_MAX;
-/// How long it may take until all wait.
+/// The time limit until all waiters are queued.
 const QUEUEING_TIMEOUT: Duration = Duration::from_mins(3);
 const WAKE_UPS: &str = "holdfast_lock_wake_ups_total";
 
-/// Measures and reports.
+/// Compare many waiters on one lock with a few: hand-overs, wake-ups, memory.
+#[derive(Debug, Args)]
+pub(super) struct WaitersArgs {
+    /// The number of waiters on one lock, each with its own connection and session.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    count: u32,
+    /// The number of waiters of the comparison.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    few: u32,
+    /// The measured time of each queue, seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// One queue.
+#[derive(Debug, Serialize)]
+struct WaitersRow {
+    waiters: u32,
+    hand_overs: u64,
+    hand_overs_per_second: f64,
+    wake_ups: u64,
+    /// On all nodes together.
+    resident_bytes_per_waiter: u64,
+    errors: BTreeMap<String, u64>,
+    violations: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitersReport {
+    few: WaitersRow,
+    many: WaitersRow,
+}
+
+impl WaitersReport {
+    fn text(&self) -> String {
+        let header = [
+            "waiters",
+            "hand-overs/s",
+            "hand-overs",
+            "wake-ups",
+            "KiB a waiter, all nodes",
+            "errors",
+            "violations",
+        ];
+        table(header, [&self.few, &self.many].map(WaitersRow::cells))
+    }
+}
+
+impl WaitersRow {
+    fn cells(&self) -> [String; 7] {
+        [
+            self.waiters.to_string(),
+            format!("{:.0}", self.hand_overs_per_second),
+            self.hand_overs.to_string(),
+            self.wake_ups.to_string(),
+            (self.resident_bytes_per_waiter >> 10).to_string(),
+            error_counts(&self.errors),
+            self.violations.to_string(),
+        ]
+    }
+}
+
 pub(super) async fn run(args: &WaitersArgs) -> Result<(), Stop> {
     crate::serve::raise_open_files();
-    let own = Own::start(3).await.map_err(Stop::Failed)?;
+    let own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
     let measured = measure(args, &own).await;
     own.stop().await;
     let report = measured.map_err(Stop::Failed)?;
-    report.finish(args.output)
+    let rate = format!("{:.0}", report.many.hand_overs_per_second);
+    answer(args.output.format, &report, rate, &report.text());
+    check_violations(report.few.violations + report.many.violations)
 }
 
-async fn measure(args: &WaitersArgs, own: &Own) -> Result<WaitersReport, String> {
+async fn measure(args: &WaitersArgs, own: &OwnCluster) -> Result<WaitersReport, String> {
     let few = row(own, "bench/few", args.few, args.seconds).await?;
     let many = row(own, "bench/many", args.count, args.seconds).await?;
     Ok(WaitersReport { few, many })
 }
 
-/// What the waiters of one lock share.
+/// The shared state of the waiters of one lock.
 #[derive(Debug, Default)]
 struct WaiterGroup {
     judge: LoadJudge,
@@ -56,7 +124,7 @@ struct WaiterGroup {
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
-async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<WaitersRow, String> {
+async fn row(own: &OwnCluster, lock: &str, count: u32, seconds: u64) -> Result<WaitersRow, String> {
     let endpoints = own.cluster.layout().endpoints();
     let before = residents(own)?;
     let mut holder = connect(&endpoints, lock, 0).await?;
@@ -69,10 +137,10 @@ async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<WaitersR
     wait_until_queued(&endpoints, lock, count, &group).await?;
     let after = residents(own)?;
     let woken = wake_ups(&endpoints).await?;
-    let began = Instant::now();
+    let start = Instant::now();
     holder.release().await?;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let (handed, elapsed) = (group.handed.load(Ordering::SeqCst), began.elapsed());
+    let (handed, elapsed) = (group.handed.load(Ordering::SeqCst), start.elapsed());
     let woken = wake_ups(&endpoints).await?.saturating_sub(woken);
     waiters.shutdown().await;
     let errors = group.errors.lock().clone();
@@ -87,7 +155,7 @@ async fn row(own: &Own, lock: &str, count: u32, seconds: u64) -> Result<WaitersR
     })
 }
 
-/// A connected waiter of this number.
+/// A waiter with an open connection.
 async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<BenchClient, String> {
     let session = format!("{}-{number}", lock.replace('/', "-"));
     let requests = Requests::new(lock, &session, TTL, WAIT);
@@ -98,7 +166,7 @@ async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<BenchC
     Ok(client)
 }
 
-/// Queues, holds for a moment, and queues again, as long as nothing fails.
+/// Acquires and releases the lock until a call fails.
 async fn take_turns(group: Arc<WaiterGroup>, endpoints: Vec<String>, lock: String, number: u32) {
     let turns = async {
         let mut client = connect(&endpoints, &lock, number).await?;
@@ -114,7 +182,7 @@ async fn take_turns(group: Arc<WaiterGroup>, endpoints: Vec<String>, lock: Strin
     *group.errors.lock().entry(kind).or_default() += 1;
 }
 
-/// Waits until all of them are queued.
+/// Waits until all waiters are queued.
 async fn wait_until_queued(
     endpoints: &[String],
     lock: &str,
@@ -130,30 +198,35 @@ async fn wait_until_queued(
             return Ok(());
         }
         if let Some((kind, times)) = group.errors.lock().first_key_value() {
-            return Err(format!("{waiting} of {count} wait, and {times} could not: {kind}"));
+            return Err(format!(
+                "{waiting} of {count} waiters are queued, and {times} failed: {kind}"
+            ));
         }
         if Instant::now() > until {
-            return Err(format!("only {waiting} of {count} wait after {QUEUEING_TIMEOUT:?}"));
+            return Err(format!(
+                "only {waiting} of {count} waiters are queued after {QUEUEING_TIMEOUT:?}"
+            ));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Resident memory of all nodes together, bytes.
-fn residents(own: &Own) -> Result<u64, String> {
+/// The resident memory of all nodes together, bytes.
+fn residents(own: &OwnCluster) -> Result<u64, String> {
     own.cluster.layout().ids().map(|node| resident(own, node)).sum()
 }
 
-/// Calls that all nodes have woken so far.
+/// The number of calls that all nodes have woken so far.
 async fn wake_ups(endpoints: &[String]) -> Result<u64, String> {
     let mut sum = 0;
     for endpoint in endpoints {
-        let mut connection = Connection::open(endpoint).await.map_err(|error| error.to_string())?;
+        let mut connection =
+            HttpConnection::open(endpoint).await.map_err(|error| error.to_string())?;
         let answer = connection.exchange(&get("/metrics")).await;
         let answer = answer.map_err(|error| format!("/metrics of {endpoint}: {error}"))?;
         let text = String::from_utf8_lossy(answer.body);
-        sum += exposition::value(&text, WAKE_UPS)
-            .ok_or_else(|| format!("{endpoint} does not count wake-ups"))?;
+        sum += metric::value(&text, WAKE_UPS)
+            .ok_or_else(|| format!("{endpoint} has no counter of wake-ups"))?;
     }
     Ok(sum)
 }

@@ -1,48 +1,60 @@
-//! Many znodes in directories of a thousand: how fast they are created, what they cost each node, what survives
-//! restarts.
+//! Many znodes in directories of a thousand: the rate, the memory and disk of each node, the restart time.
 //!
-//! They are created by transactions of [`PER_CALL`], so that the rate is not that of single calls. At the end, after
-//! every node was restarted, the directories are asked how many children they have.
+//! Transactions of [`PER_CALL`] create them, so the rate is not the rate of single calls. After the restart of every node
+//! the children of the directories are counted.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use clap::Args;
 use serde::Deserialize;
 
-use super::bulk::Bulk;
-use super::connection::Connection;
+use super::bulk::BulkCalls;
+use super::connection::HttpConnection;
 use super::footprint;
 use super::report::BulkReport;
 use super::requests::{get, post};
-use super::target::Own;
-use crate::cli::ZnodesArgs;
+use super::target::OwnCluster;
+use crate::arguments::OutputArgs;
 use crate::exit::Stop;
 
-/// Znodes of one transaction.
+/// The znodes of one transaction.
 const PER_CALL: u32 = 500;
-/// Transactions that fill one directory.
+/// The transactions that fill one directory.
 const CALLS_PER_DIRECTORY: u32 = 2;
-/// The data of each.
+/// The data of each znode.
 const DATA: &str = "a hundred bytes, as a configuration value or the address of a service would have: 0123456789abcdefgh";
 
-/// Measures and reports.
-pub(super) async fn run(args: &ZnodesArgs) -> Result<(), Stop> {
-    let mut own = Own::start(3).await.map_err(Stop::Failed)?;
-    let measured = measure(args, &mut own).await;
-    own.stop().await;
-    measured.map_err(Stop::Failed)?.finish(args.output)
+/// Measure many znodes: rate, memory, restart time.
+#[derive(Debug, Args)]
+pub(super) struct ZnodesArgs {
+    /// The number of znodes, rounded up to whole transactions of 500.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=3_000_000))]
+    count: u32,
+    /// The number of connections that create them.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    clients: u32,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-/// Makes so many of them, rounded up to whole transactions; answers the errors met on the way.
+pub(super) async fn run(args: &ZnodesArgs) -> Result<(), Stop> {
+    let mut own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
+    let measured = measure(args, &mut own).await;
+    own.stop().await;
+    measured.map_err(Stop::Failed)?.finish(args.output.format)
+}
+
+/// Creates znodes, rounded up to whole transactions. Returns the errors of repeated calls.
 ///
 /// # Errors
-/// A call failed again and again.
+/// If a call fails too often.
 pub(super) async fn create(
     count: u32,
     clients: u32,
     endpoints: &[String],
 ) -> Result<BTreeMap<String, u64>, String> {
-    let bulk = Bulk {
+    let bulk = BulkCalls {
         what: "creating znodes",
         calls: count.div_ceil(PER_CALL),
         clients,
@@ -52,11 +64,11 @@ pub(super) async fn create(
     bulk.make(endpoints).await
 }
 
-async fn measure(args: &ZnodesArgs, own: &mut Own) -> Result<BulkReport, String> {
+async fn measure(args: &ZnodesArgs, own: &mut OwnCluster) -> Result<BulkReport, String> {
     let calls = args.count.div_ceil(PER_CALL);
-    let began = Instant::now();
+    let start = Instant::now();
     let errors = create(args.count, args.clients, &own.cluster.layout().endpoints()).await?;
-    let elapsed = began.elapsed();
+    let elapsed = start.elapsed();
     let nodes = footprint::measure(own).await?;
     let endpoint = own.cluster.layout().endpoints().into_iter().next().unwrap_or_default();
     let found = count_children(&endpoint, calls.div_ceil(CALLS_PER_DIRECTORY)).await?;
@@ -64,7 +76,7 @@ async fn measure(args: &ZnodesArgs, own: &mut Own) -> Result<BulkReport, String>
     Ok(BulkReport::new(what, calls * PER_CALL, elapsed, errors, nodes, found))
 }
 
-/// Creates the n-th [`PER_CALL`] znodes, all or none.
+/// The n-th transaction.
 fn transaction(number: u32) -> Vec<u8> {
     let directory = number / CALLS_PER_DIRECTORY;
     let first = number % CALLS_PER_DIRECTORY * PER_CALL;
@@ -77,19 +89,19 @@ fn transaction(number: u32) -> Vec<u8> {
     post("/v1/txn", &serde_json::json!({ "then": creates }).to_string())
 }
 
-/// What a directory says about itself.
+/// The metadata of a directory.
 #[derive(Deserialize)]
-struct Children {
+struct DirectoryStat {
     children: u64,
 }
 
 async fn count_children(endpoint: &str, directories: u32) -> Result<u64, String> {
-    let mut connection = Connection::open(endpoint).await.map_err(|error| error.to_string())?;
+    let mut connection = HttpConnection::open(endpoint).await.map_err(|error| error.to_string())?;
     let mut found = 0;
     for directory in 0..directories {
         let request = get(&format!("/v1/tree/bench/{directory}?stat"));
         let answer = connection.exchange(&request).await.map_err(|error| error.to_string())?;
-        let stat: Children = serde_json::from_slice(answer.body)
+        let stat: DirectoryStat = serde_json::from_slice(answer.body)
             .map_err(|error| format!("/bench/{directory}: status {}: {error}", answer.status))?;
         found += stat.children;
     }

@@ -1,73 +1,149 @@
-//! `holdfast elect`: stands for an election and runs a command while leading; or looks at elections.
+//! `holdfast elect`: runs a command while this candidate leads an election, or shows elections.
 //!
-//! Owns what is shown of elections. Leading is holding the lock `elections/NAME`, so the command is run as `holdfast run`
-//! runs it, on the same leash.
+//! The leader of the election NAME holds the lock `elections/NAME`, so the command runs as under `holdfast run`.
 
+use clap::{Args, Subcommand};
 use holdfast_api::{CandidateBody, ElectionBody, LeaderBody, LockBody, election_lock, election_of};
-use holdfast_client::{Client, LockQuery, Observed};
+use holdfast_client::{LockQuery, Observed};
 use holdfast_types::LockName;
 use serde::Serialize;
 
-use super::naming::dashed;
-use super::{LOOK_MAX, connect, for_people, lock_name, run as running, stop};
-use crate::cli::{ElectArgs, ElectCommand, ElectLsArgs, ElectWatchArgs, Format, Target, WhoArgs};
+use super::acquire::{AcquireArgs, WaitingArgs};
+use super::run::{self, CommandArgs, RunArgs};
+use crate::arguments::{ClusterArgs, Format, OneLockArgs, lock_name};
 use crate::exit::Stop;
-use crate::output::{answer_rows, check, print, print_json, table};
+use crate::output::{answer_rows, cell, check, more, short_time, table};
 
-pub(super) async fn run(mut args: ElectArgs) -> Result<(), Stop> {
-    match args.what.take() {
-        Some(ElectCommand::Who(args)) => who(&args).await,
-        Some(ElectCommand::Ls(args)) => ls(&args).await,
-        Some(ElectCommand::Watch(args)) => watch(&args).await,
-        None => stand(args).await,
+/// Run a command while leading an election, or show elections.
+#[derive(Debug, Args)]
+#[command(
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
+    override_usage = "holdfast elect [OPTIONS] <NAME> -- <COMMAND> [ARGS]...\n       holdfast elect who|watch <NAME>\n       \
+                      holdfast elect ls [PREFIX]",
+    after_help = "Exit codes as for `holdfast run`: the command's own, 75 if not elected, 76 if the leadership was lost \
+                  and the command was killed.\n\
+                  The command gets HOLDFAST_ELECTION, HOLDFAST_TOKEN, HOLDFAST_SESSION, HOLDFAST_ADDR and HOLDFAST_LOCK, the \
+                  lock of the election."
+)]
+pub(crate) struct ElectArgs {
+    #[command(subcommand)]
+    show: Option<ElectCommand>,
+    /// The election; its name may contain '/'.
+    #[arg(required = true, value_parser = lock_name)]
+    name: Option<LockName>,
+    /// The value of this candidate that other callers see, e.g. an address. At most 4 KiB.
+    #[arg(long, value_name = "TEXT")]
+    value: Option<String>,
+    /// Stand again after the command has ended or the leadership was lost, until ^C.
+    #[arg(long, conflicts_with_all = ["wait", "try_once"])]
+    forever: bool,
+    #[command(flatten)]
+    waiting: WaitingArgs,
+    #[command(flatten)]
+    command: CommandArgs,
+}
+
+/// Show elections.
+#[derive(Debug, Subcommand)]
+enum ElectCommand {
+    /// Show the leader and the candidates in order.
+    Who(OneLockArgs),
+    /// List the elections with a leader or candidates.
+    Ls(ElectLsArgs),
+    /// Print the leader and then every change, one line each, until ^C.
+    Watch(ElectWatchArgs),
+}
+
+/// List the elections with a leader or candidates.
+#[derive(Debug, Args)]
+struct ElectLsArgs {
+    /// Only elections whose names start with this.
+    prefix: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Print the leader and then every change.
+#[derive(Debug, Args)]
+struct ElectWatchArgs {
+    #[command(flatten)]
+    election: OneLockArgs,
+    /// Stop after this number of lines.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+}
+
+pub(crate) async fn run(mut args: ElectArgs) -> Result<(), Stop> {
+    match (args.show.take(), args.name.take()) {
+        (Some(ElectCommand::Who(args)), _) => who(&args).await,
+        (Some(ElectCommand::Ls(args)), _) => ls(args).await,
+        (Some(ElectCommand::Watch(args)), _) => watch(&args).await,
+        (None, Some(election)) => stand(args, &election).await,
+        (None, None) => Err(Stop::usage("name the election")),
     }
 }
 
-async fn stand(args: ElectArgs) -> Result<(), Stop> {
-    let election = lock_name(args.name.as_deref().unwrap_or_default())?;
-    let lock = election_lock(&election).map_err(Stop::usage)?;
-    let for_ever = args.forever;
-    let args = args.into_run(lock.to_string());
-    if for_ever { running::for_ever(&args).await } else { running::run(args).await }
+async fn stand(args: ElectArgs, election: &LockName) -> Result<(), Stop> {
+    let lock = election_lock(election).map_err(Stop::usage)?;
+    let forever = args.forever;
+    let args = args.into_run(lock);
+    if forever { run::run_forever(&args).await } else { run::run(args).await }
+}
+
+impl ElectArgs {
+    fn into_run(self, lock: LockName) -> RunArgs {
+        let acquire = AcquireArgs {
+            name: lock,
+            also: Vec::new(),
+            waiting: self.waiting,
+            shared: false,
+            permits: None,
+            segments: None,
+            segment: None,
+            max_hold: None,
+            min_hold: None,
+            priority: 0,
+            value: self.value,
+        };
+        RunArgs { acquire, busy_exit: 75, command: self.command }
+    }
 }
 
 /// One line of `-o jsonl`.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Row<'a> {
+enum ElectionRow<'a> {
     Leader(&'a LeaderBody),
     Candidate(&'a CandidateBody),
 }
 
-async fn who(args: &WhoArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?;
-    let looked = client.election(&args.name).look().await;
-    let body = looked.map_err(|error| stop(&args.target, &error))?;
-    match args.target.output {
-        Format::Json => print_json(&body),
-        Format::Jsonl => {
-            let candidates = body.candidates.iter().map(Row::Candidate);
-            body.leader.iter().map(Row::Leader).chain(candidates).for_each(|row| print_json(&row));
-        }
-        // Nothing at all if nobody leads, not an empty line.
-        Format::Value => body.leader.iter().for_each(|leader| print(shown(leader))),
-        Format::Table => print(&show(&body)),
-    }
+async fn who(args: &OneLockArgs) -> Result<(), Stop> {
+    let body = args.cluster.client()?.election(args.name.as_str()).look().await?;
+    let candidates = body.candidates.iter().map(ElectionRow::Candidate);
+    let rows = body.leader.iter().map(ElectionRow::Leader).chain(candidates);
+    answer_rows(
+        args.cluster.format(),
+        &body,
+        rows,
+        body.leader.iter().map(leader_value),
+        &show(&body),
+    );
     Ok(())
 }
 
-/// Its value; of one that shows none, its session.
-fn shown(leader: &LeaderBody) -> &str {
+/// The value of the leader, or its session if it has no value.
+fn leader_value(leader: &LeaderBody) -> &str {
     leader.value.as_deref().unwrap_or(leader.session.as_str())
 }
 
 fn show(body: &ElectionBody) -> String {
     let election = &body.election;
     let line = match &body.leader {
-        None => format!("nobody leads {election}"),
+        None => format!("{election} has no leader"),
         Some(leader) => {
             let (session, token) = (&leader.session, leader.token);
-            let since = for_people(body.since_ms.unwrap_or_default());
+            let since = short_time(body.since_ms.unwrap_or_default());
             let value = leader.value.as_ref().map(|value| format!(" at {value}"));
             let value = value.unwrap_or_default();
             format!("{election} is led by {session}{value} for {since}, token {token}")
@@ -76,52 +152,42 @@ fn show(body: &ElectionBody) -> String {
     if body.candidates.is_empty() {
         return line;
     }
-    let rows = body.candidates.iter().zip(1_u32..).map(|(candidate, place)| {
+    let rows = body.candidates.iter().zip(1_u32..).map(|(candidate, position)| {
         [
-            place.to_string(),
+            position.to_string(),
             candidate.session.to_string(),
-            dashed(candidate.value.clone().unwrap_or_default()),
-            for_people(candidate.since_ms),
+            cell(candidate.value.as_ref()),
+            short_time(candidate.since_ms),
         ]
     });
-    let header = ["place", "candidate", "value", "standing for"];
-    let shown = format!("{line}\n\n{}", table(header, rows));
-    match usize::try_from(body.candidates_total).unwrap_or(usize::MAX) - body.candidates.len() {
-        0 => shown,
-        more => format!("{shown}\nand {more} more"),
-    }
+    let header = ["position", "candidate", "value", "waiting for"];
+    let total = usize::try_from(body.candidates_total).unwrap_or(usize::MAX);
+    format!("{line}\n\n{}{}", table(header, rows), more(total, body.candidates.len()))
 }
 
 /// One election of a list.
 #[derive(Serialize)]
-struct Listed {
+struct ListedElection {
     election: LockName,
     leader: Option<LeaderBody>,
     candidates: u32,
 }
 
-async fn ls(args: &ElectLsArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?.request_timeout(LOOK_MAX);
-    let all = all(&client, args.prefix.as_deref().unwrap_or_default(), &args.target).await?;
-    let name = |listed: &Listed| listed.election.to_string();
-    answer_rows(args.target.output, &all, &all, name, || {
-        let header = ["election", "leader", "value", "token", "candidates"];
-        table(header, all.iter().map(row))
-    });
+async fn ls(args: ElectLsArgs) -> Result<(), Stop> {
+    let prefix = format!("elections/{}", args.prefix.unwrap_or_default());
+    let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
+    let mut elections: Vec<ListedElection> = Vec::new();
+    let visit = |lock| elections.extend(listed(lock));
+    args.cluster.quick_client()?.each_lock(query, visit).await?;
+    let names = elections.iter().map(|listed| &listed.election);
+    let header = ["election", "leader", "value", "token", "candidates"];
+    let text = table(header, elections.iter().map(row));
+    answer_rows(args.cluster.format(), &elections, &elections, names, &text);
     Ok(())
 }
 
-async fn all(client: &Client, prefix: &str, target: &Target) -> Result<Vec<Listed>, Stop> {
-    let prefix = format!("elections/{prefix}");
-    let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
-    let mut all = Vec::new();
-    let visited = client.each_lock(query, |lock| all.extend(listed(lock))).await;
-    visited.map_err(|error| stop(target, &error))?;
-    Ok(all)
-}
-
-/// An election that nobody leads or stands for is of no interest.
-fn listed(lock: LockBody) -> Option<Listed> {
+/// An election with a leader or candidates.
+fn listed(lock: LockBody) -> Option<ListedElection> {
     let election = election_of(&lock.lock).filter(|_| lock.held || lock.waiters > 0)?;
     let leader = lock.holders.into_iter().next().map(|holder| LeaderBody {
         session: holder.session,
@@ -129,79 +195,77 @@ fn listed(lock: LockBody) -> Option<Listed> {
         token: holder.token,
         value: holder.value,
     });
-    Some(Listed { election, leader, candidates: lock.waiters })
+    Some(ListedElection { election, leader, candidates: lock.waiters })
 }
 
-fn row(listed: &Listed) -> [String; 5] {
+fn row(listed: &ListedElection) -> [String; 5] {
     let leader = listed.leader.as_ref();
-    let text = |of: fn(&LeaderBody) -> String| dashed(leader.map(of).unwrap_or_default());
     [
         listed.election.to_string(),
-        text(|leader| leader.session.to_string()),
-        text(|leader| leader.value.clone().unwrap_or_default()),
-        text(|leader| leader.token.to_string()),
+        cell(leader.map(|leader| &leader.session)),
+        cell(leader.and_then(|leader| leader.value.as_ref())),
+        cell(leader.map(|leader| leader.token)),
         listed.candidates.to_string(),
     ]
 }
 
 async fn watch(args: &ElectWatchArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?;
-    let failed = |error| stop(&args.target, &error);
-    let mut observer = client.election(&args.name).observe().map_err(failed)?;
+    let OneLockArgs { name, cluster } = &args.election;
+    let mut observer = cluster.client()?.election(name.as_str()).observe()?;
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        tell(args.target.output, &observer.next_change().await.map_err(failed)?);
+        print_change(cluster.format(), &observer.next_change().await?);
         check()?;
         left -= 1;
     }
     Ok(())
 }
 
-/// One line of what is observed, for programs.
+/// One change of the leader, for programs.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Line<'a> {
+enum LeaderChange<'a> {
     Leader { leader: &'a LeaderBody, revision: u64 },
     Vacant { revision: u64 },
     Gap { until: u64 },
 }
 
-fn tell(format: Format, observed: &Observed) {
-    let line = match observed {
-        Observed::Leader { leader, revision } => Line::Leader { leader, revision: revision.0 },
-        Observed::Vacant { revision } => Line::Vacant { revision: revision.0 },
-        Observed::Gap { until } => Line::Gap { until: until.0 },
+fn print_change(format: Format, observed: &Observed) {
+    let change = match observed {
+        Observed::Leader { leader, revision } => {
+            LeaderChange::Leader { leader, revision: revision.0 }
+        }
+        Observed::Vacant { revision } => LeaderChange::Vacant { revision: revision.0 },
+        Observed::Gap { until } => LeaderChange::Gap { until: until.0 },
     };
-    match format {
-        Format::Json | Format::Jsonl => print_json(&line),
-        // An empty line while nobody leads, and nothing about a gap: who leads now comes next.
-        Format::Value => match line {
-            Line::Leader { leader, .. } => print(shown(leader)),
-            Line::Vacant { .. } => print(""),
-            Line::Gap { .. } => {}
-        },
-        Format::Table => print(&in_words(&line)),
-    }
+    // An election without a leader prints an empty value, and a gap none: the leader follows.
+    let value = match &change {
+        LeaderChange::Leader { leader, .. } => Some(leader_value(leader)),
+        LeaderChange::Vacant { .. } => Some(""),
+        LeaderChange::Gap { .. } => None,
+    };
+    answer_rows(format, &change, [&change], value, &line(&change));
 }
 
 /// `12  10.0.0.7:5432  token 4  db1`
-fn in_words(line: &Line<'_>) -> String {
-    match line {
-        Line::Leader { leader, revision } => {
-            let value = dashed(leader.value.clone().unwrap_or_default());
+fn line(change: &LeaderChange<'_>) -> String {
+    match change {
+        LeaderChange::Leader { leader, revision } => {
+            let value = cell(leader.value.as_ref());
             format!("{revision}  {value}  token {}  {}", leader.token, leader.session)
         }
-        Line::Vacant { revision } => format!("{revision}  nobody leads"),
-        Line::Gap { until } => format!("{until}  what happened before is not told"),
+        LeaderChange::Vacant { revision } => format!("{revision}  no leader"),
+        LeaderChange::Gap { until } => format!("{until}  earlier changes are missing"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::parse;
 
     #[test]
-    fn who_leads_and_who_stands_are_shown() {
+    fn the_leader_and_the_candidates_are_shown() {
         let body = r#"{"election":"db","leader":{"session":"db1","token":7,"value":"10.0.0.7"},"since_ms":61000,
             "candidates":[{"session":"db2","value":"10.0.0.8","since_ms":5000},{"session":"db3","since_ms":1000}],
             "candidates_total":3,"revision":9}"#;
@@ -211,17 +275,41 @@ mod tests {
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!([words(lines[3]), words(lines[4])], ["1 db2 10.0.0.8 5s", "2 db3 - 1s"]);
         assert_eq!(lines[5], "and 1 more");
-        let nobody =
+        let vacant =
             r#"{"election":"db","leader":null,"candidates":[],"candidates_total":0,"revision":9}"#;
-        assert_eq!(show(&serde_json::from_str(nobody).unwrap()), "nobody leads db");
+        assert_eq!(show(&serde_json::from_str(vacant).unwrap()), "db has no leader");
     }
 
     #[test]
-    fn what_is_observed_is_one_line() {
+    fn a_change_of_the_leader_is_one_line() {
         let leader: LeaderBody =
             serde_json::from_str(r#"{"session":"db1","token":7,"value":"10.0.0.7"}"#).unwrap();
-        let line = Line::Leader { leader: &leader, revision: 12 };
-        assert_eq!(in_words(&line), "12  10.0.0.7  token 7  db1");
-        assert_eq!(in_words(&Line::Vacant { revision: 13 }), "13  nobody leads");
+        let change = LeaderChange::Leader { leader: &leader, revision: 12 };
+        assert_eq!(line(&change), "12  10.0.0.7  token 7  db1");
+        assert_eq!(line(&LeaderChange::Vacant { revision: 13 }), "13  no leader");
+    }
+
+    #[test]
+    fn a_name_and_a_command_stand_and_a_verb_shows() {
+        let args =
+            parse::<ElectArgs>("elect db --value 10.0.0.7 --forever -- serve --wait 3").unwrap();
+        assert!(args.show.is_none() && args.forever);
+        let run = args.into_run(LockName::new("elections/db").unwrap());
+        assert_eq!(run.acquire.value.as_deref(), Some("10.0.0.7"));
+        assert_eq!(run.command.command, ["serve", "--wait", "3"]);
+        let shown = |line: &str| parse::<ElectArgs>(line).unwrap().show;
+        assert!(
+            matches!(shown("elect who db"), Some(ElectCommand::Who(args)) if args.name.as_str() == "db")
+        );
+        assert!(matches!(shown("elect ls"), Some(ElectCommand::Ls(_))));
+        assert!(matches!(shown("elect watch db --count 1"), Some(ElectCommand::Watch(_))));
+    }
+
+    #[test]
+    fn the_usage_of_an_incomplete_command_line_shows_the_dashes() {
+        for line in ["elect db", "elect", "elect db --try --forever -- true"] {
+            let error = parse::<ElectArgs>(line).unwrap_err();
+            assert!(error.contains("<NAME> -- <COMMAND>"), "{error}");
+        }
     }
 }

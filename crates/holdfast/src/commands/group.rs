@@ -1,147 +1,148 @@
-//! `holdfast group`: who is there, each with something to say, as long as this process or a command lives.
+//! `holdfast group`: members with a value, as long as this process or a command runs.
 //!
-//! Owns what a command under way has to do with its membership: nothing but the time. If the membership is over because the
-//! session is, that is said, and it is joined again, while the command goes on. Bounds: one call under way.
+//! If the session ends, the membership is joined again while the command goes on.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use holdfast_client::Client;
+use clap::{Args, Subcommand};
+use holdfast_client::ClientBuilder;
 use holdfast_client::recipes::{Group, Membership};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde::Serialize;
-use tokio::process::{Child, Command};
 
-use super::run::exit_code;
-use super::{connect, stop};
-use crate::cli::{GroupCommand, JoinArgs, RecipeArgs};
+use super::child::{exit_code, spawn};
+use crate::arguments::{RecipeArgs, duration};
 use crate::exit::Stop;
 use crate::output::{answer, answer_rows, complain, table};
-use crate::serve::Signals;
+use crate::signals::StopSignals;
 
-/// Leaving may take so long.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// The rest between two attempts to join again.
-const REST: Duration = Duration::from_millis(500);
+/// The time limit for leaving the group.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause between two attempts to join again.
+const PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(command: GroupCommand) -> Result<(), Stop> {
+/// Groups of members, each with a value.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Join a group until ^C, or while a command runs.
+    Join(GroupJoinArgs),
+    /// Show the members with their values.
+    Ls(RecipeArgs),
+}
+
+/// Join a group until ^C, or while a command runs.
+#[derive(Debug, Args)]
+#[command(override_usage = "holdfast group join [OPTIONS] <NAME> [-- <COMMAND> [ARGS]...]")]
+pub(crate) struct GroupJoinArgs {
+    #[command(flatten)]
+    group: RecipeArgs,
+    /// The value that the other members see, e.g. an address.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    value: String,
+    /// The session of the member, which stays open after this process; by default a new session that ends with it.
+    #[arg(long, env = "HOLDFAST_SESSION")]
+    session: Option<String>,
+    /// How long the member stays if this process dies: 30s, or the ttl that the session has already.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+    /// The command and its arguments, after `--`; by default the member stays until ^C.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// One member in the output.
+#[derive(Debug, Serialize)]
+struct MemberRow {
+    session: String,
+    value: String,
+}
+
+pub(crate) async fn run(command: GroupCommand) -> Result<(), Stop> {
     match command {
         GroupCommand::Join(args) => join(&args).await,
         GroupCommand::Ls(args) => ls(&args).await,
     }
 }
 
-/// A member, for programs.
-#[derive(Debug, Serialize)]
-struct Row {
-    session: String,
-    value: String,
-}
-
-async fn ls(args: &RecipeArgs) -> Result<(), Stop> {
-    let members = connect(&args.target)?.group(args.name.as_str()).members().await;
-    let members = members.map_err(|error| stop(&args.target, &error))?;
-    let row = |member: holdfast_client::recipes::Member| Row {
+async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), Stop> {
+    let members = cluster.client()?.group(name.as_str()).members().await?;
+    let row = |member: holdfast_client::recipes::Member| MemberRow {
         session: member.session.to_string(),
         value: member.value,
     };
-    let rows: Vec<Row> = members.into_iter().map(row).collect();
-    let people = || match rows.as_slice() {
-        [] => format!("nobody is in {}", args.name),
-        rows => {
-            let cells = rows.iter().map(|row| [row.session.clone(), row.value.clone()]);
-            table(["session", "value"], cells)
-        }
+    let rows: Vec<MemberRow> = members.into_iter().map(row).collect();
+    let cells = rows.iter().map(|row| [row.session.clone(), row.value.clone()]);
+    let text = match rows.as_slice() {
+        [] => format!("{name} has no members"),
+        _ => table(["session", "value"], cells),
     };
-    answer_rows(args.target.output, &rows, &rows, |row| row.value.clone(), people);
+    answer_rows(cluster.format(), &rows, &rows, rows.iter().map(|row| &row.value), &text);
     Ok(())
 }
 
-async fn join(args: &JoinArgs) -> Result<(), Stop> {
-    let mut signals = Signals::install().map_err(Stop::failed)?;
-    let (name, target) = (&args.group.name, &args.group.target);
-    let client = client_for(args)?;
-    let group = client.group(name.as_str());
-    let joined = group.join(&args.value).await;
-    let mut member = joined.map_err(|error| stop(target, &error))?;
-    let ended = match args.command.as_slice() {
+async fn join(args: &GroupJoinArgs) -> Result<(), Stop> {
+    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+    let client = args.group.cluster.nodes.client_with(|builder| {
+        let builder = match &args.session {
+            Some(session) => builder.named_session(session),
+            None => builder.session_prefix("group"),
+        };
+        args.ttl.into_iter().fold(builder, ClientBuilder::ttl)
+    })?;
+    let group = client.group(args.group.name.as_str());
+    let mut member = group.join(&args.value).await?;
+    let result = match args.command.as_slice() {
         [] => until_signal(args, &member, &mut signals).await,
-        command => accompany(&group, &args.value, &mut member, command, &mut signals).await,
+        _ => while_command(&group, args, &mut member, &mut signals).await,
     };
-    let leaving = async {
-        let left = member.leave().await;
-        left.and(client.close().await)
-    };
-    // If nobody takes it, it is gone when its session is.
-    let _in_time = tokio::time::timeout(FAREWELL, leaving).await;
-    ended
-}
-
-fn client_for(args: &JoinArgs) -> Result<Client, Stop> {
-    let builder = Client::builder(&args.group.target.addr);
-    let builder = match &args.session {
-        Some(session) => builder.named_session(session),
-        None => builder.session_prefix("group"),
-    };
-    let builder = args.ttl.into_iter().fold(builder, holdfast_client::ClientBuilder::ttl);
-    builder.build().map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))
+    let leave = async { member.leave().await.and(client.close().await) };
+    // If this takes too long, the member leaves when its session ends.
+    let _in_time = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
+    result
 }
 
 async fn until_signal(
-    args: &JoinArgs,
+    args: &GroupJoinArgs,
     member: &Membership,
-    signals: &mut Signals,
+    signals: &mut StopSignals,
 ) -> Result<(), Stop> {
     let session = member.session().map(ToString::to_string).unwrap_or_default();
-    let row = Row { session: session.clone(), value: args.value.clone() };
-    answer(args.group.target.output, &row, || session.clone(), || session.clone());
+    let row = MemberRow { session: session.clone(), value: args.value.clone() };
+    answer(args.group.cluster.format(), &row, &session, &session);
     tokio::select! {
         loss = member.lost() => Err(Stop::Lost(format!("no longer in {}: {loss}", args.group.name))),
-        _signal = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
     }
 }
 
-/// Runs a command; its end is ours.
-async fn accompany(
+/// Runs the command; its exit code becomes ours.
+async fn while_command(
     group: &Group,
-    value: &str,
+    args: &GroupJoinArgs,
     member: &mut Membership,
-    command: &[OsString],
-    signals: &mut Signals,
+    signals: &mut StopSignals,
 ) -> Result<(), Stop> {
-    let mut child = spawn(command)?;
-    let staying = stay(group, value, member);
+    let mut child = spawn(&args.command, |command| {
+        command.kill_on_drop(true);
+    })?;
+    let staying = stay(group, &args.value, member);
     tokio::pin!(staying);
     loop {
         tokio::select! {
             status = child.wait() => return exit_code(status.map_err(Stop::failed)?),
-            signal = signals.next() => pass_on(&child, signal),
+            signal = signals.next() => {
+                if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
+                    let _ended = nix::sys::signal::kill(Pid::from_raw(id), signal);
+                }
+            }
             never = &mut staying => match never {},
         }
     }
 }
 
-fn spawn(command: &[OsString]) -> Result<Child, Stop> {
-    let [program, arguments @ ..] = command else {
-        return Err(Stop::failed("no command: write it after --"));
-    };
-    let child = Command::new(program).args(arguments).kill_on_drop(true).spawn();
-    child.map_err(|error| {
-        let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-        Stop::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
-    })
-}
-
-fn pass_on(child: &Child, name: &str) {
-    let signal = if name == "SIGINT" { Signal::SIGINT } else { Signal::SIGTERM };
-    if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
-        let _gone = nix::sys::signal::kill(Pid::from_raw(id), signal);
-    }
-}
-
-/// Joins again whenever the membership is over.
+/// Joins again after each loss.
 async fn stay(group: &Group, value: &str, member: &mut Membership) -> Infallible {
     loop {
         let loss = member.lost().await;
@@ -149,7 +150,7 @@ async fn stay(group: &Group, value: &str, member: &mut Membership) -> Infallible
         *member = loop {
             match group.join(value).await {
                 Ok(again) => break again,
-                Err(_) => tokio::time::sleep(REST).await,
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
         complain("holdfast: in the group again");

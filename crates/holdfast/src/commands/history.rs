@@ -1,30 +1,42 @@
-//! `holdfast history`: who held a lock when, with which token, and why it ended.
+//! `holdfast history`: the past and present holds of a lock, with their tokens and causes of end.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::Args;
 use holdfast_api::{HistoryBody, PastHoldBody, escape_query, format_time, history_path};
+use holdfast_client::Call;
 use holdfast_types::Stamp;
 
-use super::asking::{Ask, Asking};
-use super::{for_people, lock_name};
-use crate::cli::HistoryArgs;
+use crate::arguments::{OneLockArgs, list_length};
 use crate::exit::Stop;
-use crate::output::{answer_rows, table};
+use crate::output::{answer_rows, cell, short_time, table};
 
-pub(super) async fn run(args: &HistoryArgs) -> Result<(), Stop> {
-    let lock = lock_name(&args.name)?;
-    let mut target = format!("{}?limit={}", history_path(&lock), args.limit);
+/// Show the holds of a lock, with the token, the time and the cause of the end of each.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    lock: OneLockArgs,
+    /// Only the holds at this time: 2026-03-01T14:05:09Z, `5m` ago, or milliseconds of the Unix epoch.
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// The number of past holds.
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
+    limit: usize,
+}
+
+pub(crate) async fn run(args: HistoryArgs) -> Result<(), Stop> {
+    let OneLockArgs { name, cluster } = &args.lock;
+    let mut target = format!("{}?limit={}", history_path(name), args.limit);
     if let Some(at) = &args.at {
         target = format!("{target}&at={}", escape_query(at));
     }
-    let mut asking = Asking::new(&args.target, None)?;
-    let body: HistoryBody = asking.json(&Ask::get(target)).await?;
-    let token = |hold: &PastHoldBody| hold.token.to_string();
-    answer_rows(args.target.output, &body, &body.holds, token, || show(&body, now_ms()));
+    let body: HistoryBody = cluster.client()?.call(&Call::get(target)).await?;
+    let tokens = body.holds.iter().map(|hold| hold.token);
+    answer_rows(cluster.format(), &body, &body.holds, tokens, &show(&body, now_ms()));
     Ok(())
 }
 
-/// Times as the leader stamped them, and ages by this machine's clock.
+/// The leader's clock set the times; ages are by the clock of this machine.
 fn show(body: &HistoryBody, now_ms: u64) -> String {
     let header = ["token", "session", "granted", "held for", "ended", "why"];
     let holds = table(header, body.holds.iter().map(|hold| row(hold, now_ms)));
@@ -35,10 +47,9 @@ fn show(body: &HistoryBody, now_ms: u64) -> String {
 }
 
 fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
-    let none = || "-".to_owned();
     let at = |ms: u64| {
-        let (time, ago) = (format_time(Stamp(ms)), for_people(now_ms.saturating_sub(ms)));
-        format!("{time} ({ago} ago)")
+        let (time, age) = (format_time(Stamp(ms)), short_time(now_ms.saturating_sub(ms)));
+        format!("{time} ({age} ago)")
     };
     let until = hold.until_at_ms.unwrap_or(now_ms);
     let session = match &hold.owner {
@@ -49,9 +60,9 @@ fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
         hold.token.to_string(),
         session,
         at(hold.since_at_ms),
-        for_people(until.saturating_sub(hold.since_at_ms)),
-        hold.until_at_ms.map_or_else(none, at),
-        hold.cause.clone().unwrap_or_else(|| "holds it now".to_owned()),
+        short_time(until.saturating_sub(hold.since_at_ms)),
+        cell(hold.until_at_ms.map(at)),
+        hold.cause.clone().unwrap_or_else(|| "still held".to_owned()),
     ]
 }
 
@@ -65,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_is_a_table_and_says_what_may_be_missing() {
+    fn a_history_is_a_table_with_a_note_about_missing_holds() {
         let json = r#"{"lock":"a","revision":9,"complete_after":4,"holds":[
             {"token":7,"session":"you","since_at_ms":60000},
             {"token":5,"session":"me","owner":"t1","since_at_ms":1000,"until_at_ms":31000,"until_revision":8,"cause":"released"}]}"#;
         let shown = show(&serde_json::from_str(json).unwrap(), 61_000);
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-        assert!(lines[1].contains("1s ago") && lines[1].ends_with("holds it now"), "{shown}");
+        assert!(lines[1].contains("1s ago") && lines[1].ends_with("still held"), "{shown}");
         assert!(lines[2].contains("me t1") && lines[2].contains("30s ago"), "{shown}");
         assert!(lines[2].contains("1970-01-01T00:00:31Z (30s ago)"), "{shown}");
         assert!(lines[4].contains("revision 4 may be missing"), "{shown}");

@@ -1,67 +1,89 @@
-//! `holdfast lock`: takes a lock, prints its token on stdout, and holds it until ^C or SIGTERM.
+//! `holdfast lock`: acquires locks, prints the fencing tokens, and holds the locks until SIGINT or SIGTERM.
 //!
-//! Nothing but the token is ever written to stdout, and only once the lock is held. Loss is exit code 76: whoever
-//! started this must stop what the lock protected.
+//! stdout gets nothing but the tokens, after the grant. A loss is exit code 76: the caller must stop the work that the
+//! lock protects.
 
 use std::io::IsTerminal as _;
 use std::time::SystemTime;
 
-use holdfast_client::Client;
+use clap::Args;
+use holdfast_api::{GrantAllBody, GrantBody};
+use holdfast_client::{Client, MultiGuard};
 
-use super::for_people;
-use super::held::{Held, Requests, name_of, take_all};
-use super::taking::client_for;
-use crate::cli::LockArgs;
+use super::acquire::{AcquireArgs, Acquirer};
+use super::release_requests::ReleaseRequests;
+use crate::arguments::{ClusterArgs, Format};
 use crate::exit::Stop;
-use crate::output::complain;
-use crate::serve::Signals;
+use crate::output::{answer, answer_rows, complain, short_time};
+use crate::signals::StopSignals;
 
-pub(super) async fn run(args: LockArgs) -> Result<(), Stop> {
-    let mut signals = Signals::install().map_err(Stop::failed)?;
-    let client = client_for(&args.take, &args.target)?;
-    let held = take_all(&args.take, &args.target, &client, &mut signals).await?;
-    held.tell(args.target.output);
-    if !args.take.quiet && std::io::stderr().is_terminal() {
-        complain(&holding(&held));
-    }
-    hold(held, &args, &client.0, &mut signals).await
+/// Acquire a lock, or several together, print the fencing token, and hold until ^C.
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    #[command(flatten)]
+    pub(super) acquire: AcquireArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-/// What a person at a terminal reads while nothing else happens.
-fn holding(held: &Held) -> String {
-    let holds = held.holds();
+pub(crate) async fn run(args: LockArgs) -> Result<(), Stop> {
+    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+    let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
+    let guard = acquirer.acquire(&args.acquire, &mut signals).await?;
+    print_grants(&guard, args.cluster.format());
+    if !args.acquire.waiting.quiet && std::io::stderr().is_terminal() {
+        complain(&holding(&guard));
+    }
+    hold(guard, &args.acquire, &acquirer.client, &mut signals).await
+}
+
+/// The token, or a line `NAME TOKEN` for each of several locks.
+fn print_grants(guard: &MultiGuard, format: Format) {
+    let grants: Vec<GrantBody> = guard.holds().map(|hold| (*hold.grant()).clone()).collect();
+    if let [grant] = grants.as_slice() {
+        return answer(format, grant, grant.token, &grant.token.to_string());
+    }
+    let revision = grants.first().map(|grant| grant.revision).unwrap_or_default();
+    let body = GrantAllBody { grants, revision };
+    answer_rows(format, &body, &body.grants, token_lines(guard), &token_lines(guard).join("\n"));
+}
+
+/// `NAME TOKEN` for each lock.
+pub(super) fn token_lines(guard: &MultiGuard) -> Vec<String> {
+    guard.holds().map(|hold| format!("{} {}", hold.lock(), hold.token())).collect()
+}
+
+fn holding(guard: &MultiGuard) -> String {
     let named: Vec<String> =
-        holds.iter().map(|hold| format!("{}, token {}", hold.lock(), hold.token())).collect();
-    let (named, them) = (named.join("; "), if holds.len() == 1 { "it" } else { "them" });
-    format!("holdfast: holding {named}; ^C releases {them}")
+        guard.holds().map(|hold| format!("{}, token {}", hold.lock(), hold.token())).collect();
+    let them = if named.len() == 1 { "it" } else { "them" };
+    format!("holdfast: holding {}; ^C releases {them}", named.join("; "))
 }
 
 async fn hold(
-    held: Held,
-    args: &LockArgs,
+    guard: MultiGuard,
+    args: &AcquireArgs,
     client: &Client,
-    signals: &mut Signals,
+    signals: &mut StopSignals,
 ) -> Result<(), Stop> {
-    let mut requests = Requests::default();
+    let mut requests = ReleaseRequests::of(&guard);
     loop {
         tokio::select! {
-            (name, loss) = held.lost() => {
+            (lock, loss) = guard.lost() => {
                 let at = httpdate::fmt_http_date(SystemTime::now());
                 return Err(Stop::Lost(format!(
-                    "{name} is lost: {loss}, learned at {at}; stop what it protected"
+                    "{lock} is lost: {loss}, detected at {at}; stop the work that it protected"
                 )));
             }
             _ = signals.next() => break,
-            request = held.release_requested(&requests) => complain(&requests.learn(request, None)),
+            request = requests.next() => complain(&request),
         }
     }
-    let left = held.remaining();
-    let released = held.release().await;
+    let left = guard.remaining();
+    let released = guard.release().await;
     released.and(client.close().await).map_err(|error| {
-        let left = for_people(holdfast_types::millis(left));
-        let name = name_of(&args.take);
-        Stop::failed(format!(
-            "{name} is not certainly released, it is free in about {left}: {error}"
-        ))
+        let left = short_time(holdfast_types::millis(left));
+        let names = args.names();
+        Stop::failed(format!("{names} may not be released, it is free in about {left}: {error}"))
     })
 }

@@ -1,56 +1,83 @@
-//! `holdfast ls`: the locks that are held, waited for or closed, page by page, in the order asked for.
+//! `holdfast ls`: the locks that are held, have waiters or are in cooldown.
 
 use std::cmp::Reverse;
 
+use clap::{Args, ValueEnum};
 use holdfast_api::LockBody;
 use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
-use super::naming::{holders_in_short, holders_total, longest_held};
-use super::{LOOK_MAX, connect, for_people, stop};
-use crate::cli::{LsArgs, LsSort};
+use super::lock_text::{cooldown_text, holders_text, holders_total, limit, longest_held};
+use crate::arguments::{ClusterArgs, list_length, session_name};
 use crate::exit::Stop;
-use crate::output::{answer_rows, table};
+use crate::output::{answer_rows, cell, short_time, table};
 
-/// So many tokens are shown of a lock with several holders.
+/// A row shows at most this many tokens.
 const TOKENS_MAX: usize = 3;
 
-pub(super) async fn run(args: &LsArgs) -> Result<(), Stop> {
-    let client = connect(&args.target)?.request_timeout(LOOK_MAX);
-    let session = args.session.as_ref().map(SessionName::new).transpose().map_err(Stop::usage)?;
+/// List the locks that are held or have waiters.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Only locks whose names start with this.
+    prefix: Option<String>,
+    /// Only locks that are held.
+    #[arg(long)]
+    held: bool,
+    /// Only locks with waiters.
+    #[arg(long)]
+    waiting: bool,
+    /// Only locks that this session holds or waits for.
+    #[arg(long, value_name = "SESSION", value_parser = session_name)]
+    session: Option<SessionName>,
+    /// The order of the list.
+    #[arg(long, value_enum, default_value_t = LockOrder::Name)]
+    sort: LockOrder,
+    /// The maximum number of locks.
+    #[arg(short = 'n', long, value_parser = list_length)]
+    count: Option<usize>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The order of a list of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LockOrder {
+    /// By name.
+    Name,
+    /// The most waiters first.
+    Waiting,
+    /// The longest hold first.
+    Held,
+    /// The most holders first.
+    Holders,
+}
+
+pub(crate) async fn run(args: LsArgs) -> Result<(), Stop> {
     let query = LockQuery {
-        prefix: args.prefix.clone(),
+        prefix: args.prefix,
         held: args.held,
         waiting: args.waiting,
-        session,
+        session: args.session,
         ..LockQuery::default()
     };
-    let mut locks: Vec<LockBody> = Vec::new();
-    let visited = client.each_lock(query, |lock| {
-        if is_of_interest(&lock) {
-            locks.push(lock);
-        }
-    });
-    visited.await.map_err(|error| stop(&args.target, &error))?;
+    let mut locks = Vec::new();
+    args.cluster.quick_client()?.each_lock(query, |lock| locks.push(lock)).await?;
+    // The cluster removes unused locks after a while; they are not listed until then.
+    locks.retain(|lock| lock.held || lock.waiters > 0 || lock.closed.is_some());
     sort(&mut locks, args.sort);
     locks.truncate(args.count.unwrap_or(usize::MAX));
-    let name = |lock: &LockBody| lock.lock.to_string();
-    answer_rows(args.target.output, &locks, &locks, name, || show(&locks));
+    let names = locks.iter().map(|lock| &lock.lock);
+    answer_rows(args.cluster.format(), &locks, &locks, names, &show(&locks));
     Ok(())
 }
 
-/// Locks that nobody uses are swept after a while, and are of no interest until then.
-fn is_of_interest(lock: &LockBody) -> bool {
-    lock.held || lock.waiters > 0 || lock.closed.is_some()
-}
-
-/// They come sorted by name; equals stay so.
-fn sort(locks: &mut [LockBody], by: LsSort) {
+/// The cluster sorts by name; locks with equal keys stay in this order.
+fn sort(locks: &mut [LockBody], by: LockOrder) {
     match by {
-        LsSort::Name => {}
-        LsSort::Waiting => locks.sort_by_key(|lock| Reverse(lock.waiters)),
-        LsSort::Held => locks.sort_by_key(|lock| Reverse(longest_held(lock))),
-        LsSort::Holders => locks.sort_by_key(|lock| Reverse(holders_total(lock))),
+        LockOrder::Name => {}
+        LockOrder::Waiting => locks.sort_by_key(|lock| Reverse(lock.waiters)),
+        LockOrder::Held => locks.sort_by_key(|lock| Reverse(longest_held(lock))),
+        LockOrder::Holders => locks.sort_by_key(|lock| Reverse(holders_total(lock))),
     }
 }
 
@@ -60,37 +87,30 @@ fn show(locks: &[LockBody]) -> String {
 }
 
 fn row(lock: &LockBody) -> [String; 6] {
-    let none = || "-".to_owned();
-    let closed = lock.closed.filter(|_| !lock.held);
-    let closed = closed.map(|closed| format!("closed for {}", for_people(closed.opens_in_ms)));
     [
         lock.lock.to_string(),
-        if lock.held { how(lock) } else { closed.unwrap_or_else(none) },
+        if lock.held { mode(lock) } else { cell(cooldown_text(lock)) },
         tokens(lock),
-        holders_in_short(lock).unwrap_or_else(none),
-        longest_held(lock).map_or_else(none, for_people),
+        cell(holders_text(lock)),
+        cell(longest_held(lock).map(short_time)),
         lock.waiters.to_string(),
     ]
 }
 
 /// `exclusive`, `3 shared`, `5 of 8 permits`.
-fn how(lock: &LockBody) -> String {
-    let limit = lock.policy.and_then(|policy| policy.limit);
-    match (lock.permits_held, limit, holders_total(lock)) {
+fn mode(lock: &LockBody) -> String {
+    match (lock.permits_held, limit(lock), holders_total(lock)) {
         (Some(held), Some(limit), _) => format!("{held} of {limit} permits"),
         (_, _, 0 | 1) => lock.mode.as_str().to_owned(),
-        (_, _, several) => format!("{several} shared"),
+        (_, _, holders) => format!("{holders} shared"),
     }
 }
 
 fn tokens(lock: &LockBody) -> String {
     let shown: Vec<String> =
         lock.holders.iter().take(TOKENS_MAX).map(|holder| holder.token.to_string()).collect();
-    match (shown.len(), holders_total(lock)) {
-        (0, _) => "-".to_owned(),
-        (shown_count, total) if shown_count < total => format!("{},…", shown.join(",")),
-        (_, _) => shown.join(","),
-    }
+    let more = if shown.len() < holders_total(lock) { ",…" } else { "" };
+    cell(Some(shown.join(",")).filter(|shown| !shown.is_empty()).map(|shown| shown + more))
 }
 
 #[cfg(test)]
@@ -115,25 +135,25 @@ mod tests {
     }
 
     #[test]
-    fn every_order_is_what_it_says() {
+    fn locks_are_sorted_by_each_key() {
         let locks = [lock("a", 1, &[5, 9], ""), lock("b", 3, &[], ""), lock("c", 0, &[70], "")];
         let sorted = |by| {
             let mut locks = locks.to_vec();
             sort(&mut locks, by);
             locks.iter().map(|lock| lock.lock.to_string()).collect::<String>()
         };
-        assert_eq!(sorted(LsSort::Name), "abc");
-        assert_eq!(sorted(LsSort::Waiting), "bac");
-        assert_eq!(sorted(LsSort::Held), "cab");
-        assert_eq!(sorted(LsSort::Holders), "acb");
+        assert_eq!(sorted(LockOrder::Name), "abc");
+        assert_eq!(sorted(LockOrder::Waiting), "bac");
+        assert_eq!(sorted(LockOrder::Held), "cab");
+        assert_eq!(sorted(LockOrder::Holders), "acb");
     }
 
     #[test]
-    fn a_row_shows_all_holders_in_short() {
+    fn a_row_shows_the_first_holders() {
         let shared = row(&lock("a", 2, &[1_000, 9_000, 3, 4], ""));
         assert_eq!(shared, ["a", "4 shared", "7,8,9,…", "s7, s8, s9 and 1 other", "9s", "2"]);
-        let closed = row(&lock("a", 0, &[], r#","closed":{"why":"cooldown","opens_in_ms":9000}"#));
-        assert_eq!(closed, ["a", "closed for 9s", "-", "-", "-", "0"]);
+        let free = row(&lock("a", 0, &[], r#","closed":{"why":"cooldown","opens_in_ms":9000}"#));
+        assert_eq!(free, ["a", "unavailable for 9s (cooldown)", "-", "-", "-", "0"]);
         let policy = r#","permits_held":5,"policy":{"limit":8,"order":"fifo","ageing_ms":1,"lock_delay_ms":0,"cooldown_ms":0,"detect_deadlocks":true}"#;
         assert_eq!(row(&lock("a", 0, &[5], policy))[1], "5 of 8 permits");
     }

@@ -1,26 +1,23 @@
-//! `holdfast status`: the cluster's nodes.
+//! `holdfast status`: the nodes of the cluster.
 
+use clap::Args;
 use holdfast_api::ClusterBody;
 
-use super::{LOOK_MAX, connect, stop};
-use crate::cli::{Format, Target};
+use crate::arguments::ClusterArgs;
 use crate::exit::Stop;
-use crate::output::{print, print_json, table};
+use crate::output::{answer_rows, table};
 
-pub(super) async fn run(target: &Target) -> Result<(), Stop> {
-    let cluster = connect(target)?
-        .request_timeout(LOOK_MAX)
-        .cluster()
-        .await
-        .map_err(|error| stop(target, &error))?;
-    match target.output {
-        Format::Json => print_json(&cluster),
-        Format::Jsonl => cluster.nodes.iter().for_each(print_json),
-        // The leader's address, not the nodes'.
-        Format::Value => print(&leader_http(&cluster).unwrap_or_default()),
-        Format::Table => print(&show(&cluster)),
-    }
-    match cluster.leader {
+/// Show the nodes of the cluster.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(args: StatusArgs) -> Result<(), Stop> {
+    let body = args.cluster.quick_client()?.cluster().await?;
+    answer_rows(args.cluster.format(), &body, &body.nodes, [leader_http(&body)], &show(&body));
+    match body.leader {
         Some(_) => Ok(()),
         None => Err(Stop::failed(
             "the cluster has no leader: a majority of its nodes must run and reach each other",
@@ -28,9 +25,9 @@ pub(super) async fn run(target: &Target) -> Result<(), Stop> {
     }
 }
 
-fn leader_http(cluster: &ClusterBody) -> Option<String> {
-    let leader = cluster.leader?;
-    cluster.nodes.iter().find(|node| node.id == leader).map(|node| node.http.clone())
+fn leader_http(cluster: &ClusterBody) -> &str {
+    let leader = cluster.nodes.iter().find(|node| Some(node.id) == cluster.leader);
+    leader.map_or("", |node| &node.http)
 }
 
 fn show(cluster: &ClusterBody) -> String {

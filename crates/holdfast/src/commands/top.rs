@@ -1,74 +1,83 @@
-//! `holdfast top`: the locks that are waited for most, again and again on a terminal, once for everybody else.
+//! `holdfast top`: the most contended locks, every second on a terminal, otherwise once.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use clap::Args;
 use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::lock::{PREFIX, SORT};
 use holdfast_api::{ContentionBody, ExplainedBody, Query, TimesBody};
+use holdfast_client::Call;
 
-use super::asking::{Ask, Asking};
-use super::for_people;
-use super::naming::{longest_held, sessions_in_short};
-use crate::cli::{Format, TopArgs};
+use super::lock_text::{longest_held, sessions_text};
+use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::Stop;
-use crate::output::{answer_rows, check, table};
+use crate::output::{answer_rows, cell, check, short_time, table};
 
-const EVERY: Duration = Duration::from_secs(1);
-/// From the top left corner, and nothing below.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Moves the cursor to the top left corner and clears the terminal.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-pub(super) async fn run(args: &TopArgs) -> Result<(), Stop> {
-    let mut asking = Asking::new(&args.target, None)?;
+/// Show the most contended locks; on a terminal every second until ^C.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Only locks whose names start with this.
+    prefix: Option<String>,
+    /// The number of locks.
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
+    count: usize,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(args: TopArgs) -> Result<(), Stop> {
+    let client = args.cluster.client()?;
     let query = Query::default()
         .with(&SORT, &"contention")
         .with(&LIMIT, &args.count)
         .with_some(&PREFIX, args.prefix.as_ref().filter(|prefix| !prefix.is_empty()));
-    let ask = Ask::get(query.target("/v1/locks"));
-    let live = args.target.output == Format::Table && std::io::stdout().is_terminal();
-    let mut ticks = tokio::time::interval(EVERY);
+    let call = Call::get(query.target("/v1/locks"));
+    let format = args.cluster.format();
+    let repeat = format == Format::Table && std::io::stdout().is_terminal();
+    let clear = if repeat { CLEAR } else { "" };
+    let mut ticks = tokio::time::interval(INTERVAL);
     loop {
         ticks.tick().await;
-        let body: ContentionBody = asking.json(&ask).await?;
-        let name = |lock: &ExplainedBody| lock.lock.lock.to_string();
-        let clear = if live { CLEAR } else { "" };
-        let people = || format!("{clear}{}", show(&body));
-        answer_rows(args.target.output, &body, &body.locks, name, people);
+        let body: ContentionBody = client.call(&call).await?;
+        let names = body.locks.iter().map(|explained| &explained.lock.lock);
+        answer_rows(format, &body, &body.locks, names, &format!("{clear}{}", show(&body)));
         check()?;
-        if !live {
+        if !repeat {
             return Ok(());
         }
     }
 }
 
-/// Locks that are held or waited for: of the others there is nothing to watch.
+/// The locks that are held or have waiters.
 fn show(body: &ContentionBody) -> String {
-    let used = || body.locks.iter().filter(|lock| lock.lock.held || lock.lock.waiters > 0);
-    if used().next().is_none() {
+    let in_use = |explained: &&ExplainedBody| explained.lock.held || explained.lock.waiters > 0;
+    let rows: Vec<_> = body.locks.iter().filter(in_use).map(row).collect();
+    if rows.is_empty() {
         return "no locks are held or waited for".to_owned();
     }
-    let header = ["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"];
-    table(header, used().map(row))
+    table(["lock", "queue", "held by", "for", "wait p50/p99", "hold p50/p99"], rows)
 }
 
 fn row(explained: &ExplainedBody) -> [String; 6] {
     let lock = &explained.lock;
-    let none = || "-".to_owned();
     [
         lock.lock.to_string(),
         lock.waiters.to_string(),
-        sessions_in_short(lock).unwrap_or_else(none),
-        longest_held(lock).map_or_else(none, for_people),
+        cell(sessions_text(lock)),
+        cell(longest_held(lock).map(short_time)),
         times(explained.wait.as_ref()),
         times(explained.hold.as_ref()),
     ]
 }
 
 fn times(times: Option<&TimesBody>) -> String {
-    times.filter(|times| times.count > 0).map_or_else(
-        || "-".to_owned(),
-        |times| format!("{}/{}", for_people(times.p50_ms), for_people(times.p99_ms)),
-    )
+    let times = times.filter(|times| times.count > 0);
+    cell(times.map(|times| format!("{}/{}", short_time(times.p50_ms), short_time(times.p99_ms))))
 }
 
 #[cfg(test)]
@@ -76,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_locks_that_are_used_are_shown_in_short_lines() {
+    fn only_locks_in_use_are_shown_in_short_lines() {
         let lock = |name: &str, held: bool, holders: &str| {
             format!(
                 r#"{{"lock":"{name}","mode":"exclusive","held":{held},"holders":[{holders}],"holders_total":0,"waiters":0,"queue":[],"last_token":9,"wait":{{"count":3,"p50_ms":12,"p99_ms":40,"max_ms":50}}}}"#

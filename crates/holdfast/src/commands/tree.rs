@@ -1,21 +1,124 @@
-//! `holdfast tree`: nodes of the tree, looked at and changed.
+//! `holdfast tree`: reads and changes nodes of the tree.
 
 use std::io::Read as _;
+use std::time::Duration;
 
+use clap::{Args, Subcommand};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, tree};
 use holdfast_api::{
-    ChildBody, ChildrenBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
+    ChildBody, ChildrenBody, ErrorCode, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
     parse_acl_entry, tree_path,
 };
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Error};
 use holdfast_types::{SessionName, ZnodePath};
-use reqwest::Method;
+use serde::de::DeserializeOwned;
 
-use super::asking::{Ask, Asking};
-use crate::cli::{CreateArgs, NodeArgs, RmArgs, SetArgs, TreeCommand, TreeLsArgs};
+use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::Stop;
 use crate::output::{answer, answer_rows, complain, print_bytes, table};
 
-pub(super) async fn run(command: TreeCommand) -> Result<(), Stop> {
+/// The next step after an error, for the command line.
+const HINTS: [(ErrorCode, &str); 5] = [
+    (ErrorCode::NotFound, "holdfast tree create creates it; with --parents also its parents"),
+    (ErrorCode::NodeExists, "holdfast tree set replaces its data"),
+    (ErrorCode::NotEmpty, "add --recursive to delete its descendants too"),
+    (ErrorCode::VersionMismatch, "read it again, and use the version that you have read"),
+    (ErrorCode::Forbidden, "authenticate with --user NAME:PASSWORD or HOLDFAST_USER"),
+];
+
+/// Read and change nodes of the tree.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TreeCommand {
+    /// Print the data of a node as it is.
+    Get(NodeArgs),
+    /// Show the metadata of a node.
+    Stat(NodeArgs),
+    /// List the children of a node.
+    Ls(TreeLsArgs),
+    /// Create a node; print its path.
+    Create(TreeCreateArgs),
+    /// Replace the data of an existing node.
+    Set(TreeSetArgs),
+    /// Delete a node.
+    Rm(TreeRmArgs),
+}
+
+/// A node of the tree.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// The path; the first '/' may be left out.
+    path: String,
+    #[command(flatten)]
+    user: UserArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// List the children of a node.
+#[derive(Debug, Args)]
+pub(crate) struct TreeLsArgs {
+    /// List all descendants.
+    #[arg(short, long)]
+    recursive: bool,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+/// Create a node; print its path.
+#[derive(Debug, Args)]
+pub(crate) struct TreeCreateArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// The data; '-' reads it from stdin.
+    #[arg(default_value = "")]
+    data: String,
+    /// Append the next number of the directory to the name.
+    #[arg(long)]
+    sequential: bool,
+    /// Also create missing parents.
+    #[arg(short, long)]
+    parents: bool,
+    /// Delete the node when this session, which must be open, ends.
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["container", "ttl"], value_parser = session_name)]
+    ephemeral: Option<SessionName>,
+    /// Delete the node after its last child.
+    #[arg(long, conflicts_with = "ttl")]
+    container: bool,
+    /// Delete the node if it has no children and was not changed for this time.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+    /// An entry of the access list; may be given several times.
+    #[arg(long, value_name = "SCHEME:ID:PERMS")]
+    acl: Vec<String>,
+}
+
+/// Replace the data of an existing node.
+#[derive(Debug, Args)]
+pub(crate) struct TreeSetArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// The new data; '-' reads it from stdin.
+    data: String,
+    /// Only if the node has this version.
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+}
+
+/// Delete a node.
+#[derive(Debug, Args)]
+pub(crate) struct TreeRmArgs {
+    /// Also delete all descendants.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Only if the node has this version.
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+    #[command(flatten)]
+    node: NodeArgs,
+}
+
+pub(crate) async fn run(command: TreeCommand) -> Result<(), Stop> {
     match command {
         TreeCommand::Get(node) => get(&node).await,
         TreeCommand::Stat(node) => stat(&node).await,
@@ -26,21 +129,40 @@ pub(super) async fn run(command: TreeCommand) -> Result<(), Stop> {
     }
 }
 
-fn asking(node: &NodeArgs) -> Result<Asking, Stop> {
-    Asking::new(&node.target, node.user.as_deref())
+impl NodeArgs {
+    /// The path with its first slash.
+    fn rooted(&self) -> String {
+        format!("/{}", self.path.strip_prefix('/').unwrap_or(&self.path))
+    }
+
+    fn znode_path(&self) -> Result<ZnodePath, Stop> {
+        ZnodePath::new(self.rooted()).map_err(Stop::usage)
+    }
+
+    async fn send(&self, call: Call) -> Result<Vec<u8>, Stop> {
+        let headers = self.user.headers().into_iter().chain(call.headers).collect();
+        let answer = self.cluster.client()?.call_raw(&Call { headers, ..call }).await;
+        answer.map(|answer| answer.body).map_err(|error| with_tree_hint(error).into())
+    }
+
+    async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, Stop> {
+        let foreign = |error: serde_json::Error| Error::Foreign(error.to_string()).into();
+        serde_json::from_slice(&self.send(call).await?).map_err(foreign)
+    }
 }
 
-/// The path; its first slash may be missing.
-fn rooted(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+/// The error with a hint for the command line in place of the one for HTTP.
+pub(super) fn with_tree_hint(error: Error) -> Error {
+    let Error::Refused(mut problem) = error else { return error };
+    let hint = HINTS.iter().find(|(code, _)| *code == problem.code);
+    if let Some((_, hint)) = hint {
+        problem.hint = Some((*hint).into());
+    }
+    Error::Refused(problem)
 }
 
-fn path_of(node: &NodeArgs) -> Result<ZnodePath, Stop> {
-    ZnodePath::new(rooted(&node.path)).map_err(Stop::usage)
-}
-
-/// The data as it was written, or all of stdin.
-fn data_of(text: &str) -> Result<Vec<u8>, Stop> {
+/// The data as given, or all of stdin.
+fn data(text: &str) -> Result<Vec<u8>, Stop> {
     if text != "-" {
         return Ok(text.as_bytes().to_vec());
     }
@@ -49,19 +171,17 @@ fn data_of(text: &str) -> Result<Vec<u8>, Stop> {
     Ok(data)
 }
 
-/// The data and nothing else, whatever the format: it has one already.
+/// Prints the data in every output format as it is.
 async fn get(node: &NodeArgs) -> Result<(), Stop> {
-    let ask = Ask::get(tree_path(&path_of(node)?));
-    let data = asking(node)?.bytes(&ask).await?;
-    print_bytes(&data);
+    print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
     Ok(())
 }
 
 async fn stat(node: &NodeArgs) -> Result<(), Stop> {
-    let target = format!("{}?stat", tree_path(&path_of(node)?));
-    let body: ZnodeBody = asking(node)?.json(&Ask::get(target)).await?;
-    let version = || body.stat.version.to_string();
-    answer(node.target.output, &body, version, || table(["fact", "value"], facts(&body)));
+    let target = format!("{}?stat", tree_path(&node.znode_path()?));
+    let body: ZnodeBody = node.read(Call::get(target)).await?;
+    let text = table(["fact", "value"], facts(&body));
+    answer(node.cluster.format(), &body, body.stat.version, &text);
     Ok(())
 }
 
@@ -84,34 +204,32 @@ fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
 }
 
 async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
-    let (node, path) = (&args.node, path_of(&args.node)?);
-    let mut asking = asking(node)?;
+    let (node, path) = (&args.node, args.node.znode_path()?);
     let list = if args.recursive { tree::RECURSIVE } else { tree::CHILDREN };
     let first = Query::default().with_flag(&list, true).with(&LIMIT, &LIST_LIMIT_MAX);
     let mut query = first.clone();
     let mut found: Vec<ChildBody> = Vec::new();
     loop {
-        let ask = Ask::get(query.target(&tree_path(&path)));
+        let call = Call::get(query.target(&tree_path(&path)));
         let next = if args.recursive {
-            let page: SubtreeBody = asking.json(&ask).await?;
-            found.extend(page.nodes.into_iter().map(named_by_path));
+            let page: SubtreeBody = node.read(call).await?;
+            let named =
+                |node: ZnodeBody| ChildBody { name: node.path.to_string(), stat: node.stat };
+            found.extend(page.nodes.into_iter().map(named));
             page.next_page_token
         } else {
-            let page: ChildrenBody = asking.json(&ask).await?;
+            let page: ChildrenBody = node.read(call).await?;
             found.extend(page.children);
             page.next_page_token
         };
         let Some(token) = next else { break };
         query = first.clone().with(&PAGE_TOKEN, &token);
     }
-    let head = ["name", "kind", "version", "bytes", "children"];
-    let name = |child: &ChildBody| child.name.clone();
-    answer_rows(node.target.output, &found, &found, name, || table(head, found.iter().map(row)));
+    let header = ["name", "kind", "version", "bytes", "children"];
+    let names = found.iter().map(|child| &child.name);
+    let text = table(header, found.iter().map(row));
+    answer_rows(node.cluster.format(), &found, &found, names, &text);
     Ok(())
-}
-
-fn named_by_path(node: ZnodeBody) -> ChildBody {
-    ChildBody { name: node.path.to_string(), stat: node.stat }
 }
 
 fn row(child: &ChildBody) -> [String; 5] {
@@ -125,31 +243,27 @@ fn row(child: &ChildBody) -> [String; 5] {
     ]
 }
 
-async fn create(args: &CreateArgs) -> Result<(), Stop> {
-    let (path, sequential) = (rooted(&args.node.path), args.sequential);
+async fn create(args: &TreeCreateArgs) -> Result<(), Stop> {
+    let (path, sequential) = (args.node.rooted(), args.sequential);
     let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::usage)?;
     let query = create_query(args)?;
-    let (method, target) = if sequential {
+    let call = if sequential {
         let query = query.with_flag(&tree::SEQUENTIAL, true).with(&tree::NAME, &name);
-        (Method::POST, query.target(&tree_path(&directory)))
+        Call::new(Method::POST, query.target(&tree_path(&directory)))
     } else {
         let path = directory.child(&name).map_err(Stop::usage)?;
-        (Method::PUT, query.target(&tree_path(&path)))
+        let headers = vec![("if-none-match".to_owned(), "*".to_owned())];
+        Call { headers, ..Call::new(Method::PUT, query.target(&tree_path(&path))) }
     };
-    let condition = (!sequential).then(|| ("if-none-match", "*".to_owned()));
-    let body = data_of(&args.data)?;
-    let ask = Ask { method, condition, body, again: false, ..Ask::get(target) };
-    let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
-    let path = || body.path.to_string();
-    answer(args.node.target.output, &body, path, path);
+    let call = Call { body: data(&args.data)?, idempotent: false, ..call };
+    let body: ZnodeBody = args.node.read(call).await?;
+    answer(args.node.cluster.format(), &body, &body.path, body.path.as_str());
     Ok(())
 }
 
-fn create_query(args: &CreateArgs) -> Result<Query, Stop> {
-    let session = args.ephemeral.as_ref().map(SessionName::new);
-    let session = session.transpose().map_err(Stop::usage)?;
+fn create_query(args: &TreeCreateArgs) -> Result<Query, Stop> {
     let mut query = Query::default().with_flag(&tree::PARENTS, args.parents);
-    query = match (&session, &args.ttl) {
+    query = match (&args.ephemeral, &args.ttl) {
         (Some(session), _) => query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true),
         (None, Some(ttl)) => query.with(&tree::TTL, ttl),
         (None, None) => query.with_flag(&tree::CONTAINER, args.container),
@@ -160,29 +274,45 @@ fn create_query(args: &CreateArgs) -> Result<Query, Stop> {
     Ok(query)
 }
 
-async fn set(args: &SetArgs) -> Result<(), Stop> {
-    let (path, body) = (path_of(&args.node)?, data_of(&args.data)?);
-    let condition = condition(args.version).or(Some(("if-match", "*".to_owned())));
-    let again = args.version.is_none();
-    let ask = Ask { method: Method::PUT, condition, body, again, ..Ask::get(tree_path(&path)) };
-    let body: ZnodeBody = asking(&args.node)?.json(&ask).await?;
-    let version = || body.stat.version.to_string();
-    let people = || format!("{path} has version {}", body.stat.version);
-    answer(args.node.target.output, &body, version, people);
+async fn set(args: &TreeSetArgs) -> Result<(), Stop> {
+    let path = args.node.znode_path()?;
+    let headers = vec![if_match(args.version)];
+    let (body, idempotent) = (data(&args.data)?, args.version.is_none());
+    let call = Call { headers, body, idempotent, ..Call::new(Method::PUT, tree_path(&path)) };
+    let body: ZnodeBody = args.node.read(call).await?;
+    let version = body.stat.version;
+    answer(args.node.cluster.format(), &body, version, &format!("{path} has version {version}"));
     Ok(())
 }
 
-async fn rm(args: &RmArgs) -> Result<(), Stop> {
-    let path = path_of(&args.node)?;
+async fn rm(args: &TreeRmArgs) -> Result<(), Stop> {
+    let path = args.node.znode_path()?;
     let query = Query::default().with_flag(&tree::DELETE_RECURSIVE, args.recursive);
+    let headers = args.version.map(|version| if_match(Some(version))).into_iter().collect();
     let target = query.target(&tree_path(&path));
-    let condition = condition(args.version);
-    let ask = Ask { method: Method::DELETE, condition, again: false, ..Ask::get(target) };
-    asking(&args.node)?.bytes(&ask).await?;
-    complain(&format!("holdfast: {path} is gone"));
+    let call = Call { headers, idempotent: false, ..Call::new(Method::DELETE, target) };
+    args.node.send(call).await?;
+    complain(&format!("holdfast: {path} is deleted"));
     Ok(())
 }
 
-fn condition(version: Option<u32>) -> Option<(&'static str, String)> {
-    version.map(|version| ("if-match", format!("\"{version}\"")))
+/// The condition that the node has this version, or that it exists.
+fn if_match(version: Option<u32>) -> (String, String) {
+    let value = version.map_or_else(|| "*".to_owned(), |version| format!("\"{version}\""));
+    ("if-match".to_owned(), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn a_node_is_of_one_kind() {
+        let line = "tree create /a x --ttl 1h --parents --acl world:anyone:r";
+        let Ok(TreeCommand::Create(args)) = parse(line) else { panic!() };
+        assert_eq!((args.data.as_str(), args.parents, args.acl.len()), ("x", true, 1));
+        assert!(parse::<TreeCommand>("tree create /a --container --ttl 1h").is_err());
+        assert!(parse::<TreeCommand>("tree set /a").unwrap_err().contains("<DATA>"));
+    }
 }

@@ -1,75 +1,80 @@
-//! `holdfast unlock`: gives a lock back, leaves its queue, or hands the lock on. Done twice, it is done still. `taken.rs` has `--force`.
+//! `holdfast unlock`: releases a lock, leaves its queue, hands the lock over, or breaks it.
+//!
+//! A repeated release has no further effect.
 
+use clap::Args;
 use holdfast_api::HolderBody;
 use holdfast_client::{Client, Error};
-use holdfast_types::{LockName, SessionName};
+use holdfast_types::{LockName, NameError, Reason, SessionName};
 
-use super::{connect, for_people, lock_name, name_of, stop, taken};
-use crate::cli::UnlockArgs;
+use super::lock_text::holder_name;
+use crate::arguments::{ClusterArgs, lock_name, session_name};
 use crate::exit::Stop;
-use crate::output::{answer, complain};
+use crate::output::{answer, complain, short_time};
 
-pub(super) async fn run(args: &UnlockArgs) -> Result<(), Stop> {
-    if let Some(reason) = args.reason.as_deref().filter(|_| args.force) {
-        return taken::force(args, reason).await;
+/// Release a lock, leave its queue, hand the lock to another session, or take it from its holders.
+#[derive(Debug, Args)]
+pub(crate) struct UnlockArgs {
+    /// The lock.
+    #[arg(value_parser = lock_name)]
+    name: LockName,
+    /// The session that holds the lock or waits for it.
+    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present = "force", value_parser = session_name)]
+    session: Option<SessionName>,
+    /// Hand the lock to this open session, which holds it at once with a new token.
+    #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
+    to: Option<SessionName>,
+    /// Take the lock from all its holders, regardless of --session. For operators.
+    #[arg(long, requires = "reason")]
+    force: bool,
+    /// The reason, which the former holders and the audit log get.
+    #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
+    reason: Option<Reason>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(super) fn reason(text: &str) -> Result<Reason, NameError> {
+    Reason::new(text)
+}
+
+pub(crate) async fn run(args: UnlockArgs) -> Result<(), Stop> {
+    let client = args.cluster.client()?;
+    match (&args.reason, &args.session, &args.to) {
+        (Some(reason), _, _) => break_lock(&client, &args.name, reason).await,
+        (None, Some(session), Some(to)) => hand_over(&client, &args, session, to).await,
+        (None, Some(session), None) => release(&client, &args.name, session).await,
+        (None, None, _) => {
+            Err(Stop::usage("name the session with --session, or use --force --reason TEXT"))
+        }
     }
-    let lock = lock_name(&args.name)?;
-    let Some(session) = &args.session else {
-        return Err(Stop::failed(
-            "say whose place is given up (--session), or --force --reason TEXT",
-        ));
-    };
-    let session = SessionName::new(session).map_err(Stop::usage)?;
-    let client = connect(&args.target)?;
-    if let Some(to) = &args.to {
-        return hand_over(args, (&client, &lock), &session, to).await;
-    }
-    match client.release(&lock, &session).await {
+}
+
+async fn release(client: &Client, lock: &LockName, session: &SessionName) -> Result<(), Stop> {
+    match client.release(lock, session).await {
         Ok(()) => {
             complain(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
             Ok(())
         }
         Err(Error::Lost(_)) => {
-            let looked = client.look(&lock).await.map_err(|error| stop(&args.target, &error))?;
-            let ended = format!("no session {session} is open, it has ended or never was");
-            Err(not_released(&args.name, &session, looked.holder(), &ended))
+            let body = client.look(lock).await?;
+            Err(not_held(lock, session, body.holder(), &no_session(session)))
         }
         Err(Error::Refused(problem)) => {
-            let holder = problem.facts.holder.as_deref();
-            Err(not_released(
-                &args.name,
-                &session,
-                holder,
-                &Error::Refused(problem.clone()).to_string(),
-            ))
+            let holder = problem.facts.holder.clone();
+            let error = Error::Refused(problem).to_string();
+            Err(not_held(lock, session, holder.as_deref(), &error))
         }
-        Err(error) => Err(stop(&args.target, &error)),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// The lock goes on to another session at once.
-async fn hand_over(
-    args: &UnlockArgs,
-    (client, lock): (&Client, &LockName),
-    session: &SessionName,
-    to: &str,
-) -> Result<(), Stop> {
-    let to = SessionName::new(to).map_err(Stop::usage)?;
-    match client.hand_over(lock, session, &to).await {
-        Ok(body) => {
-            let people = || format!("{to} holds {lock} now, token {}", body.token);
-            answer(args.target.output, &body, || body.token.to_string(), people);
-            Ok(())
-        }
-        Err(Error::Lost(_)) => Err(Stop::failed(format!(
-            "one of {session} and {to} is no open session: holdfast who {lock}"
-        ))),
-        Err(error) => Err(stop(&args.target, &error)),
-    }
+pub(super) fn no_session(session: &SessionName) -> String {
+    format!("there is no open session {session}: it has ended, or it never existed")
 }
 
-fn not_released(
-    lock: &str,
+fn not_held(
+    lock: &LockName,
     session: &SessionName,
     holder: Option<&HolderBody>,
     reason: &str,
@@ -77,10 +82,58 @@ fn not_released(
     match holder {
         Some(holder) => Stop::failed(format!(
             "{lock} is held by {} for {}, not by {session}: release it with --session {}",
-            name_of(holder),
-            for_people(holder.since_ms),
+            holder_name(holder),
+            short_time(holder.since_ms),
             holder.session
         )),
         None => Stop::failed(format!("{session} does not hold {lock}: {reason}")),
+    }
+}
+
+async fn hand_over(
+    client: &Client,
+    args: &UnlockArgs,
+    session: &SessionName,
+    to: &SessionName,
+) -> Result<(), Stop> {
+    let lock = &args.name;
+    let handed = client.hand_over(lock, session, to).await;
+    if let Err(Error::Lost(_)) = handed {
+        return Err(Stop::failed(format!(
+            "one of {session} and {to} is no open session: see holdfast who {lock}"
+        )));
+    }
+    let body = handed?;
+    let text = format!("{to} now holds {lock}, token {}", body.token);
+    answer(args.cluster.format(), &body, body.token, &text);
+    Ok(())
+}
+
+/// Breaks each hold by its token, so that a later holder is not affected.
+async fn break_lock(client: &Client, lock: &LockName, reason: &Reason) -> Result<(), Stop> {
+    let body = client.look(lock).await?;
+    if body.holders.is_empty() {
+        complain(&format!("holdfast: {lock} is not held"));
+    }
+    for holder in &body.holders {
+        let token = holder.token;
+        let broken = client.break_lock(lock, Some(token), reason).await?.broken;
+        let (name, since) = (holder_name(holder), short_time(holder.since_ms));
+        complain(&match broken {
+            0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
+            _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn unlock_needs_a_session() {
+        assert!(parse::<UnlockArgs>("unlock a").unwrap_err().contains("--session"));
     }
 }

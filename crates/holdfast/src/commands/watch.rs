@@ -1,34 +1,56 @@
-//! `holdfast watch`: what changes below a prefix, one line each, until ^C. Goes on at another node by itself.
+//! `holdfast watch`: the changes below a path of the tree, one line each, until ^C.
+//!
+//! If its node fails, the watch continues at another node.
 
 use std::time::Duration;
 
+use clap::Args;
 use holdfast_api::parameters::watch;
-use holdfast_api::{ChangeBody, Query, WatchBody};
+use holdfast_api::{ChangeBody, Query};
 use holdfast_types::Revision;
 
-use super::asking::{Ask, Asking};
-use crate::cli::{Format, WatchArgs};
+use super::changes::{WAIT, changes};
+use super::tree::with_tree_hint;
+use crate::arguments::{ClusterArgs, UserArgs};
 use crate::exit::Stop;
 use crate::output::{answer, check};
 
-/// How long one node is asked to wait for a change.
-const WAIT: Duration = Duration::from_secs(20);
+/// Print the changes below a path of the tree until ^C.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The start of the paths: '/cfg/' for the nodes below /cfg, '/' for all nodes. A lock is '/locks/NAME'.
+    prefix: String,
+    /// Also print the changes after this revision; by default only new changes.
+    #[arg(long, value_name = "REVISION")]
+    since: Option<u64>,
+    /// Stop after this number of changes.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    #[command(flatten)]
+    user: UserArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
 
-pub(super) async fn run(args: &WatchArgs) -> Result<(), Stop> {
-    let mut asking = Asking::new(&args.target, args.user.as_deref())?;
-    let prefix = &args.prefix;
-    let prefix = if prefix.starts_with('/') { prefix.clone() } else { format!("/{prefix}") };
+pub(crate) async fn run(args: WatchArgs) -> Result<(), Stop> {
+    let client = args.cluster.client()?;
+    let prefix = format!("/{}", args.prefix.strip_prefix('/').unwrap_or(&args.prefix));
+    let poll = async |since, wait| {
+        let query = Query::default().with(&watch::PREFIX, &prefix);
+        let body = changes(&client, query, args.user.headers(), since, wait).await;
+        body.map_err(|error| Stop::from(with_tree_hint(error)))
+    };
     let mut since = match args.since {
         Some(since) => Revision(since),
-        // The present revision.
-        None => poll(&mut asking, &prefix, None, Duration::ZERO).await?.revision,
+        // The current revision.
+        None => poll(None, Duration::ZERO).await?.revision,
     };
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let body = poll(&mut asking, &prefix, Some(since), WAIT).await?;
+        let body = poll(Some(since), WAIT).await?;
         for change in body.events {
             if left > 0 {
-                tell(args.target.output, &change);
+                answer(args.cluster.format(), &change, &change.path, &line(&change));
                 check()?;
                 left -= 1;
             }
@@ -36,21 +58,6 @@ pub(super) async fn run(args: &WatchArgs) -> Result<(), Stop> {
         since = body.revision;
     }
     Ok(())
-}
-
-async fn poll(
-    asking: &mut Asking,
-    prefix: &String,
-    since: Option<Revision>,
-    wait: Duration,
-) -> Result<WatchBody, Stop> {
-    let query = Query::default().with(&watch::PREFIX, prefix).with(&watch::WAIT, &wait);
-    let ask = Ask::get(query.with_some(&watch::SINCE, since.as_ref()).target("/v1/watch"));
-    asking.json(&Ask { wait, ..ask }).await
-}
-
-fn tell(format: Format, change: &ChangeBody) {
-    answer(format, change, || change.path.to_string(), || line(change));
 }
 
 /// `12  granted  /locks/orders  token 4  me`

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::source::Scalar;
+use super::scalar::Scalar;
 
-/// An address as the configuration writes it. Names are resolved when they are used, not when they are read, so
-/// that a node starts before its peers' names exist.
+/// An address of the configuration. DNS names are resolved at each use, so that a node can start before the names of its
+/// peers exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     host: String,
@@ -13,22 +13,16 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads a value of the configuration.
-    ///
-    /// # Errors
-    /// What is wrong, and what to write instead.
     pub(super) fn read(value: &Scalar) -> Result<Self, String> {
         value.text("an address such as \"127.0.0.1:7400\"").and_then(Self::parse)
     }
 
-    /// Reads `host:port`.
-    ///
     /// # Errors
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let example = "write host:port, for example \"127.0.0.1:7400\" or \"[::1]:7400\"";
         let Some((host, port)) = text.rsplit_once(':') else {
-            return Err(format!("{text:?} names no port: {example}"));
+            return Err(format!("{text:?} has no port: {example}"));
         };
         let port = match port.parse::<u16>() {
             Ok(port) if port > 0 => port,
@@ -72,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_a_host_and_a_port() {
+    fn an_address_is_a_host_and_a_port() {
         for good in ["127.0.0.1:7400", "[::1]:7400", "node-1.lan:1", "holdfast_1:65535"] {
             assert_eq!(Address::parse(good).unwrap().to_string(), good);
         }
     }
 
     #[test]
-    fn other_addresses_are_refused_with_an_example() {
+    fn a_malformed_address_is_rejected_with_an_example() {
         for bad in [
             "",
             "7400",

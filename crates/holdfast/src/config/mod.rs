@@ -1,19 +1,20 @@
 //! The configuration of one node: a TOML file, overridden by `HOLDFAST_*`, overridden by flags.
 //!
-//! Owns the road from those three sources to a [`Config`] that everything behind it can trust. `source` gathers
-//! values and remembers where each came from, `units` reads durations and sizes, `check` holds the rules that span
-//! several keys. Refuses to know what the values do. Every error names the file (or variable, or flag) and the
-//! key, and says what to write instead. docs/configuration.md lists the keys; a test compares it with `KEYS`.
+//! `source` merges the layers and keeps the origin of each value, `units` reads durations and sizes, `check` has the rules
+//! that span several keys. Every error names the origin and the key, and what to write instead. docs/configuration.md
+//! lists the keys; a test compares it with `KEYS`.
 
 mod address;
 mod check;
-mod door;
 mod error;
+mod member;
+mod scalar;
 mod schema;
 mod source;
 #[cfg(test)]
 mod tests;
 mod units;
+mod zookeeper;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,93 +24,71 @@ use holdfast_raft::Timing;
 use holdfast_types::NodeId;
 
 pub(crate) use address::Address;
-pub(crate) use door::ZooKeeperDoor;
 pub(crate) use error::ConfigError;
-pub(crate) use source::Sources;
+pub(crate) use member::ConfiguredMember;
+pub(crate) use source::ConfigSources;
+pub(crate) use zookeeper::ZooKeeperConfig;
 
-use source::Layers;
+use source::ConfigLayers;
 
-/// How a log line is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
+use crate::telemetry::LogFormat;
 
-/// One node of the cluster, as this node's file names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Where clients reach its HTTP door.
-    pub(crate) http: Address,
-    /// Where the other nodes reach it.
-    pub(crate) peer: Address,
-    /// Where clients reach its `ZooKeeper` door.
-    pub(crate) zookeeper: Address,
-}
-
-/// Everything `serve` needs, checked.
+/// The checked configuration of `serve`.
 ///
 /// Invariant: `members` contains `node`, has an odd length up to 7, and no two of its addresses are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// The same on all nodes; peers of another cluster are refused.
+    /// The same on all nodes; peers of another cluster are rejected.
     pub(crate) cluster: String,
-    /// Which member this is.
+    /// The id of this member.
     pub(crate) node: NodeId,
-    /// Where the log, the snapshots and the identity live.
+    /// The directory of the log, the snapshots and the identity.
     pub(crate) data_dir: PathBuf,
     /// Threads that serve clients and peers, at least 1.
     pub(crate) threads: usize,
-    /// All nodes, this one included.
-    pub(crate) members: BTreeMap<NodeId, Member>,
-    /// Where this node listens for clients.
+    /// All nodes, including this one.
+    pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
+    /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
-    /// The `ZooKeeper` door; none if it stays shut.
-    pub(crate) zookeeper: Option<ZooKeeperDoor>,
-    /// Where this node listens for its peers.
+    /// `None` if the `ZooKeeper` front-end is disabled.
+    pub(crate) zookeeper: Option<ZooKeeperConfig>,
+    /// The address of the listener for other nodes.
     pub(crate) peer_listen: Address,
-    /// How often a leader shows life.
+    /// The interval of the heartbeats of a leader.
     pub(crate) heartbeat: Duration,
-    /// A follower that heard nothing for longer than a random time between these two starts an election.
+    /// A follower starts an election after a random time from this to `election_max` without a heartbeat.
     pub(crate) election_min: Duration,
     /// See `election_min`.
     pub(crate) election_max: Duration,
-    /// Bytes that clients may store in the cluster.
+    /// The bound of the data that clients store in the cluster, bytes.
     pub(crate) tree_bytes_max: u64,
-    /// Below this much free disk, bytes, writes are refused.
+    /// With less free disk space, bytes, writes are rejected.
     pub(crate) disk_reserve: u64,
-    /// A snapshot is taken after this much log, bytes.
+    /// The log between two snapshots, bytes.
     pub(crate) snapshot_log: u64,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
-    /// How log lines are written.
     pub(crate) log_format: LogFormat,
 }
 
 impl Config {
-    /// Reads, merges and checks.
-    ///
     /// # Errors
-    /// [`ConfigError`] for the first thing that is wrong, with what to change.
-    pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let layers = Layers::gather(sources)?;
+    /// [`ConfigError`] for the first problem, with what to change.
+    pub(crate) fn load(sources: &ConfigSources) -> Result<Self, ConfigError> {
+        let layers = ConfigLayers::gather(sources)?;
         let config = Self::read(&layers)?;
         check::members(&config)?;
         check::timing(&config)?;
         Ok(config)
     }
 
-    fn read(layers: &Layers) -> Result<Self, ConfigError> {
+    fn read(layers: &ConfigLayers) -> Result<Self, ConfigError> {
         let node = NodeId(layers.required("node", units::node_id)?);
-        let members = layers.members()?;
+        let members = member::read(layers)?;
         let own = check::own(node, &members)?;
         let timing = Timing::default();
         let (own_http, own_peer) = (own.http.clone(), own.peer.clone());
-        let zookeeper = ZooKeeperDoor::read(layers, own)?;
+        let zookeeper = ZooKeeperConfig::read(layers, own)?;
         Ok(Self {
             cluster: layers.required("cluster", check::cluster_name)?,
             node,
@@ -133,8 +112,8 @@ impl Config {
     }
 }
 
-/// The other half is for what has threads of its own (the log, `apply`), and for the system. More threads than that cost
-/// more in waking each other than they bring: docs/performance.md.
+/// The other half is for the log and `apply`, which have their own threads, and for the system. More threads cost more in
+/// wake-ups than they gain: docs/performance.md.
 fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }

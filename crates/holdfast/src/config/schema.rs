@@ -1,6 +1,6 @@
-//! The keys there are, and how a mistyped one is recognised. The one list behind file, environment and flags.
+//! The keys of the configuration, for the file, the environment and the flags.
 
-/// Every key outside `[[member]]`, with the fix shown when a required one is missing.
+/// All keys outside `[[member]]`.
 pub(crate) const KEYS: &[&str] = &[
     "cluster",
     "node",
@@ -27,7 +27,7 @@ pub(crate) const KEYS: &[&str] = &[
 /// The keys of a `[[member]]` block; all are required.
 pub(crate) const MEMBER_KEYS: &[&str] = &["id", "http", "peer", "zookeeper"];
 
-/// Variables with our prefix that belong to the client commands, not to a node's configuration.
+/// Variables of the client commands, which have the same prefix.
 const FOREIGN_VARIABLES: &[&str] = &[
     "HOLDFAST_ADDR",
     "HOLDFAST_CONFIG",
@@ -38,7 +38,7 @@ const FOREIGN_VARIABLES: &[&str] = &[
     "HOLDFAST_TOKEN_FILE",
 ];
 
-/// The prefix of every variable.
+/// The prefix of all variables.
 pub(super) const PREFIX: &str = "HOLDFAST_";
 
 /// The variable that overrides a key: `raft.heartbeat` is `HOLDFAST_RAFT_HEARTBEAT`.
@@ -46,8 +46,8 @@ pub(crate) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Whether a variable with our prefix is none of the configuration's business: one of the client commands, or one
-/// that Kubernetes makes for a Service named `holdfast` (`HOLDFAST_SERVICE_HOST`, `HOLDFAST_PORT_7400_TCP` ...).
+/// Whether a variable with the prefix is not a key: a variable of the client commands, or one that Kubernetes sets for a
+/// Service named `holdfast` (`HOLDFAST_SERVICE_HOST`, `HOLDFAST_PORT_7400_TCP` ...).
 pub(super) fn is_foreign(variable: &str) -> bool {
     FOREIGN_VARIABLES.contains(&variable)
         || variable.contains("_SERVICE_")
@@ -55,15 +55,15 @@ pub(super) fn is_foreign(variable: &str) -> bool {
         || variable.contains("_PORT_")
 }
 
-/// The known key most like the unknown one, if any is near enough to be meant.
-pub(super) fn nearest<'a>(
+/// The known key that is most similar to an unknown one, if it is similar enough.
+pub(super) fn most_similar<'a>(
     unknown: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     known
         .into_iter()
         .map(|key| (strsim::jaro_winkler(unknown, key), key))
-        .filter(|(likeness, _)| *likeness > 0.8)
+        .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, key)| key)
 }

@@ -1,4 +1,4 @@
-//! One test for every way a configuration can be wrong: the message names the place, the key and the fix.
+//! One test for each error of a configuration: the message names the place, the key and the fix.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ zookeeper = "10.0.0.3:7402"
 
 struct Attempt {
     dir: tempfile::TempDir,
-    sources: Sources,
+    sources: ConfigSources,
 }
 
 /// A file with this text, no environment, no flags.
@@ -40,7 +40,10 @@ fn file(text: &str) -> Attempt {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.toml");
     std::fs::write(&path, text).unwrap();
-    Attempt { sources: Sources { file: path, environment: Vec::new(), flags: Vec::new() }, dir }
+    Attempt {
+        sources: ConfigSources { file: path, environment: Vec::new(), flags: Vec::new() },
+        dir,
+    }
 }
 
 impl Attempt {
@@ -58,22 +61,22 @@ impl Attempt {
         Config::load(&self.sources).unwrap()
     }
 
-    /// The complaint, with the temporary directory's name taken out.
-    fn complaint(&self) -> String {
+    /// The error, with the temporary directory's name taken out.
+    fn error(&self) -> String {
         let message = Config::load(&self.sources).unwrap_err().to_string();
         message.replace(&format!("{}/", self.dir.path().display()), "")
     }
 }
 
-/// The good file with one piece of text replaced.
+/// The valid file with one replacement.
 fn with(from: &str, to: &str) -> Attempt {
     assert!(GOOD.contains(from));
     file(&GOOD.replacen(from, to, 1))
 }
 
-fn assert_says(complaint: &str, pieces: &[&str]) {
+fn assert_contains(error: &str, pieces: &[&str]) {
     for piece in pieces {
-        assert!(complaint.contains(piece), "{complaint:?} does not say {piece:?}");
+        assert!(error.contains(piece), "{error:?} does not contain {piece:?}");
     }
 }
 
@@ -101,13 +104,13 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
     let config = file(&text)
         .env("HOLDFAST_NODE", "3")
         .flag("--node", "node", "1")
-        .flag("--data-dir", "data_dir", "/elsewhere")
+        .flag("--data-dir", "data_dir", "/other")
         .load();
-    assert_eq!((config.node, config.data_dir), (NodeId(1), PathBuf::from("/elsewhere")));
+    assert_eq!((config.node, config.data_dir), (NodeId(1), PathBuf::from("/other")));
 }
 
 #[test]
-fn listening_elsewhere_than_at_the_advertised_address_is_possible() {
+fn listening_at_another_address_than_the_advertised_one_is_possible() {
     let config = file(&format!(
         "{GOOD}\n[http]\nlisten = \"0.0.0.0:7400\"\n[raft]\nlisten = \"0.0.0.0:7401\"\n"
     ))
@@ -117,25 +120,31 @@ fn listening_elsewhere_than_at_the_advertised_address_is_possible() {
 }
 
 #[test]
-fn the_zookeeper_door_is_open_at_the_members_address_with_zookeepers_defaults() {
-    let door = file(GOOD).load().zookeeper.unwrap();
-    assert_eq!(door.listen.to_string(), "10.0.0.2:7402");
-    assert_eq!((door.tick, door.connections_per_address_max), (Duration::from_secs(2), 60));
-    assert_eq!(door.frame_max, 1_048_575);
+fn the_zookeeper_front_end_has_the_address_of_the_member_and_the_defaults_of_zookeeper() {
+    let zookeeper = file(GOOD).load().zookeeper.unwrap();
+    assert_eq!(zookeeper.listen.to_string(), "10.0.0.2:7402");
+    assert_eq!(
+        (zookeeper.tick, zookeeper.connections_per_address_max),
+        (Duration::from_secs(2), 60)
+    );
+    assert_eq!(zookeeper.frame_max, 1_048_575);
     let text = format!(
         "{GOOD}\n[zookeeper]\nlisten = \"0.0.0.0:7402\"\ntick = \"1s\"\nconnections_per_address_max = 0\n\
          frame_max = \"64KiB\"\nwords = \"*\"\n"
     );
-    let door = file(&text).load().zookeeper.unwrap();
-    assert_eq!(door.listen.to_string(), "0.0.0.0:7402");
-    assert_eq!((door.tick, door.connections_per_address_max), (Duration::from_secs(1), 0));
-    assert_eq!((door.frame_max, door.words), (64 << 10, holdfast_zk::Words::all()));
+    let zookeeper = file(&text).load().zookeeper.unwrap();
+    assert_eq!(zookeeper.listen.to_string(), "0.0.0.0:7402");
+    assert_eq!(
+        (zookeeper.tick, zookeeper.connections_per_address_max),
+        (Duration::from_secs(1), 0)
+    );
+    assert_eq!((zookeeper.frame_max, zookeeper.words), (64 << 10, holdfast_zk::Words::all()));
     assert_eq!(file(&format!("{GOOD}\n[zookeeper]\nenabled = false\n")).load().zookeeper, None);
     assert_eq!(file(GOOD).env("HOLDFAST_ZOOKEEPER_ENABLED", "false").load().zookeeper, None);
 }
 
 #[test]
-fn values_of_the_zookeeper_door_have_bounds() {
+fn values_of_the_zookeeper_front_end_have_bounds() {
     for (line, says) in [
         ("tick = \"100ms\"", "500ms to 72m"),
         ("tick = 2000", "bare number"),
@@ -148,8 +157,8 @@ fn values_of_the_zookeeper_door_have_bounds() {
         ("connections_per_address_max = true", "whole number"),
         ("tik = \"1s\"", "did you mean \"zookeeper.tick\""),
     ] {
-        let complaint = file(&format!("{GOOD}\n[zookeeper]\n{line}\n")).complaint();
-        assert_says(&complaint, &["node.toml", "zookeeper.", says]);
+        let error = file(&format!("{GOOD}\n[zookeeper]\n{line}\n")).error();
+        assert_contains(&error, &["node.toml", "zookeeper.", says]);
     }
 }
 
@@ -157,52 +166,52 @@ fn values_of_the_zookeeper_door_have_bounds() {
 fn a_missing_file_is_named() {
     let mut attempt = file(GOOD);
     attempt.sources.file = attempt.dir.path().join("absent.toml");
-    assert_says(&attempt.complaint(), &["absent.toml", "cannot read", "--config"]);
+    assert_contains(&attempt.error(), &["absent.toml", "cannot read", "--config"]);
 }
 
 #[test]
-fn broken_toml_is_shown_with_its_line() {
-    assert_says(
-        &with("node = 2", "node = ").complaint(),
+fn invalid_toml_is_reported_with_its_line() {
+    assert_contains(
+        &with("node = 2", "node = ").error(),
         &["node.toml", "not valid TOML", "line 3"],
     );
 }
 
 #[test]
-fn an_unknown_key_names_file_key_and_the_likely_one() {
-    let complaint = with("data_dir", "datadir").complaint();
-    assert_says(&complaint, &["node.toml", "\"datadir\"", "did you mean \"data_dir\"?"]);
+fn an_unknown_key_names_the_file_and_the_most_similar_key() {
+    let error = with("data_dir", "datadir").error();
+    assert_contains(&error, &["node.toml", "\"datadir\"", "did you mean \"data_dir\"?"]);
 }
 
 #[test]
-fn an_unknown_key_in_a_section_names_the_likely_one() {
-    let complaint = file(&format!("{GOOD}\n[raft]\nhartbeat = \"50ms\"\n")).complaint();
-    assert_says(
-        &complaint,
+fn an_unknown_key_in_a_section_names_the_most_similar_key() {
+    let error = file(&format!("{GOOD}\n[raft]\nhartbeat = \"50ms\"\n")).error();
+    assert_contains(
+        &error,
         &["node.toml", "\"raft.hartbeat\"", "did you mean \"raft.heartbeat\"?"],
     );
 }
 
 #[test]
-fn an_unknown_section_is_refused() {
-    let complaint = file(&format!("{GOOD}\n[rafd]\nheartbeat = \"50ms\"\n")).complaint();
-    assert_says(&complaint, &["node.toml", "unknown key \"rafd\""]);
+fn an_unknown_section_is_rejected() {
+    let error = file(&format!("{GOOD}\n[rafd]\nheartbeat = \"50ms\"\n")).error();
+    assert_contains(&error, &["node.toml", "unknown key \"rafd\""]);
 }
 
 #[test]
-fn an_unknown_key_of_a_member_names_the_likely_one() {
-    let complaint = with("zookeeper = ", "zookeper = ").complaint();
-    assert_says(&complaint, &["\"member.zookeper\"", "did you mean \"member.zookeeper\"?"]);
+fn an_unknown_key_of_a_member_names_the_most_similar_key() {
+    let error = with("zookeeper = ", "zookeper = ").error();
+    assert_contains(&error, &["\"member.zookeper\"", "did you mean \"member.zookeeper\"?"]);
 }
 
 #[test]
-fn an_unknown_variable_names_the_likely_one() {
-    let complaint = file(GOOD).env("HOLDFAST_DATADIR", "/x").complaint();
-    assert_says(&complaint, &["variable HOLDFAST_DATADIR", "did you mean \"HOLDFAST_DATA_DIR\"?"]);
+fn an_unknown_variable_names_the_most_similar_key() {
+    let error = file(GOOD).env("HOLDFAST_DATADIR", "/x").error();
+    assert_contains(&error, &["variable HOLDFAST_DATADIR", "did you mean \"HOLDFAST_DATA_DIR\"?"]);
 }
 
 #[test]
-fn variables_of_clients_and_of_kubernetes_are_left_alone() {
+fn variables_of_clients_and_of_kubernetes_are_ignored() {
     file(GOOD)
         .env("HOLDFAST_ADDR", "127.0.0.1:7400")
         .env("HOLDFAST_SERVICE_HOST", "10.96.0.1")
@@ -212,140 +221,140 @@ fn variables_of_clients_and_of_kubernetes_are_left_alone() {
 }
 
 #[test]
-fn a_duration_without_a_unit_is_refused_with_the_fix() {
-    let complaint = file(&format!("{GOOD}\n[raft]\nheartbeat = 150\n")).complaint();
-    assert_says(&complaint, &["node.toml", "raft.heartbeat", "bare number", "\"150ms\""]);
-    let complaint = file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "150").complaint();
-    assert_says(&complaint, &["HOLDFAST_RAFT_HEARTBEAT", "raft.heartbeat", "150"]);
+fn a_duration_without_a_unit_is_rejected_with_the_fix() {
+    let error = file(&format!("{GOOD}\n[raft]\nheartbeat = 150\n")).error();
+    assert_contains(&error, &["node.toml", "raft.heartbeat", "bare number", "\"150ms\""]);
+    let error = file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "150").error();
+    assert_contains(&error, &["HOLDFAST_RAFT_HEARTBEAT", "raft.heartbeat", "150"]);
 }
 
 #[test]
-fn threads_are_half_the_processors_unless_the_file_says_otherwise() {
+fn threads_are_half_the_processors_by_default() {
     let processors = std::thread::available_parallelism().unwrap().get();
     let threads = file(GOOD).load().threads;
     assert!(threads >= 1 && threads <= processors, "{threads} of {processors}");
     assert_eq!(file(GOOD).env("HOLDFAST_THREADS", "6").load().threads, 6);
     for wrong in ["0", "257", "many"] {
-        let complaint = file(GOOD).env("HOLDFAST_THREADS", wrong).complaint();
-        assert_says(&complaint, &["HOLDFAST_THREADS", "threads", "write"]);
+        let error = file(GOOD).env("HOLDFAST_THREADS", wrong).error();
+        assert_contains(&error, &["HOLDFAST_THREADS", "threads", "write"]);
     }
 }
 
 #[test]
-fn a_size_without_a_unit_is_refused_with_the_fix() {
-    let complaint = file(&format!("{GOOD}\n[storage]\ndisk_reserve = 64\n")).complaint();
-    assert_says(&complaint, &["storage.disk_reserve", "bare number", "\"64MiB\""]);
-    let complaint = file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", "64").complaint();
-    assert_says(&complaint, &["HOLDFAST_STORAGE_DISK_RESERVE", "bare number", "\"64MiB\""]);
+fn a_size_without_a_unit_is_rejected_with_the_fix() {
+    let error = file(&format!("{GOOD}\n[storage]\ndisk_reserve = 64\n")).error();
+    assert_contains(&error, &["storage.disk_reserve", "bare number", "\"64MiB\""]);
+    let error = file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", "64").error();
+    assert_contains(&error, &["HOLDFAST_STORAGE_DISK_RESERVE", "bare number", "\"64MiB\""]);
 }
 
 #[test]
-fn a_size_with_an_ambiguous_or_unknown_unit_is_refused_with_the_fix() {
+fn a_size_with_an_ambiguous_or_unknown_unit_is_rejected_with_the_fix() {
     let size = |text: &str| file(GOOD).env("HOLDFAST_STORAGE_DISK_RESERVE", text);
-    assert_says(&size("64MB").complaint(), &["ambiguous", "\"64MiB\""]);
-    assert_says(&size("64 parsecs").complaint(), &["no size", "KiB"]);
+    assert_contains(&size("64MB").error(), &["ambiguous", "\"64MiB\""]);
+    assert_contains(&size("64 parsecs").error(), &["not a size", "KiB"]);
     assert_eq!(size("1 GiB").load().disk_reserve, 1 << 30);
     assert_eq!(size("512B").load().disk_reserve, 512);
 }
 
 #[test]
 fn a_missing_required_key_is_named_with_its_variable() {
-    let complaint = with("cluster = \"holdfast\"", "").complaint();
-    assert_says(&complaint, &["node.toml", "cluster is missing", "HOLDFAST_CLUSTER"]);
+    let error = with("cluster = \"holdfast\"", "").error();
+    assert_contains(&error, &["node.toml", "cluster is missing", "HOLDFAST_CLUSTER"]);
 }
 
 #[test]
-fn a_file_without_members_is_refused() {
-    let complaint = file("cluster = \"a\"\nnode = 1\ndata_dir = \"/d\"\n").complaint();
-    assert_says(&complaint, &["member is missing", "[[member]]", "zookeeper"]);
+fn a_file_without_members_is_rejected() {
+    let error = file("cluster = \"a\"\nnode = 1\ndata_dir = \"/d\"\n").error();
+    assert_contains(&error, &["member is missing", "[[member]]", "zookeeper"]);
 }
 
 #[test]
-fn a_member_without_an_address_is_refused() {
-    let complaint = with("peer = \"10.0.0.1:7401\"", "").complaint();
-    assert_says(&complaint, &["member.peer", "is missing", "add `peer"]);
+fn a_member_without_an_address_is_rejected() {
+    let error = with("peer = \"10.0.0.1:7401\"", "").error();
+    assert_contains(&error, &["member.peer", "is missing", "add `peer"]);
 }
 
 #[test]
-fn a_node_that_is_not_a_member_is_refused() {
-    let complaint = with("node = 2", "node = 4").complaint();
-    assert_says(&complaint, &["node = 4", "1, 2, 3", "HOLDFAST_NODE"]);
+fn a_node_that_is_not_a_member_is_rejected() {
+    let error = with("node = 2", "node = 4").error();
+    assert_contains(&error, &["node = 4", "1, 2, 3", "HOLDFAST_NODE"]);
 }
 
 #[test]
-fn a_node_id_below_one_is_refused() {
-    assert_says(&with("node = 2", "node = 0").complaint(), &["node", "from 1"]);
-    assert_says(&with("node = 2", "node = \"two\"").complaint(), &["node", "from 1"]);
+fn a_node_id_below_one_is_rejected() {
+    assert_contains(&with("node = 2", "node = 0").error(), &["node", "from 1"]);
+    assert_contains(&with("node = 2", "node = \"two\"").error(), &["node", "from 1"]);
 }
 
 #[test]
-fn a_duplicate_id_is_refused() {
-    let complaint = with("id = 3", "id = 1").complaint();
-    assert_says(&complaint, &["member.id", "1 is given twice"]);
+fn a_duplicate_id_is_rejected() {
+    let error = with("id = 3", "id = 1").error();
+    assert_contains(&error, &["member.id", "1 is given twice"]);
 }
 
 #[test]
-fn a_duplicate_address_is_refused() {
-    let complaint = with("10.0.0.3:7401", "10.0.0.1:7400").complaint();
-    assert_says(&complaint, &["10.0.0.1:7400", "http of member 1", "peer of member 3"]);
+fn a_duplicate_address_is_rejected() {
+    let error = with("10.0.0.3:7401", "10.0.0.1:7400").error();
+    assert_contains(&error, &["10.0.0.1:7400", "http of member 1", "peer of member 3"]);
 }
 
 #[test]
-fn an_address_that_does_not_parse_is_refused() {
-    let complaint = with("\"10.0.0.3:7401\"", "\"10.0.0.3\"").complaint();
-    assert_says(&complaint, &["member.peer", "names no port", "127.0.0.1:7400"]);
-    let complaint = with("\"10.0.0.3:7401\"", "7401").complaint();
-    assert_says(&complaint, &["member.peer", "bare number"]);
+fn a_malformed_address_is_rejected() {
+    let error = with("\"10.0.0.3:7401\"", "\"10.0.0.3\"").error();
+    assert_contains(&error, &["member.peer", "has no port", "127.0.0.1:7400"]);
+    let error = with("\"10.0.0.3:7401\"", "7401").error();
+    assert_contains(&error, &["member.peer", "bare number"]);
 }
 
 #[test]
-fn an_even_number_of_members_is_refused() {
+fn an_even_number_of_members_is_rejected() {
     let block = "[[member]]\nid = 4\nhttp = \"d:1\"\npeer = \"d:2\"\nzookeeper = \"d:3\"\n";
-    let complaint = file(&format!("{GOOD}\n{block}")).complaint();
-    assert_says(&complaint, &["4 members survive no more failures than 3", "3 or 5"]);
+    let error = file(&format!("{GOOD}\n{block}")).error();
+    assert_contains(&error, &["4 members survive no more failures than 3", "3 or 5"]);
 }
 
 #[test]
-fn an_absurd_number_of_members_is_refused() {
+fn too_many_members_are_rejected() {
     let block = |id: u32| {
         format!(
             "[[member]]\nid = {id}\nhttp = \"n{id}:1\"\npeer = \"n{id}:2\"\nzookeeper = \"n{id}:3\"\n"
         )
     };
     let text = GOOD.to_owned() + &(4..=9).map(block).collect::<String>();
-    assert_says(&file(&text).complaint(), &["9 members are too many", "3 or 5"]);
+    assert_contains(&file(&text).error(), &["9 members are too many", "3 or 5"]);
 }
 
 #[test]
-fn a_bad_cluster_name_is_refused() {
-    let complaint = with("\"holdfast\"", "\"hold fast\"").complaint();
-    assert_says(&complaint, &["cluster", "\"hold fast\"", "letters, digits"]);
+fn a_bad_cluster_name_is_rejected() {
+    let error = with("\"holdfast\"", "\"hold fast\"").error();
+    assert_contains(&error, &["cluster", "\"hold fast\"", "letters, digits"]);
 }
 
 #[test]
-fn an_election_shorter_than_three_heartbeats_is_refused() {
+fn an_election_shorter_than_three_heartbeats_is_rejected() {
     let text = format!("{GOOD}\n[raft]\nheartbeat = \"150ms\"\nelection_min = \"300ms\"\n");
-    assert_says(&file(&text).complaint(), &["raft.election_min", "450ms"]);
+    assert_contains(&file(&text).error(), &["raft.election_min", "450ms"]);
 }
 
 #[test]
-fn an_election_without_spread_is_refused() {
+fn an_election_without_spread_is_rejected() {
     let text = format!("{GOOD}\n[raft]\nelection_min = \"500ms\"\nelection_max = \"500ms\"\n");
-    assert_says(&file(&text).complaint(), &["raft.election_max", "1s"]);
+    assert_contains(&file(&text).error(), &["raft.election_max", "1s"]);
 }
 
 #[test]
-fn absurd_heartbeats_and_elections_are_refused() {
-    assert_says(&file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "1ms").complaint(), &["10ms or more"]);
-    assert_says(&file(GOOD).env("HOLDFAST_RAFT_ELECTION_MAX", "1h").complaint(), &["60s or less"]);
+fn extreme_heartbeats_and_elections_are_rejected() {
+    assert_contains(&file(GOOD).env("HOLDFAST_RAFT_HEARTBEAT", "1ms").error(), &["10ms or more"]);
+    assert_contains(&file(GOOD).env("HOLDFAST_RAFT_ELECTION_MAX", "1h").error(), &["60s or less"]);
 }
 
 #[test]
-fn a_mistyped_log_level_or_format_is_refused() {
-    let complaint = file(GOOD).env("HOLDFAST_LOG_LEVEL", "inof").complaint();
-    assert_says(&complaint, &["log.level", "\"inof\"", "info"]);
-    let complaint = file(GOOD).env("HOLDFAST_LOG_FORMAT", "pretty").complaint();
-    assert_says(&complaint, &["log.format", "\"pretty\"", "\"json\""]);
+fn a_mistyped_log_level_or_format_is_rejected() {
+    let error = file(GOOD).env("HOLDFAST_LOG_LEVEL", "inof").error();
+    assert_contains(&error, &["log.level", "\"inof\"", "info"]);
+    let error = file(GOOD).env("HOLDFAST_LOG_FORMAT", "pretty").error();
+    assert_contains(&error, &["log.format", "\"pretty\"", "\"json\""]);
     file(GOOD).env("HOLDFAST_LOG_LEVEL", "warn,holdfast_raft=debug").load();
 }
 
@@ -367,7 +376,7 @@ fn every_key_is_documented() {
 }
 
 #[test]
-fn the_file_in_the_kubernetes_manifest_is_a_good_configuration() {
+fn the_file_in_the_kubernetes_manifest_is_a_valid_configuration() {
     let manifest = include_str!("../../../../cluster-config/kubernetes/holdfast.yaml");
     let block = manifest.split("node.toml: |\n").nth(1).unwrap().split("---").next().unwrap();
     let text: String = block.lines().flat_map(|line| [line.trim_start(), "\n"]).collect();

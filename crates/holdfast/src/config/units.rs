@@ -1,12 +1,12 @@
-//! Reads single values: durations and sizes carry their unit, a bare number is refused with the fix.
+//! Reads single values. Durations and sizes need a unit; a bare number is rejected with the fix.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::LogFormat;
-use super::source::Scalar;
+use super::scalar::Scalar;
+use crate::telemetry::LogFormat;
 
-/// The units of sizes, bytes each.
+/// The units of sizes in bytes.
 const SIZE_UNITS: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
 
@@ -17,9 +17,9 @@ const THREADS_MAX: usize = 256;
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     match value {
         Scalar::Number(number) => Err(format!(
-            "{number} is a bare number: say the unit, for example \"{number}ms\" or \"{number}s\""
+            "{number} is a bare number: add the unit, for example \"{number}ms\" or \"{number}s\""
         )),
-        Scalar::Text(_) | Scalar::Truth(_) | Scalar::Other(_) => {
+        Scalar::Text(_) | Scalar::Bool(_) | Scalar::Other(_) => {
             let text = value.text("a duration such as \"150ms\"")?;
             holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
         }
@@ -32,39 +32,39 @@ pub(super) fn size(value: &Scalar) -> Result<u64, String> {
     let text = match value {
         Scalar::Number(number) => {
             return Err(format!(
-                "{number} is a bare number: say the unit, for example \"{number}MiB\" or \"{number}B\""
+                "{number} is a bare number: add the unit, for example \"{number}MiB\" or \"{number}B\""
             ));
         }
-        Scalar::Text(_) | Scalar::Truth(_) | Scalar::Other(_) => value.text(wanted)?.trim(),
+        Scalar::Text(_) | Scalar::Bool(_) | Scalar::Other(_) => value.text(wanted)?.trim(),
     };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let unit = unit.trim();
     if unit.is_empty() {
-        return Err(format!("{text:?} is a bare number: say the unit, for example \"{text}MiB\""));
+        return Err(format!("{text:?} is a bare number: add the unit, for example \"{text}MiB\""));
     }
     let Some((_, bytes)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(match decimal_twin(unit) {
-            Some(twin) => format!("{text:?} has an ambiguous unit: write \"{number}{twin}\""),
-            None => format!("{text:?} is no size: write {wanted}"),
+        return Err(match suggest_binary_unit(unit) {
+            Some(unit) => format!("{text:?} has an ambiguous unit: write \"{number}{unit}\""),
+            None => format!("{text:?} is not a size: write {wanted}"),
         });
     };
-    let number: u64 = number.parse().map_err(|_| format!("{text:?} is no size: write {wanted}"))?;
+    let number: u64 =
+        number.parse().map_err(|_| format!("{text:?} is not a size: write {wanted}"))?;
     number.checked_mul(*bytes).ok_or_else(|| format!("{text:?} is larger than any disk"))
 }
 
-/// A number of things.
 pub(super) fn count(value: &Scalar) -> Result<usize, String> {
     let wanted = "a whole number from 0";
     let count = match value {
         Scalar::Number(number) => usize::try_from(*number).ok(),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Truth(_) | Scalar::Other(_) => None,
+        Scalar::Bool(_) | Scalar::Other(_) => None,
     };
-    count.ok_or_else(|| format!("is no count: write {wanted}"))
+    count.ok_or_else(|| format!("is not a count: write {wanted}"))
 }
 
-/// A number of threads: one at least.
+/// A number of threads, at least one.
 pub(super) fn threads(value: &Scalar) -> Result<usize, String> {
     match count(value)? {
         threads @ 1..=THREADS_MAX => Ok(threads),
@@ -72,17 +72,16 @@ pub(super) fn threads(value: &Scalar) -> Result<usize, String> {
     }
 }
 
-/// Yes or no.
-pub(super) fn truth(value: &Scalar) -> Result<bool, String> {
+pub(super) fn boolean(value: &Scalar) -> Result<bool, String> {
     match value {
-        Scalar::Truth(truth) => Some(*truth),
+        Scalar::Bool(value) => Some(*value),
         Scalar::Text(text) => text.trim().parse().ok(),
         Scalar::Number(_) | Scalar::Other(_) => None,
     }
-    .ok_or_else(|| "is neither: write true or false".to_owned())
+    .ok_or_else(|| "is not a boolean: write true or false".to_owned())
 }
 
-fn decimal_twin(unit: &str) -> Option<&'static str> {
+fn suggest_binary_unit(unit: &str) -> Option<&'static str> {
     match unit.to_ascii_lowercase().as_str() {
         "k" | "kb" | "kib" => Some("KiB"),
         "m" | "mb" | "mib" => Some("MiB"),
@@ -91,46 +90,44 @@ fn decimal_twin(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// A node's id, from 1.
+/// An id from 1.
 pub(super) fn node_id(value: &Scalar) -> Result<u64, String> {
     let wanted = "a whole number from 1";
     let id = match value {
         Scalar::Number(number) => u64::try_from(*number).ok(),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Truth(_) | Scalar::Other(_) => None,
+        Scalar::Bool(_) | Scalar::Other(_) => None,
     };
-    id.filter(|id| *id > 0).ok_or_else(|| format!("is no node's id: write {wanted}"))
+    id.filter(|id| *id > 0).ok_or_else(|| format!("is not a node id: write {wanted}"))
 }
 
-/// A directory.
 pub(super) fn path(value: &Scalar) -> Result<PathBuf, String> {
     value.text("a directory such as \"/var/lib/holdfast\"").map(PathBuf::from)
 }
 
-/// A `tracing` filter.
+/// A filter of `tracing`.
 pub(super) fn filter(value: &Scalar) -> Result<String, String> {
     let wanted =
         "error, warn, info, debug or trace, or a filter such as \"info,holdfast_raft=debug\"";
     let text = value.text(wanted)?;
-    // The filter would take any single word for a module's name, so that a mistyped level silences everything.
+    // `tracing` takes any single word for the name of a module, so that a mistyped level would disable all logs.
     let is_level =
         |part: &str| part.trim().parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
     if let Some(word) = text.split(',').find(|part| !part.contains(['=', '[']) && !is_level(part)) {
-        return Err(format!("{word:?} is no log level: write {wanted}"));
+        return Err(format!("{word:?} is not a log level: write {wanted}"));
     }
     match tracing_subscriber::EnvFilter::builder().parse(text) {
         Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(format!("{text:?} is no log filter ({error}): write {wanted}")),
+        Err(error) => Err(format!("{text:?} is not a log filter ({error}): write {wanted}")),
     }
 }
 
-/// A log format.
 pub(super) fn log_format(value: &Scalar) -> Result<LogFormat, String> {
     let wanted = "\"auto\", \"text\" or \"json\"";
     match value.text(wanted)? {
         "auto" => Ok(LogFormat::Auto),
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        other => Err(format!("{other:?} is no log format: write {wanted}")),
+        other => Err(format!("{other:?} is not a log format: write {wanted}")),
     }
 }

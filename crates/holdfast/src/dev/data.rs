@@ -1,55 +1,53 @@
-//! Where a development cluster keeps its data: a directory that was named, or a temporary one that goes with it.
+//! The data directory of a development cluster: a given directory, or a temporary one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory that exists; removed on drop if it is temporary.
+/// An existing directory, which is removed on drop if it is temporary.
 #[derive(Debug)]
-pub(crate) struct DataDir {
+pub(crate) struct DevDataDir {
     path: PathBuf,
     temporary: bool,
 }
 
-impl DataDir {
-    /// The directory named, made if need be; without a name, a new temporary one.
+impl DevDataDir {
+    /// Opens or creates a given directory, or creates a temporary one.
     ///
     /// # Errors
-    /// Which directory could not be made, and why.
-    pub(crate) fn open(named: Option<&Path>) -> Result<Self, String> {
-        let (path, temporary) = match named {
+    /// The directory and the reason.
+    pub(crate) fn open(given: Option<&Path>) -> Result<Self, String> {
+        let (path, temporary) = match given {
             Some(path) => (path.to_owned(), false),
-            None => (fresh(), true),
+            None => (unused_path(), true),
         };
-        let complaint = |error| {
-            format!("cannot use {} for data: {error}; name another one with --data", path.display())
+        let failed = |error| {
+            format!("cannot use {} for data: {error}; use another one with --data", path.display())
         };
-        fs::create_dir_all(&path).map_err(complaint)?;
-        let path = path.canonicalize().map_err(complaint)?;
+        fs::create_dir_all(&path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, temporary })
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it goes with its owner.
     pub(crate) fn is_temporary(&self) -> bool {
         self.temporary
     }
 }
 
-impl Drop for DataDir {
+impl Drop for DevDataDir {
     fn drop(&mut self) {
         if self.temporary {
-            // What cannot be removed now is the business of whoever cleans the temporary directory.
+            // Files that cannot be removed stay in the temporary directory of the system.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// A name that no live process uses: the process id, and a count within it.
-fn fresh() -> PathBuf {
+/// A path that no running process uses: with the process id and a counter.
+fn unused_path() -> PathBuf {
     let base = std::env::temp_dir();
     let pid = std::process::id();
     (0..=u16::MAX)

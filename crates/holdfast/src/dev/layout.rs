@@ -1,37 +1,37 @@
 //! Directories, ports and files of a development cluster.
 //!
-//! Node *n* (from 1) has HTTP on `port + 10(n-1)`, its peer door on the next port and its `ZooKeeper` door on the one
-//! after; its directory is `node<n>` with `node.toml`, `node.log` and `data`.
+//! Node *n* (from 1) listens for HTTP on `port + 10(n-1)`, for peers on the next port and for `ZooKeeper` clients on the one
+//! after. Its directory is `node<n>` with `node.toml`, `node.log` and `data`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::DataDir;
+use super::data::DevDataDir;
 
-/// Nodes without `--nodes` and without data.
+/// The number of nodes without `--nodes` and without data.
 const NODES_DEFAULT: u64 = 3;
 /// The largest cluster that the command line allows.
 const NODES_MAX: u64 = 5;
 
-/// Where everything of a development cluster is.
+/// The paths and ports of a development cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     dir: PathBuf,
     nodes: u64,
     port: u16,
     log_level: String,
-    /// How much log a node writes between two snapshots; the default if none.
+    /// The log between two snapshots; `None` for the default.
     snapshot_log: Option<String>,
 }
 
 impl Layout {
-    /// Plans a cluster in a directory; nothing is written yet.
+    /// The layout of a cluster in a directory. Writes nothing yet.
     ///
     /// # Errors
-    /// If the directory holds a cluster of another size, or the ports end beyond 65535.
+    /// If the directory holds a cluster of another size, or if a port would be above 65535.
     pub(crate) fn new(
-        data: &DataDir,
+        data: &DevDataDir,
         nodes: Option<u64>,
         port: u16,
         log_level: &str,
@@ -45,7 +45,7 @@ impl Layout {
             (Some(nodes), found) if found == 0 || found == nodes => nodes,
             (Some(nodes), found) => {
                 return Err(format!(
-                    "{} holds a cluster of {found} nodes, not {nodes}: pass --nodes {found}, or another --data",
+                    "{} holds a cluster of {found} nodes, not {nodes}: use --nodes {found}, or another --data",
                     data.path().display()
                 ));
             }
@@ -61,23 +61,21 @@ impl Layout {
         Ok(Self { dir, nodes, port, log_level, snapshot_log: None })
     }
 
-    /// With snapshots after so much log: a size as the configuration has it.
+    /// The same with another size of the log between two snapshots, as in the configuration.
     pub(crate) fn with_snapshot_log(mut self, size: &str) -> Self {
         self.snapshot_log = Some(size.to_owned());
         self
     }
 
-    /// Ids of the nodes.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u64> + use<> {
         1..=self.nodes
     }
 
-    /// Where everything lies.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where clients reach a node.
+    /// The HTTP address of a node.
     pub(crate) fn http(&self, node: u64) -> SocketAddr {
         self.address(node, 0)
     }
@@ -87,31 +85,28 @@ impl Layout {
         self.ids().map(|node| self.http(node).to_string()).collect()
     }
 
-    /// The node's own directory.
     pub(crate) fn node_dir(&self, node: u64) -> PathBuf {
         node_dir(&self.dir, node)
     }
 
-    /// What the node configures itself from.
     pub(crate) fn config_file(&self, node: u64) -> PathBuf {
         self.node_dir(node).join("node.toml")
     }
 
-    /// What the node says.
     pub(crate) fn log_file(&self, node: u64) -> PathBuf {
         self.node_dir(node).join("node.log")
     }
 
-    fn address(&self, node: u64, door: u16) -> SocketAddr {
-        // In bounds: `new` has added the largest offset already.
-        let offset = u16::try_from(10 * node.saturating_sub(1)).unwrap_or(0) + door;
+    fn address(&self, node: u64, listener: u16) -> SocketAddr {
+        // Within bounds: `new` checked the largest offset.
+        let offset = u16::try_from(10 * node.saturating_sub(1)).unwrap_or(0) + listener;
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port.saturating_add(offset)))
     }
 
-    /// Makes the directories and writes each node's file.
+    /// Creates the directories and writes the configuration files.
     ///
     /// # Errors
-    /// Which file could not be written, and why.
+    /// The file and the reason.
     pub(crate) fn write(&self) -> Result<(), String> {
         for node in self.ids() {
             let file = self.config_file(node);
@@ -126,7 +121,7 @@ impl Layout {
         let data = toml::Value::from(self.node_dir(node).join("data").display().to_string());
         let level = toml::Value::from(self.log_level.clone());
         let member = |id: u64| {
-            let [http, peer, zookeeper] = [0, 1, 2].map(|door| self.address(id, door));
+            let [http, peer, zookeeper] = [0, 1, 2].map(|listener| self.address(id, listener));
             format!(
                 "\n[[member]]\nid = {id}\nhttp = \"{http}\"\npeer = \"{peer}\"\nzookeeper = \"{zookeeper}\"\n"
             )
@@ -141,17 +136,17 @@ impl Layout {
         )
     }
 
-    /// That nothing listens on any of the ports yet.
+    /// Checks that all ports are free.
     ///
     /// # Errors
-    /// Which port is in use, and the flag that chooses others.
+    /// The port in use, and the flag for other ports.
     pub(crate) fn check_ports(&self) -> Result<(), String> {
         for node in self.ids() {
-            for (door, name) in [(0, "HTTP"), (1, "peers"), (2, "ZooKeeper")] {
-                let address = self.address(node, door);
+            for (listener, name) in [(0, "HTTP"), (1, "peers"), (2, "ZooKeeper")] {
+                let address = self.address(node, listener);
                 if let Err(error) = TcpListener::bind(address) {
                     return Err(format!(
-                        "port {} ({name} of node {node}) cannot be used: {error}; stop what uses it, \
+                        "port {} ({name} of node {node}) cannot be used: {error}; stop the process that uses it, \
                          or choose other ports with --port",
                         address.port()
                     ));
@@ -169,16 +164,16 @@ fn node_dir(dir: &Path, node: u64) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Sources};
+    use crate::config::{Config, ConfigSources};
 
-    fn temporary() -> (tempfile::TempDir, DataDir) {
+    fn temporary() -> (tempfile::TempDir, DevDataDir) {
         let dir = tempfile::tempdir().unwrap();
-        let data = DataDir::open(Some(dir.path())).unwrap();
+        let data = DevDataDir::open(Some(dir.path())).unwrap();
         (dir, data)
     }
 
     #[test]
-    fn ports_follow_the_plan() {
+    fn every_node_has_three_ports() {
         let (_dir, data) = temporary();
         let layout = Layout::new(&data, Some(3), 7400, "info").unwrap();
         assert_eq!(layout.endpoints(), ["127.0.0.1:7400", "127.0.0.1:7410", "127.0.0.1:7420"]);
@@ -187,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn the_written_files_are_good_configurations() {
+    fn the_written_files_are_valid_configurations() {
         let (_dir, data) = temporary();
         let layout = Layout::new(&data, Some(5), 7400, "debug").unwrap();
         layout.write().unwrap();
         for node in layout.ids() {
             let file = layout.config_file(node);
-            let sources = Sources { file, environment: Vec::new(), flags: Vec::new() };
+            let sources = ConfigSources { file, environment: Vec::new(), flags: Vec::new() };
             let config = Config::load(&sources).unwrap();
             assert_eq!(config.node.0, node);
             assert_eq!(config.members.len(), 5);
@@ -202,19 +197,19 @@ mod tests {
     }
 
     #[test]
-    fn data_of_another_size_is_refused_and_otherwise_remembered() {
+    fn data_of_another_number_of_nodes_is_rejected_and_sets_the_default() {
         let (_dir, data) = temporary();
         Layout::new(&data, Some(5), 7400, "info").unwrap().write().unwrap();
-        let complaint = Layout::new(&data, Some(3), 7400, "info").unwrap_err();
-        assert!(complaint.contains("cluster of 5 nodes, not 3: pass --nodes 5"), "{complaint}");
+        let error = Layout::new(&data, Some(3), 7400, "info").unwrap_err();
+        assert!(error.contains("cluster of 5 nodes, not 3: use --nodes 5"), "{error}");
         assert_eq!(Layout::new(&data, None, 7400, "info").unwrap().ids().count(), 5);
     }
 
     #[test]
-    fn ports_beyond_the_last_are_refused() {
+    fn ports_above_65535_are_rejected() {
         let (_dir, data) = temporary();
-        let complaint = Layout::new(&data, Some(3), 65_530, "info").unwrap_err();
-        assert!(complaint.contains("use 65513 or less"), "{complaint}");
+        let error = Layout::new(&data, Some(3), 65_530, "info").unwrap_err();
+        assert!(error.contains("use 65513 or less"), "{error}");
     }
 
     #[test]
@@ -223,14 +218,14 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let layout = Layout::new(&data, Some(1), port, "info").unwrap();
-        let complaint = layout.check_ports().unwrap_err();
-        assert!(complaint.contains(&format!("port {port} (HTTP of node 1)")), "{complaint}");
-        assert!(complaint.contains("--port"), "{complaint}");
+        let error = layout.check_ports().unwrap_err();
+        assert!(error.contains(&format!("port {port} (HTTP of node 1)")), "{error}");
+        assert!(error.contains("--port"), "{error}");
     }
 
     #[test]
-    fn a_temporary_directory_goes_with_its_owner() {
-        let data = DataDir::open(None).unwrap();
+    fn a_temporary_directory_is_removed_on_drop() {
+        let data = DevDataDir::open(None).unwrap();
         let path = data.path().to_owned();
         assert!(path.is_dir() && data.is_temporary());
         drop(data);

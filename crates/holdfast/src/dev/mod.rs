@@ -1,26 +1,56 @@
-//! `holdfast dev`: a whole cluster on this machine, as processes of this very executable.
+//! `holdfast dev`: a whole cluster on this machine.
 //!
-//! `layout` knows directories, ports and files, `supervisor` starts and stops processes, `table` shows them. The
-//! nodes are ordinary `serve` processes with ordinary files, so what works here works in production. Refuses to
-//! restart a node that died: a development cluster shows failures, it does not hide them.
+//! The nodes are ordinary `serve` processes of this executable with ordinary configuration files. A node that dies is
+//! reported and not restarted, so that failures are visible. `layout` has directories, ports and files, `supervisor` starts
+//! and stops processes, `table` shows them.
 
 mod data;
 mod layout;
 mod supervisor;
 mod table;
 
-pub(crate) use data::DataDir;
+pub(crate) use data::DevDataDir;
 pub(crate) use layout::Layout;
-pub(crate) use supervisor::Cluster;
+pub(crate) use supervisor::DevCluster;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::DevArgs;
+use clap::Args;
+
 use crate::exit::Stop;
 use crate::output::{complain, print};
+use crate::signals::StopSignals;
 
-/// How long the nodes may take to start and find a leader.
-pub(crate) const START_MAX: Duration = Duration::from_secs(30);
+/// The time limit for the nodes to start and elect a leader.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Start a whole cluster on this machine, for development.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DevArgs {
+    /// The number of nodes: 1, 3 or 5. The default is the number of nodes in --data, or 3.
+    #[arg(long, value_name = "N", value_parser = node_count)]
+    nodes: Option<u64>,
+    /// The directory of the data, which is kept; by default a temporary directory that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Node n serves HTTP on PORT + 10(n-1), its peers on the next port, and `ZooKeeper` clients on the one after.
+    #[arg(long, value_name = "PORT", default_value_t = 7400, value_parser = clap::value_parser!(u16).range(1024..))]
+    port: u16,
+    /// The level of the logs of the nodes in node.log.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+}
+
+fn node_count(text: &str) -> Result<u64, String> {
+    match text {
+        "1" | "3" | "5" => text.parse().map_err(|_| String::new()),
+        "2" | "4" => {
+            Err(format!("{text} nodes survive no more failures than one node less: use 1, 3 or 5"))
+        }
+        other => Err(format!("{other} is not a number of nodes: use 1, 3 or 5")),
+    }
+}
 
 /// Runs a development cluster until ^C or SIGTERM.
 ///
@@ -36,14 +66,14 @@ pub(crate) fn run(args: &DevArgs) -> Result<(), Stop> {
 }
 
 async fn supervise(args: &DevArgs) -> Result<(), Stop> {
-    // Before anything is started, so that a signal during the start stops what is there already.
-    let mut signals = crate::serve::Signals::install().map_err(Stop::failed)?;
-    let data = DataDir::open(args.data.as_deref()).map_err(Stop::Failed)?;
+    // Before the start of the nodes, so that a signal during the start stops them.
+    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+    let data = DevDataDir::open(args.data.as_deref()).map_err(Stop::Failed)?;
     let layout =
         Layout::new(&data, args.nodes, args.port, &args.log_level).map_err(Stop::Failed)?;
-    let mut cluster = Cluster::start(layout).map_err(Stop::Failed)?;
+    let mut cluster = DevCluster::start(layout).map_err(Stop::Failed)?;
     let ready = tokio::select! {
-        ready = cluster.wait_ready(START_MAX) => Some(ready),
+        ready = cluster.wait_ready(START_TIMEOUT) => Some(ready),
         _ = signals.next() => None,
     };
     let end = match ready {
@@ -59,8 +89,8 @@ async fn supervise(args: &DevArgs) -> Result<(), Stop> {
     end
 }
 
-/// Until a signal comes; reports nodes that die.
-async fn watch(cluster: &mut Cluster, signals: &mut crate::serve::Signals) -> Result<(), Stop> {
+/// Reports nodes that die, until a signal.
+async fn watch(cluster: &mut DevCluster, signals: &mut StopSignals) -> Result<(), Stop> {
     loop {
         let exit = tokio::select! {
             exit = cluster.next_exit() => exit,
@@ -68,7 +98,23 @@ async fn watch(cluster: &mut Cluster, signals: &mut crate::serve::Signals) -> Re
         };
         complain(&format!("holdfast: {exit}"));
         if cluster.running() == 0 {
-            return Err(Stop::failed("no node is left; the last lines of their logs say why"));
+            return Err(Stop::failed(
+                "all nodes have ended; the last lines of their logs have the reason",
+            ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn dev_accepts_one_three_or_five_nodes() {
+        let args = parse::<DevArgs>("dev --nodes 5 --port 8400").unwrap();
+        assert_eq!((args.nodes, args.port), (Some(5), 8400));
+        assert!(parse::<DevArgs>("dev --nodes 4").unwrap_err().contains("use 1, 3 or 5"));
+        assert!(parse::<DevArgs>("dev --nodes 0").unwrap_err().contains("use 1, 3 or 5"));
     }
 }

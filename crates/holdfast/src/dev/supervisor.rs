@@ -1,8 +1,8 @@
 //! Starts, watches and stops the processes of a development cluster.
 //!
-//! Each child is owned by one task, which alone signals and reaps it, so that a signal never reaches a stranger who
-//! got its process id. A child holds the read end of a pipe whose write end is here: if this process goes, however
-//! it goes, the pipe ends and the child stops. Queues: orders to a child (4), exits of children (64).
+//! One task for each child signals and reaps it, so that a signal never reaches another process with a reused id. The
+//! stdin of a child is a pipe from this process: when this process ends in any way, the child stops. Queues: signals for a
+//! child (4), exits of children (64).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,26 +20,25 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Layout;
+use super::layout::Layout;
 
-/// How long a node may take to stop when asked, before it is killed.
+/// The time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often a starting cluster is asked for its leader.
-const POLL: Duration = Duration::from_millis(20);
-/// How much of a dead node's log is shown, bytes.
+/// The time between two reads of the leader while the cluster starts.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// The length of the shown end of a log, bytes.
 const TAIL_LEN: u64 = 2_000;
 
-/// The end of a node's process.
+/// The exit of a node.
 #[derive(Debug)]
-pub(crate) struct Exit {
-    /// Which node.
+pub(crate) struct NodeExit {
     pub(crate) node: u64,
     pid: u32,
     status: std::io::Result<ExitStatus>,
     last_line: String,
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for NodeExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {} (pid {}) ended: ", self.node, self.pid)?;
         let status = match &self.status {
@@ -47,7 +46,7 @@ impl fmt::Display for Exit {
             Err(error) => return write!(f, "{error}"),
         };
         write!(f, "{status}")?;
-        // A node that was killed from outside had no time to log why: its last line is about something else.
+        // The last line of a node that a signal killed is about something else.
         let by_itself = status.code().is_some();
         if by_itself && !self.last_line.is_empty() {
             write!(f, ": {}", self.last_line)?;
@@ -56,26 +55,26 @@ impl fmt::Display for Exit {
     }
 }
 
-struct Node {
+struct NodeProcess {
     pid: u32,
-    orders: mpsc::Sender<Signal>,
-    /// Its end is how the child learns that we are gone.
-    _lifeline: Option<ChildStdin>,
+    signals: mpsc::Sender<Signal>,
+    /// Its end makes the child stop.
+    _stdin: Option<ChildStdin>,
 }
 
-/// A running development cluster. Dropping it kills what runs.
-pub(crate) struct Cluster {
+/// A running development cluster. Dropping it kills the nodes.
+pub(crate) struct DevCluster {
     layout: Layout,
-    nodes: BTreeMap<u64, Node>,
-    exits: mpsc::Receiver<Exit>,
-    report: mpsc::Sender<Exit>,
+    nodes: BTreeMap<u64, NodeProcess>,
+    exits: mpsc::Receiver<NodeExit>,
+    report: mpsc::Sender<NodeExit>,
 }
 
-impl Cluster {
-    /// Writes the files, checks the ports and starts every node.
+impl DevCluster {
+    /// Checks the ports, writes the files and starts every node.
     ///
     /// # Errors
-    /// What is in the way, and what to do.
+    /// The problem, and what to do.
     pub(crate) fn start(layout: Layout) -> Result<Self, String> {
         layout.check_ports()?;
         layout.write()?;
@@ -88,23 +87,20 @@ impl Cluster {
     }
 
     /// Starts a node that does not run.
-    ///
-    /// # Errors
-    /// Why the process could not be started.
     pub(crate) fn spawn(&mut self, node: u64) -> Result<(), String> {
         let mut child =
             self.command(node).map_err(|error| format!("cannot start node {node}: {error}"))?;
-        let pid = child.id().ok_or_else(|| format!("node {node} ended as it began"))?;
-        let lifeline = child.stdin.take();
-        let (orders, inbox) = mpsc::channel(4);
+        let pid = child.id().ok_or_else(|| format!("node {node} ended at its start"))?;
+        let stdin = child.stdin.take();
+        let (signals, inbox) = mpsc::channel(4);
         let (report, log) = (self.report.clone(), self.layout.log_file(node));
         tokio::spawn(async move {
-            let status = own(child, inbox).await;
+            let status = run_child(child, inbox).await;
             let last_line = tail(&log).lines().last().unwrap_or_default().to_owned();
-            // Nobody listens any more if the cluster is being dropped.
-            drop(report.send(Exit { node, pid, status, last_line }).await);
+            // An error means that the cluster was dropped.
+            drop(report.send(NodeExit { node, pid, status, last_line }).await);
         });
-        self.nodes.insert(node, Node { pid, orders, _lifeline: lifeline });
+        self.nodes.insert(node, NodeProcess { pid, signals, _stdin: stdin });
         Ok(())
     }
 
@@ -119,7 +115,7 @@ impl Cluster {
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // A ^C in the terminal is for us: we stop the nodes in order.
+            // A ^C in the terminal reaches only this process, which stops the nodes.
             .process_group(0)
             .kill_on_drop(true);
         for (name, _) in std::env::vars_os() {
@@ -130,39 +126,38 @@ impl Cluster {
         command.spawn()
     }
 
-    /// Where everything is.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// A running node's process id.
+    /// The process id of a running node.
     pub(crate) fn pid(&self, node: u64) -> Option<u32> {
         self.nodes.get(&node).map(|node| node.pid)
     }
 
-    /// How many nodes run.
+    /// The number of running nodes.
     pub(crate) fn running(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Resolves when a node has ended.
-    pub(crate) async fn next_exit(&mut self) -> Exit {
+    /// Resolves with the next exit of a node.
+    pub(crate) async fn next_exit(&mut self) -> NodeExit {
         match self.exits.recv().await {
             Some(exit) => {
                 self.nodes.remove(&exit.node);
                 exit
             }
-            // We hold a sender ourselves.
+            // `self` holds a sender.
             None => std::future::pending().await,
         }
     }
 
-    /// Resolves when every node answers and knows the same leader, with the cluster as the first one sees it.
+    /// Resolves when every node answers and knows the same leader, with the view of the first node.
     ///
     /// # Errors
-    /// Which node ended or did not answer in time, with the end of its log.
-    pub(crate) async fn wait_ready(&mut self, patience: Duration) -> Result<ClusterBody, String> {
-        let until = Instant::now() + patience;
+    /// The node that ended or did not answer in time, with the end of its log.
+    pub(crate) async fn wait_ready(&mut self, timeout: Duration) -> Result<ClusterBody, String> {
+        let until = Instant::now() + timeout;
         let mut clients = BTreeMap::new();
         for node in self.layout.ids() {
             let endpoint = self.layout.http(node).to_string();
@@ -172,7 +167,7 @@ impl Cluster {
             match agreed(&clients).await {
                 Ok(view) => return Ok(view),
                 Err(laggard) if Instant::now() >= until => {
-                    return Err(self.not_ready(laggard, patience));
+                    return Err(self.not_ready(laggard, timeout));
                 }
                 Err(_) => {}
             }
@@ -181,21 +176,21 @@ impl Cluster {
                     let log = self.log_tail(exit.node);
                     return Err(format!("{exit}\nthe end of its log:\n{log}"));
                 }
-                () = tokio::time::sleep(POLL) => {}
+                () = tokio::time::sleep(INTERVAL) => {}
             }
         }
     }
 
-    fn not_ready(&self, node: u64, patience: Duration) -> String {
+    fn not_ready(&self, node: u64, timeout: Duration) -> String {
         let log = self.log_tail(node);
         let file = self.layout.log_file(node);
         format!(
-            "node {node} knows no leader after {patience:?}; its log {} ends with:\n{log}",
+            "node {node} knows no leader after {timeout:?}; its log {} ends with:\n{log}",
             file.display()
         )
     }
 
-    /// The last lines that a node logged.
+    /// The last lines of the log of a node.
     pub(crate) fn log_tail(&self, node: u64) -> String {
         tail(&self.layout.log_file(node))
     }
@@ -203,16 +198,16 @@ impl Cluster {
     /// Sends a signal to a node, if it runs.
     pub(crate) async fn signal(&self, node: u64, signal: Signal) {
         if let Some(node) = self.nodes.get(&node) {
-            // A closed queue means that the child has ended.
-            let _ended = node.orders.send(signal).await;
+            // An error means that the child has ended.
+            let _ended = node.signals.send(signal).await;
         }
     }
 
-    /// Asks every node to stop, then kills those that do not; resolves when all have ended.
+    /// Stops every node, and kills those that do not stop in time; resolves when all have ended.
     pub(crate) async fn stop(&mut self) {
-        for order in [Signal::SIGTERM, Signal::SIGKILL] {
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             for node in self.layout.ids() {
-                self.signal(node, order).await;
+                self.signal(node, signal).await;
             }
             let all_ended = async {
                 while self.running() > 0 {
@@ -226,8 +221,11 @@ impl Cluster {
     }
 }
 
-/// Follows one child to its end, signalling it when told to.
-async fn own(mut child: Child, mut inbox: mpsc::Receiver<Signal>) -> std::io::Result<ExitStatus> {
+/// Sends signals to a child until it has ended.
+async fn run_child(
+    mut child: Child,
+    mut inbox: mpsc::Receiver<Signal>,
+) -> std::io::Result<ExitStatus> {
     loop {
         let signal = tokio::select! {
             status = child.wait() => return status,
@@ -236,7 +234,7 @@ async fn own(mut child: Child, mut inbox: mpsc::Receiver<Signal>) -> std::io::Re
         // A closed inbox means that the cluster was dropped.
         let signal = signal.unwrap_or(Signal::SIGKILL);
         if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-            // It may have ended this instant: `wait` tells.
+            // The child may have ended just now; then `wait` returns.
             let _ended = nix::sys::signal::kill(Pid::from_raw(pid), signal);
         }
         if signal == Signal::SIGKILL {
@@ -245,7 +243,7 @@ async fn own(mut child: Child, mut inbox: mpsc::Receiver<Signal>) -> std::io::Re
     }
 }
 
-/// The view of the first node if all know its leader; otherwise a node that does not.
+/// The view of the first node if all nodes know its leader; otherwise a node that does not.
 async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     let mut first: Option<ClusterBody> = None;
     for (node, client) in clients {
@@ -283,11 +281,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_of_a_log_is_shown_for_a_node_that_ended_by_itself() {
+    fn the_last_log_line_is_shown_for_a_node_that_ended_by_itself() {
         let exit = |raw: i32| {
             let last_line = "session expired session=me".to_owned();
             let status = Ok(ExitStatus::from_raw(raw));
-            Exit { node: 2, pid: 812, status, last_line }.to_string()
+            NodeExit { node: 2, pid: 812, status, last_line }.to_string()
         };
         assert_eq!(exit(9), "node 2 (pid 812) ended: signal: 9 (SIGKILL)");
         assert!(exit(70 << 8).ends_with("exit status: 70: session expired session=me"));

@@ -88,7 +88,7 @@ fn a_cluster_that_is_not_there_fails_the_run() {
     ]);
     assert_eq!(end.code, Some(1));
     assert!(
-        end.stderr.contains("not one cycle") && end.stderr.contains("connect"),
+        end.stderr.contains("no cycle was completed") && end.stderr.contains("connect"),
         "{}",
         end.stderr
     );

@@ -71,11 +71,11 @@ fn a_node_that_is_gone_is_found_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn nobody_there_is_a_failure_and_one_address_of_three_a_warning() {
+fn an_address_without_a_node_is_a_failure_and_one_address_of_three_a_warning() {
     let port = free_ports(1);
     let address = format!("127.0.0.1:{port}");
-    let mut nobody = Program::spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
-    let end = nobody.wait();
+    let mut doctor_of_none = Program::spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
+    let end = doctor_of_none.wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), "fail\n"), "{}", end.stderr);
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let first = format!("127.0.0.1:{}", cluster.port());
@@ -94,7 +94,7 @@ fn two_clusters_are_not_taken_for_one() {
 }
 
 #[test]
-fn a_probe_that_somebody_holds_is_no_illness() {
+fn a_probe_lock_that_is_held_is_a_warning() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "probe", "--session", "me"]);
     holder.next_stdout_line();

@@ -56,8 +56,8 @@ fn a_command_runs_while_it_leads_and_the_next_candidate_follows() {
     assert_eq!(watch.wait().code, Some(0));
     second.interrupt();
     second.wait();
-    let nobody = cluster.client(&["elect", "who", "db"]);
-    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), "nobody leads db\n"));
+    let vacant = cluster.client(&["elect", "who", "db"]);
+    assert_eq!((vacant.code, vacant.stdout.as_str()), (Some(0), "db has no leader\n"));
 }
 
 /// `kill -9` of `holdfast elect`: its command is dead before another one leads, under a greater token.
@@ -190,9 +190,9 @@ fn a_lock_is_handed_to_another_session() {
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "a", "--session", "web1", "--ttl", "2s"]);
     let token: u64 = holder.next_stdout_line().parse().unwrap();
-    let nobody = cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2"]);
-    assert_eq!(nobody.code, Some(1), "{}", nobody.stderr);
-    assert!(nobody.stderr.contains("no open session"), "{}", nobody.stderr);
+    let refused = cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("no open session"), "{}", refused.stderr);
     let mut other = cluster.spawn_client(&["lock", "b", "--session", "web2"]);
     other.next_stdout_line();
     let handed =

@@ -132,12 +132,12 @@ fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
 }
 
 #[test]
-fn a_drill_of_a_database_that_cannot_begin_says_what_to_change() {
+fn a_drill_that_cannot_start_reports_what_to_change() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let absent = ["fence", "drill", "--postgres", "host=/nowhere user=me", "--table", "t"];
     let ran = cluster.client(&absent);
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-    assert!(ran.stderr.contains("present holder's own write was not accepted"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("write of the current holder was not accepted"), "{}", ran.stderr);
     let ran = cluster.client(&["fence", "drill", "--postgres", "nonsense", "--table", "t"]);
     assert_eq!((ran.code, ran.stderr.contains("--postgres")), (Some(1), true), "{}", ran.stderr);
     for arguments in [

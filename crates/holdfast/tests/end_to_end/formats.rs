@@ -143,7 +143,7 @@ fn members_enter_together_by_one_command_and_leave_by_another() {
         |session| [line("enter", session), vec!["--parties".to_owned(), "2".to_owned()]].concat();
     let who =
         |format: &str| cluster.client(&["double-barrier", "who", "batch", "-o", format]).stdout;
-    assert_eq!(who("table"), "nobody is at batch\n");
+    assert_eq!(who("table"), "batch has no members\n");
     let mut first = run(&enter("one"));
     eventually("the first waits", || who("table").contains("waits to enter"));
     let mut second = run(&enter("two"));
@@ -159,5 +159,5 @@ fn members_enter_together_by_one_command_and_leave_by_another() {
     eventually("it waits", || who("table").contains("three"));
     alone.interrupt();
     assert_eq!(alone.wait().code, Some(75));
-    assert_eq!(who("table"), "nobody is at batch\n", "its place is given up");
+    assert_eq!(who("table"), "batch has no members\n", "its place is given up");
 }

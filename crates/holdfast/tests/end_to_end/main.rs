@@ -1,10 +1,10 @@
-//! The real binary, from outside: its clusters, its nodes, its commands, its committed files.
+//! End-to-end tests of the binary: clusters, nodes, commands and committed files.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "a test that cannot go on says so by panicking"
+    reason = "a test that cannot continue panics"
 )]
 
 mod bench;
@@ -18,7 +18,8 @@ mod fence;
 mod fence_postgres;
 mod formats;
 mod guide;
-mod knowing;
+mod lock_views;
+mod options;
 mod output;
 mod program;
 mod run;
@@ -32,7 +33,6 @@ mod serve;
 mod servers;
 #[path = "../../../fence/tests/skip/mod.rs"]
 mod skip;
-mod terms;
 mod tree;
 
 use scratch::leash;

@@ -143,7 +143,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
         let end = program.wait();
         assert_eq!(end.code, Some(76), "{}", end.stderr);
         assert!(end.stderr.contains(said), "{}", end.stderr);
-        // Whether somebody else could have it before is not known of the first and the last.
+        // For the first and the last, another session may have held the lock before.
         let claims = end.stderr.contains("stopped before anyone else could hold it");
         let warns = end.stderr.contains("Another holder may have entered");
         assert!(claims != warns && (words == revoke || warns), "{}", end.stderr);
@@ -175,7 +175,7 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }
 
-/// `kill -9` of `holdfast run`: nobody renews, and the leash ends the command long before that matters.
+/// `kill -9` of `holdfast run`: the watchdog ends the command before the lease ends.
 #[test]
 fn the_command_does_not_outlive_a_run_that_is_killed() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -186,9 +186,9 @@ fn the_command_does_not_outlive_a_run_that_is_killed() {
     assert!(gone(&ids) < killed + TTL);
 }
 
-/// Signals that are meant for the command do not end the leash, however early they come.
+/// Signals for the command do not end the watchdog.
 #[test]
-fn the_leash_outlives_the_signals_of_its_group() {
+fn the_watchdog_survives_the_signals_of_its_group() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let script = STUBBORN.replace("TERM", "TERM INT HUP QUIT USR1");
     let mut program = run(&cluster, &[], &script);
@@ -228,9 +228,9 @@ fn search(ids: &[u32]) -> String {
     )
 }
 
-/// `kill -9` of `holdfast run`: the leash releases the lock, long before its ttl is over and after the command's last process.
+/// `kill -9` of `holdfast run`: the watchdog releases the lock before its ttl expires and after the death of the last process.
 #[test]
-fn the_leash_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead() {
+fn the_watchdog_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let nested = format!(
         "{} run inner -- sh -c '{}'",
@@ -253,8 +253,8 @@ fn the_leash_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead(
     }
 }
 
-/// The leash leads the group of the command.
-fn leash_of(process: u32) -> u32 {
+/// The watchdog leads the group of the command.
+fn watchdog_of(process: u32) -> u32 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().parse().unwrap()
 }
@@ -269,9 +269,9 @@ fn fill(pipe: &str) {
     while pipe.write(b"\n").is_ok() {}
 }
 
-/// What holds `run` up must not hold up the kill: a stderr that nobody reads, and a leash that is stopped and reads no more.
+/// A full stderr pipe and a stopped watchdog, which reads nothing, do not delay the kill.
 #[test]
-fn a_full_pipe_and_a_stopped_leash_do_not_hold_up_the_kill() {
+fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
     for is_stderr in [true, false] {
         let cluster = DevCluster::start(&["--nodes", "1"]);
         let (reader, stderr) = std::io::pipe().unwrap();
@@ -295,12 +295,12 @@ fn a_full_pipe_and_a_stopped_leash_do_not_hold_up_the_kill() {
         )
         .unwrap();
         let ids: Vec<u32> = line.trim().split(' ').map(|id| id.parse().unwrap()).collect();
-        let leash = leash_of(ids[0]);
-        send(leash, Signal::SIGSTOP);
+        let watchdog = watchdog_of(ids[0]);
+        send(watchdog, Signal::SIGSTOP);
         if !is_stderr {
-            fill(&format!("/proc/{leash}/fd/0"));
+            fill(&format!("/proc/{watchdog}/fd/0"));
         }
-        // The pipe of the leash is written at the next renewal.
+        // The pipe of the watchdog is written at the next renewal.
         let next_renewal = cluster.client(&["wait", "job", "--free", "--timeout", "2s"]);
         assert_eq!(next_renewal.code, Some(75), "{}", next_renewal.stderr);
         let stopped = stop_nodes(&cluster);
@@ -337,12 +337,12 @@ fn held_back_timers(dir: &std::path::Path) -> String {
     library.to_str().unwrap().to_owned()
 }
 
-/// Timers stand still in a suspension, and the deadline does not: `run`, its leash alone, and `lock` see that it has passed.
+/// Timers stand still in a suspension, and the deadline does not: `run`, its watchdog alone, and `lock` see that it has passed.
 #[test]
 fn after_a_suspension_beyond_the_deadline_the_command_is_killed_at_once() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let address = format!("127.0.0.1:{}", cluster.port());
-    for (name, run_is_stopped) in [("run", false), ("leash", true)] {
+    for (name, run_is_stopped) in [("run", false), ("watchdog", true)] {
         let dir = tempfile::tempdir().unwrap();
         let (library, file) = (held_back_timers(dir.path()), dir.path().join("suspended"));
         let environment = [

@@ -28,7 +28,7 @@ fn a_node_is_created_looked_at_changed_and_deleted() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_what_to_type() {
+fn a_rejected_call_is_reported_with_the_next_step() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let secret = ["--user", "me:secret"];
     cluster.client(&["tree", "create", "/a"]);
@@ -45,7 +45,7 @@ fn what_cannot_be_done_is_refused_with_what_to_type() {
         (&["tree", "create", "/a"], 1, "tree set"),
         (&["tree", "create", "/x/y"], 1, "--parents"),
         (&["tree", "rm", "/a"], 1, "--recursive"),
-        (&["tree", "set", "/a", "x", "--version", "7"], 1, "--version"),
+        (&["tree", "set", "/a", "x", "--version", "7"], 1, "the version that you have read"),
         (&["tree", "get", "/mine"], 1, "--user"),
         (&["tree", "get", "/a/"], 2, "component"),
         (&["tree", "get", "/a", "--user", "me"], 2, "NAME:PASSWORD"),

@@ -1,20 +1,17 @@
-//! What a check found: how bad it is, where, and what to do next.
+//! The result of a check: its severity, its address, and the next step.
 
 use serde::Serialize;
 
-/// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
-    /// As it should be.
+pub(super) enum Severity {
     Ok,
-    /// It works, and something should be looked at.
+    /// The cluster works, and an operator should act.
     Warn,
-    /// It does not work.
     Fail,
 }
 
-impl Verdict {
+impl Severity {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -27,21 +24,20 @@ impl Verdict {
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was checked.
     pub(super) check: &'static str,
-    /// At which address; none for the cluster as a whole.
+    /// `None` for a check of the whole cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Severity,
     pub(super) found: String,
-    /// What to do.
+    /// The next step of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }
 
 impl Finding {
     pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, at: None, verdict: Verdict::Ok, found: found.into(), next: None }
+        Self { check, at: None, verdict: Severity::Ok, found: found.into(), next: None }
     }
 
     pub(super) fn warn(
@@ -49,7 +45,7 @@ impl Finding {
         found: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { verdict: Verdict::Warn, next: Some(next.into()), ..Self::ok(check, found) }
+        Self { verdict: Severity::Warn, next: Some(next.into()), ..Self::ok(check, found) }
     }
 
     pub(super) fn fail(
@@ -57,26 +53,26 @@ impl Finding {
         found: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { verdict: Verdict::Fail, next: Some(next.into()), ..Self::ok(check, found) }
+        Self { verdict: Severity::Fail, next: Some(next.into()), ..Self::ok(check, found) }
     }
 
-    /// The same, of one address.
+    /// The same finding for one address.
     pub(super) fn at(self, address: &str) -> Self {
         Self { at: Some(address.to_owned()), ..self }
     }
 }
 
-/// The whole examination.
+/// All findings.
 #[derive(Debug, Serialize)]
-pub(super) struct Examination {
+pub(super) struct DoctorReport {
     /// The worst of all.
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Severity,
     pub(super) checks: Vec<Finding>,
 }
 
-impl Examination {
+impl DoctorReport {
     pub(super) fn of(checks: Vec<Finding>) -> Self {
-        let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
+        let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Severity::Ok);
         Self { verdict, checks }
     }
 }

@@ -1,113 +1,127 @@
-//! `holdfast doctor`: every address on its own, then the cluster as a whole, then a lock taken and given back through
-//! every node. What is wrong is said with what to do next.
+//! `holdfast doctor`: checks each address, then the cluster, then acquires and releases a probe lock through every node.
 //!
-//! Owns the order of the examination and the exit code: 0 if nothing failed, 1 if something did. `look` asks, `judge`
-//! thinks, `trip` takes the probe lock. Bounds: each call has a few seconds, the catching up [`PATIENCE`].
+//! Each problem comes with the next step. The exit code is 1 if a check failed. `probe` reads the nodes, `checks` judges
+//! what it read, `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
 
+mod checks;
 mod finding;
-mod judge;
-mod look;
-mod trip;
+mod probe;
+mod round_trip;
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use holdfast_types::LockName;
 use tokio::task::JoinSet;
 
-use self::finding::{Examination, Finding, Verdict};
-use self::judge::{best, judge};
-use self::look::{Eye, Seen};
-use super::{connect, for_people, lock_name};
-use crate::cli::{DoctorArgs, Format};
+use self::checks::{best_view, check_all};
+use self::finding::{DoctorReport, Finding, Severity};
+use self::probe::{ProbedAddress, Prober};
+use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::Stop;
-use crate::output::{answer_rows, print, table};
+use crate::output::{answer_rows, cell, print, short_time, table};
 
-/// How long a node that is behind may take to reach what others had when it was looked at.
-const PATIENCE: Duration = Duration::from_secs(2);
-const AGAIN: Duration = Duration::from_millis(50);
+/// The time for a node that is behind to apply what the others had applied.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
+const CATCH_UP_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(super) async fn run(args: &DoctorArgs) -> Result<(), Stop> {
-    // Says what is wrong with an address, and with a name.
-    connect(&args.target)?;
-    let probe = lock_name(&args.probe)?;
-    let eye = Eye::new().map_err(Stop::failed)?;
-    let all = look_at_all(&eye, &args.target.addr).await;
-    let mut found = judge(&all, env!("CARGO_PKG_VERSION"));
-    found.extend(replication(&eye, &all).await);
+/// Check each node and the whole cluster; print each problem with the next step.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 if no check failed (warnings do not count), 1 if one failed."
+)]
+pub(crate) struct DoctorArgs {
+    /// Change nothing: do not acquire the probe lock.
+    #[arg(long)]
+    look_only: bool,
+    /// The probe lock, which is acquired and released through every node.
+    #[arg(long, value_name = "NAME", default_value = "holdfast-doctor", value_parser = lock_name)]
+    probe: LockName,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(args: DoctorArgs) -> Result<(), Stop> {
+    // Reports malformed addresses.
+    args.cluster.client()?;
+    let http = Prober::new().map_err(Stop::failed)?;
+    let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
+    let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
+    findings.extend(replication(&http, &nodes).await);
     if !args.look_only {
-        for seen in all.iter().filter(|seen| seen.node.is_ok()) {
-            found.push(trip::through(&seen.address, &probe).await.at(&seen.address));
+        for node in nodes.iter().filter(|probed| probed.node.is_ok()) {
+            let finding = round_trip::through(&node.address, &args.probe).await;
+            findings.push(finding.at(&node.address));
         }
     }
-    let examination = Examination::of(found);
-    show(args.target.output, &examination);
-    match examination.verdict {
-        Verdict::Ok | Verdict::Warn => Ok(()),
-        Verdict::Fail => Err(Stop::Code(1, None)),
+    let report = DoctorReport::of(findings);
+    show(args.cluster.format(), &report);
+    match report.verdict {
+        Severity::Ok | Severity::Warn => Ok(()),
+        Severity::Fail => Err(Stop::Code(1, None)),
     }
 }
 
-/// All at once: one that does not answer holds up nobody.
-async fn look_at_all(eye: &Eye, addresses: &[String]) -> Vec<Seen> {
-    let mut looking = JoinSet::new();
-    for (place, address) in addresses.iter().cloned().enumerate() {
-        let eye = eye.clone();
-        looking.spawn(async move { (place, eye.look(&address).await) });
+/// Concurrently, so that a node without an answer does not delay the others.
+async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
+    let mut probes = JoinSet::new();
+    for (index, address) in addresses.iter().cloned().enumerate() {
+        let http = http.clone();
+        probes.spawn(async move { (index, http.probe(&address).await) });
     }
-    let mut all = looking.join_all().await;
-    all.sort_by_key(|(place, _)| *place);
-    all.into_iter().map(|(_, seen)| seen).collect()
+    let mut nodes = probes.join_all().await;
+    nodes.sort_by_key(|(index, _)| *index);
+    nodes.into_iter().map(|(_, node)| node).collect()
 }
 
-/// Whether every healthy member reaches what the furthest had applied when it was looked at: under load a member may
-/// always be a little behind, so what counts is that it moves.
-async fn replication(eye: &Eye, all: &[Seen]) -> Option<Finding> {
-    let furthest = best(all)?.nodes.iter().map(|node| node.applied).max()?;
-    let begun = Instant::now();
-    let mut asked = all.iter().filter(|seen| seen.node.is_ok()).cycle();
-    let mut now = best(all)?.clone();
+/// Whether every healthy member applies what the furthest member had applied before. Under load a member may always be a
+/// little behind, so only standing still is a problem.
+async fn replication(http: &Prober, probed: &[ProbedAddress]) -> Option<Finding> {
+    let furthest = best_view(probed)?.nodes.iter().map(|node| node.applied).max()?;
+    let start = Instant::now();
+    let mut next = probed.iter().filter(|probed| probed.node.is_ok()).cycle();
+    let mut view = best_view(probed)?.clone();
     loop {
-        let healthy = now.nodes.iter().filter(|node| node.healthy);
+        let healthy = view.nodes.iter().filter(|node| node.healthy);
         let slowest = healthy.min_by_key(|node| node.applied)?;
         let behind = furthest.0.saturating_sub(slowest.applied.0);
         if behind == 0 {
-            return Some(Finding::ok(
-                "replication",
-                format!("all have applied revision {furthest}"),
-            ));
+            let found = format!("all have applied revision {furthest}");
+            return Some(Finding::ok("replication", found));
         }
-        if begun.elapsed() >= PATIENCE {
+        if start.elapsed() >= CATCH_UP_TIMEOUT {
             let found =
                 format!("node {} is {behind} revisions behind and does not catch up", slowest.id);
-            let next = format!("look at the log, the disk and the network of {}", slowest.http);
+            let next = format!("check the log, the disk and the network of {}", slowest.http);
             return Some(Finding::warn("replication", found, next));
         }
-        tokio::time::sleep(AGAIN).await;
-        if let Ok(view) = eye.cluster(&asked.next()?.address).await {
-            now = view;
+        tokio::time::sleep(CATCH_UP_INTERVAL).await;
+        if let Ok(newer) = http.cluster(&next.next()?.address).await {
+            view = newer;
         }
     }
 }
 
-fn show(format: Format, examination: &Examination) {
+fn show(format: Format, report: &DoctorReport) {
     if format == Format::Value {
-        print(examination.verdict.as_str());
-        return;
+        return print(report.verdict.as_str());
     }
-    let none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let people = || {
-        let rows = examination.checks.iter().map(|check| {
-            let verdict = check.verdict.as_str().to_owned();
-            let (at, next) = (none(&check.at), none(&check.next));
-            [verdict, check.check.to_owned(), at, check.found.clone(), next]
-        });
-        table(["", "check", "at", "found", "what to do"], rows)
-    };
-    answer_rows(format, examination, &examination.checks, |_| String::new(), people);
+    let rows = report.checks.iter().map(|finding| {
+        [
+            finding.verdict.as_str().to_owned(),
+            finding.check.to_owned(),
+            cell(finding.at.as_ref()),
+            finding.found.clone(),
+            cell(finding.next.as_ref()),
+        ]
+    });
+    let text = table(["", "check", "at", "found", "what to do"], rows);
+    answer_rows(format, report, &report.checks, [""], &text);
 }
 
-fn in_ms(duration: Duration) -> String {
-    match duration.as_millis() {
+fn precise_time(duration: Duration) -> String {
+    match holdfast_types::millis(duration) {
         0..10 => format!("{:.1}ms", duration.as_secs_f64() * 1_000.0),
-        ms => for_people(u64::try_from(ms).unwrap_or(u64::MAX)),
+        ms => short_time(ms),
     }
 }

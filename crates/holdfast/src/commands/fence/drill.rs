@@ -1,67 +1,140 @@
-//! `holdfast fence drill`: a holder gets a token and is away, a second one writes, the first one wakes and writes.
+//! `holdfast fence drill`: a first holder gets a token, a second holder writes, then the first one writes with its old token.
 //!
-//! Owns the order of the drill and its verdict. The locks are real: the tokens come from two sessions of the cluster,
-//! and the second one holds the lock while it writes, so that nobody who plays by the rules is disturbed.
+//! Two sessions really acquire the lock, and the second one holds it while it writes, so that the drill does not disturb
+//! holders that use the lock.
 
 use std::time::Duration;
 
-use holdfast_client::{Client, FencingToken, Guard};
+use clap::{ArgGroup, Args};
+use holdfast_client::{Client, Error, FencingToken, Guard};
+use holdfast_types::LockName;
 use serde_json::json;
 
-use super::database::Database;
-use super::endpoint::{Endpoint, Said};
-use crate::cli::{DrillArgs, Format};
-use crate::commands::stop;
+use super::database::DrilledDatabase;
+use super::endpoint::Endpoint;
+use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::Stop;
-use crate::output::{print, print_json};
+use crate::output::{answer, print};
 
-/// How long the drill queues for the lock.
+/// How long the drill waits for the lock.
 const WAIT: Duration = Duration::from_secs(10);
-/// The exit code of a drill that could not tell.
+/// The exit code of an unclear result.
 const UNCLEAR: u8 = 3;
+/// Replaced by the number of the token.
+pub(super) const TOKEN: &str = "{token}";
 
-/// What was seen.
-#[derive(Debug)]
-struct Seen {
-    newer: Said,
-    older: Said,
-    newer_again: Said,
-    without: Said,
+/// Test whether your own endpoint or database rejects the write of a former holder.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("store").args(["url", "postgres"]).required(true))]
+#[command(group = ArgGroup::new("write").args(["table", "sql"]))]
+pub(crate) struct DrillArgs {
+    /// Your endpoint, which should reject stale tokens. {token} in it becomes the number.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Your database in libpq form: host=... user=... dbname=..., or a URL. Without TLS.
+    #[arg(long, value_name = "URL", requires = "write")]
+    postgres: Option<String>,
+    /// The table with the trigger to test, by a statement that changes nothing.
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pub(super) table: Option<String>,
+    /// The statements that your program writes with: no row is a rejection. {token} becomes the number.
+    #[arg(long, value_name = "SQL", conflicts_with = "url")]
+    pub(super) sql: Option<String>,
+    /// The lock that protects the resource; the drill acquires it twice.
+    #[arg(long, value_name = "NAME", default_value = "fence-drill", value_parser = lock_name)]
+    lock: LockName,
+    /// The protected resource in the header or the trigger; by default the name of the lock.
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+    /// The method of the writes.
+    #[arg(long, default_value = "PUT", conflicts_with = "postgres")]
+    pub(super) method: String,
+    /// The body of the writes. {token} in it becomes the number.
+    #[arg(long, default_value = "", conflicts_with = "postgres")]
+    pub(super) body: String,
+    /// Another header of the writes. {token} in it becomes the number.
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header, conflicts_with = "postgres")]
+    pub(super) header: Vec<(String, String)>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-/// What it means.
+impl DrillArgs {
+    pub(super) fn resource(&self) -> &str {
+        self.resource.as_deref().unwrap_or(self.lock.as_str())
+    }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        Some(_) | None => Err(format!("{text:?} is not 'NAME: VALUE'")),
+    }
+}
+
+/// How the store answered a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WriteResult {
+    Accepted(String),
+    /// The store reported an error of the caller.
+    Rejected(String),
+    /// A failure of the store, a redirect, or no answer.
+    Failed(String),
+}
+
+impl std::fmt::Display for WriteResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Accepted(answer) => write!(f, "accepted ({answer})"),
+            Self::Rejected(answer) => write!(f, "rejected ({answer})"),
+            Self::Failed(reason) => write!(f, "no verdict ({reason})"),
+        }
+    }
+}
+
+/// The results of the writes, in their order.
+#[derive(Debug)]
+struct DrillWrites {
+    newer: WriteResult,
+    older: WriteResult,
+    newer_again: WriteResult,
+    without: WriteResult,
+}
+
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum DrillVerdict {
     Guarded,
     NotGuarded(String),
     Unclear(String),
 }
 
-/// Where the writes land.
-enum Store<'a> {
+/// The store under test.
+enum DrilledStore<'a> {
     Http(Endpoint<'a>),
-    Postgres(Box<Database<'a>>),
+    Postgres(Box<DrilledDatabase<'a>>),
 }
 
-impl<'a> Store<'a> {
+impl<'a> DrilledStore<'a> {
     fn of(args: &'a DrillArgs) -> Result<Self, Stop> {
         match (&args.url, &args.postgres) {
             (Some(url), _) => Endpoint::new(url, args).map(Self::Http),
             (None, Some(url)) => {
-                Database::new(url, args).map(|store| Self::Postgres(Box::new(store)))
+                DrilledDatabase::new(url, args).map(|store| Self::Postgres(Box::new(store)))
             }
-            (None, None) => Err(Stop::failed("say what to drill: --url or --postgres")),
+            (None, None) => Err(Stop::usage("name the store with --url or --postgres")),
         }
     }
 
-    async fn write(&self, token: Option<FencingToken>) -> Said {
+    async fn write(&self, token: Option<FencingToken>) -> WriteResult {
         match self {
             Self::Http(endpoint) => endpoint.write(token).await,
             Self::Postgres(database) => database.write(token).await,
         }
     }
 
-    /// How the present holder's write may be made to pass.
+    /// The options that can make the write of the current holder pass.
     fn options(&self) -> &'static str {
         match self {
             Self::Http(_) => "see --method, --body and --header",
@@ -72,7 +145,7 @@ impl<'a> Store<'a> {
     /// What to do if a stale write was accepted.
     async fn fix(&self) -> String {
         match self {
-            Self::Http(_) => "the endpoint has to compare Fencing-Token where the data is written, and answer 412: \
+            Self::Http(_) => "the endpoint must compare Fencing-Token where the data is written, and answer 412: \
                 docs/fencing.md".to_owned(),
             Self::Postgres(database) => database.fix().await,
         }
@@ -80,83 +153,87 @@ impl<'a> Store<'a> {
 }
 
 pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
-    let store = Store::of(args)?;
-    let (paused, older) = hold(args).await?;
-    let stale = older.token();
-    give_back(args, &paused, older).await?;
-    let (present, newer) = hold(args).await?;
-    let token = newer.token();
-    let seen = Seen {
+    let store = DrilledStore::of(args)?;
+    let (first_client, first) = acquire(args).await?;
+    let stale = first.token();
+    release(&first_client, first).await?;
+    let (second_client, second) = acquire(args).await?;
+    let token = second.token();
+    let writes = DrillWrites {
         newer: store.write(Some(token)).await,
         older: store.write(Some(stale)).await,
         newer_again: store.write(Some(token)).await,
         without: store.write(None).await,
     };
-    let still_held = newer.is_held();
-    give_back(args, &present, newer).await?;
+    let still_held = second.is_held();
+    release(&second_client, second).await?;
     let verdict = if still_held {
-        judge(&seen, store.options())
+        judge(&writes, store.options())
     } else {
-        Verdict::Unclear("the lock was lost during the drill: run it again".to_owned())
+        DrillVerdict::Unclear("the lock was lost during the drill: run it again".to_owned())
     };
-    match args.target.output {
-        Format::Table => print(&story(&seen, [stale.0, token.0], &args.lock)),
-        Format::Json | Format::Jsonl => {
-            print_json(&json!({ "verdict": verdict.word(), "lock": args.lock,
-            "older": { "token": stale.0, "write": seen.older.words() },
-            "newer": { "token": token.0, "write": seen.newer.words(), "again": seen.newer_again.words() },
-            "without": { "write": seen.without.words() } }));
+    let format = args.cluster.format();
+    let body = json!({ "verdict": verdict.word(), "lock": args.lock,
+        "older": { "token": stale.0, "write": writes.older.to_string() },
+        "newer": { "token": token.0, "write": writes.newer.to_string(), "again": writes.newer_again.to_string() },
+        "without": { "write": writes.without.to_string() } });
+    answer(format, &body, verdict.word(), &story(&writes, [stale, token], &args.lock));
+    match verdict {
+        DrillVerdict::Guarded if format == Format::Table => print(&guarded(&writes)),
+        DrillVerdict::Guarded => {}
+        DrillVerdict::NotGuarded(answer) => {
+            return Err(Stop::failed(format!(
+                "NOT guarded: the store accepted the write of a holder that had lost the lock ({answer}); {}",
+                store.fix().await
+            )));
         }
-        Format::Value => print(verdict.word()),
+        DrillVerdict::Unclear(reason) => return Err(unclear(reason)),
     }
-    verdict.end(&seen, &store, args.target.output).await
+    Ok(())
 }
 
-/// Takes the lock under a session of its own.
-async fn hold(args: &DrillArgs) -> Result<(Client, Guard), Stop> {
-    let builder = Client::builder(&args.target.addr).session_prefix("fence-drill");
-    let client = builder
-        .build()
-        .map_err(|error| unclear(format!("{error}; see --addr and HOLDFAST_ADDR")))?;
-    let guard = client.lock(&args.lock).wait(WAIT).acquire().await;
-    let guard = guard.map_err(|error| no_lock(args, &error))?;
-    Ok((client, guard))
+/// Acquires the lock with a new session.
+async fn acquire(args: &DrillArgs) -> Result<(Client, Guard), Stop> {
+    let client = args.cluster.nodes.client_with(|builder| builder.session_prefix("fence-drill"));
+    let client = client.map_err(unclear)?;
+    let guard = client.lock(args.lock.as_str()).wait(WAIT).acquire().await;
+    Ok((client, guard.map_err(no_lock)?))
 }
 
-async fn give_back(args: &DrillArgs, client: &Client, guard: Guard) -> Result<(), Stop> {
-    guard.release().await.map_err(|error| no_lock(args, &error))?;
-    client.close().await.map_err(|error| no_lock(args, &error))
+async fn release(client: &Client, guard: Guard) -> Result<(), Stop> {
+    guard.release().await.map_err(no_lock)?;
+    client.close().await.map_err(no_lock)
 }
 
-fn no_lock(args: &DrillArgs, error: &holdfast_client::Error) -> Stop {
-    unclear(format!("no lock to drill with: {}", stop(&args.target, error)))
+fn no_lock(error: Error) -> Stop {
+    unclear(format!("the drill needs the lock: {}", Stop::from(error)))
 }
 
 fn unclear(reason: impl std::fmt::Display) -> Stop {
-    Stop::Code(UNCLEAR, Some(format!("could not tell: {reason}")))
+    Stop::Code(UNCLEAR, Some(format!("the result is unclear: {reason}")))
 }
 
-fn judge(seen: &Seen, options: &str) -> Verdict {
-    match (&seen.newer, &seen.older, &seen.newer_again) {
-        (Said::Refused(how) | Said::Nothing(how), _, _) => Verdict::Unclear(format!(
-            "the present holder's own write was not accepted ({how}): {options}"
+fn judge(writes: &DrillWrites, options: &str) -> DrillVerdict {
+    use WriteResult::{Accepted, Failed, Rejected};
+    match (&writes.newer, &writes.older, &writes.newer_again) {
+        (Rejected(answer) | Failed(answer), _, _) => DrillVerdict::Unclear(format!(
+            "the write of the current holder was not accepted ({answer}): {options}"
         )),
-        (Said::Accepted(_), Said::Accepted(how), _) => Verdict::NotGuarded(how.clone()),
-        (Said::Accepted(_), Said::Nothing(how), _) => {
-            Verdict::Unclear(format!("the stale write was neither accepted nor refused ({how})"))
-        }
-        (Said::Accepted(_), Said::Refused(_), Said::Accepted(_)) => Verdict::Guarded,
-        (Said::Accepted(_), Said::Refused(_), Said::Refused(how) | Said::Nothing(how)) => {
-            Verdict::Unclear(format!(
-                "after the stale write the present holder was not accepted again either ({how}): \
-                 does it compare tokens (equal or larger passes), or does it take each write once?"
+        (Accepted(_), Accepted(answer), _) => DrillVerdict::NotGuarded(answer.clone()),
+        (Accepted(_), Failed(answer), _) => DrillVerdict::Unclear(format!(
+            "the stale write was neither accepted nor rejected ({answer})"
+        )),
+        (Accepted(_), Rejected(_), Accepted(_)) => DrillVerdict::Guarded,
+        (Accepted(_), Rejected(_), Rejected(answer) | Failed(answer)) => {
+            DrillVerdict::Unclear(format!(
+                "the next write of the current holder was not accepted ({answer}): \
+                 does the store compare tokens (equal or larger passes), or does it accept each write only once?"
             ))
         }
     }
 }
 
-impl Verdict {
-    /// For programs.
+impl DrillVerdict {
     fn word(&self) -> &'static str {
         match self {
             Self::Guarded => "guarded",
@@ -164,41 +241,26 @@ impl Verdict {
             Self::Unclear(_) => "unclear",
         }
     }
-
-    async fn end(self, seen: &Seen, store: &Store<'_>, output: Format) -> Result<(), Stop> {
-        match self {
-            Self::Guarded => {
-                if output == Format::Table {
-                    print(&guarded(seen));
-                }
-                Ok(())
-            }
-            Self::NotGuarded(how) => Err(Stop::failed(format!(
-                "NOT guarded: the store accepted the write of a holder that had lost the lock ({how}); {}",
-                store.fix().await
-            ))),
-            Self::Unclear(reason) => Err(unclear(reason)),
-        }
-    }
 }
 
-fn guarded(seen: &Seen) -> String {
-    let verdict = "guarded: the holder that was away was refused, and nobody else";
-    match seen.without {
-        Said::Accepted(_) => format!(
-            "{verdict}\nbut a write without any token was accepted: whoever forgets it is not fenced"
+fn guarded(writes: &DrillWrites) -> String {
+    let verdict =
+        "guarded: the write of the former holder was rejected, and no other write with a token";
+    match writes.without {
+        WriteResult::Accepted(_) => format!(
+            "{verdict}\nbut a write without any token was accepted: a program that leaves it out is not fenced"
         ),
-        Said::Refused(_) | Said::Nothing(_) => verdict.to_owned(),
+        WriteResult::Rejected(_) | WriteResult::Failed(_) => verdict.to_owned(),
     }
 }
 
-fn story(seen: &Seen, [stale, token]: [u64; 2], lock: &str) -> String {
+fn story(writes: &DrillWrites, [stale, token]: [FencingToken; 2], lock: &LockName) -> String {
     [
-        format!("A got {lock} with token {stale}, and was away"),
-        format!("B got {lock} with token {token}, and wrote: {}", seen.newer.words()),
-        format!("A woke, and wrote with token {stale}: {}", seen.older.words()),
-        format!("B wrote again with token {token}: {}", seen.newer_again.words()),
-        format!("somebody wrote without a token: {}", seen.without.words()),
+        format!("A got {lock} with token {stale}, and was paused"),
+        format!("B got {lock} with token {token}, and wrote: {}", writes.newer),
+        format!("A resumed, and wrote with token {stale}: {}", writes.older),
+        format!("B wrote again with token {token}: {}", writes.newer_again),
+        format!("a write without a token: {}", writes.without),
     ]
     .join("\n")
 }
@@ -208,17 +270,17 @@ mod tests {
     use super::*;
 
     fn verdict(newer: &str, older: &str, again: &str) -> &'static str {
-        let said = |word: &str| match word {
-            "yes" => Said::Accepted("200 OK".to_owned()),
-            "no" => Said::Refused("412 Precondition Failed".to_owned()),
-            _ => Said::Nothing("500 Internal Server Error".to_owned()),
+        let result = |word: &str| match word {
+            "yes" => WriteResult::Accepted("200 OK".to_owned()),
+            "no" => WriteResult::Rejected("412 Precondition Failed".to_owned()),
+            _ => WriteResult::Failed("500 Internal Server Error".to_owned()),
         };
-        let (newer, older, newer_again) = (said(newer), said(older), said(again));
-        judge(&Seen { newer, older, newer_again, without: said("no") }, "").word()
+        let (newer, older, newer_again) = (result(newer), result(older), result(again));
+        judge(&DrillWrites { newer, older, newer_again, without: result("no") }, "").word()
     }
 
     #[test]
-    fn only_a_refusal_of_the_stale_write_alone_is_a_guard() {
+    fn only_the_rejection_of_the_stale_write_alone_is_a_guard() {
         assert_eq!(verdict("yes", "no", "yes"), "guarded");
         assert_eq!(verdict("yes", "yes", "yes"), "not-guarded");
         assert_eq!(verdict("yes", "yes", "no"), "not-guarded");

@@ -1,22 +1,64 @@
-//! `holdfast fence`: the guards as text, one question to the cluster, and the drill against a user's own endpoint or
-//! database.
-//!
-//! Owns what is printed. Refuses to know how a guard works: the texts are those of the crate `fence`.
+//! `holdfast fence`: the guards as text, a token check, and the drill against the user's own endpoint or database.
 
 mod database;
 mod drill;
 mod endpoint;
 
+use clap::{Args, Subcommand};
 use holdfast_api::{FenceBody, fence_path};
+use holdfast_client::Call;
 use holdfast_fence::recipes;
 
-use super::asking::{Ask, Asking};
-use super::lock_name;
-use crate::cli::{FenceCheckArgs, FenceCommand, FenceInitArgs};
+use crate::arguments::OneLockArgs;
 use crate::exit::Stop;
 use crate::output::{answer, print};
 
-pub(super) async fn run(command: FenceCommand) -> Result<(), Stop> {
+/// Guards that reject writes of former lock holders.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FenceCommand {
+    /// Print the guard for a store.
+    Init(FenceInitArgs),
+    /// Check whether a token still belongs to the holder. Advice only: the guard of the store decides about writes.
+    Check(FenceCheckArgs),
+    /// Test whether your own endpoint or database rejects the write of a former holder. It writes real data.
+    Drill(drill::DrillArgs),
+}
+
+/// Print the guard for a store.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag, and clap accepts only one of them"
+)]
+pub(crate) struct FenceInitArgs {
+    /// SQL for `PostgreSQL` 14 or later: a table, a function and a trigger.
+    #[arg(long)]
+    postgres: bool,
+    /// SQL for `MySQL` and `MariaDB`: a table and two procedures.
+    #[arg(long)]
+    mysql: bool,
+    /// SQL for `SQLite` 3.35 or later: a table and a trigger.
+    #[arg(long)]
+    sqlite: bool,
+    /// A Lua script for Redis and Valkey.
+    #[arg(long)]
+    redis: bool,
+    /// A shell script for files on a local disk.
+    #[arg(long)]
+    file: bool,
+}
+
+/// Check whether a token still belongs to the holder.
+#[derive(Debug, Args)]
+pub(crate) struct FenceCheckArgs {
+    #[command(flatten)]
+    lock: OneLockArgs,
+    /// The fencing token of the grant.
+    token: u64,
+}
+
+pub(crate) async fn run(command: FenceCommand) -> Result<(), Stop> {
     match command {
         FenceCommand::Init(args) => {
             print(recipe(&args).trim_end());
@@ -27,7 +69,6 @@ pub(super) async fn run(command: FenceCommand) -> Result<(), Stop> {
     }
 }
 
-/// The command line has exactly one of them.
 fn recipe(args: &FenceInitArgs) -> String {
     if args.postgres {
         format!("BEGIN;\n{}\nCOMMIT;", recipes::POSTGRES_SCHEMA)
@@ -45,11 +86,11 @@ fn recipe(args: &FenceInitArgs) -> String {
 }
 
 async fn check(args: &FenceCheckArgs) -> Result<(), Stop> {
-    let lock = lock_name(&args.name)?;
-    let question = format!("{}?token={}", fence_path(&lock), args.token);
-    let body: FenceBody = Asking::new(&args.target, None)?.json(&Ask::get(question)).await?;
-    let people =
-        || format!("token {} of {} is good: its holder has the lock now", body.token, body.lock);
-    answer(args.target.output, &body, || "valid".to_owned(), people);
+    let OneLockArgs { name, cluster } = &args.lock;
+    let call = Call::get(format!("{}?token={}", fence_path(name), args.token));
+    let body: FenceBody = cluster.client()?.call(&call).await?;
+    let text =
+        format!("token {} of {} is good: its holder has the lock now", body.token, body.lock);
+    answer(cluster.format(), &body, "valid", &text);
     Ok(())
 }

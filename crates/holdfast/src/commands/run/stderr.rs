@@ -1,26 +1,26 @@
-//! What `holdfast run` writes to stderr while the command runs.
+//! The stderr of `holdfast run` while the command runs.
 //!
-//! A thread of its own writes, because nobody may read the pipe: a write that blocks must not hold up a kill. Bound:
-//! [`LINES_MAX`] lines wait; more are left out.
+//! A separate thread writes, because a full pipe must not delay a kill. Bound: [`LINES_MAX`] lines wait; further lines are
+//! dropped.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::output::complain;
 
-/// Lines that wait for a reader of stderr.
+/// The maximum number of waiting lines.
 const LINES_MAX: usize = 64;
-/// How long the end waits for them to be read.
-const FAREWELL: Duration = Duration::from_millis(200);
+/// How long the end waits for the last lines to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// See the module.
+/// The queue of the writing thread.
 #[derive(Debug)]
-pub(super) struct Stderr {
+pub(super) struct StderrQueue {
     lines: SyncSender<String>,
     written: Receiver<()>,
 }
 
-impl Stderr {
+impl StderrQueue {
     pub(super) fn start() -> Self {
         let (lines, queue) = sync_channel::<String>(LINES_MAX);
         let (done, written) = sync_channel(1);
@@ -33,15 +33,15 @@ impl Stderr {
         Self { lines, written }
     }
 
-    /// Writes a line, unless too many wait already.
-    pub(super) fn say(&self, line: String) {
+    /// Writes a line, unless the queue is full.
+    pub(super) fn print(&self, line: String) {
         drop(self.lines.try_send(line));
     }
 
-    /// Waits until everything is written, or nobody reads it.
+    /// Waits until all lines are written, up to [`FLUSH_TIMEOUT`].
     pub(super) fn finish(self) {
         let Self { lines, written } = self;
         drop(lines);
-        let _late = written.recv_timeout(FAREWELL);
+        let _late = written.recv_timeout(FLUSH_TIMEOUT);
     }
 }

@@ -1,64 +1,62 @@
-//! When the command is told to end, and when it is made to: pure arithmetic on a deadline that moves.
+//! The times at which the command is terminated and killed, computed from a deadline that moves.
 //!
-//! Invariant: the kill comes before the deadline, and the deadline before anybody else can have the lock.
+//! Invariant: the kill comes before the deadline, and no other session holds the lock before the deadline.
 
 use std::time::Duration;
 
 use holdfast_client::Moment;
 
-/// The kill comes so long before the deadline, for the time a signal takes; less for a short lease.
+/// The time between the kill and the deadline, for the delivery of the signal; less for a short lease.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// How the end is spread over what is left.
+/// How the end is spread over the rest of the lease.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeline {
-    /// From the request to end to the kill; none if there is no request.
+pub(super) struct KillTimeline {
+    /// From SIGTERM to SIGKILL; `None` without SIGTERM.
     grace: Option<Duration>,
     margin: Duration,
 }
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum KillStep {
     /// Nothing before this moment.
     Wait(Moment),
-    /// Ask the command to end.
+    /// Send SIGTERM.
     Terminate,
-    /// Make it end.
+    /// Send SIGKILL.
     Kill,
 }
 
-impl Timeline {
-    /// For a lease of which `lease` is left after a renewal. The grace is cut to a third of it: two thirds must be left
-    /// for renewals, which come after the first one.
+impl KillTimeline {
+    /// `lease` is the rest of the lease after a renewal. The grace is at most a third of it, so that two thirds are left
+    /// for renewals.
     pub(super) fn new(grace: Option<Duration>, lease: Duration) -> Self {
         Self { grace: grace.map(|grace| grace.min(lease / 3)), margin: MARGIN.min(lease / 20) }
     }
 
-    /// The moment of the kill.
     fn kill_at(&self, deadline: Moment) -> Moment {
         deadline.minus(self.margin)
     }
 
-    /// The moment at which the leash kills, should we not have done so: a little later, and before the deadline too.
-    pub(super) fn leash_at(&self, deadline: Moment) -> Moment {
+    /// The watchdog kills after this process should have done so, and before the deadline.
+    pub(super) fn watchdog_at(&self, deadline: Moment) -> Moment {
         deadline.minus(self.margin / 2)
     }
 
-    /// What is due, `asked` being whether the command was already asked to end. Once asked, a renewal that comes late
-    /// does not bring the lock's protection back: the command is ending.
-    pub(super) fn due(&self, deadline: Moment, asked: bool, now: Moment) -> Due {
+    /// The step at `now`. After SIGTERM (`terminated`) a late renewal does not protect the command again.
+    pub(super) fn step(&self, deadline: Moment, terminated: bool, now: Moment) -> KillStep {
         let kill_at = self.kill_at(deadline);
-        let ask_at = match self.grace {
-            Some(grace) if !asked => kill_at.minus(grace),
+        let terminate_at = match self.grace {
+            Some(grace) if !terminated => kill_at.minus(grace),
             Some(_) | None => kill_at,
         };
         if now >= kill_at {
-            Due::Kill
-        } else if now >= ask_at {
-            Due::Terminate
+            KillStep::Kill
+        } else if now >= terminate_at {
+            KillStep::Terminate
         } else {
-            Due::Wait(ask_at)
+            KillStep::Wait(terminate_at)
         }
     }
 }
@@ -74,36 +72,36 @@ mod tests {
     }
 
     #[test]
-    fn first_it_is_asked_then_it_is_killed_and_both_before_the_deadline() {
-        let timeline = Timeline::new(Some(Duration::from_secs(5)), LEASE);
+    fn sigterm_comes_before_sigkill_and_both_before_the_deadline() {
+        let timeline = KillTimeline::new(Some(Duration::from_secs(5)), LEASE);
         let deadline = at(30_000);
-        assert_eq!(timeline.due(deadline, false, at(0)), Due::Wait(at(24_900)));
-        assert_eq!(timeline.due(deadline, false, at(24_900)), Due::Terminate);
-        assert_eq!(timeline.due(deadline, true, at(24_901)), Due::Wait(at(29_900)));
-        assert_eq!(timeline.due(deadline, true, at(29_900)), Due::Kill);
-        assert_eq!(timeline.due(deadline, false, at(60_000)), Due::Kill);
+        assert_eq!(timeline.step(deadline, false, at(0)), KillStep::Wait(at(24_900)));
+        assert_eq!(timeline.step(deadline, false, at(24_900)), KillStep::Terminate);
+        assert_eq!(timeline.step(deadline, true, at(24_901)), KillStep::Wait(at(29_900)));
+        assert_eq!(timeline.step(deadline, true, at(29_900)), KillStep::Kill);
+        assert_eq!(timeline.step(deadline, false, at(60_000)), KillStep::Kill);
     }
 
     #[test]
-    fn a_renewal_moves_both() {
-        let timeline = Timeline::new(Some(Duration::from_secs(5)), LEASE);
-        assert_eq!(timeline.due(at(40_000), false, at(25_000)), Due::Wait(at(34_900)));
+    fn a_renewal_moves_both_times() {
+        let timeline = KillTimeline::new(Some(Duration::from_secs(5)), LEASE);
+        assert_eq!(timeline.step(at(40_000), false, at(25_000)), KillStep::Wait(at(34_900)));
     }
 
     #[test]
     fn the_grace_leaves_time_for_renewals_and_the_margin_fits_short_leases() {
-        let timeline = Timeline::new(Some(Duration::from_mins(1)), Duration::from_secs(1));
+        let timeline = KillTimeline::new(Some(Duration::from_mins(1)), Duration::from_secs(1));
         assert_eq!(timeline.kill_at(at(1_000)), at(950));
-        assert_eq!(timeline.leash_at(at(1_000)), at(975));
+        assert_eq!(timeline.watchdog_at(at(1_000)), at(975));
         assert!(
-            matches!(timeline.due(at(1_000), false, at(400)), Due::Wait(moment) if moment > at(600))
+            matches!(timeline.step(at(1_000), false, at(400)), KillStep::Wait(moment) if moment > at(600))
         );
     }
 
     #[test]
-    fn without_a_grace_it_is_not_asked() {
-        let timeline = Timeline::new(None, LEASE);
-        assert_eq!(timeline.due(at(30_000), false, at(29_899)), Due::Wait(at(29_900)));
-        assert_eq!(timeline.due(at(30_000), false, at(29_900)), Due::Kill);
+    fn without_a_grace_there_is_no_sigterm() {
+        let timeline = KillTimeline::new(None, LEASE);
+        assert_eq!(timeline.step(at(30_000), false, at(29_899)), KillStep::Wait(at(29_900)));
+        assert_eq!(timeline.step(at(30_000), false, at(29_900)), KillStep::Kill);
     }
 }

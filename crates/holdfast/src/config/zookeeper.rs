@@ -1,39 +1,44 @@
-//! The section `[zookeeper]`: whether that door opens, where, and its tunables.
-//!
-//! Owns the defaults, which are `ZooKeeper`'s own, and the bounds of each value. Refuses to know the protocol.
+//! The section `[zookeeper]`: the `ZooKeeper` front-end. The defaults are those of `ZooKeeper`.
 
 use std::time::Duration;
 
 use holdfast_zk::{Words, ZkConfig};
 
-use super::source::{Layers, Scalar};
-use super::{Address, ConfigError, Member, units};
+use super::address::Address;
+use super::error::ConfigError;
+use super::member::ConfiguredMember;
+use super::scalar::Scalar;
+use super::source::ConfigLayers;
+use super::units;
 
-/// The largest frame that may be allowed, bytes: a write has to fit one command of the log.
+/// The largest bound of a frame, bytes: a write must fit into one command of the log.
 const FRAME_MAX: u64 = 1 << 20;
-/// The smallest, bytes: less would not do for ordinary requests.
+/// The smallest bound of a frame, bytes, for ordinary requests.
 const FRAME_MIN: u64 = 1 << 10;
 
-/// An open `ZooKeeper` door.
+/// The configuration of the `ZooKeeper` front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ZooKeeperDoor {
-    /// Where this node listens for `ZooKeeper` clients.
+pub(crate) struct ZooKeeperConfig {
+    /// The address of the listener.
     pub(crate) listen: Address,
-    /// Unit of session timeouts.
+    /// The unit of session timeouts.
     pub(crate) tick: Duration,
-    /// Connections of one address; 0 is no bound.
+    /// 0 is no bound.
     pub(crate) connections_per_address_max: usize,
-    /// Bytes of one frame.
+    /// The bound of one frame, bytes.
     pub(crate) frame_max: usize,
-    /// The four-letter words that are answered.
+    /// The enabled four-letter words.
     pub(crate) words: Words,
 }
 
-impl ZooKeeperDoor {
-    /// Reads the section; none if the door stays shut.
-    pub(super) fn read(layers: &Layers, own: &Member) -> Result<Option<Self>, ConfigError> {
+impl ZooKeeperConfig {
+    /// Reads the section; `None` if the front-end is disabled.
+    pub(super) fn read(
+        layers: &ConfigLayers,
+        own: &ConfiguredMember,
+    ) -> Result<Option<Self>, ConfigError> {
         let defaults = ZkConfig::default();
-        let door = Self {
+        let zookeeper = Self {
             listen: layers
                 .optional("zookeeper.listen", Address::read)?
                 .unwrap_or_else(|| own.zookeeper.clone()),
@@ -46,19 +51,19 @@ impl ZooKeeperDoor {
             frame_max: layers.or("zookeeper.frame_max", frame, defaults.frame_bytes_max)?,
             words: layers.or("zookeeper.words", words, defaults.words)?,
         };
-        let enabled = layers.or("zookeeper.enabled", units::truth, true)?;
-        Ok(enabled.then_some(door))
+        let enabled = layers.or("zookeeper.enabled", units::boolean, true)?;
+        Ok(enabled.then_some(zookeeper))
     }
 }
 
-/// A tick: sessions live from 2 to 20 of them.
+/// A tick: session timeouts are from 2 to 20 ticks.
 fn tick(value: &Scalar) -> Result<Duration, String> {
     let tick = units::duration(value)?;
     if (ZkConfig::TICK_MIN..=ZkConfig::TICK_MAX).contains(&tick) {
         return Ok(tick);
     }
     Err(format!(
-        "{tick:?} is out of bounds: sessions live from 2 to 20 ticks, so use 500ms to 72m (the default is 2s)"
+        "{tick:?} is out of bounds: session timeouts are from 2 to 20 ticks, so use 500ms to 72m (the default is 2s)"
     ))
 }
 
@@ -75,5 +80,5 @@ fn words(value: &Scalar) -> Result<Words, String> {
     let text = value.text(wanted)?;
     let list = if text.trim() == "none" { "" } else { text };
     Words::parse(list)
-        .map_err(|word| format!("{word:?} is no four-letter word of ZooKeeper: write {wanted}"))
+        .map_err(|word| format!("{word:?} is not a four-letter word of ZooKeeper: write {wanted}"))
 }

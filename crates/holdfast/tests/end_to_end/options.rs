@@ -109,7 +109,7 @@ fn a_token_is_judged_in_every_format() {
 fn a_group_has_who_joined_it_until_they_are_interrupted_or_their_command_ends() {
     let cluster = one();
     let ls = |format: &str| cluster.client(&["group", "ls", "web", "-o", format]).stdout;
-    assert_eq!(ls("table"), "nobody is in web\n");
+    assert_eq!(ls("table"), "web has no members\n");
     let mut first = cluster.spawn_client(&["group", "join", "web", "--value", "10.0.0.1:80"]);
     let session = first.next_stdout_line();
     assert_eq!(ls("value"), "10.0.0.1:80\n");

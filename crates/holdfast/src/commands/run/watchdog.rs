@@ -1,15 +1,15 @@
-//! The leash: a small process that leads the command's process group and kills the group when the lease runs out,
+//! The watchdog: a small process that leads the command's process group and kills the group when the lease runs out,
 //! even if `holdfast run` is stopped, starved or killed at that moment.
 //!
-//! Owns both of its ends. `holdfast run` writes lines to its stdin: `release` with what to call once the group is dead and
-//! `run` is gone, and `until MS`, the moment of the kill on a clock that both processes share. The leash never believes in more
-//! time than the last `until`, and needs no network and no lock to kill. It blocks every signal that can be blocked,
-//! because those sent to its group are meant for the command. Bounds: one line at a time; `run` never waits for the leash
-//! to read.
+//! `holdfast run` writes lines to the stdin of the watchdog: `release` with the call that releases a lock after the death
+//! of `run` and of the group, and `until MS`, the time of the kill on a clock that both processes share. The watchdog
+//! never waits beyond the last `until`, and needs no network and no lock to kill. It blocks every signal that can be
+//! blocked, because signals to its group are for the command. Bound: `run` never waits for the watchdog to read.
 
 use std::process::Stdio;
 use std::time::Duration;
 
+use clap::Args;
 use holdfast_client::Moment;
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::unistd::{Pid, getpgrp};
@@ -18,37 +18,42 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::orphan::Orphan;
-use crate::cli::LEASH;
+use super::orphan::OrphanedGroup;
 use crate::exit::Stop;
 use crate::output::print;
 
-/// What it says once no signal but SIGKILL can end it.
+/// The command that `holdfast run` starts beside the user's command. No word that a user types is similar to it, so that
+/// it is never suggested.
+pub(crate) const WATCHDOG: &str = "__process-group";
+/// The line that the watchdog prints when only SIGKILL can end it.
 const READY: &str = "ready";
-/// Timers stand still while the machine is suspended, and deadlines do not: the clock is looked at this often.
+/// Timers stand still while the machine is suspended, and deadlines do not: the clock is read this often.
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
 
-/// Our end: the process that leads the group.
+/// Kill this process group at the time that stdin names.
+#[derive(Debug, Args)]
+pub(crate) struct WatchdogArgs {}
+
+/// The watchdog process, as `holdfast run` sees it.
 #[derive(Debug)]
-pub(super) struct Leash {
+pub(super) struct CommandWatchdog {
     child: Child,
     group: Pid,
     kill_at: watch::Sender<Moment>,
     writer: JoinHandle<()>,
 }
 
-impl Leash {
-    /// Starts it with the first moment of the kill and the lines of what to release, and waits until it cannot be ended by a
-    /// signal that is meant for the command.
+impl CommandWatchdog {
+    /// Starts the process with the first time of the kill, and waits until it blocks all signals for the command.
     pub(super) async fn start(kill_at: Moment, releases: &[String]) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg(LEASH)
+            .arg(WATCHDOG)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .process_group(0)
             .spawn()?;
-        let missing = || std::io::Error::other("the leash has no stdin or no id");
+        let missing = || std::io::Error::other("the watchdog has no stdin, stdout or process id");
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
@@ -57,41 +62,41 @@ impl Leash {
         }
         let (kill_at, moments) = watch::channel(kill_at);
         let writer = tokio::spawn(write_moments(stdin, moments));
-        let leash = Self { child, group: Pid::from_raw(id), kill_at, writer };
+        let watchdog = Self { child, group: Pid::from_raw(id), kill_at, writer };
         match BufReader::new(stdout).lines().next_line().await? {
-            Some(line) if line == READY => Ok(leash),
-            Some(_) | None => Err(std::io::Error::other("the leash ended before it was ready")),
+            Some(line) if line == READY => Ok(watchdog),
+            Some(_) | None => Err(std::io::Error::other("the watchdog ended before it was ready")),
         }
     }
 
-    /// The group that it leads.
+    /// The process group that it leads.
     pub(super) fn group(&self) -> Pid {
         self.group
     }
 
-    /// Moves the moment of the kill. Does not wait: a leash that is stopped reads nothing.
-    pub(super) fn until(&self, kill_at: Moment) {
-        self.kill_at.send_replace(kill_at);
+    /// Moves the time of the kill. Does not wait: a stopped watchdog reads nothing.
+    pub(super) fn kill_at(&self, moment: Moment) {
+        self.kill_at.send_replace(moment);
     }
 
-    /// Sends a signal to the whole group. The leash itself blocks all but SIGKILL.
+    /// Sends a signal to the group. The watchdog itself blocks all signals but SIGKILL.
     pub(super) fn signal(&self, signal: Signal) {
-        // Nothing to tell if the group is gone: that is what was wanted.
-        let _gone = killpg(self.group, signal);
+        // An error means that the group has ended.
+        let _ended = killpg(self.group, signal);
     }
 
-    /// Resolves when it has ended, which it should not.
+    /// Resolves if the process ends unexpectedly.
     pub(super) async fn ended(&mut self) {
         drop(self.child.wait().await);
     }
 
-    /// Nothing is left to guard. It is killed while its stdin is open, so it does not take this process for dead.
-    pub(super) async fn done(mut self) {
+    /// Kills only the watchdog, while its stdin is open, so that it does not take this process for dead.
+    pub(super) async fn dismiss(mut self) {
         drop(self.child.kill().await);
         self.writer.abort();
     }
 
-    /// Kills the whole group, the leash included, and reaps it.
+    /// Kills the group with the watchdog, and reaps the watchdog.
     pub(super) async fn kill(mut self) {
         self.signal(Signal::SIGKILL);
         drop(self.child.wait().await);
@@ -99,25 +104,25 @@ impl Leash {
     }
 }
 
-/// Writes the latest moment of the kill, and each later one, as fast as the leash reads them.
+/// Writes the latest time of the kill, as fast as the watchdog reads.
 async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Moment>) {
     loop {
         let kill_at = *moments.borrow_and_update();
         let line = format!("until {}\n", kill_at.since_origin().as_millis());
-        // If the leash is gone, `run` is still here.
+        // If the watchdog has ended, `run` still guards the lock.
         if stdin.write_all(line.as_bytes()).await.is_err() || moments.changed().await.is_err() {
             return;
         }
     }
 }
 
-/// The other end: `holdfast leash`.
-pub(in crate::commands) async fn run() -> Result<(), Stop> {
+/// The watchdog process itself.
+pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), Stop> {
     SigSet::all().thread_block().map_err(Stop::failed)?;
     print(READY);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let mut orphan = Orphan::default();
-    let mut kill_at = Moment::now().plus(Orphan::GRACE);
+    let mut orphan = OrphanedGroup::default();
+    let mut kill_at = Moment::now().plus(OrphanedGroup::GRACE);
     loop {
         let line = tokio::select! {
             line = lines.next_line() => line,
@@ -126,12 +131,12 @@ pub(in crate::commands) async fn run() -> Result<(), Stop> {
         match line.ok().flatten().as_deref().map(|line| line.split_once(' ').unwrap_or((line, "")))
         {
             Some(("until", ms)) => kill_at = moment(ms).unwrap_or(kill_at),
-            Some(("release", what)) => orphan.add(what),
+            Some(("release", release)) => orphan.add(release),
             Some(_) => {}
             None => break,
         }
     }
-    // Nobody renews any more: whatever the group was, it ends before the lease does.
+    // `run` has ended, so nothing renews the lease: the group ends before it.
     tokio::select! {
         () = orphan.end(getpgrp()) => {}
         () = reached(kill_at) => {}
@@ -147,7 +152,7 @@ fn moment(ms: &str) -> Option<Moment> {
     ms.parse().ok().map(|ms| Moment::from_origin(Duration::from_millis(ms)))
 }
 
-/// Resolves at a moment of the shared clock, however late the runtime's own timers are.
+/// Resolves at a moment of the shared clock, even if the timers of the runtime stand still.
 pub(super) async fn reached(moment: Moment) {
     loop {
         let left = moment.left(Moment::now());

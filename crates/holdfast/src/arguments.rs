@@ -1,0 +1,150 @@
+//! Arguments that several commands share, and the parsers of their values.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Args, ValueEnum};
+use holdfast_client::{Client, ClientBuilder};
+use holdfast_types::{LockName, NameError, SessionName};
+
+use crate::exit::Stop;
+
+/// The nodes of the cluster.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct NodesArgs {
+    /// HTTP addresses of one or more nodes, separated by commas; any node answers for the whole cluster.
+    #[arg(
+        long,
+        env = "HOLDFAST_ADDR",
+        value_name = "ADDR[,ADDR]",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:7400"
+    )]
+    pub(crate) addr: Vec<String>,
+}
+
+impl NodesArgs {
+    pub(crate) fn client(&self) -> Result<Client, Stop> {
+        self.client_with(|builder| builder)
+    }
+
+    pub(crate) fn client_with(
+        &self,
+        options: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Result<Client, Stop> {
+        let client = options(Client::builder(&self.addr)).build();
+        client.map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))
+    }
+}
+
+/// The nodes of the cluster, and the format of the output.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClusterArgs {
+    #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl ClusterArgs {
+    pub(crate) fn client(&self) -> Result<Client, Stop> {
+        self.nodes.client()
+    }
+
+    /// For reads that answer at once: it looks for a node for 3 s.
+    pub(crate) fn quick_client(&self) -> Result<Client, Stop> {
+        self.nodes.client_with(|builder| builder.request_timeout(Duration::from_secs(3)))
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.output.format
+    }
+}
+
+/// The format of the output.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// The format of the output.
+    #[arg(short = 'o', long = "output", value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// How a command prints its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Text and tables for people.
+    Table,
+    /// One JSON document, as in the HTTP API; for `ls` and `group ls` a list of the rows.
+    Json,
+    /// One JSON document for each row or event.
+    Jsonl,
+    /// Only the most important value, for shell variables.
+    Value,
+}
+
+/// One lock.
+#[derive(Debug, Args)]
+pub(crate) struct OneLockArgs {
+    /// The name.
+    #[arg(value_parser = lock_name)]
+    pub(crate) name: LockName,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}
+
+/// One latch, barrier, counter or group.
+#[derive(Debug, Args)]
+pub(crate) struct RecipeArgs {
+    /// The name.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}
+
+/// The user for nodes with access lists.
+#[derive(Debug, Args)]
+pub(crate) struct UserArgs {
+    /// The user and the password, for nodes with access lists.
+    #[arg(long, env = "HOLDFAST_USER", value_name = "NAME:PASSWORD", hide_env_values = true, value_parser = user)]
+    user: Option<String>,
+}
+
+impl UserArgs {
+    /// The header that authenticates the user.
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
+        let header =
+            |user| ("authorization".to_owned(), format!("Basic {}", STANDARD.encode(user)));
+        self.user.iter().map(header).collect()
+    }
+}
+
+fn user(text: &str) -> Result<String, String> {
+    let error = || "write NAME:PASSWORD, with a colon".to_owned();
+    text.contains(':').then(|| text.to_owned()).ok_or_else(error)
+}
+
+pub(crate) fn lock_name(text: &str) -> Result<LockName, NameError> {
+    LockName::new(text)
+}
+
+pub(crate) fn session_name(text: &str) -> Result<SessionName, NameError> {
+    SessionName::new(text)
+}
+
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    holdfast_api::parse_duration(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => Err(format!("{text:?} is not KEY=VALUE")),
+    }
+}
+
+/// The length of a list.
+pub(crate) fn list_length(text: &str) -> Result<usize, String> {
+    let parsed = text.parse().ok().filter(|count| (1..=1_000).contains(count));
+    parsed.ok_or_else(|| format!("{text} is not a number from 1 to 1000"))
+}

@@ -1,0 +1,322 @@
+//! The acquisition of locks, for `lock`, `run`, `elect` and `sem take`: options, session, progress, signals.
+//!
+//! The session itself holds the lock, so that `holdfast unlock --session` and plain HTTP calls with this session mean the
+//! same lock. Several locks are acquired together and end together: the loss of one is the loss of all.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdfast_client::{Client, ClientBuilder, Error, Hold, Lock, Loss, MultiGuard};
+use holdfast_types::LockName;
+
+use super::lock_text::holder_name;
+use super::progress::report_waiting;
+use crate::arguments::{NodesArgs, duration, key_value, lock_name};
+use crate::exit::Stop;
+use crate::output::{complain, short_time};
+use crate::signals::StopSignals;
+
+/// The time limit for leaving a queue at the end.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to look for a node that answers, unless `--timeout` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for a caller that does not wait: as long as the election of a leader may take.
+const TIMEOUT_SHORT: Duration = Duration::from_secs(3);
+
+/// Which locks to acquire, and how.
+#[derive(Debug, Args)]
+pub(super) struct AcquireArgs {
+    /// The lock; its name may contain '/'.
+    #[arg(value_parser = lock_name)]
+    pub(super) name: LockName,
+    /// More locks, acquired together with it: all or none.
+    #[arg(value_parser = lock_name, conflicts_with_all = ["permits", "segments", "segment", "min_hold", "priority", "value"])]
+    pub(super) also: Vec<LockName>,
+    #[command(flatten)]
+    pub(super) waiting: WaitingArgs,
+    /// Hold the lock together with other shared holders.
+    #[arg(long, conflicts_with = "permits")]
+    pub(super) shared: bool,
+    /// Acquire N permits of a semaphore; with `/LIMIT` an unused lock becomes a semaphore of LIMIT permits.
+    #[arg(long, value_name = "N[/LIMIT]", value_parser = permits)]
+    pub(super) permits: Option<PermitsOfLimit>,
+    /// Acquire one of N segments, each a lock of its own: a free one, or else the one with the shortest queue. The first
+    /// caller sets N, and later callers must name the same number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) segments: Option<u32>,
+    /// Acquire the segment with this number, from 0.
+    #[arg(long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
+    pub(super) segment: Option<u32>,
+    /// The hold ends after this time, regardless of renewals; `run` stops the command before.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) max_hold: Option<Duration>,
+    /// No other session gets the lock before this time after the grant, even if it is released earlier.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) min_hold: Option<Duration>,
+    /// The priority in the queue, 0 to 9: one level equals ten seconds of waiting.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub(super) priority: u8,
+    /// A text that is shown with the queue entry, e.g. an address or a job number.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) value: Option<String>,
+}
+
+/// The session, and how long to wait. Elections have the same options.
+#[derive(Debug, Args)]
+pub(super) struct WaitingArgs {
+    /// The session that holds the lock and stays open after this process; by default a new session that ends with it.
+    #[arg(long, env = "HOLDFAST_SESSION")]
+    pub(super) session: Option<String>,
+    /// How long the lock stays held if this process dies: 30s, or the ttl that the session has already.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) ttl: Option<Duration>,
+    /// How long to wait in the queue; by default without limit.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) wait: Option<Duration>,
+    /// Do not wait in the queue.
+    #[arg(long = "try", conflicts_with = "wait")]
+    pub(super) try_once: bool,
+    /// How long to look for a node that answers: 10s; 3s with --try or a shorter --wait.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// A label of the session that other callers see; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(super) label: Vec<(String, String)>,
+    /// Print no progress on stderr.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+}
+
+/// Permits of a semaphore, with its limit if it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PermitsOfLimit {
+    pub(super) count: u32,
+    pub(super) limit: Option<u32>,
+}
+
+fn permits(text: &str) -> Result<PermitsOfLimit, String> {
+    let number = |text: &str| text.parse().ok().filter(|count| *count > 0);
+    let (count, limit) = match text.split_once('/') {
+        Some((count, limit)) => (number(count), number(limit).map(Some)),
+        None => (number(text), Some(None)),
+    };
+    match (count, limit) {
+        (Some(count), Some(limit)) if limit.is_none_or(|limit| count <= limit) => {
+            Ok(PermitsOfLimit { count, limit })
+        }
+        _ => Err(format!(
+            "{text:?} is neither a number of permits, like 1, nor permits of a limit, like 1/4"
+        )),
+    }
+}
+
+impl AcquireArgs {
+    /// The name of the lock, or `a and b`, for messages.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<&str> = self.locks().map(LockName::as_str).collect();
+        names.join(" and ")
+    }
+
+    fn locks(&self) -> impl Iterator<Item = &LockName> {
+        std::iter::once(&self.name).chain(&self.also)
+    }
+
+    /// The locks whose queue is shown while this process waits.
+    fn watched(&self) -> Vec<LockName> {
+        let segment =
+            self.segment.and_then(|segment| lock_name(&format!("{}/{segment}", self.name)).ok());
+        segment.map_or_else(|| self.locks().cloned().collect(), |segment| vec![segment])
+    }
+}
+
+/// A client with the session that acquires the locks.
+#[derive(Debug)]
+pub(super) struct Acquirer {
+    pub(super) client: Client,
+    /// The name of the session, or the prefix of its generated name.
+    session: String,
+}
+
+impl Acquirer {
+    pub(super) fn new(args: &WaitingArgs, nodes: &NodesArgs) -> Result<Self, Stop> {
+        let session = args.session.clone().unwrap_or_else(generated_prefix);
+        if args.ttl.is_some() {
+            check_not_nested(args)?;
+        }
+        let client = nodes.client_with(|builder| {
+            let builder = match &args.session {
+                Some(name) => builder.named_session(name),
+                None => with_process_labels(builder.session_prefix(&session)),
+            };
+            let builder = args.ttl.into_iter().fold(builder, ClientBuilder::ttl);
+            let labels = args.label.iter();
+            let builder = labels.fold(builder, |builder, (key, value)| builder.label(key, value));
+            builder.request_timeout(timeout(args))
+        })?;
+        Ok(Self { client, session })
+    }
+
+    /// Acquires the locks, with progress on stderr; a signal ends the wait.
+    pub(super) async fn acquire(
+        &self,
+        args: &AcquireArgs,
+        signals: &mut StopSignals,
+    ) -> Result<MultiGuard, Stop> {
+        let watched = args.watched();
+        let result = tokio::select! {
+            result = self.send(args) => result.map_err(|error| not_acquired(args, error)),
+            never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
+            signal = signals.next() => {
+                Err(Stop::NotAcquired(format!("{signal} while waiting for {}", args.names())))
+            }
+        };
+        if result.is_err() {
+            self.leave(args).await;
+        }
+        result
+    }
+
+    async fn send(&self, args: &AcquireArgs) -> Result<MultiGuard, Error> {
+        if args.also.is_empty() {
+            let lock = with_options(self.client.lock(args.name.as_str()), args);
+            let lock = with_lock_options(lock, args);
+            let acquired =
+                if args.waiting.try_once { lock.try_acquire().await } else { lock.acquire().await };
+            return acquired.map(MultiGuard::from);
+        }
+        let locks = with_options(self.client.lock_many(args.locks().map(LockName::as_str)), args);
+        if args.waiting.try_once { locks.try_acquire().await } else { locks.acquire().await }
+    }
+
+    /// Closes the session, so that no queue entry of this process stays.
+    async fn leave(&self, args: &AcquireArgs) {
+        let left = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
+        if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
+            complain(&format!(
+                "holdfast: may still be in the queue of {}, until the ttl expires",
+                args.names()
+            ));
+        }
+    }
+}
+
+fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
+    let lock = lock.as_session();
+    let lock = if args.shared { lock.shared() } else { lock };
+    let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
+    args.waiting.wait.into_iter().fold(lock, Lock::wait)
+}
+
+/// The options that a multi-lock does not have.
+fn with_lock_options(lock: Lock, args: &AcquireArgs) -> Lock {
+    let mut lock = lock.priority(args.priority);
+    if let Some(PermitsOfLimit { count, limit }) = args.permits {
+        lock = lock.permits(count);
+        lock = limit.into_iter().fold(lock, Lock::limit);
+    }
+    lock = args.segments.into_iter().fold(lock, Lock::segments);
+    lock = args.segment.into_iter().fold(lock, Lock::segment);
+    lock = args.min_hold.into_iter().fold(lock, Lock::min_hold);
+    args.value.iter().fold(lock, Lock::value)
+}
+
+fn timeout(args: &WaitingArgs) -> Duration {
+    let wait = if args.try_once { Some(Duration::ZERO) } else { args.wait };
+    let usual = wait.map_or(TIMEOUT, |wait| wait.clamp(TIMEOUT_SHORT, TIMEOUT));
+    args.timeout.unwrap_or(usual)
+}
+
+/// The loss of the locks, or the loss that follows at the deadline.
+pub(super) fn loss(guard: &MultiGuard) -> Loss {
+    let coming = || guard.holds().next().map_or(Loss::TakenAway, Hold::about_to_lose);
+    guard.ensure().err().unwrap_or_else(coming)
+}
+
+fn not_acquired(args: &AcquireArgs, error: Error) -> Stop {
+    let Error::Busy(problem) = &error else { return Stop::from(error) };
+    let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);
+    let state = match error.holder() {
+        Some(holder) => {
+            format!("held by {} for {}", holder_name(holder), short_time(holder.since_ms))
+        }
+        None if !problem.detail.is_empty() => format!("unavailable: {}", problem.detail),
+        None => "held by another session".to_owned(),
+    };
+    let advice =
+        if args.waiting.try_once { "queue with --wait 30s" } else { "wait longer with --wait" };
+    Stop::NotAcquired(format!("{lock} is {state}: {advice}"))
+}
+
+/// Inside another `holdfast run` the session belongs to the outer command: a shorter ttl would shorten its lease.
+fn check_not_nested(args: &WaitingArgs) -> Result<(), Stop> {
+    let inherited = std::env::var("HOLDFAST_SESSION").ok();
+    let mut nested = ["HOLDFAST_TOKEN", "HOLDFAST_TOKENS"].iter().map(std::env::var_os);
+    if nested.any(|token| token.is_some()) && inherited.is_some() && inherited == args.session {
+        return Err(Stop::failed(
+            "--ttl would change the session of the outer holdfast run (HOLDFAST_SESSION): \
+             leave it out, or name another session with --session",
+        ));
+    }
+    Ok(())
+}
+
+fn with_process_labels(builder: ClientBuilder) -> ClientBuilder {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    let labels = [("host", host()), ("user", user)];
+    let labels = labels.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    let builder = builder.label("pid", std::process::id().to_string());
+    labels.fold(builder, |builder, (key, value)| builder.label(key, value))
+}
+
+/// `web-3-812`: host and process. The client appends random digits.
+fn generated_prefix() -> String {
+    let host = host().unwrap_or_else(|| "cli".to_owned());
+    format!("{host}-{}", std::process::id())
+}
+
+fn host() -> Option<String> {
+    let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    Some(name).filter(|name| !name.is_empty() && name.len() <= 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+    use crate::commands::lock::LockArgs;
+
+    fn parsed(line: &str) -> Result<AcquireArgs, String> {
+        parse::<LockArgs>(line).map(|args| args.acquire)
+    }
+
+    #[test]
+    fn try_and_wait_exclude_each_other() {
+        assert!(parsed("lock a --try --wait 1s").is_err());
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_rejected_with_the_fix() {
+        let error = parsed("lock a --ttl 30").unwrap_err();
+        assert_eq!(error.matches("did you mean 30s?").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn labels_are_pairs() {
+        let args = parsed("lock a --label team=shop --label why=x=y").unwrap();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(args.waiting.label, [pair("team", "shop"), pair("why", "x=y")]);
+        assert!(parsed("lock a --label team").unwrap_err().contains("KEY=VALUE"));
+    }
+
+    #[test]
+    fn permits_are_a_count_or_a_count_and_a_limit() {
+        let permits =
+            |text: &str| parsed(&format!("lock pool --permits {text}")).map(|args| args.permits);
+        assert_eq!(permits("2"), Ok(Some(PermitsOfLimit { count: 2, limit: None })));
+        assert_eq!(permits("1/4"), Ok(Some(PermitsOfLimit { count: 1, limit: Some(4) })));
+        for wrong in ["0", "5/4", "1/", "x", "1/0", "-1/4"] {
+            assert!(permits(wrong).is_err(), "{wrong}");
+        }
+        assert!(parsed("lock pool --shared --permits 1").is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! `holdfast ask`: asks the holders of a lock to release it.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdfast_api::LockBody;
+use holdfast_client::Error;
+use holdfast_types::{LockName, Owner, Reason, RequestRelease, SessionName, millis};
+
+use super::lock_text::holder_name;
+use super::unlock::{no_session, reason};
+use crate::arguments::{ClusterArgs, duration, lock_name, session_name};
+use crate::exit::Stop;
+use crate::output::{complain, short_time};
+
+/// Ask the holders of a lock to release it.
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The lock.
+    #[arg(value_parser = lock_name)]
+    name: LockName,
+    /// Ask only this session.
+    #[arg(long, value_parser = session_name)]
+    session: Option<SessionName>,
+    /// The reason, which the holder sees.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: Option<Reason>,
+    /// The time from now until the lock is needed.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    deadline: Duration,
+    /// End the hold at the deadline if the lock was not released.
+    #[arg(long)]
+    revoke: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(args: AskArgs) -> Result<(), Stop> {
+    let lock = &args.name;
+    let request = RequestRelease {
+        lock: lock.clone(),
+        holder: args.session.clone().map(|session| (session, Owner::unnamed())),
+        reason: args.reason,
+        deadline_ms: millis(args.deadline),
+        revoke: args.revoke,
+    };
+    let client = args.cluster.client()?;
+    let body = client.request_release(&request).await;
+    let body = body.map_err(|error| match (error, &args.session) {
+        (Error::Lost(_), Some(session)) => Stop::failed(no_session(session)),
+        (error, _) => error.into(),
+    })?;
+    match usize::try_from(body.asked).unwrap_or(usize::MAX) {
+        0 => complain(&format!("holdfast: {lock} is not held")),
+        asked => match client.look(lock).await {
+            Ok(body) => report(&body, asked),
+            Err(_) => complain(&format!("holdfast: asked {asked} holders of {lock}")),
+        },
+    }
+    Ok(())
+}
+
+/// Prints a line for each holder that was asked. The cluster does not know which holders listen to requests.
+fn report(body: &LockBody, asked: usize) {
+    let lock = &body.lock;
+    let has_request = body.holders.iter().filter(|holder| holder.release_request.is_some());
+    let listed: Vec<_> = has_request.take(asked).collect();
+    for holder in &listed {
+        let (name, since) = (holder_name(holder), short_time(holder.since_ms));
+        let token = holder.token;
+        complain(&format!(
+            "holdfast: asked {name} to release {lock}, held for {since} with token {token}"
+        ));
+    }
+    // The answer lists only the first of many holders, and some may have released the lock already.
+    if asked > listed.len() {
+        complain(&format!("holdfast: asked {} more holders of {lock}", asked - listed.len()));
+    }
+}

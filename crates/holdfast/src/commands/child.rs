@@ -1,0 +1,44 @@
+//! The user's command as a child process: its start, and its exit code.
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+
+use tokio::process::{Child, Command};
+
+use crate::exit::Stop;
+
+/// Shells report a command that signal *n* ended as 128 + *n*.
+const SIGNALLED: i32 = 128;
+/// The exit codes of a command that cannot be run, and of one that does not exist.
+pub(super) const NOT_STARTED: [u8; 2] = [126, 127];
+
+/// Starts a command line after `configure` changed the command.
+///
+/// # Errors
+/// The exit code of shells for a command that cannot be started.
+pub(super) fn spawn(
+    words: &[OsString],
+    configure: impl FnOnce(&mut Command),
+) -> Result<Child, Stop> {
+    let [program, arguments @ ..] = words else {
+        return Err(Stop::failed("no command: write it after --"));
+    };
+    let mut command = Command::new(program);
+    configure(command.args(arguments));
+    command.spawn().map_err(|error| {
+        let [cannot_run, not_found] = NOT_STARTED;
+        let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+        let code = if is_missing { not_found } else { cannot_run };
+        Stop::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
+    })
+}
+
+/// The exit code of the command becomes the exit code of this program.
+pub(super) fn exit_code(status: ExitStatus) -> Result<(), Stop> {
+    use std::os::unix::process::ExitStatusExt;
+    let signalled = status.signal().map(|signal| SIGNALLED + signal);
+    match status.code().or(signalled).unwrap_or(1) {
+        0 => Ok(()),
+        code => Err(Stop::Code(u8::try_from(code).unwrap_or(1), None)),
+    }
+}

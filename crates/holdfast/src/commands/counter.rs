@@ -1,0 +1,68 @@
+//! `holdfast counter`: counters of 64 bits that never wrap.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::arguments::RecipeArgs;
+use crate::exit::Stop;
+use crate::output::answer;
+
+/// The time limit for closing the session at the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Counters of 64 bits that never wrap.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CounterCommand {
+    /// Print the value.
+    Get(RecipeArgs),
+    /// Add a number exactly once; print the value.
+    Add(CounterChangeArgs),
+    /// Replace the value.
+    Set(CounterSetArgs),
+    /// Delete the counter, which makes its value 0.
+    Rm(RecipeArgs),
+}
+
+/// Add a number exactly once; print the value.
+#[derive(Debug, Args)]
+pub(crate) struct CounterChangeArgs {
+    #[command(flatten)]
+    counter: RecipeArgs,
+    /// The number; may be negative.
+    #[arg(allow_negative_numbers = true)]
+    number: i64,
+}
+
+/// Replace the value.
+#[derive(Debug, Args)]
+pub(crate) struct CounterSetArgs {
+    #[command(flatten)]
+    change: CounterChangeArgs,
+    /// Only if the counter has this version.
+    #[arg(long, value_name = "N")]
+    version: Option<u64>,
+}
+
+pub(crate) async fn run(command: CounterCommand) -> Result<(), Stop> {
+    let args = match &command {
+        CounterCommand::Get(args) | CounterCommand::Rm(args) => args,
+        CounterCommand::Add(args) => &args.counter,
+        CounterCommand::Set(args) => &args.change.counter,
+    };
+    let client = args.cluster.client()?;
+    let counter = client.counter(args.name.as_str());
+    let result = match &command {
+        CounterCommand::Get(_) => counter.get().await,
+        CounterCommand::Add(args) => counter.add(args.number).await,
+        CounterCommand::Set(args) => match args.version {
+            Some(version) => counter.set_if(args.change.number, version).await,
+            None => counter.set(args.change.number).await,
+        },
+        CounterCommand::Rm(_) => return Ok(counter.delete().await?),
+    };
+    let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
+    let body = result?;
+    answer(args.cluster.format(), &body, body.value, &body.value.to_string());
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Each problem of a node or the cluster is found by one check, with a next step.
+
+use std::time::Duration;
+
+use super::super::finding::{DoctorReport, Severity};
+use super::*;
+
+/// The view of a cluster of three nodes with node 1 as the leader.
+fn view() -> ClusterBody {
+    let node = |id: u64, role: &str| {
+        format!(
+            r#"{{"id":{id},"role":"{role}","http":"n{id}:7400","peer":"n{id}:7401","zookeeper":"n{id}:7402","applied":9,"healthy":true}}"#
+        )
+    };
+    let nodes = [node(1, "leader"), node(2, "follower"), node(3, "follower")].join(",");
+    let json = format!(r#"{{"cluster":"shop","term":3,"leader":1,"nodes":[{nodes}]}}"#);
+    serde_json::from_str(&json).unwrap()
+}
+
+fn healthy() -> ProbedNode {
+    let ready = r#"{"ok":true,"checks":[{"name":"leader","ok":true,"detail":"node 1 leads"}]}"#;
+    ProbedNode {
+        version: serde_json::from_str(r#"{"version":"0.1.0"}"#).unwrap(),
+        ready: Ok(serde_json::from_str(ready).unwrap()),
+        cluster: Ok(view()),
+        disk_free: Some(1 << 40),
+        clock: Some(ClockOffset { at_least: -300, at_most: 800 }),
+        took: Duration::from_millis(2),
+    }
+}
+
+/// Three healthy nodes, with a change of the second.
+fn with(change: impl FnOnce(&mut ProbedNode)) -> Vec<Finding> {
+    let mut second = healthy();
+    change(&mut second);
+    findings([Ok(healthy()), Ok(second), Ok(healthy())])
+}
+
+fn findings(nodes: [Result<ProbedNode, String>; 3]) -> Vec<Finding> {
+    let probed = |(node, id): (Result<ProbedNode, String>, u32)| ProbedAddress {
+        address: format!("n{id}:7400"),
+        node,
+    };
+    check_all(&nodes.into_iter().zip(1..).map(probed).collect::<Vec<_>>(), "0.1.0")
+}
+
+fn of<'f>(found: &'f [Finding], check: &str) -> &'f Finding {
+    let of_it = found.iter().filter(|finding| finding.check == check);
+    of_it.max_by_key(|finding| finding.verdict).unwrap()
+}
+
+/// Asserts that no other check has a problem, and that each problem has a next step. Returns what the check found.
+fn only(found: &[Finding], check: &str, verdict: Severity) -> String {
+    for finding in found {
+        assert!(finding.check == check || finding.verdict == Severity::Ok, "{finding:?}");
+        assert_eq!(finding.next.is_some(), finding.verdict != Severity::Ok, "{finding:?}");
+    }
+    assert_eq!(of(found, check).verdict, verdict, "{found:?}");
+    of(found, check).found.clone()
+}
+
+#[test]
+fn a_healthy_cluster_has_no_problems() {
+    let found = with(|_| {});
+    assert_eq!(DoctorReport::of(found.clone()).verdict, Severity::Ok, "{found:?}");
+    assert_eq!(of(&found, "members").found, "3 of 3 healthy: survives the loss of 1");
+    assert_eq!(of(&found, "cluster").found, "shop, 3 members");
+    assert_eq!(of(&found, "leader").found, "node 1, term 3");
+}
+
+#[test]
+fn an_address_that_does_not_answer_fails_alone() {
+    let found = findings([Ok(healthy()), Err("connection refused".to_owned()), Ok(healthy())]);
+    assert_eq!(only(&found, "answers", Severity::Fail), "connection refused");
+    let unreachable = [(); 3].map(|()| Err("connection refused".to_owned()));
+    assert_eq!(findings(unreachable).len(), 3, "no other check has data");
+}
+
+#[test]
+fn a_node_of_another_cluster_and_a_node_that_lags_are_different_problems() {
+    let other = with(|node| node.cluster.as_mut().unwrap().cluster = "test".to_owned());
+    assert!(only(&other, "cluster", Severity::Fail).contains("n2:7400 belongs to test"));
+    let moved = with(|node| node.cluster.as_mut().unwrap().nodes[2].peer = "other:1".to_owned());
+    only(&moved, "cluster", Severity::Fail);
+    let behind = with(|node| {
+        let view = node.cluster.as_mut().unwrap();
+        (view.term, view.leader) = (2, None);
+    });
+    let found = only(&behind, "leader", Severity::Warn);
+    assert!(found.contains("n2:7400: none in term 2"), "{found}");
+}
+
+#[test]
+fn a_cluster_without_a_leader_fails() {
+    let mut node = healthy();
+    node.cluster.as_mut().unwrap().leader = None;
+    let found = findings([Ok(node.clone()), Ok(node.clone()), Ok(node)]);
+    only(&found, "leader", Severity::Fail);
+}
+
+#[test]
+fn missing_members_are_named_with_the_number_of_failures_left() {
+    let mut node = healthy();
+    let third = &mut node.cluster.as_mut().unwrap().nodes[2];
+    (third.healthy, third.role) = (false, "unreachable".to_owned());
+    let found = findings([Ok(node.clone()), Ok(node.clone()), Ok(node)]);
+    let text = only(&found, "members", Severity::Warn);
+    assert!(text.starts_with("2 of 3 healthy: survives the loss of 0"), "{text}");
+    assert!(text.ends_with("node 3 (n3:7400) is unreachable"), "{text}");
+}
+
+#[test]
+fn a_node_that_is_not_ready_is_reported_with_the_failed_check() {
+    let unready =
+        r#"{"ok":false,"checks":[{"name":"storage","ok":false,"detail":"the disk failed"}]}"#;
+    let found = with(|node| node.ready = Ok(serde_json::from_str(unready).unwrap()));
+    assert_eq!(only(&found, "ready", Severity::Fail), "storage: the disk failed");
+}
+
+#[test]
+fn low_disk_space_is_a_warning_before_it_is_a_failure() {
+    let filled = |free| with(|node| node.disk_free = Some(free));
+    assert_eq!(only(&filled(512 << 20), "disk", Severity::Warn), "512.0 MiB free");
+    assert_eq!(only(&filled(1 << 20), "disk", Severity::Fail), "1.0 MiB free");
+}
+
+#[test]
+fn different_versions_are_all_named() {
+    let found = with(|node| node.version.version = "0.2.0".to_owned());
+    assert!(only(&found, "version", Severity::Warn).contains("n2:7400 0.2.0"));
+    let all = vec![ProbedAddress { address: "n1:7400".to_owned(), node: Ok(healthy()) }];
+    let older = check_versions(&all, "0.0.9").unwrap();
+    assert_eq!(older.verdict, Severity::Warn);
+}
+
+#[test]
+fn only_a_certain_clock_offset_is_a_warning() {
+    let offset = |at_least| Some(ClockOffset { at_least, at_most: at_least + 1_100 });
+    only(&with(|node| node.clock = offset(900)), "clocks", Severity::Ok);
+    let fast = with(|node| node.clock = offset(9_000));
+    let text = only(&fast, "clocks", Severity::Warn);
+    assert!(
+        text.starts_with("n2:7400 is at least ") && text.ends_with(" of this machine"),
+        "{text}"
+    );
+    let slow = with(|node| node.clock = offset(-9_000));
+    let text = only(&slow, "clocks", Severity::Warn);
+    assert!(text.ends_with("ahead of n2:7400"), "{text}");
+    assert!(check_clocks(&[]).is_none());
+}
+
+#[test]
+fn one_address_of_three_is_a_warning() {
+    let all = [ProbedAddress { address: "n1:7400".to_owned(), node: Ok(healthy()) }];
+    let found = check_all(&all, "0.1.0");
+    let next = of(&found, "addresses").next.clone().unwrap();
+    assert!(next.ends_with("HOLDFAST_ADDR=n1:7400,n2:7400,n3:7400"), "{next}");
+}

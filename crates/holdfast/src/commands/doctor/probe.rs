@@ -1,0 +1,137 @@
+//! Reads the state of the node at one address. Nothing is retried at another address.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdfast_api::{ClusterBody, HealthBody, VersionBody};
+use holdfast_client::EndpointError;
+use holdfast_client::http::{HttpClient, HttpRequest, HttpResponse, Method, base_url};
+use serde::de::DeserializeOwned;
+
+use crate::metric;
+use crate::output::short_time;
+
+/// The time limit of one call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The gauge of the free bytes on the disk of a node.
+const DISK_FREE: &str = "holdfast_disk_free_bytes";
+
+/// An address, as it was given, and the node that answers there.
+#[derive(Clone, Debug)]
+pub(super) struct ProbedAddress {
+    pub(super) address: String,
+    pub(super) node: Result<ProbedNode, String>,
+}
+
+/// The state of a node that answers.
+#[derive(Clone, Debug)]
+pub(super) struct ProbedNode {
+    pub(super) version: VersionBody,
+    /// Its health checks.
+    pub(super) ready: Result<HealthBody, String>,
+    /// Its view of the cluster.
+    pub(super) cluster: Result<ClusterBody, String>,
+    pub(super) disk_free: Option<u64>,
+    pub(super) clock: Option<ClockOffset>,
+    /// The time of the first call.
+    pub(super) took: Duration,
+}
+
+/// The bounds of how far a clock is ahead of ours, milliseconds; negative if it is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClockOffset {
+    pub(super) at_least: i64,
+    pub(super) at_most: i64,
+}
+
+impl ClockOffset {
+    /// From the date of an answer, in whole seconds, and the times of our clock at which the call was sent and answered.
+    fn of(date_ms: i64, sent_ms: i64, answered_ms: i64) -> Self {
+        Self { at_least: date_ms - answered_ms, at_most: date_ms + 1_000 - sent_ms }
+    }
+}
+
+/// The HTTP client of the probes.
+#[derive(Clone, Debug)]
+pub(super) struct Prober(HttpClient);
+
+impl Prober {
+    pub(super) fn new() -> Result<Self, EndpointError> {
+        HttpClient::new(CONNECT_TIMEOUT).map(Self)
+    }
+
+    pub(super) async fn probe(&self, address: &str) -> ProbedAddress {
+        ProbedAddress { address: address.to_owned(), node: self.node(address).await }
+    }
+
+    async fn node(&self, address: &str) -> Result<ProbedNode, String> {
+        let (start, sent_ms) = (Instant::now(), now_ms());
+        let answer = self.get(address, "/version").await?;
+        let (took, answered_ms) = (start.elapsed(), now_ms());
+        let clock = date_ms(&answer).map(|date| ClockOffset::of(date, sent_ms, answered_ms));
+        let version = read(&answer)?;
+        // A node that is not ready answers with its health checks, too.
+        let ready = self.get(address, "/readyz").await.and_then(|answer| read_any(&answer));
+        let cluster = self.cluster(address).await;
+        let metrics = self.get(address, "/metrics").await.ok();
+        let disk_free = metrics
+            .and_then(|answer| metric::value(&String::from_utf8_lossy(&answer.body), DISK_FREE));
+        Ok(ProbedNode { version, ready, cluster, disk_free, clock, took })
+    }
+
+    /// The view of the cluster of the node at an address.
+    pub(super) async fn cluster(&self, address: &str) -> Result<ClusterBody, String> {
+        read(&self.get(address, "/v1/cluster").await?)
+    }
+
+    async fn get(&self, address: &str, path: &str) -> Result<HttpResponse, String> {
+        let base = base_url(address).map_err(|error| error.to_string())?;
+        let request = HttpRequest::new(Method::GET, format!("{base}{path}"), CALL_TIMEOUT);
+        self.0.send(request).await.map_err(|error| {
+            if !error.timed_out {
+                return error.to_string();
+            }
+            let limit = if error.may_be_done { CALL_TIMEOUT } else { CONNECT_TIMEOUT };
+            format!("no answer within {}", short_time(holdfast_types::millis(limit)))
+        })
+    }
+}
+
+fn read<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
+    if answer.status.is_success() {
+        return read_any(answer);
+    }
+    let problem =
+        answer.problem().ok_or_else(|| format!("status {}, not from holdfast", answer.status))?;
+    let text = if problem.detail.is_empty() { &problem.title } else { &problem.detail };
+    Err(format!("{}: {text}", problem.code))
+}
+
+fn read_any<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
+    answer.json().map_err(|_| "the answer is not from holdfast".to_owned())
+}
+
+/// The date of an answer, milliseconds since the Unix epoch.
+fn date_ms(answer: &HttpResponse) -> Option<i64> {
+    let text = answer.headers.get("date")?.to_str().ok()?;
+    let time = httpdate::parse_http_date(text).ok()?;
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_in_seconds_bounds_the_offset_of_the_clock() {
+        // The date is second 100, and the call lasted from 100.2 to 100.3 of our clock: 0.3 s behind to 0.8 s ahead.
+        let offset = ClockOffset::of(100_000, 100_200, 100_300);
+        assert_eq!(offset, ClockOffset { at_least: -300, at_most: 800 });
+        assert!(ClockOffset::of(160_000, 100_200, 100_300).at_least > 59_000);
+    }
+}

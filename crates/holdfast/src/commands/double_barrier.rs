@@ -1,0 +1,128 @@
+//! `holdfast double-barrier`: members that enter together and leave together.
+//!
+//! A member is a session that the caller names, not this process: one command enters, and another one leaves. A wait that
+//! is longer than one call sends the call again, which keeps the place.
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use holdfast_api::parameters::{TTL, recipe};
+use holdfast_api::{GateBody, LeftBody, PassedBody, Query, double_barrier_path};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+use holdfast_types::{RecipeName, SessionName, Ttl};
+
+use crate::arguments::{RecipeArgs, duration, session_name};
+use crate::exit::Stop;
+use crate::output::{answer, table};
+use crate::signals::StopSignals;
+
+/// Double barriers: members enter together and leave together.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DoubleBarrierCommand {
+    /// Enter together with the other members; print the position in the order of arrival.
+    Enter(EnterArgs),
+    /// Leave, and wait until all members have left.
+    Leave(BarrierMemberArgs),
+    /// Show the members that wait to enter and those inside.
+    Who(RecipeArgs),
+}
+
+/// Enter together with the other members.
+#[derive(Debug, Args)]
+pub(crate) struct EnterArgs {
+    /// The number of members.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    parties: u32,
+    /// The ttl of a session that does not exist yet. This command does not renew it.
+    #[arg(long, value_name = "TIME", value_parser = ttl)]
+    ttl: Option<Ttl>,
+    #[command(flatten)]
+    member: BarrierMemberArgs,
+}
+
+/// A member of a double barrier.
+#[derive(Debug, Args)]
+pub(crate) struct BarrierMemberArgs {
+    #[command(flatten)]
+    barrier: RecipeArgs,
+    /// The session of the member, which leaves when the session ends. `holdfast run` and `holdfast lock` set it.
+    #[arg(long, env = "HOLDFAST_SESSION", value_name = "SESSION", value_parser = session_name)]
+    session: SessionName,
+    /// How long to wait for the other members.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    wait: Duration,
+}
+
+fn ttl(text: &str) -> Result<Ttl, String> {
+    Ttl::from_millis(holdfast_types::millis(duration(text)?)).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn run(command: DoubleBarrierCommand) -> Result<(), Stop> {
+    match command {
+        DoubleBarrierCommand::Enter(args) => enter(args).await,
+        DoubleBarrierCommand::Leave(args) => leave(args).await,
+        DoubleBarrierCommand::Who(args) => who(&args).await,
+    }
+}
+
+fn path(args: &RecipeArgs) -> Result<String, Stop> {
+    Ok(double_barrier_path(&RecipeName::new(&args.name).map_err(Stop::usage)?))
+}
+
+async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Stop> {
+    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+    let RecipeArgs { name, cluster } = &member.barrier;
+    let (path, client) = (path(&member.barrier)?, cluster.client()?);
+    let session = Query::default().with(&recipe::MEMBER, &member.session);
+    let arrival = session.clone().with(&recipe::PARTIES, &parties).with_some(&TTL, ttl.as_ref());
+    let call = |wait| {
+        let query = arrival.clone().with(&recipe::WAIT, &wait);
+        Call::new(Method::PUT, query.target(&path))
+    };
+    let entered = tokio::select! {
+        entered = client.call_until(Instant::now() + member.wait, call) => entered.map_err(Stop::from),
+        signal = signals.next() => {
+            Err(Stop::NotAcquired(format!("{signal} while waiting to enter {name}")))
+        }
+    };
+    if let Err(Stop::NotAcquired(_)) = &entered {
+        // The other members need not wait for this one.
+        let call = Call::new(Method::DELETE, session.target(&path));
+        let _left = client.call::<LeftBody>(&call).await;
+    }
+    let passed: PassedBody = entered?;
+    answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
+    Ok(())
+}
+
+async fn leave(args: BarrierMemberArgs) -> Result<(), Stop> {
+    let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
+    let session = Query::default().with(&recipe::MEMBER, &args.session);
+    let call = |wait| {
+        let query = session.clone().with(&recipe::WAIT, &wait);
+        Call::new(Method::DELETE, query.target(&path))
+    };
+    let left: LeftBody = cluster.client()?.call_until(Instant::now() + args.wait, call).await?;
+    let text = if left.left { "left" } else { "was not inside" };
+    answer(cluster.format(), &left, text, text);
+    Ok(())
+}
+
+async fn who(args: &RecipeArgs) -> Result<(), Stop> {
+    let body: GateBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
+    let inside: Vec<&str> = body.inside.iter().map(SessionName::as_str).collect();
+    answer(args.cluster.format(), &body, inside.join("\n"), &show(&body));
+    Ok(())
+}
+
+fn show(body: &GateBody) -> String {
+    let row = |session: &SessionName, state: &str| [session.to_string(), state.to_owned()];
+    let inside = body.inside.iter().map(|session| row(session, "inside"));
+    let waiting = body.arrived.iter().map(|session| row(session, "waits to enter"));
+    let rows: Vec<_> = inside.chain(waiting).collect();
+    if rows.is_empty() {
+        return format!("{} has no members", body.barrier);
+    }
+    format!("{} of {} parties\n\n{}", body.barrier, body.parties, table(["session", "state"], rows))
+}

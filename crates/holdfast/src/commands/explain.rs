@@ -1,0 +1,68 @@
+//! `holdfast explain`: the meaning of an error code. Sends nothing to the cluster.
+
+use clap::Args;
+use holdfast_api::ErrorCode;
+use serde::Serialize;
+
+use crate::arguments::OutputArgs;
+use crate::exit::Stop;
+use crate::output::{answer, answer_rows, table};
+
+/// Explain an error code: its meaning, whether to retry, and what to do next.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The code, as in a problem document, e.g. lock-busy; by default all codes are listed.
+    code: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// An error code and its explanation.
+#[derive(Debug, Serialize)]
+struct ExplainedCode {
+    code: ErrorCode,
+    retryable: bool,
+    title: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<String>,
+}
+
+impl ExplainedCode {
+    fn short(code: ErrorCode) -> Self {
+        let (retryable, title) = (code.retryable(), code.title());
+        Self { code, retryable, title, explanation: None }
+    }
+}
+
+/// # Errors
+/// An unknown code, with the most similar one.
+pub(crate) fn run(args: &ExplainArgs) -> Result<(), Stop> {
+    let Some(code) = &args.code else {
+        let rows: Vec<_> = ErrorCode::ALL.iter().copied().map(ExplainedCode::short).collect();
+        answer_rows(
+            args.output.format,
+            &rows,
+            &rows,
+            rows.iter().map(|row| row.code),
+            &list(&rows),
+        );
+        return Ok(());
+    };
+    // The `type` of a problem document has this prefix.
+    let code: ErrorCode = code
+        .trim_start_matches("/errors/")
+        .parse()
+        .map_err(|error| Stop::failed(format!("{error} (holdfast explain lists all codes)")))?;
+    let text = holdfast_http::explanation(code).trim_end().to_owned();
+    let body = ExplainedCode { explanation: Some(text.clone()), ..ExplainedCode::short(code) };
+    answer(args.output.format, &body, code.title(), &text);
+    Ok(())
+}
+
+fn list(rows: &[ExplainedCode]) -> String {
+    let row = |row: &ExplainedCode| {
+        let retry = if row.retryable { "yes" } else { "no" };
+        [row.code.to_string(), retry.to_owned(), row.title.to_owned()]
+    };
+    table(["code", "retry", "meaning"], rows.iter().map(row))
+}

@@ -1,0 +1,74 @@
+//! `holdfast latch`: latches, which count down once for each key and open at zero.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::arguments::{RecipeArgs, duration};
+use crate::exit::Stop;
+use crate::output::answer;
+
+/// Latches: they count down once for each key and open at zero.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LatchCommand {
+    /// Create a latch.
+    Create(LatchCreateArgs),
+    /// Count down once for a key; print the remaining count.
+    Down(LatchDownArgs),
+    /// Wait until the latch is open.
+    Wait(LatchWaitArgs),
+    /// Delete the latch.
+    Rm(RecipeArgs),
+}
+
+/// Create a latch.
+#[derive(Debug, Args)]
+pub(crate) struct LatchCreateArgs {
+    #[command(flatten)]
+    latch: RecipeArgs,
+    /// The initial count.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+}
+
+/// Count down once for a key.
+#[derive(Debug, Args)]
+pub(crate) struct LatchDownArgs {
+    #[command(flatten)]
+    latch: RecipeArgs,
+    /// The key; each key counts once.
+    #[arg(long)]
+    key: String,
+}
+
+/// Wait until the latch is open.
+#[derive(Debug, Args)]
+pub(crate) struct LatchWaitArgs {
+    #[command(flatten)]
+    latch: RecipeArgs,
+    /// The maximum time; 0s only reads the state.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    wait: Duration,
+}
+
+pub(crate) async fn run(command: LatchCommand) -> Result<(), Stop> {
+    match command {
+        LatchCommand::Create(LatchCreateArgs { latch: RecipeArgs { name, cluster }, count }) => {
+            let body = cluster.client()?.latch(name).create(count).await?;
+            answer(cluster.format(), &body, body.left, &body.left.to_string());
+        }
+        LatchCommand::Down(LatchDownArgs { latch: RecipeArgs { name, cluster }, key }) => {
+            let left = cluster.client()?.latch(name).count_down(key).await?;
+            answer(cluster.format(), &json!({ "left": left }), left, &left.to_string());
+        }
+        LatchCommand::Wait(LatchWaitArgs { latch: RecipeArgs { name, cluster }, wait }) => {
+            let body = cluster.client()?.latch(name).wait(wait).await?;
+            answer(cluster.format(), &body, "open", "open");
+        }
+        LatchCommand::Rm(RecipeArgs { name, cluster }) => {
+            cluster.client()?.latch(name).delete().await?;
+        }
+    }
+    Ok(())
+}

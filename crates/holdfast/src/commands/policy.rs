@@ -1,0 +1,106 @@
+//! `holdfast policy`: shows and changes the policy of a lock.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use holdfast_api::PolicyBody;
+use holdfast_types::{LockPolicy, PolicyChange, QueueOrder, millis};
+
+use crate::arguments::{OneLockArgs, duration};
+use crate::exit::Stop;
+use crate::output::{answer, short_time, table};
+
+/// Show the policy of a lock, or change it for all callers at once.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(flatten)]
+    lock: OneLockArgs,
+    /// The queue order for new waiters.
+    #[arg(long, value_enum)]
+    order: Option<OrderArg>,
+    /// The waiting time that equals one level of priority; 10s by default.
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
+    ageing: Option<Duration>,
+    /// How long the lock stays unavailable after a lost holder, which may not know of the loss; `off` for no delay.
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
+    lock_delay: Option<Duration>,
+    /// The minimum time between two grants; `off` for none.
+    #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
+    cooldown: Option<Duration>,
+    /// Whether an acquire that would close a deadlock cycle is rejected.
+    #[arg(long, value_name = "true|false")]
+    detect_deadlocks: Option<bool>,
+}
+
+/// The order of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OrderArg {
+    /// By arrival.
+    Fifo,
+    /// Exclusive before shared requests.
+    WriterFirst,
+    /// Shared before exclusive requests.
+    ReaderFirst,
+}
+
+/// `off` is how the policy shows a time of zero.
+fn duration_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+pub(crate) async fn run(args: PolicyArgs) -> Result<(), Stop> {
+    let OneLockArgs { name, cluster } = &args.lock;
+    let client = cluster.client()?;
+    let order = args.order.map(|order| match order {
+        OrderArg::Fifo => QueueOrder::Fifo,
+        OrderArg::WriterFirst => QueueOrder::WriterFirst,
+        OrderArg::ReaderFirst => QueueOrder::ReaderFirst,
+    });
+    let policy = PolicyChange {
+        order,
+        ageing_ms: args.ageing.map(millis),
+        lock_delay_ms: args.lock_delay.map(millis),
+        cooldown_ms: args.cooldown.map(millis),
+        detect_deadlocks: args.detect_deadlocks,
+        ..PolicyChange::default()
+    };
+    let body = if policy == PolicyChange::default() {
+        // A change would create the lock, a read does not.
+        let body = client.look(name).await?;
+        body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
+    } else {
+        client.set_policy(name, &policy).await?
+    };
+    let text = table(["setting", "value"], settings(&body));
+    answer(cluster.format(), &body, body.order.as_str(), &text);
+    Ok(())
+}
+
+fn settings(body: &PolicyBody) -> [[String; 2]; 6] {
+    let time = |ms: u64| if ms == 0 { "off".to_owned() } else { short_time(ms) };
+    let limit = body.limit.map_or_else(|| "none: a lock".to_owned(), |limit| limit.to_string());
+    let deadlocks = if body.detect_deadlocks { "rejected" } else { "not detected" };
+    [
+        ("permits", limit),
+        ("order", body.order.as_str().to_owned()),
+        ("ageing", time(body.ageing_ms)),
+        ("lock delay", time(body.lock_delay_ms)),
+        ("cooldown", time(body.cooldown_ms)),
+        ("deadlocks", deadlocks.to_owned()),
+    ]
+    .map(|(setting, value)| [setting.to_owned(), value])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn a_time_of_the_policy_can_be_off() {
+        let args = parse::<PolicyArgs>("policy a --cooldown off --lock-delay 5s").unwrap();
+        assert_eq!(args.cooldown, Some(Duration::ZERO));
+        let error = parse::<PolicyArgs>("policy a --cooldown never").unwrap_err();
+        assert_eq!(error.matches("write whole numbers").count(), 1, "{error}");
+    }
+}

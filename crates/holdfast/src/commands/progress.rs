@@ -1,0 +1,161 @@
+//! The progress of a wait for a lock: its holders and the queue, as lines on stderr after the first second.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use holdfast_api::LockBody;
+use holdfast_client::{Client, Error};
+use holdfast_types::LockName;
+
+use super::lock_text::state_text;
+use crate::output::complain;
+
+/// A shorter wait prints nothing.
+const SILENCE: Duration = Duration::from_secs(1);
+/// The time between two reads of the queue. A line is printed only if it shows a change.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Prints the progress until the future is dropped. Of several locks it shows the first one that is not free.
+pub(super) async fn report_waiting(
+    client: &Client,
+    locks: &[LockName],
+    session: &str,
+) -> Infallible {
+    let client = client.clone().request_timeout(INTERVAL);
+    let mut printed = None;
+    tokio::time::sleep(SILENCE).await;
+    loop {
+        match first_busy(&client, locks).await {
+            Ok(Some(body)) => {
+                let holders = body.holders.iter().map(|holder| holder.session.clone());
+                let position = position(&body, session);
+                let shown =
+                    (body.lock.clone(), holders.collect::<Vec<_>>(), segments(&body), position);
+                if printed.as_ref() != Some(&shown) {
+                    complain(&describe(&body, position));
+                    printed = Some(shown);
+                }
+            }
+            Ok(None) => {}
+            Err((lock, error)) => {
+                complain(&format!("waiting for {lock}: {error}"));
+                printed = None;
+            }
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// The first lock that is held or in cooldown, or the first of all.
+async fn first_busy<'l>(
+    client: &Client,
+    locks: &'l [LockName],
+) -> Result<Option<LockBody>, (&'l LockName, Error)> {
+    let mut first = None;
+    for lock in locks {
+        let body = client.look(lock).await.map_err(|error| (lock, error))?;
+        if body.held || body.closed.is_some() {
+            return Ok(Some(body));
+        }
+        first = first.or(Some(body));
+    }
+    Ok(first)
+}
+
+/// The queue position of a session, from 1. `session` is the whole name, or the prefix of a generated name.
+fn position(body: &LockBody, session: &str) -> Option<u32> {
+    let mut positions = body.queue.iter().zip(1..);
+    let is_own = |name: &str| {
+        name.strip_prefix(session).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    positions.find(|(waiter, _)| is_own(waiter.session.as_str())).map(|(_, position)| position)
+}
+
+/// For a lock with segments: the number of held segments and of waiters.
+fn segments(body: &LockBody) -> Option<(usize, u32)> {
+    let held = body.segments.iter().filter(|segment| segment.held).count();
+    let waiting = body.segments.iter().map(|segment| segment.waiters).sum();
+    (!body.segments.is_empty()).then_some((held, waiting))
+}
+
+fn describe(body: &LockBody, position: Option<u32>) -> String {
+    if let Some((held, waiting)) = segments(body) {
+        let (lock, all) = (&body.lock, body.segments.len());
+        return format!("waiting for {lock}: {held} of {all} segments held, {waiting} waiting");
+    }
+    let queue = match position {
+        Some(position) => format!("you are {} of {}", ordinal(position), body.waiters),
+        None => format!("{} waiting", body.waiters),
+    };
+    format!("waiting for {}: {}, {queue}", body.lock, state_text(body))
+}
+
+fn ordinal(number: u32) -> String {
+    let suffix = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_ordinal_numbers() {
+        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).into();
+        assert_eq!(
+            shown,
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"]
+        );
+    }
+
+    #[test]
+    fn the_line_shows_the_holder_the_time_and_the_position() {
+        let body: LockBody = serde_json::from_str(
+            r#"{"lock":"nightly","mode":"exclusive","held":true,
+            "holders":[{"session":"web-3","token":1,"since_ms":252000,"entries":1,"labels":{"pid":"812"}}],
+            "waiters":3,"queue":[{"session":"a","since_ms":0,"labels":{}},{"session":"me","since_ms":0,"labels":{}}],
+            "last_token":1}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            describe(&body, position(&body, "me")),
+            "waiting for nightly: held by web-3 (pid=812) for 4m12s, you are 2nd of 3"
+        );
+    }
+
+    #[test]
+    fn for_a_lock_with_segments_the_line_counts_the_held_ones() {
+        let body: LockBody = serde_json::from_str(
+            r#"{"lock":"stock","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,
+            "segments":[{"segment":0,"held":true,"session":"a","token":7,"waiters":2},{"segment":1,"held":true,"waiters":1}]}"#,
+        )
+        .unwrap();
+        assert_eq!(describe(&body, None), "waiting for stock: 2 of 2 segments held, 3 waiting");
+    }
+
+    #[test]
+    fn the_line_names_all_shared_holders() {
+        let holder = |session: &str, ms: u32| {
+            format!(
+                r#"{{"session":"{session}","token":1,"since_ms":{ms},"entries":1,"labels":{{}},"mode":"shared"}}"#
+            )
+        };
+        let json = format!(
+            r#"{{"lock":"nightly","mode":"shared","held":true,"holders":[{},{}],"holders_total":2,"waiters":1,
+            "queue":[{{"session":"me-812-ab","since_ms":0,"labels":{{}}}}],"last_token":1}}"#,
+            holder("web-3", 1_000),
+            holder("web-4", 252_000)
+        );
+        let body: LockBody = serde_json::from_str(&json).unwrap();
+        assert_eq!(
+            describe(&body, position(&body, "me-812")),
+            "waiting for nightly: held by web-3 and web-4 for up to 4m12s, you are 1st of 1"
+        );
+    }
+}

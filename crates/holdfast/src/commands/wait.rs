@@ -1,0 +1,75 @@
+//! `holdfast wait`: waits until a lock is free, or until it is held, without acquiring it.
+//!
+//! The state may change again before the caller acts on it.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use holdfast_api::Query;
+use holdfast_api::parameters::watch;
+use holdfast_types::ZnodePath;
+
+use super::changes::{WAIT, changes};
+use crate::arguments::{Format, OneLockArgs, duration};
+use crate::exit::Stop;
+use crate::output::answer;
+
+/// Wait until a lock is free, or held, without acquiring it.
+#[derive(Debug, Args)]
+#[group(id = "wanted", required = true, multiple = false, args = ["free", "held"])]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    lock: OneLockArgs,
+    /// Until the lock is free.
+    #[arg(long)]
+    free: bool,
+    /// Until the lock is held.
+    #[arg(long)]
+    held: bool,
+    /// The maximum time; by default without limit. Exit code 75 if it passes.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+}
+
+pub(crate) async fn run(args: WaitArgs) -> Result<(), Stop> {
+    let OneLockArgs { name, cluster } = &args.lock;
+    let client = cluster.client()?;
+    let until = args.timeout.map(|timeout| Instant::now() + timeout);
+    loop {
+        let body = client.look(name).await?;
+        if body.held == args.held {
+            if matches!(cluster.format(), Format::Json | Format::Jsonl) {
+                answer(cluster.format(), &body, "", "");
+            }
+            return Ok(());
+        }
+        let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            let wanted = if args.held { "held" } else { "free" };
+            return Err(Stop::NotAcquired(format!("{name} is not {wanted} yet")));
+        }
+        let query = Query::default().with(&watch::PATH, &ZnodePath::of_lock(name));
+        changes(
+            &client,
+            query,
+            Vec::new(),
+            Some(body.revision.unwrap_or_default()),
+            left.min(WAIT),
+        )
+        .await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse;
+
+    #[test]
+    fn a_wait_is_for_one_of_two_states() {
+        let args = parse::<WaitArgs>("wait a --free --timeout 1s").unwrap();
+        assert!(args.free && !args.held && args.timeout == Some(Duration::from_secs(1)));
+        assert!(parse::<WaitArgs>("wait a").is_err());
+        assert!(parse::<WaitArgs>("wait a --free --held").is_err());
+    }
+}
