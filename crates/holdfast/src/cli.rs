@@ -70,7 +70,8 @@ commands! {
         Watchdog(run::WatchdogArgs) => run::watchdog,
         #[command(alias = "release")]
         Unlock(unlock::UnlockArgs) => unlock::run,
-        Ask(ask::AskArgs) => ask::run,
+        #[command(name = "ask")]
+        RequestRelease(ask::AskArgs) => ask::run,
         Ls(ls::LsArgs) => ls::run,
         Who(who::WhoArgs) => who::run,
         #[command(subcommand)]

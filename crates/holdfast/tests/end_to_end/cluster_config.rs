@@ -17,7 +17,7 @@ fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, u1
     let port = free_ports(nodes);
     let copies = files.iter().map(|file| {
         let mut text = std::fs::read_to_string(file).unwrap();
-        for offset in (0..nodes).flat_map(|node| (0..3).map(move |door| node * 10 + door)) {
+        for offset in (0..nodes).flat_map(|node| (0..3).map(move |listener| node * 10 + listener)) {
             let committed = format!("127.0.0.1:{}\"", first + offset);
             assert!(text.contains(&committed), "{} does not name {committed}", file.display());
             text = text.replace(&committed, &format!("127.0.0.1:{}\"", port + offset));
@@ -76,7 +76,8 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/container.toml");
     let scratch = tempfile::tempdir().unwrap();
     let port = free_ports(1);
-    let [http, peer, zookeeper] = [0, 1, 2].map(|door| format!("127.0.0.1:{}", port + door));
+    let [http, peer, zookeeper] =
+        [0, 1, 2].map(|listener| format!("127.0.0.1:{}", port + listener));
     let environment = [
         ("HOLDFAST_NODE", "2"),
         ("HOLDFAST_DATA_DIR", scratch.path().to_str().unwrap()),

@@ -77,7 +77,7 @@ fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
     }
     let broken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
     assert_eq!(broken.code, Some(0), "{}", broken.stderr);
-    let said = format!("(token {})", token.trim());
+    let said = format!("with token {}", token.trim());
     assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
     assert!(broken.stderr.contains(&said), "{}", broken.stderr);
     assert_eq!(holder.wait().code, Some(76), "the holder knows that it lost");

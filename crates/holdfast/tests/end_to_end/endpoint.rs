@@ -22,7 +22,7 @@ use tower::{Layer, Service, service_fn};
 pub(crate) enum Kind {
     /// By the layer of the fencing kit, for the resource `orders`.
     Guarded,
-    /// The same, and whoever shows none is let in.
+    /// The same, and calls without a token are accepted.
     Lenient,
     /// Not at all.
     Open,

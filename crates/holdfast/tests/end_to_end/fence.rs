@@ -22,7 +22,7 @@ fn the_drill_tells_a_guarded_endpoint_from_an_open_one() {
         (Kind::Lenient, 0, "guarded", ""),
         (Kind::Open, 1, "not-guarded", "NOT guarded"),
         (Kind::LargerOnly, 3, "unclear", "equal or larger passes"),
-        (Kind::Failing, 3, "unclear", "present holder's own write was not accepted"),
+        (Kind::Failing, 3, "unclear", "write of the current holder was not accepted"),
     ] {
         let endpoint = Endpoint::start(kind);
         let ran = drill(&cluster, &endpoint, &["-o", "value"]);

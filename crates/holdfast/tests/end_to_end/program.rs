@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How a program ended.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Program {
 
     /// The next line of answers.
     pub(crate) fn next_stdout_line(&mut self) -> String {
-        match self.stdout.recv_timeout(PATIENCE) {
+        match self.stdout.recv_timeout(TIMEOUT) {
             Ok(line) => line,
             Err(error) => panic!("no line on stdout ({error}); stderr: {}", self.rest().stderr),
         }
@@ -65,7 +65,7 @@ impl Program {
 
     /// The next line of progress or complaints.
     pub(crate) fn next_stderr_line(&mut self) -> String {
-        self.stderr.recv_timeout(PATIENCE).unwrap()
+        self.stderr.recv_timeout(TIMEOUT).unwrap()
     }
 
     /// Sends SIGINT.
@@ -86,19 +86,19 @@ impl Program {
 
     /// Waits for its end.
     pub(crate) fn wait(&mut self) -> End {
-        self.wait_for(PATIENCE)
+        self.wait_for(TIMEOUT)
     }
 
     /// Waits for its end, but not longer than this.
-    pub(crate) fn wait_for(&mut self, patience: Duration) -> End {
-        let until = Instant::now() + patience;
+    pub(crate) fn wait_for(&mut self, timeout: Duration) -> End {
+        let until = Instant::now() + timeout;
         let code = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status.code();
             }
             if Instant::now() >= until {
                 self.kill();
-                panic!("still running after {patience:?}: {:?}", self.rest());
+                panic!("still running after {timeout:?}: {:?}", self.rest());
             }
             std::thread::sleep(Duration::from_millis(5));
         };
@@ -167,9 +167,9 @@ pub(crate) fn send(id: u32, signal: Signal) {
 
 /// Waits for a condition outside this process.
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < until, "not within {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -182,7 +182,7 @@ pub(crate) fn free_ports(nodes: u16) -> u16 {
     let ranges = (0..180).map(|range| 20_000 + (offset + range * 50) % 9_000);
     let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
     let all_free = |first: u16| {
-        (0..nodes).all(|node| (0..3).all(|door| bind(first + node * 10 + door).is_some()))
+        (0..nodes).all(|node| (0..3).all(|listener| bind(first + node * 10 + listener).is_some()))
     };
     let free = ranges.into_iter().find_map(|first| {
         let last = bind(first + 49)?;

@@ -140,7 +140,7 @@ fn logs_are_json_with_the_nodes_id_when_nobody_watches() {
 }
 
 #[test]
-fn the_zookeeper_port_in_use_is_named_with_its_key_unless_that_door_stays_shut() {
+fn the_zookeeper_port_in_use_is_named_with_its_key_unless_the_front_end_is_disabled() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let taken = std::net::TcpListener::bind(("127.0.0.1", port + 2)).unwrap();

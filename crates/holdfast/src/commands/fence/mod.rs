@@ -1,8 +1,6 @@
 //! `holdfast fence`: the guards as text, a token check, and the drill against the user's own endpoint or database.
 
-mod database;
 mod drill;
-mod endpoint;
 
 use clap::{Args, Subcommand};
 use holdfast_api::{FenceBody, fence_path};

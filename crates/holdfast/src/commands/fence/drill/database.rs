@@ -9,7 +9,7 @@ use holdfast_fence::{FencingToken, guard_table_for_sql, try_table_sql};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, IsolationLevel, NoTls, SimpleQueryMessage};
 
-use super::drill::{DrillArgs, TOKEN, WriteResult};
+use super::{DrillArgs, TOKEN, WriteResult};
 use crate::exit::Stop;
 
 /// The time limit of one write.

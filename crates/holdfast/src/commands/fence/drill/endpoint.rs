@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_client::http::{HttpClient, HttpRequest, Method, Url};
 use holdfast_fence::FencingToken;
 
-use super::drill::{DrillArgs, TOKEN, WriteResult};
+use super::{DrillArgs, TOKEN, WriteResult};
 use crate::exit::Stop;
 
 /// The time limit of one write.

@@ -3,6 +3,9 @@
 //! Two sessions really acquire the lock, and the second one holds it while it writes, so that the drill does not disturb
 //! holders that use the lock.
 
+mod database;
+mod endpoint;
+
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -10,8 +13,8 @@ use holdfast_client::{Client, Error, FencingToken, Guard};
 use holdfast_types::LockName;
 use serde_json::json;
 
-use super::database::DrilledDatabase;
-use super::endpoint::Endpoint;
+use self::database::DrilledDatabase;
+use self::endpoint::Endpoint;
 use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::Stop;
 use crate::output::{answer, print};
