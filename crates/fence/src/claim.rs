@@ -1,17 +1,16 @@
-//! What a holder shows to a store, and the rule by which a store judges it.
+//! The claim of a holder on a resource, and the rule that accepts or rejects it.
 //!
-//! Owns the rule: a mark rises to the floor and never falls, a token not below the mark passes. Every guard of this
-//! crate that is not written in its store's own language calls it. Refuses to know any store.
+//! A token that is not below the mark is accepted. The mark rises to the floor of the claim and never falls.
 
 use holdfast_types::FencingToken;
 
 use crate::FenceError;
 
-/// A holder's claim on a resource: the token of its grant, and the smallest token that may still be good.
+/// The claim of a holder on a resource: the token of its grant, and the smallest token that may still be valid.
 ///
-/// A plain token is the claim of an exclusive holder, whose floor is the token itself. Holders that share a lock, or
-/// hold a permit each, show the `floor` of their grant beside it, so that they do not shut out each other. Permits
-/// that shall be told apart one by one are resources of their own: `pool#0`, `pool#1`.
+/// The floor of an exclusive holder is its token. Holders that share a lock or hold permits send the `floor` of their
+/// grant too, so that they do not reject each other. To protect permits one by one, use a resource for each: `pool#0`,
+/// `pool#1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     token: FencingToken,
@@ -20,27 +19,26 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The only holder's.
+    /// The claim of an exclusive holder.
     pub const fn exclusive(token: FencingToken) -> Self {
         Self { token, floor: token }
     }
 
-    /// One of several holders'. The floor comes with the grant.
+    /// The claim of a shared holder. The grant has the floor.
     pub const fn shared(token: FencingToken, floor: FencingToken) -> Self {
         Self { token, floor }
     }
 
-    /// The token of the grant.
     pub const fn token(self) -> FencingToken {
         self.token
     }
 
-    /// The smallest token that may still be good.
+    /// The smallest token that may still be valid.
     pub const fn floor(self) -> FencingToken {
         self.floor
     }
 
-    /// Refuses numbers that no grant carries: zero, 2^53 and above, a floor above its token.
+    /// Rejects numbers that no grant has: zero, 2^53 and above, a floor above its token.
     ///
     /// # Errors
     /// [`FenceError::MissingToken`] names the number.
@@ -56,7 +54,7 @@ impl Claim {
         Err(FenceError::MissingToken { reason })
     }
 
-    /// The rule: the mark of `resource` after this claim, which was `mark` before (`None`: never seen).
+    /// The mark of `resource` after this claim. `mark` is the mark before; `None` for a new resource.
     ///
     /// # Errors
     /// [`FenceError::Stale`] if the token is below the mark, [`FenceError::MissingToken`] as [`Claim::check`].
@@ -85,7 +83,7 @@ impl From<FencingToken> for Claim {
     }
 }
 
-/// Refuses the resource without a name, which every forgotten variable would share.
+/// Rejects an empty resource name, which is usually a variable that was not set.
 ///
 /// # Errors
 /// [`FenceError::MissingToken`].
@@ -98,15 +96,31 @@ pub(crate) fn named(resource: &str) -> Result<&str, FenceError> {
     Ok(resource)
 }
 
-/// The token and the floor as a database's signed 64-bit numbers.
+/// The token and the floor as signed 64-bit numbers for a database.
 ///
 /// # Errors
 /// [`FenceError::MissingToken`] as [`Claim::check`].
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn numbers(claim: Claim) -> Result<(i64, i64), FenceError> {
     let Claim { token, floor } = claim.check()?;
-    // Below 2^53: the sign bit is free.
+    // Both are below 2^53.
     Ok((token.0.cast_signed(), floor.0.cast_signed()))
+}
+
+/// The error of a token below the mark, from the row of the mark in a database: its token and its holder.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn stale(
+    resource: &str,
+    token: FencingToken,
+    mark: Option<(u64, Option<String>)>,
+) -> FenceError {
+    match mark {
+        Some((newest, holder)) => {
+            let (resource, newest) = (resource.to_owned(), FencingToken(newest));
+            FenceError::Stale { resource, token, newest, holder }
+        }
+        None => FenceError::Conflict { reason: "the mark was deleted".to_owned() },
+    }
 }
 
 #[cfg(test)]
@@ -119,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn equal_or_larger_passes_and_smaller_is_refused() {
+    fn an_equal_or_larger_token_passes_and_a_smaller_one_is_rejected() {
         let claim = Claim::exclusive(FencingToken(34));
         assert_eq!(mark(claim, None), Ok(34));
         assert_eq!(mark(claim, Some(33)), Ok(34));
         assert_eq!(mark(claim, Some(34)), Ok(34));
-        let refusal = mark(claim, Some(35)).unwrap_err();
-        assert!(refusal.starts_with("stale fencing token 34 for \"orders\": the newest is 35"));
+        let rejection = mark(claim, Some(35)).unwrap_err();
+        assert!(rejection.starts_with("stale fencing token 34 for \"orders\": the newest is 35"));
     }
 
     #[test]
-    fn a_shared_claim_raises_the_mark_to_its_floor_only() {
+    fn a_shared_claim_raises_the_mark_only_to_its_floor() {
         let claim = Claim::shared(FencingToken(34), FencingToken(30));
         assert_eq!(mark(claim, None), Ok(30));
         assert_eq!(mark(claim, Some(29)), Ok(30));
@@ -138,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_grant_carries_are_refused() {
+    fn numbers_that_no_grant_has_are_rejected() {
         for (token, floor) in [(0, 0), (FencingToken::END, 1), (5, 0), (5, 6)] {
             let claim = Claim::shared(FencingToken(token), FencingToken(floor));
             assert!(matches!(claim.check(), Err(FenceError::MissingToken { .. })), "{claim:?}");

@@ -1,9 +1,9 @@
 //! Fenced replacement of a file on a local disk.
 //!
-//! Owns two files beside the guarded one: `NAME.fence.lock`, which is flocked and never replaced, and `NAME.fence`,
-//! which holds the mark as a decimal number; and the order flock, compare, write anew, fsync, rename, fsync of the
-//! directory. `sh/fence_file.sh` does the same for shell scripts, with the same files. Refuses network file systems by
-//! documentation only: there flock and rename promise less. The calls block their thread.
+//! Two files stand beside the guarded file: `NAME.fence.lock`, which is locked with flock and never replaced, and
+//! `NAME.fence`, which has the mark as a decimal number. The order is flock, compare, write a new file, fsync, rename,
+//! fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems, whose
+//! flock and rename guarantee less. The calls block their thread.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -14,48 +14,51 @@ use holdfast_types::FencingToken;
 
 use crate::{Claim, FenceError};
 
-/// A new file's permissions, less what the process's umask takes away.
+/// The permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// A holder that has the file to itself until this is dropped. Do not keep it while thinking: the next holder waits.
+/// The locked file. Other holders wait until this is dropped, so do not keep it during other work.
 #[derive(Debug)]
 #[must_use = "the file is free again when this is dropped"]
-pub struct Fenced {
+pub struct FencedFile {
     path: PathBuf,
     /// Locked until it is closed.
     _lock: File,
 }
 
-/// Waits until nobody else is at the file, and raises its mark. The file itself need not exist.
+/// Locks the file and raises its mark. The file itself need not exist.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen.
-pub fn begin(path: impl AsRef<Path>, token: impl Into<Claim>) -> Result<Fenced, FenceError> {
-    let (path, lock) = (settled(path.as_ref())?, File::lock as fn(&File) -> io::Result<()>);
+/// [`FenceError::Stale`] if the resource has seen a newer token.
+pub fn begin(path: impl AsRef<Path>, token: impl Into<Claim>) -> Result<FencedFile, FenceError> {
+    let (path, lock) = (resolved(path.as_ref())?, File::lock as fn(&File) -> io::Result<()>);
     claimed(path, token.into(), |file| lock(file).map_err(FenceError::from))
 }
 
-/// As [`begin`], and does not wait.
+/// As [`begin`], without waiting for other holders.
 ///
 /// # Errors
-/// As [`begin`]; [`FenceError::Conflict`] if another holder is at the file.
-pub fn try_begin(path: impl AsRef<Path>, token: impl Into<Claim>) -> Result<Fenced, FenceError> {
-    let path = settled(path.as_ref())?;
+/// As [`begin`]; [`FenceError::Conflict`] if another holder has the file locked.
+pub fn try_begin(
+    path: impl AsRef<Path>,
+    token: impl Into<Claim>,
+) -> Result<FencedFile, FenceError> {
+    let path = resolved(path.as_ref())?;
     claimed(path, token.into(), |file| match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
-            let reason = "another holder has the file open for writing".to_owned();
+            let reason = "another holder has the file locked".to_owned();
             Err(FenceError::Conflict { reason })
         }
         Err(TryLockError::Error(error)) => Err(error.into()),
     })
 }
 
-impl Fenced {
-    /// What the file holds; none if there is no such file.
+impl FencedFile {
+    /// The content; `None` if the file does not exist.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// If the file cannot be read.
     pub fn read(&self) -> Result<Option<Vec<u8>>, FenceError> {
         match fs::read(&self.path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -64,28 +67,29 @@ impl Fenced {
         }
     }
 
-    /// Replaces the file as a whole, durably: after a power cut there is the old one or the new one.
+    /// Replaces the whole file durably: after a power cut it has the old or the new content.
     ///
     /// # Errors
-    /// The file cannot be written; there is still the old one.
+    /// If the file cannot be written; it has the old content.
     pub fn replace(&self, bytes: &[u8]) -> Result<(), FenceError> {
-        Ok(put(&self.path, bytes)?)
+        Ok(replace_file(&self.path, bytes)?)
     }
 }
 
-/// The path with its directory resolved. A link is refused: the file behind it would have two names, and two marks.
-fn settled(path: &Path) -> Result<PathBuf, FenceError> {
+/// The path with its directory resolved. Rejects a link: its file would have two names and two marks.
+fn resolved(path: &Path) -> Result<PathBuf, FenceError> {
     let Some(name) = path.file_name() else {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "the path names no file").into());
+        return Err(io::Error::new(ErrorKind::InvalidInput, "the path has no file name").into());
     };
     if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        let what = format!("{} is a link or no file: name the file itself", path.display());
+        let what =
+            format!("{} is a link or not a file: use the path of the file itself", path.display());
         return Err(io::Error::new(ErrorKind::InvalidInput, what).into());
     }
     Ok(fs::canonicalize(directory(path))?.join(name))
 }
 
-/// Raises the mark that belongs to a path, and answers it; there need not be a file.
+/// Raises the mark of a path and returns it. The file need not exist.
 #[cfg(feature = "http")]
 pub(crate) fn raise_mark(path: &Path, claim: Claim) -> Result<FencingToken, FenceError> {
     let claim = claim.check()?;
@@ -94,7 +98,7 @@ pub(crate) fn raise_mark(path: &Path, claim: Claim) -> Result<FencingToken, Fenc
     raise(path, claim)
 }
 
-/// Whether a mark belongs to a path.
+/// Whether a path has a mark.
 #[cfg(feature = "http")]
 pub(crate) fn has_mark(path: &Path) -> bool {
     beside(path, "fence").exists()
@@ -104,33 +108,33 @@ fn claimed(
     path: PathBuf,
     claim: Claim,
     lock: impl FnOnce(&File) -> Result<(), FenceError>,
-) -> Result<Fenced, FenceError> {
+) -> Result<FencedFile, FenceError> {
     let claim = claim.check()?;
     let sidecar = sidecar(&path)?;
     lock(&sidecar)?;
     raise(&path, claim)?;
-    Ok(Fenced { path, _lock: sidecar })
+    Ok(FencedFile { path, _lock: sidecar })
 }
 
-/// The file that everybody locks; it is never replaced.
+/// The locked file, which is never replaced.
 fn sidecar(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(beside(path, "fence.lock"))
 }
 
-/// Compares and raises the mark, and answers it; the caller has the lock.
+/// Compares and raises the mark, and returns it. The caller has the lock.
 fn raise(path: &Path, claim: Claim) -> Result<FencingToken, FenceError> {
-    let place = beside(path, "fence");
-    let mark = mark(&place)?;
+    let file = beside(path, "fence");
+    let mark = mark(&file)?;
     let risen = claim.judge(&path.display().to_string(), mark)?;
     if mark != Some(risen) {
-        put(&place, format!("{risen}\n").as_bytes())?;
+        replace_file(&file, format!("{risen}\n").as_bytes())?;
     }
     Ok(risen)
 }
 
-/// The mark; none if there never was one. What is no number is an error: a guard does not guess.
-fn mark(place: &Path) -> Result<Option<FencingToken>, FenceError> {
-    let text = match fs::read_to_string(place) {
+/// The mark; `None` if it does not exist. Other content than a number is an error.
+fn mark(file: &Path) -> Result<Option<FencingToken>, FenceError> {
+    let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -138,14 +142,14 @@ fn mark(place: &Path) -> Result<Option<FencingToken>, FenceError> {
     match text.trim_end().parse() {
         Ok(number) if number > 0 => Ok(Some(FencingToken(number))),
         Ok(_) | Err(_) => {
-            let what = format!("{} holds no mark: restore it, do not delete it", place.display());
+            let what = format!("{} has no mark: restore it, do not delete it", file.display());
             Err(io::Error::new(ErrorKind::InvalidData, what).into())
         }
     }
 }
 
-/// Puts a file into its place, whole and durable.
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a file atomically and durably.
+fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = directory(path);
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fence-").permissions(Permissions::from_mode(NEW_FILE_MODE));

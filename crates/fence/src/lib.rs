@@ -1,13 +1,10 @@
-//! Guards for the place where a lock holder's write lands.
+//! Guards that make a store reject the writes of former lock holders.
 //!
-//! Owns the check that a holder's fencing token is not older than the newest one the protected resource has
-//! seen: as text to paste ([`recipes`]), and behind a feature each as a transaction that raises the mark before
-//! anything is read: `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and for HTTP
-//! services `http::FenceLayer`. Refuses to know locks, sessions and the cluster: a token is a number, and the resource
-//! decides alone.
-//!
-//! There are no queues and no state here but the layer's calls in flight; the only memory is the resource's own.
-//! `docs/fencing.md` explains the rules and the recipes for other stores.
+//! A guard compares the fencing token of a holder with the mark of the resource, the newest token it has seen, and raises
+//! the mark before the holder reads. The guards exist as text ([`recipes`]) and, each behind a feature, as transactions:
+//! `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and `http::FenceLayer` for HTTP
+//! services. No guard talks to the cluster. The only state of this crate are the calls in flight of the HTTP layer.
+//! `docs/fencing.md` explains the rules and has recipes for other stores.
 
 mod claim;
 mod error;
@@ -34,7 +31,7 @@ pub use sql::{
     try_table_sql,
 };
 
-/// The guide's Rust examples, compiled with the documentation tests.
+/// The documentation tests compile the Rust examples of the guide.
 #[cfg(all(doctest, feature = "postgres"))]
 #[doc = include_str!("../../../docs/fencing.md")]
 mod guide {}

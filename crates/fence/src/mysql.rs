@@ -1,37 +1,35 @@
 //! Fenced transactions on `MySQL` and `MariaDB` through `mysql_async`.
 //!
-//! Owns the order "raise the mark, then read, then write" and the mapping from SQLSTATE to [`FenceError`]; each of
-//! [`SCHEMA_SQL`] must have been run in the database. Refuses to know what is written, and holds nothing between calls.
+//! A transaction raises the mark, then reads, then writes. Run each statement of [`SCHEMA_SQL`] in the database first.
 //!
 //! Only transactional tables (`InnoDB`) are protected. The mark stays locked until the transaction ends, and the next
-//! holder waits for it: do not think inside it. `START TRANSACTION WITH CONSISTENT SNAPSHOT`, and a `SELECT` before the
-//! guard at `REPEATABLE READ`, take the snapshot before the mark is raised: the guard refuses that snapshot if it is older
-//! than the last fenced transaction.
+//! holder waits for it, so do no long work inside the transaction. `START TRANSACTION WITH CONSISTENT SNAPSHOT`, and a
+//! `SELECT` before the guard at `REPEATABLE READ`, take the snapshot before the mark is raised. The guard rejects such a
+//! snapshot if it is older than the last fenced transaction.
 
-use holdfast_types::FencingToken;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, ServerError, Transaction, TxOpts};
 
-use crate::claim::{named, numbers};
+use crate::claim::{named, numbers, stale};
 use crate::{Claim, FenceError};
 
 pub use crate::recipes::MYSQL_SCHEMA as SCHEMA_SQL;
 
-/// SQLSTATE of a refused stale token.
+/// SQLSTATE of a stale token.
 pub const STALE: &str = "FN001";
-/// SQLSTATE of a write without a usable token.
+/// SQLSTATE of a write without a valid token.
 pub const MISSING_TOKEN: &str = "FN002";
 /// SQLSTATE of a transaction whose snapshot is older than the last fenced transaction.
 pub const UNSAFE_SNAPSHOT: &str = "FN003";
 
-/// Server errors that mean "another transaction came first": deadlock, lock wait timeout, record has changed.
+/// Server errors that mean "another transaction was faster": deadlock, lock wait timeout, record has changed.
 const CONFLICTS: [u16; 3] = [1213, 1205, 1020];
 
-/// Begins a transaction and, before anything can be read in it, raises the mark of `resource` to `token`.
+/// Begins a transaction and raises the mark of `resource` to `token` before the first read.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::Conflict`] if another holder's transaction kept the
-/// mark longer than `innodb_lock_wait_timeout`; the transaction is rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::Conflict`] if another transaction kept the mark
+/// locked longer than `innodb_lock_wait_timeout`; the transaction is rolled back.
 pub async fn begin<'a>(
     connection: &'a mut Conn,
     resource: &str,
@@ -40,7 +38,7 @@ pub async fn begin<'a>(
     begin_with(connection, resource, token.into(), None).await
 }
 
-/// As [`begin`], naming the holder: its session, host or person.
+/// As [`begin`], with the name of the holder: its session, host or person.
 ///
 /// # Errors
 /// As [`begin`].
@@ -62,20 +60,19 @@ async fn begin_with<'a>(
     let mut transaction = connection.start_transaction(TxOpts::default()).await?;
     match advance(&mut transaction, resource, claim, holder).await {
         Ok(()) => Ok(transaction),
-        Err(refusal) => {
+        Err(error) => {
             transaction.rollback().await?;
-            Err(refusal)
+            Err(error)
         }
     }
 }
 
-/// Raises the mark inside a transaction that the caller began. Must be the transaction's first statement: what was
-/// read before it is not protected.
+/// Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::UnsafeSnapshot`] if the transaction has read before and
-/// its snapshot is older than the last fenced transaction, [`FenceError::Conflict`] if another holder was faster. The
-/// transaction is then good for a rollback only.
+/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::UnsafeSnapshot`] if the snapshot of earlier
+/// reads is older than the last fenced transaction, [`FenceError::Conflict`] if another transaction was faster. Then the
+/// transaction can only be rolled back.
 pub async fn advance(
     transaction: &mut Transaction<'_>,
     resource: &str,
@@ -88,31 +85,15 @@ pub async fn advance(
     match transaction.exec_drop(call, (resource, token, floor, holder)).await {
         Ok(()) => Ok(()),
         Err(Error::Server(error)) if error.state == STALE => {
-            Err(refusal(transaction, resource, claim.token()).await)
+            let mark = transaction.query_first("SELECT @fence_newest, @fence_holder").await?;
+            Err(stale(resource, claim.token(), mark))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Says who was faster.
-async fn refusal(
-    transaction: &mut Transaction<'_>,
-    resource: &str,
-    token: FencingToken,
-) -> FenceError {
-    let facts = transaction.query_first("SELECT @fence_newest, @fence_holder").await;
-    match facts {
-        Ok(Some((newest, holder))) => {
-            let newest = FencingToken(newest);
-            FenceError::Stale { resource: resource.to_owned(), token, newest, holder }
-        }
-        Ok(None) => FenceError::Conflict { reason: "the mark has gone".to_owned() },
-        Err(error) => error.into(),
-    }
-}
-
 impl From<Error> for FenceError {
-    /// Tells a lost race and a missing token from a failure, also in later statements and at the commit.
+    /// Maps the error code, so that `?` works for later statements and the commit too.
     fn from(error: Error) -> Self {
         match error {
             Error::Server(ServerError { code, message, .. }) if CONFLICTS.contains(&code) => {

@@ -1,12 +1,11 @@
 //! Fenced transactions on `PostgreSQL` through `tokio-postgres`.
 //!
-//! Owns the order "raise the mark, then read, then write" (rule 3 of `docs/fencing.md`) and the mapping from
-//! SQLSTATE to [`FenceError`]; [`crate::schema_sql`] must have been run in the database. Refuses to know what is
-//! written, and holds nothing between calls.
+//! A transaction raises the mark, then reads, then writes (rule 3 of `docs/fencing.md`). Run [`crate::schema_sql`] in the
+//! database first.
 //!
-//! The mark stays locked until the transaction ends, and the next holder waits for it: do not think, and do not
-//! call other services, inside the transaction. Read in one transaction, think, write in a second one begun with
-//! the same token; if the lock went elsewhere meanwhile, the second `begin` says so.
+//! The mark stays locked until the transaction ends, and the next holder waits for it, so do no long work and call no
+//! other service inside the transaction. For long work, read in one transaction and write in a second one with the same
+//! token; if another holder got the lock meanwhile, the second `begin` fails.
 
 use holdfast_types::FencingToken;
 use tokio_postgres::error::{DbError, SqlState};
@@ -16,9 +15,9 @@ use tokio_postgres::{Client, IsolationLevel, Transaction};
 use crate::claim::{named, numbers};
 use crate::{Claim, FenceError};
 
-/// SQLSTATE of a refused stale token.
+/// SQLSTATE of a stale token.
 pub const STALE: &str = "FN001";
-/// SQLSTATE of a write without a usable token.
+/// SQLSTATE of a write without a valid token.
 pub const MISSING_TOKEN: &str = "FN002";
 /// SQLSTATE of a transaction above `READ COMMITTED`.
 pub const UNSAFE_SNAPSHOT: &str = "FN003";
@@ -29,12 +28,12 @@ const ADVANCE: &str = "SELECT fence_check_shared($1, $2, $3, $4), \
      set_config('fence.floor', $3::bigint::text, true), \
      set_config('fence.holder', coalesce($4, ''), true)";
 
-/// Begins a transaction at `READ COMMITTED`, whatever the session's default is. Before anything can be read in it, raises
-/// the mark of `resource` to `token`. Tables guarded by [`crate::guard_table_sql`] accept its writes. The holder's name shown to those who come too late
-/// is the connection's `application_name`. A [`Claim`] in the token's place is that of a shared hold.
+/// Begins a transaction at `READ COMMITTED` and raises the mark of `resource` to `token` before the first read. Tables
+/// guarded by [`crate::guard_table_sql`] accept its writes. The holder in errors of others is the `application_name` of the
+/// connection. For a shared hold, use a [`Claim`] as the token.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen; the transaction is rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token; the transaction is rolled back.
 pub async fn begin<'a>(
     client: &'a mut Client,
     resource: &str,
@@ -45,10 +44,10 @@ pub async fn begin<'a>(
     Ok(transaction)
 }
 
-/// As [`begin`], naming the holder: its session, host or person.
+/// As [`begin`], with the name of the holder: its session, host or person.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen; the transaction is rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token; the transaction is rolled back.
 pub async fn begin_as<'a>(
     client: &'a mut Client,
     resource: &str,
@@ -64,12 +63,11 @@ async fn read_committed(client: &mut Client) -> Result<Transaction<'_>, tokio_po
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await
 }
 
-/// Raises the mark inside a transaction that the caller began. Must be the transaction's first statement: what was read
-/// before it is not protected.
+/// Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen, [`FenceError::UnsafeSnapshot`] if the transaction's isolation level is
-/// above `READ COMMITTED`. The transaction is then good for a rollback only.
+/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::UnsafeSnapshot`] if the isolation level is above
+/// `READ COMMITTED`. Then the transaction can only be rolled back.
 pub async fn advance(
     transaction: &Transaction<'_>,
     resource: &str,
@@ -89,11 +87,10 @@ pub async fn advance(
 }
 
 impl From<tokio_postgres::Error> for FenceError {
-    /// Reads the SQLSTATE, so that `?` tells a refusal by a guard from a failure also in later statements and at
-    /// the commit.
+    /// Maps the SQLSTATE, so that `?` works for later statements and the commit too.
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error().and_then(from_db) {
-            Some(meaning) => meaning,
+            Some(error) => error,
             None => Self::Store(Box::new(error)),
         }
     }
@@ -117,7 +114,7 @@ fn is_conflict(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
-/// The facts of a refusal, from the JSON in its DETAIL.
+/// The facts of a stale token, from the JSON in the DETAIL.
 fn stale(detail: &str) -> Option<FenceError> {
     let facts: serde_json::Value = serde_json::from_str(detail).ok()?;
     Some(FenceError::Stale {

@@ -1,11 +1,9 @@
 //! Fenced reads and writes on Redis and Valkey: a Lua script compares, raises the mark and acts in one step.
 //!
-//! Owns the head of every script (`lua/fence_guard.lua`), the names of keys (mark and data in one slot), and the
-//! mapping from the scripts' error codes to [`FenceError`]. Refuses to know what the keys hold, and holds nothing
-//! between calls.
+//! Every script starts with `lua/fence_guard.lua`. The keys of the mark and the data are in one slot.
 //!
-//! A mark that is forgotten protects nothing: the server needs `appendonly yes` and `maxmemory-policy noeviction`, and
-//! a failover to a replica that lags forgets what it has not received.
+//! A lost mark protects nothing: the server needs `appendonly yes` and `maxmemory-policy noeviction`. A failover to a
+//! replica that lags loses marks.
 
 use std::sync::LazyLock;
 
@@ -18,74 +16,74 @@ use crate::{Claim, FenceError};
 
 pub use crate::recipes::{REDIS_GUARD as GUARD_LUA, REDIS_KEY as KEY_LUA};
 
-/// Error code of a refused stale token.
+/// Error code of a stale token.
 pub const STALE: &str = "STALEFENCE";
-/// Error code of a call without a usable token.
+/// Error code of a call without a valid token.
 pub const MISSING_TOKEN: &str = "NOFENCE";
 
 static ADVANCE: LazyLock<FencedScript> = LazyLock::new(|| FencedScript::new("return 'OK'"));
 static KEY: LazyLock<FencedScript> = LazyLock::new(|| FencedScript(Script::new(KEY_LUA)));
 
-/// The key of something that belongs to a resource, in the slot of its mark: `{orders}:stock`.
+/// A key in the slot of the mark of a resource: `{orders}:stock`.
 pub fn key(resource: &str, name: &str) -> String {
     format!("{{{resource}}}:{name}")
 }
 
-/// Commands of your own behind the guard.
+/// Your own commands after the guard.
 #[derive(Clone, Debug)]
 pub struct FencedScript(Script);
 
 impl FencedScript {
-    /// The guard, and then `body`: your keys are `KEYS[2]` and on, your arguments `ARGV[3]` and on.
+    /// The guard, then `body`: your keys start at `KEYS[2]`, your arguments at `ARGV[3]`.
     pub fn new(body: &str) -> Self {
         Self(Script::new(&format!("{GUARD_LUA}{body}")))
     }
 }
 
-/// A holder at work on a resource. There are no transactions in between: each call compares again, and is one step.
+/// A resource with the claim of its holder. Each call compares the claim again and is atomic by itself.
 #[derive(Debug)]
-pub struct Fenced<'a, C> {
+pub struct FencedResource<'a, C> {
     connection: &'a mut C,
     resource: String,
     claim: Claim,
 }
 
-/// Raises the mark of `resource`, before anything can be read through what it answers.
+/// Raises the mark of `resource`, and returns it for reads and writes.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if a newer token was seen.
+/// [`FenceError::Stale`] if the resource has seen a newer token.
 pub async fn begin<'a, C: ConnectionLike>(
     connection: &'a mut C,
     resource: &str,
     token: impl Into<Claim>,
-) -> Result<Fenced<'a, C>, FenceError> {
+) -> Result<FencedResource<'a, C>, FenceError> {
     let claim = token.into().check()?;
-    let mut fenced = Fenced { connection, resource: named(resource)?.to_owned(), claim };
+    let mut fenced = FencedResource { connection, resource: named(resource)?.to_owned(), claim };
     fenced.run::<()>(&ADVANCE, &[], &[] as &[&str]).await?;
     Ok(fenced)
 }
 
-impl<C: ConnectionLike> Fenced<'_, C> {
-    /// Reads a key, named as by [`key`].
+impl<C: ConnectionLike> FencedResource<'_, C> {
+    /// Reads a key of [`key`].
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if a newer token was seen meanwhile.
+    /// [`FenceError::Stale`] if the resource has seen a newer token.
     pub async fn get<T: FromRedisValue>(&mut self, key: &str) -> Result<T, FenceError> {
         self.run(&KEY, &[key], &[] as &[&str]).await
     }
 
-    /// Writes a key, named as by [`key`].
+    /// Writes a key of [`key`].
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if a newer token was seen meanwhile; nothing was written.
+    /// [`FenceError::Stale`] if the resource has seen a newer token; nothing was written.
     pub async fn set(&mut self, key: &str, value: impl ToRedisArgs) -> Result<(), FenceError> {
         self.run(&KEY, &[key], &[value]).await
     }
 
-    /// Runs commands of your own, if the token is still good.
+    /// Runs your own commands, if the token is valid.
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if a newer token was seen meanwhile; the script has done nothing.
+    /// [`FenceError::Stale`] if the resource has seen a newer token; the script did nothing.
     pub async fn run<T: FromRedisValue>(
         &mut self,
         script: &FencedScript,
@@ -101,11 +99,11 @@ impl<C: ConnectionLike> Fenced<'_, C> {
             call.arg(argument);
         }
         let answer = call.invoke_async(self.connection).await;
-        answer.map_err(|error| meaning(&self.resource, error))
+        answer.map_err(|error| to_fence_error(&self.resource, error))
     }
 }
 
-fn meaning(resource: &str, error: RedisError) -> FenceError {
+fn to_fence_error(resource: &str, error: RedisError) -> FenceError {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
         Some(MISSING_TOKEN) => FenceError::MissingToken { reason: detail.to_owned() },
@@ -117,7 +115,7 @@ fn meaning(resource: &str, error: RedisError) -> FenceError {
     }
 }
 
-/// The facts of a refusal: the token and the newest, which may be larger than any of ours.
+/// The facts of a stale token: the token and the mark, which may be larger than any valid token.
 fn stale(resource: &str, detail: &str) -> Option<FenceError> {
     let mut numbers = detail.split_whitespace();
     let token = FencingToken(numbers.next()?.parse().ok()?);

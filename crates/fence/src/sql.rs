@@ -1,53 +1,52 @@
-//! The SQL of the `PostgreSQL` guards, as shipped in `sql/`, and the statement that puts a guard on a table.
+//! The SQL of the `PostgreSQL` guards in `sql/`, and the statement that creates the guard of a table.
 //!
-//! Owns quoting: a table's name and a resource become SQL only here. Refuses to know connections; the text is
-//! for whoever runs migrations. It asks for `PostgreSQL` 14 or later.
+//! It needs `PostgreSQL` 14 or later. Names of tables and resources are quoted here.
 
 use thiserror::Error;
 
-/// The conditional UPDATE pattern as a runnable example: the row carries its own mark.
+/// The conditional UPDATE pattern as a runnable example: the row has its own mark.
 pub const CONDITIONAL_UPDATE_SQL: &str = include_str!("../sql/conditional_update.sql");
 
-/// `PostgreSQL` cuts longer identifiers silently; here they are refused.
+/// `PostgreSQL` truncates longer identifiers silently; they are rejected here.
 const IDENTIFIER_MAX_LEN: usize = 63;
 
-/// Why a table's name was refused.
+/// Why the name of a table was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentifierError {
-    /// The name, its schema or its table is empty.
+    /// The name or one of its parts is empty.
     #[error("the table name {0:?} has an empty part: write `table` or `schema.table`")]
     Empty(String),
     /// More than one dot.
     #[error("the table name {0:?} has more than one dot: write `table` or `schema.table`")]
     TooManyParts(String),
-    /// A part longer than `PostgreSQL` keeps.
+    /// A part is longer than an identifier of `PostgreSQL`.
     #[error(
-        "the identifier {0:?} is longer than {IDENTIFIER_MAX_LEN} bytes: PostgreSQL would cut it"
+        "the identifier {0:?} is longer than {IDENTIFIER_MAX_LEN} bytes: PostgreSQL would truncate it"
     )]
     TooLong(String),
-    /// A NUL byte, which no SQL text can hold.
+    /// A NUL byte, which SQL text cannot have.
     #[error("the name {0:?} contains a NUL byte: remove it")]
     Nul(String),
 }
 
-/// The fence table, `fence_check()` and `fence_guard()`: one migration step, safe to run again.
+/// The fence table, `fence_check()` and `fence_guard()`: one migration step that can be repeated.
 pub const fn schema_sql() -> &'static str {
     crate::recipes::POSTGRES_SCHEMA
 }
 
-/// The statement, on one line, that guards `table` against every write without a current token, whatever its resource.
-/// `table` is `table` or `schema.table`, taken literally (case and spaces count) and quoted here.
+/// The statement, on one line, that guards `table` against every write without a valid token of any resource. `table` is
+/// `table` or `schema.table`, taken literally (case and spaces count) and quoted here.
 ///
 /// # Errors
-/// [`IdentifierError`] says what is wrong with the name.
+/// [`IdentifierError`] for a malformed name.
 pub fn guard_table_sql(table: &str) -> Result<String, IdentifierError> {
     Ok(trigger_sql(&quoted_table(table)?, ""))
 }
 
-/// As [`guard_table_sql`], and only a token for `resource` is accepted: right where one lock protects the table.
+/// As [`guard_table_sql`], for tokens of `resource` only: for a table that one lock protects.
 ///
 /// # Errors
-/// [`IdentifierError`] says what is wrong with the name or the resource.
+/// [`IdentifierError`] for a malformed name or resource.
 pub fn guard_table_for_sql(table: &str, resource: &str) -> Result<String, IdentifierError> {
     if resource.is_empty() {
         return Err(IdentifierError::Empty(resource.to_owned()));
@@ -55,10 +54,10 @@ pub fn guard_table_for_sql(table: &str, resource: &str) -> Result<String, Identi
     Ok(trigger_sql(&quoted_table(table)?, &quoted_literal(resource)?))
 }
 
-/// A statement that changes nothing in `table` and that its guard must judge all the same: for trying the guard.
+/// A statement that triggers the guard of `table` and changes nothing, for tests of the guard.
 ///
 /// # Errors
-/// [`IdentifierError`] says what is wrong with the name.
+/// [`IdentifierError`] for a malformed name.
 pub fn try_table_sql(table: &str) -> Result<String, IdentifierError> {
     Ok(format!("DELETE FROM {} WHERE false", quoted_table(table)?))
 }
@@ -86,13 +85,13 @@ fn quoted_identifier(part: &str) -> Result<String, IdentifierError> {
     if part.len() > IDENTIFIER_MAX_LEN {
         return Err(IdentifierError::TooLong(part.to_owned()));
     }
-    refuse_nul(part)?;
+    check_no_nul(part)?;
     Ok(format!("\"{}\"", part.replace('"', "\"\"")))
 }
 
-/// Quotes for either setting of `standard_conforming_strings`.
+/// Quotes for both settings of `standard_conforming_strings`.
 fn quoted_literal(text: &str) -> Result<String, IdentifierError> {
-    refuse_nul(text)?;
+    check_no_nul(text)?;
     let doubled = text.replace('\'', "''");
     if doubled.contains('\\') {
         return Ok(format!("E'{}'", doubled.replace('\\', "\\\\")));
@@ -100,7 +99,7 @@ fn quoted_literal(text: &str) -> Result<String, IdentifierError> {
     Ok(format!("'{doubled}'"))
 }
 
-fn refuse_nul(text: &str) -> Result<(), IdentifierError> {
+fn check_no_nul(text: &str) -> Result<(), IdentifierError> {
     if text.contains('\0') { Err(IdentifierError::Nul(text.to_owned())) } else { Ok(()) }
 }
 
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guard_names_its_table_quoted() {
+    fn a_guard_quotes_the_name_of_its_table() {
         let sql = guard_table_sql("shop.seckill \"good\"").unwrap();
         assert!(sql.contains("ON \"shop\".\"seckill \"\"good\"\"\" FOR"), "{sql}");
         assert!(sql.ends_with("fence_guard();\n"), "{sql}");
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_meant_are_refused() {
+    fn malformed_names_are_rejected() {
         let long = "x".repeat(64);
         assert_eq!(guard_table_sql(""), Err(IdentifierError::Empty(String::new())));
         assert_eq!(guard_table_sql("a."), Err(IdentifierError::Empty("a.".into())));

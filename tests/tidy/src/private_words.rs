@@ -30,21 +30,19 @@ const fn word(
 pub const TEXT: &[PrivateWord] = &[
     word("astray", "`unexpected_reply`", &[]),
     word("chronicle", "hold recorder or lock history", &["docs"]),
-    word("closings", "cooldowns", &["crates/holdfast", "crates/machine"]),
+    word("closings", "cooldowns", &["crates/machine"]),
     word(
         "custody",
         "`operator`, `handover` or `revoke`",
         &["crates/machine", "crates/types", "docs"],
     ),
-    word("decimal_twin", "`suggest_binary_unit`", &["crates/holdfast"]),
+    word("decimal_twin", "`suggest_binary_unit`", &[]),
     word("do_what_is_due", "`run_timers`", &["crates/machine"]),
     word(
         "door",
         "front-end, HTTP API, ZooKeeper port or listener",
         &[
             "CONTRIBUTING.md",
-            "crates/fence",
-            "crates/holdfast",
             "crates/http",
             "crates/machine",
             "crates/types",
@@ -60,7 +58,6 @@ pub const TEXT: &[PrivateWord] = &[
         "doors",
         "front-ends, HTTP APIs or listeners",
         &[
-            "crates/holdfast",
             "crates/types",
             "docs",
             "tests/cluster",
@@ -83,8 +80,6 @@ pub const TEXT: &[PrivateWord] = &[
         "patience",
         "`request_timeout`, or the deadline of what",
         &[
-            "crates/fence",
-            "crates/holdfast",
             "docs",
             "tests/cluster",
             "tests/conformance",
@@ -106,8 +101,6 @@ pub const TEXT: &[PrivateWord] = &[
         "whoever",
         "the actor: the caller, the holder, the operator",
         &[
-            "crates/fence",
-            "crates/holdfast",
             "crates/machine",
             "crates/types",
             "docs",
@@ -127,7 +120,7 @@ pub const NAMES: &[PrivateWord] = &[
     word("caveat", "where the other system wins", &[]),
     word("contender", "`QueueEntry`: waiter or holder", &["crates/machine"]),
     word("crew", "workers", &[]),
-    word("crowd", "`Many`", &["crates/holdfast", "crates/machine", "tests/cluster"]),
+    word("crowd", "`Many`", &["crates/machine", "tests/cluster"]),
     word("ear", "session events", &[]),
     word("gave_up", "`released`", &["crates/machine", "crates/types"]),
     word("hub", "apply observer", &[]),
@@ -147,23 +140,23 @@ pub const NAMES: &[PrivateWord] = &[
 
 /// Wrong as an identifier.
 pub const WHOLE: &[PrivateWord] = &[
-    word("Ask", "`LockRequest`", &["crates/holdfast", "crates/machine", "tests/conformance"]),
+    word("Ask", "`LockRequest`", &["crates/machine", "tests/conformance"]),
     word("Closing", "cooldown", &["crates/machine"]),
     word("Exchange", "`RequestContext`", &[]),
-    word("Fault", "`Problem`, or a qualified noun", &["crates/holdfast", "tests/cluster"]),
+    word("Fault", "`Problem`, or a qualified noun", &["tests/cluster"]),
     word("Means", "`…Context`", &[]),
     word("Reach", "applied-index waiters", &[]),
     word("Nobody", "`None`", &["crates/machine"]),
-    word("Several", "multi-lock", &["crates/holdfast", "crates/machine", "tests/cluster"]),
+    word("Several", "multi-lock", &["crates/machine", "tests/cluster"]),
     word("Subject", "`LogFields`", &["tests/conformance"]),
     word("Terms", "`AcquireOptions`", &["crates/machine"]),
     word("Together", "multi-lock", &[]),
     word("depart", "`leave`", &["crates/machine"]),
     word("elsewhere", "`redirect_to_leader`", &["crates/machine", "tests/cluster"]),
-    word("knowing", "`queue_info`", &["crates/holdfast", "tests/cluster"]),
-    word("several", "`multi_lock`", &["crates/holdfast", "crates/machine", "tests/cluster"]),
+    word("knowing", "`queue_info`", &["tests/cluster"]),
+    word("several", "`multi_lock`", &["crates/machine", "tests/cluster"]),
     word("together", "`multi_lock`", &["crates/machine", "tests/cluster"]),
-    word("truth", "`Bool`", &["crates/holdfast"]),
+    word("truth", "`Bool`", &[]),
 ];
 
 /// Files whose text is read: sources, scripts and manifests. Documents have code spans only.

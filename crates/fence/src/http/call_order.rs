@@ -1,10 +1,10 @@
-//! Calls in flight: a newer token waits until the calls with older ones have ended, and from then on they are refused.
+//! The order of calls in flight: a call with a newer token waits until the calls with older tokens have ended, and from then
+//! on older tokens are rejected.
 //!
-//! Owns the order "arrive, raise the mark, wait for the older calls to end, enter". Without the wait, a call that was let
-//! in and then paused would write after its successor. Without the arrival, the gate could forget the successor's mark
-//! while an older call still waits for its own mark, and would let the older call in afterwards. Refuses to know HTTP and
-//! where marks are kept. Bounds: one entry for a resource with calls that arrived and have not ended, none without; the
-//! wait for older calls ends with the caller's patience.
+//! A call arrives, raises the mark, waits for older calls, and enters. Without the wait, a call that entered and was paused
+//! would write after its successor. Without the arrival, the entry with the mark of the successor could be removed while an
+//! older call waits for its own mark, and the older call would enter afterwards. Bounds: one entry for each resource with
+//! calls in flight; the wait for older calls has a timeout.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,72 +16,76 @@ use tokio::sync::Notify;
 
 use crate::{Claim, FenceError};
 
-use super::problem::Refusal;
+use super::problem::FenceRejection;
 
 /// The calls of one process, by resource.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
-    /// With the number of calls that arrived and have not ended; an entry goes with the last of them.
-    resources: Mutex<BTreeMap<String, (Arc<Calls>, usize)>>,
+pub(super) struct CallOrder {
+    /// With the number of calls in flight; the last call removes the entry.
+    resources: Mutex<BTreeMap<String, (Arc<ResourceCalls>, usize)>>,
 }
 
 /// The calls on one resource.
 #[derive(Debug, Default)]
-struct Calls {
-    state: Mutex<State>,
-    /// Woken when a call has ended or the mark has risen.
+struct ResourceCalls {
+    state: Mutex<CallState>,
+    /// Notified when a call has ended or the mark has risen.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// The highest mark that a call here has raised or found.
+struct CallState {
+    /// The highest mark of a call in flight.
     mark: FencingToken,
-    /// How many calls run under each token.
+    /// The number of running calls with each token.
     running: BTreeMap<FencingToken, usize>,
 }
 
-/// A call that was let in; it has ended when this is dropped.
+/// A running call, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Pass {
-    arrival: Arrival,
+pub(super) struct RunningCall {
+    arrival: CallArrival,
     token: FencingToken,
 }
 
-/// A call that is or wants to be in. It keeps the resource's entry, so the gate does not forget the highest mark.
+/// A call in flight. It keeps the entry of the resource with the highest mark.
 #[derive(Debug)]
-struct Arrival {
-    gate: Arc<Gate>,
+struct CallArrival {
+    order: Arc<CallOrder>,
     resource: String,
-    calls: Arc<Calls>,
+    calls: Arc<ResourceCalls>,
 }
 
-impl Gate {
-    /// Raises the mark by `raise`, and lets the claim in once no call with a token below the mark is running. The claim
-    /// is refused if a newer call has raised the mark since it arrived, even if that call has ended.
+impl CallOrder {
+    /// Raises the mark by `raise`, and returns when no call with a token below the mark is running. Rejects the claim if a
+    /// newer call has raised the mark since the arrival, even if that call has ended.
     pub(super) async fn enter(
         self: &Arc<Self>,
         resource: &str,
         claim: Claim,
         raise: impl Future<Output = Result<FencingToken, FenceError>>,
-        patience: Duration,
-    ) -> Result<Pass, Refusal> {
+        drain_timeout: Duration,
+    ) -> Result<RunningCall, FenceRejection> {
         let arrival = self.arrive(resource);
-        let mark = raise.await.map_err(Refusal::Marks)?;
+        let mark = raise.await.map_err(FenceRejection::Marks)?;
         arrival.calls.raise(mark);
         let entering = arrival.calls.enter(resource, claim.token());
-        match tokio::time::timeout(patience, entering).await {
-            Ok(entered) => entered.map_err(Refusal::Marks)?,
-            Err(_) => return Err(Refusal::Busy),
+        match tokio::time::timeout(drain_timeout, entering).await {
+            Ok(entered) => entered.map_err(FenceRejection::Marks)?,
+            Err(_) => return Err(FenceRejection::Busy),
         }
-        Ok(Pass { arrival, token: claim.token() })
+        Ok(RunningCall { arrival, token: claim.token() })
     }
 
-    fn arrive(self: &Arc<Self>, resource: &str) -> Arrival {
+    fn arrive(self: &Arc<Self>, resource: &str) -> CallArrival {
         let mut resources = lock(&self.resources);
         let (calls, count) = resources.entry(resource.to_owned()).or_default();
         *count += 1;
-        Arrival { gate: Arc::clone(self), resource: resource.to_owned(), calls: Arc::clone(calls) }
+        CallArrival {
+            order: Arc::clone(self),
+            resource: resource.to_owned(),
+            calls: Arc::clone(calls),
+        }
     }
 
     fn leave(&self, resource: &str) {
@@ -95,7 +99,7 @@ impl Gate {
     }
 }
 
-impl Calls {
+impl ResourceCalls {
     fn raise(&self, mark: FencingToken) {
         let mut state = lock(&self.state);
         if mark > state.mark {
@@ -115,10 +119,10 @@ impl Calls {
         }
     }
 
-    /// True if the call is in.
+    /// Whether the call has entered.
     fn step(&self, resource: &str, token: FencingToken) -> Result<bool, FenceError> {
         let mut state = lock(&self.state);
-        // Somebody newer came while this one was waiting.
+        // A newer call may have arrived during the wait.
         Claim::exclusive(token).judge(resource, Some(state.mark))?;
         let older = state.running.keys().next().is_some_and(|oldest| *oldest < state.mark);
         if !older {
@@ -140,15 +144,15 @@ impl Calls {
     }
 }
 
-impl Drop for Pass {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.arrival.calls.end(self.token);
     }
 }
 
-impl Drop for Arrival {
+impl Drop for CallArrival {
     fn drop(&mut self) {
-        self.gate.leave(&self.resource);
+        self.order.leave(&self.resource);
     }
 }
 

@@ -1,6 +1,6 @@
-//! The client's side: every request that goes through carries the token.
+//! The layer of the client: it adds the token to every request.
 //!
-//! Owns one header. Refuses to know when a token is stale: the service says so with 412, and then the holder stops.
+//! The service rejects a stale token with 412; then the holder must stop.
 
 use std::task::{Context, Poll};
 
@@ -10,13 +10,11 @@ use tower::{Layer, Service};
 use super::{FENCING_TOKEN, Fence};
 use crate::FenceError;
 
-/// Puts one holder's token into all its requests. Make a new one for each grant.
+/// Adds the token of one grant to all requests. Create a new layer for each grant.
 #[derive(Clone, Debug)]
 pub struct InjectLayer(HeaderValue);
 
 impl InjectLayer {
-    /// For the grant of this token.
-    ///
     /// # Errors
     /// [`FenceError::MissingToken`] as [`Fence::header`].
     pub fn new(fence: &Fence) -> Result<Self, FenceError> {
@@ -32,7 +30,7 @@ impl<S> Layer<S> for InjectLayer {
     }
 }
 
-/// A client whose requests carry a token.
+/// A client that adds the token to its requests.
 #[derive(Clone, Debug)]
 pub struct Inject<S> {
     inner: S,

@@ -1,8 +1,7 @@
-//! The service's side: a call goes through only with a token that is not stale.
+//! The layer of the service: it rejects calls with stale tokens.
 //!
-//! Owns which calls need a token, and for which resource; the gate beside it owns the order. Refuses to know what the service does. What a handler leaves running after it has answered is not
-//! covered, nor are the calls of another process on the same data: there the handler carries the [`Fence`] from the
-//! request's extensions on to the database's own guard.
+//! It does not cover work that a handler continues after its answer, nor calls of another process on the same data. For
+//! those the handler passes the [`Fence`] of the request's extensions to the guard of the database.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,30 +14,30 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{Either, Full};
 use tower::{Layer, Service};
 
-use super::gate::{Gate, Pass};
+use super::call_order::{CallOrder, RunningCall};
 use super::marks::Marks;
-use super::problem::Refusal;
+use super::problem::FenceRejection;
 use super::{FENCING_TOKEN, Fence};
 
-/// How long a newer holder waits for the calls of older ones, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a newer holder waits for the calls of older holders by default.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The service's body, or a refusal's.
+/// The body of the service or of a rejection.
 pub type GuardedBody<B> = Either<B, Full<Bytes>>;
 
-/// Guards a service. Calls that change something need a token; `GET`, `HEAD`, `OPTIONS` and `TRACE` may show one, and
-/// the first read of a new holder should (it raises the mark before it reads). Use one layer for a resource, and clone
-/// it: calls of two layers do not wait for each other.
+/// Guards a service. Calls that change data need a token. `GET`, `HEAD`, `OPTIONS` and `TRACE` may have one, and the first
+/// read of a new holder should, because it raises the mark before the read. Use clones of one layer for a resource: calls
+/// of two layers do not wait for each other.
 #[derive(Debug)]
-pub struct FenceLayer<M>(Arc<Rules<M>>);
+pub struct FenceLayer<M>(Arc<LayerOptions<M>>);
 
 #[derive(Debug)]
-struct Rules<M> {
+struct LayerOptions<M> {
     marks: M,
-    gate: Arc<Gate>,
+    order: Arc<CallOrder>,
     resource: Option<String>,
-    demanded: bool,
-    patience: Duration,
+    token_required: bool,
+    drain_timeout: Duration,
 }
 
 impl<M> Clone for FenceLayer<M> {
@@ -48,96 +47,105 @@ impl<M> Clone for FenceLayer<M> {
 }
 
 impl<M: Marks> FenceLayer<M> {
-    /// Guards one resource: right where one lock protects all that the service writes. A caller need not name it; if it
-    /// does, it must be this one.
+    /// Guards one resource, for a service whose data one lock protects. A caller that names a resource must name this one.
     pub fn new(resource: impl Into<String>, marks: M) -> Self {
         Self::of(marks, Some(resource.into()))
     }
 
-    /// Guards whatever resource the caller names: right only where the service checks that it is the one it writes.
+    /// Guards the resource that the caller names. The service must check that it is the resource that it writes.
     pub fn by_header(marks: M) -> Self {
         Self::of(marks, None)
     }
 
     fn of(marks: M, resource: Option<String>) -> Self {
-        let gate = Arc::default();
-        Self(Arc::new(Rules { marks, gate, resource, demanded: true, patience: PATIENCE }))
+        let order = Arc::default();
+        Self(Arc::new(LayerOptions {
+            marks,
+            order,
+            resource,
+            token_required: true,
+            drain_timeout: DRAIN_TIMEOUT,
+        }))
     }
 
-    /// Lets calls without a token through, for the time until all callers send one. Does nothing once the layer has
-    /// been used.
+    /// Accepts calls without a token, for the time until all callers send one. Has no effect after the first use of the
+    /// layer.
     #[must_use]
     pub fn allow_missing(self) -> Self {
-        self.with(|rules| rules.demanded = false)
+        self.with(|options| options.token_required = false)
     }
 
-    /// How long a newer holder waits for older calls to end; then it is told 503. Does nothing once the layer has been
-    /// used.
+    /// How long a newer holder waits for older calls to end before it gets 503; by default 10 s. Has no effect after the
+    /// first use of the layer.
     #[must_use]
-    pub fn patience(self, patience: Duration) -> Self {
-        self.with(|rules| rules.patience = patience)
+    pub fn drain_timeout(self, timeout: Duration) -> Self {
+        self.with(|options| options.drain_timeout = timeout)
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Rules<M>)) -> Self {
-        if let Some(rules) = Arc::get_mut(&mut self.0) {
-            change(rules);
+    fn with(mut self, change: impl FnOnce(&mut LayerOptions<M>)) -> Self {
+        if let Some(options) = Arc::get_mut(&mut self.0) {
+            change(options);
         }
         self
     }
 }
 
-impl<M: Marks> Rules<M> {
-    /// Lets a call in, or says why not. Nothing is answered for a call that needs no token and shows none.
+impl<M: Marks> LayerOptions<M> {
+    /// Admits a call, or rejects it. Returns `None` for a call that needs no token and has none.
     async fn admit(
         &self,
         needs_token: bool,
-        shown: Shown,
-    ) -> Result<Option<(Fence, Pass)>, Refusal> {
-        let fence = match shown {
-            Shown::Nothing if needs_token && self.demanded => return Err(Refusal::Missing),
-            Shown::Nothing => return Ok(None),
-            Shown::Broken(reason) => return Err(Refusal::Malformed(reason)),
-            Shown::Token(fence) => fence,
+        header: FenceHeader,
+    ) -> Result<Option<(Fence, RunningCall)>, FenceRejection> {
+        let fence = match header {
+            FenceHeader::Absent if needs_token && self.token_required => {
+                return Err(FenceRejection::Missing);
+            }
+            FenceHeader::Absent => return Ok(None),
+            FenceHeader::Malformed(reason) => return Err(FenceRejection::Malformed(reason)),
+            FenceHeader::Token(fence) => fence,
         };
         let resource = self.resource_of(&fence)?;
         let raise = self.marks.raise(&resource, fence.claim);
-        let pass = self.gate.enter(&resource, fence.claim, raise, self.patience).await?;
-        Ok(Some((Fence { resource: Some(resource), ..fence }, pass)))
+        let running = self.order.enter(&resource, fence.claim, raise, self.drain_timeout).await?;
+        Ok(Some((Fence { resource: Some(resource), ..fence }, running)))
     }
 
-    fn resource_of(&self, fence: &Fence) -> Result<String, Refusal> {
+    fn resource_of(&self, fence: &Fence) -> Result<String, FenceRejection> {
         let named = fence.resource.as_ref().filter(|name| !name.is_empty());
         match (&self.resource, named) {
-            (Some(ours), Some(named)) if ours != named => Err(Refusal::Malformed(format!(
-                "the token is for {named:?}, and this needs one for {ours:?}: take the lock that protects it"
+            (Some(own), Some(named)) if own != named => Err(FenceRejection::Malformed(format!(
+                "the token is for {named:?}, and this resource is {own:?}: acquire the lock that protects it"
             ))),
-            (Some(ours), _) => Ok(ours.clone()),
+            (Some(own), _) => Ok(own.clone()),
             (None, Some(named)) => Ok(named.clone()),
             (None, None) => {
                 let reason = "the header Fencing-Token names no resource";
-                Err(Refusal::Malformed(reason.to_owned()))
+                Err(FenceRejection::Malformed(reason.to_owned()))
             }
         }
     }
 }
 
-/// What the headers say.
-enum Shown {
-    Nothing,
+/// The header of a request.
+enum FenceHeader {
+    Absent,
     Token(Fence),
-    Broken(String),
+    Malformed(String),
 }
 
-impl Shown {
+impl FenceHeader {
     fn of(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(FENCING_TOKEN).iter();
         match (values.next(), values.next()) {
-            (None, _) => Self::Nothing,
+            (None, _) => Self::Absent,
             (Some(value), None) => match Fence::parse(value) {
                 Ok(fence) => Self::Token(fence),
-                Err(error) => Self::Broken(error.to_string()),
+                Err(error) => Self::Malformed(error.to_string()),
             },
-            (Some(_), Some(_)) => Self::Broken("there is more than one Fencing-Token".to_owned()),
+            (Some(_), Some(_)) => {
+                Self::Malformed("there is more than one Fencing-Token".to_owned())
+            }
         }
     }
 }
@@ -146,7 +154,7 @@ impl<S, M> Layer<S> for FenceLayer<M> {
     type Service = FenceService<S, M>;
 
     fn layer(&self, inner: S) -> FenceService<S, M> {
-        FenceService { inner, rules: Arc::clone(&self.0) }
+        FenceService { inner, options: Arc::clone(&self.0) }
     }
 }
 
@@ -154,12 +162,12 @@ impl<S, M> Layer<S> for FenceLayer<M> {
 #[derive(Debug)]
 pub struct FenceService<S, M> {
     inner: S,
-    rules: Arc<Rules<M>>,
+    options: Arc<LayerOptions<M>>,
 }
 
 impl<S: Clone, M> Clone for FenceService<S, M> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), rules: Arc::clone(&self.rules) }
+        Self { inner: self.inner.clone(), options: Arc::clone(&self.options) }
     }
 }
 
@@ -179,28 +187,29 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // The one that was polled ready is the one to be called.
+        // `poll_ready` was called on this one, so this one is called.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let rules = Arc::clone(&self.rules);
-        let (needs_token, shown) = (changes(request.method()), Shown::of(request.headers()));
+        let options = Arc::clone(&self.options);
+        let (needs_token, header) =
+            (changes_data(request.method()), FenceHeader::of(request.headers()));
         Box::pin(async move {
-            let pass = match rules.admit(needs_token, shown).await {
+            let running = match options.admit(needs_token, header).await {
                 Ok(None) => None,
-                Ok(Some((fence, pass))) => {
+                Ok(Some((fence, running))) => {
                     request.extensions_mut().insert(fence);
-                    Some(pass)
+                    Some(running)
                 }
-                Err(refusal) => return Ok(refusal.answer().map(Either::Right)),
+                Err(rejection) => return Ok(rejection.answer().map(Either::Right)),
             };
             let response = inner.call(request).await;
-            drop(pass);
+            drop(running);
             Ok(response?.map(Either::Left))
         })
     }
 }
 
-/// Everything but the methods that are safe by definition.
-fn changes(method: &Method) -> bool {
+/// Whether the method is not safe by its definition.
+fn changes_data(method: &Method) -> bool {
     ![Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
 }

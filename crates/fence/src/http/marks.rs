@@ -1,7 +1,6 @@
-//! Where an HTTP service keeps its marks.
+//! The stores of the marks of an HTTP service: memory for tests, and files.
 //!
-//! Owns the trait and two stores: in memory for tests, and files for one process that must remember. Refuses to know
-//! HTTP. Bounds: each holds at most `resources_max` marks and refuses a resource beyond it.
+//! Bounds: each store has at most `resources_max` marks and rejects further resources.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,17 +15,17 @@ use holdfast_types::FencingToken;
 
 use crate::{Claim, FenceError, files};
 
-/// Marks a store holds unless it is told otherwise.
+/// The default of the number of marks in a store.
 const RESOURCES_MAX: usize = 65_536;
-/// A resource's name as a file's, with the endings beside it, has to fit into 255 bytes.
+/// The escaped name of a resource with its extension must fit into 255 bytes.
 const FILE_NAME_LEN_MAX: usize = 200;
 
-/// A memory for marks, as durable as the data that they protect.
+/// A store of marks, which must be as durable as the data that they protect.
 pub trait Marks: Send + Sync + 'static {
-    /// Compares the claim with the mark and raises it, in one step; answers when that is durable. Answers the mark.
+    /// Compares the claim with the mark and raises the mark atomically. Returns the mark when it is durable.
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if the token is below the mark; anything else if the mark cannot be told.
+    /// [`FenceError::Stale`] if the token is below the mark; another error if the mark cannot be compared.
     fn raise(
         &self,
         resource: &str,
@@ -34,7 +33,7 @@ pub trait Marks: Send + Sync + 'static {
     ) -> impl Future<Output = Result<FencingToken, FenceError>> + Send;
 }
 
-/// Marks that a restart forgets: for tests, and for data that a restart forgets, too.
+/// Marks in memory: for tests, and for data that is also lost at a restart.
 #[derive(Debug)]
 pub struct MemoryMarks {
     marks: Mutex<BTreeMap<String, FencingToken>>,
@@ -60,8 +59,8 @@ impl Marks for MemoryMarks {
     }
 }
 
-/// Marks in files of one directory, one each, fsynced before a call goes through. Several processes of one machine may
-/// share them; the calls in flight of one are not known to the other.
+/// Marks in files of one directory, fsynced before a call is admitted. Several processes of one machine may share the
+/// directory, but their calls do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct FileMarks {
     directory: PathBuf,
@@ -70,10 +69,10 @@ pub struct FileMarks {
 }
 
 impl FileMarks {
-    /// Opens the directory, or makes it.
+    /// Opens or creates the directory.
     ///
     /// # Errors
-    /// It is no directory that can be written.
+    /// If the directory cannot be written.
     pub fn open(directory: impl AsRef<Path>) -> io::Result<Self> {
         let directory = directory.as_ref();
         fs::create_dir_all(directory)?;
@@ -82,14 +81,15 @@ impl FileMarks {
         Ok(Self { directory, count, resources_max: RESOURCES_MAX })
     }
 
-    /// Compares and raises on the caller's thread.
+    /// Blocks the thread.
     fn raise_now(&self, resource: &str, claim: Claim) -> Result<FencingToken, FenceError> {
         let path = self.directory.join(file_name(resource)?);
         let is_new = !files::has_mark(&path);
         if is_new && self.count.load(Ordering::Relaxed) >= self.resources_max {
             return Err(full(self.resources_max));
         }
-        let mark = files::raise_mark(&path, claim).map_err(|error| named(error, resource))?;
+        let mark =
+            files::raise_mark(&path, claim).map_err(|error| with_resource(error, resource))?;
         if is_new {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
@@ -111,7 +111,7 @@ impl<M: Marks> Marks for Arc<M> {
     }
 }
 
-/// Letters, digits, `-` and `_` stay; every other byte becomes `%XX`. Different names stay different.
+/// Escapes every byte except letters, digits, `-` and `_` as `%XX`, so that different names stay different.
 fn file_name(resource: &str) -> Result<String, FenceError> {
     let mut name = String::new();
     for byte in resource.bytes() {
@@ -123,14 +123,14 @@ fn file_name(resource: &str) -> Result<String, FenceError> {
         }
     }
     if name.is_empty() || name.len() > FILE_NAME_LEN_MAX {
-        let reason = "the resource's name is empty, or too long for a file's name".to_owned();
+        let reason = "the name of the resource is empty, or too long for a file name".to_owned();
         return Err(FenceError::MissingToken { reason });
     }
     Ok(name)
 }
 
-/// A refusal that names the resource, not the file.
-fn named(error: FenceError, name: &str) -> FenceError {
+/// The error with the name of the resource in place of the file.
+fn with_resource(error: FenceError, name: &str) -> FenceError {
     match error {
         FenceError::Stale { token, newest, holder, .. } => {
             FenceError::Stale { resource: name.to_owned(), token, newest, holder }
@@ -143,7 +143,7 @@ fn named(error: FenceError, name: &str) -> FenceError {
 }
 
 fn full(resources_max: usize) -> FenceError {
-    let what = format!("{resources_max} resources have marks: no more are taken");
+    let what = format!("{resources_max} resources have marks: the store is full");
     FenceError::Store(Box::new(io::Error::other(what)))
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_resources_than_the_bound() {
+    fn a_full_store_rejects_new_resources() {
         let directory = tempfile::tempdir().unwrap();
         let marks = FileMarks { resources_max: 2, ..FileMarks::open(directory.path()).unwrap() };
         let raise = |name: &str| marks.raise_now(name, FencingToken(1).into());

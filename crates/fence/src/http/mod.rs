@@ -1,9 +1,9 @@
-//! Fencing for HTTP services: the header, the layer that refuses, the layer that injects.
+//! Fencing for HTTP services: the header, the layer of the service, and the layer of the client.
 //!
-//! Owns the header `Fencing-Token: 34; resource="orders"; floor=30`, of which only the number is always needed.
-//! Refuses to know any web framework: both layers are `tower` layers over the types of the crate `http`.
+//! The header is `Fencing-Token: 34; resource="orders"; floor=30`; only the number is required. Both layers are `tower`
+//! layers over the types of the crate `http`.
 
-mod gate;
+mod call_order;
 mod inject;
 mod layer;
 mod marks;
@@ -20,25 +20,22 @@ pub use inject::{Inject, InjectLayer};
 pub use layer::{FenceLayer, FenceService, GuardedBody};
 pub use marks::{FileMarks, Marks, MemoryMarks};
 
-/// The header's name.
 pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 
-/// Longer headers are refused.
+/// Longer headers are rejected.
 const HEADER_LEN_MAX: usize = 4096;
 
-/// What a caller shows: its claim, and on what.
+/// The claim of a caller, and its resource.
 ///
-/// The guarding layer puts it into the request's extensions, so that a handler can carry it on to a database's guard.
+/// The guarding layer puts it into the extensions of the request, so that a handler can pass it to the guard of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// The protected resource; none if the service knows it by itself.
+    /// The protected resource; `None` if the service knows it.
     pub resource: Option<String>,
-    /// The token, and the floor of a shared grant.
     pub claim: Claim,
 }
 
 impl Fence {
-    /// A claim on a named resource.
     pub fn new(resource: impl Into<String>, claim: impl Into<Claim>) -> Self {
         Self { resource: Some(resource.into()), claim: claim.into() }
     }
@@ -46,7 +43,7 @@ impl Fence {
     /// Reads the header.
     ///
     /// # Errors
-    /// [`FenceError::MissingToken`] says what is wrong with it.
+    /// [`FenceError::MissingToken`] with the problem.
     pub fn parse(value: &HeaderValue) -> Result<Self, FenceError> {
         let malformed = |reason: &str| FenceError::MissingToken { reason: reason.to_owned() };
         if value.len() > HEADER_LEN_MAX {
@@ -70,9 +67,7 @@ impl Fence {
             rest = after;
         }
         if !rest.trim().is_empty() {
-            return Err(malformed(
-                "the header Fencing-Token ends in something that is no parameter",
-            ));
+            return Err(malformed("the header Fencing-Token ends in text that is not a parameter"));
         }
         Ok(Self { resource, claim: Claim::shared(token, floor).check()? })
     }
@@ -80,7 +75,7 @@ impl Fence {
     /// Writes the header.
     ///
     /// # Errors
-    /// [`FenceError::MissingToken`] if the claim is none, or the resource holds control characters.
+    /// [`FenceError::MissingToken`] if the claim is invalid, or the resource has control characters.
     pub fn header(&self) -> Result<HeaderValue, FenceError> {
         let claim = self.claim.check()?;
         let mut text = claim.token().to_string();
@@ -93,26 +88,26 @@ impl Fence {
             let _ = write!(text, "; floor={}", claim.floor());
         }
         HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
-            let reason = "the resource's name holds a control character".to_owned();
+            let reason = "the name of the resource has a control character".to_owned();
             FenceError::MissingToken { reason }
         })
     }
 }
 
-/// Digits alone: neither a sign nor a point, and nothing that a 64-bit number cannot hold.
+/// A 64-bit number of digits only, without a sign or a point.
 fn number_of(text: &str) -> Result<FencingToken, FenceError> {
     let text = text.trim();
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse() {
         Ok(number) if digits => Ok(FencingToken(number)),
         Ok(_) | Err(_) => {
-            let reason = format!("Fencing-Token holds {text:?} where a number has to be");
+            let reason = format!("Fencing-Token has {text:?} in place of a number");
             Err(FenceError::MissingToken { reason })
         }
     }
 }
 
-/// A parameter's value, quoted or not, and what comes after it.
+/// The value of a parameter, quoted or not, and the rest of the text.
 fn value_of(text: &str) -> Result<(String, &str), FenceError> {
     let Some(quoted) = text.trim_start().strip_prefix('"') else {
         let (value, rest) = text.split_at(text.find(';').unwrap_or(text.len()));
@@ -157,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn malformed_tokens_are_rejected() {
         for text in
             ["", "x", "-1", "+1", "1.0", "1e3", "0", "9007199254740992", "99999999999999999999"]
         {

@@ -1,7 +1,7 @@
-//! Refusals as problem documents (RFC 9457).
+//! Rejections as problem documents (RFC 9457).
 //!
-//! Owns the statuses: 412 a stale token, 428 no token, 400 a malformed one or one for another resource, 503 the guard
-//! cannot tell now. Refuses to know what was to be written; each of them says that nothing was.
+//! The statuses are 412 for a stale token, 428 for no token, 400 for a malformed token or one for another resource, and 503
+//! if the guard cannot compare the token now. In each case nothing was written.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -11,21 +11,20 @@ use serde_json::{Value, json};
 
 use crate::FenceError;
 
-/// Why a call does not go through.
+/// Why a call is rejected.
 #[derive(Debug)]
-pub(super) enum Refusal {
-    /// No header where one is demanded.
+pub(super) enum FenceRejection {
+    /// No header where one is required.
     Missing,
-    /// A header that cannot be read, or that is for another resource.
+    /// A malformed header, or one for another resource.
     Malformed(String),
-    /// The mark says no, or cannot say.
+    /// The mark rejected the claim, or could not be compared.
     Marks(FenceError),
-    /// Calls with older tokens do not end.
+    /// Calls with older tokens did not end in time.
     Busy,
 }
 
-impl Refusal {
-    /// The answer to the caller.
+impl FenceRejection {
     pub(super) fn answer(&self) -> Response<Full<Bytes>> {
         let (status, facts) = self.facts();
         let mut document = json!({ "type": "about:blank", "status": status.as_u16() });
@@ -54,14 +53,14 @@ impl Refusal {
                     "detail": stale.to_string(), "resource": resource, "token": token.0, "newest": newest.0 });
                 (StatusCode::PRECONDITION_FAILED, facts)
             }
-            // The store's own words may tell about its inside: they are for the service's log, not for callers.
+            // The message of the store may have internal details, which are not for callers.
             Self::Marks(
                 FenceError::Conflict { .. }
                 | FenceError::UnsafeSnapshot { .. }
                 | FenceError::Store(_),
             ) => (StatusCode::SERVICE_UNAVAILABLE, unavailable("the mark could not be compared")),
             Self::Busy => {
-                let detail = "a call with an older token is still being worked on";
+                let detail = "a call with an older token is still running";
                 (StatusCode::SERVICE_UNAVAILABLE, unavailable(detail))
             }
         }
@@ -79,6 +78,6 @@ fn malformed(reason: &str) -> Value {
 }
 
 fn unavailable(detail: &str) -> Value {
-    json!({ "title": "The fencing token cannot be judged now", "code": "fence-unavailable", "retryable": true,
+    json!({ "title": "The fencing token cannot be compared now", "code": "fence-unavailable", "retryable": true,
         "detail": format!("{detail}; nothing was done") })
 }

@@ -97,7 +97,7 @@ pub(crate) async fn connect(url: &str, name: &str) -> Result<Client, tokio_postg
     Ok(client)
 }
 
-/// What to tell whoever has no server.
+/// The message for a machine without the server.
 pub(crate) const MISSING: &str = "no PostgreSQL server found (looked in $HOLDFAST_POSTGRES_BIN, \
     `pg_config --bindir`, /usr/lib/postgresql/*/bin, /usr/local/bin, $PATH); \
     install it: apt-get install postgresql";

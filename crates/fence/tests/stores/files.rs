@@ -66,7 +66,7 @@ impl FileDesk {
     fn held(
         &self,
         token: FencingToken,
-    ) -> Result<(holdfast_fence::files::Fenced, String), FenceError> {
+    ) -> Result<(holdfast_fence::files::FencedFile, String), FenceError> {
         let held = try_begin(&self.0, token)?;
         let bytes = held.read()?.unwrap();
         Ok((held, String::from_utf8(bytes).unwrap()))

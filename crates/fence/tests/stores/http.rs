@@ -98,7 +98,7 @@ impl HttpShop {
         let plain = format!("http://{}/", serve(service.clone()).await);
         // Who meets a call in flight begins again at its next step.
         let layer = FenceLayer::by_header(FileMarks::open(directory.path()).unwrap());
-        let guarded = serve(layer.patience(Duration::ZERO).layer(service)).await;
+        let guarded = serve(layer.drain_timeout(Duration::ZERO).layer(service)).await;
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { shelf, plain, guarded: format!("http://{guarded}/"), directory, http }
     }
@@ -343,12 +343,12 @@ async fn the_clients_layer_puts_the_token_into_every_request() {
 async fn a_newer_token_waits_for_older_calls_in_flight() {
     let (entered, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let leave = Arc::new(tokio::sync::Notify::new());
-    let door = Arc::clone(&leave);
+    let end = Arc::clone(&leave);
     let service = service_fn(move |request: Request<String>| {
-        let (entered, door) = (entered.clone(), Arc::clone(&door));
+        let (entered, end) = (entered.clone(), Arc::clone(&end));
         async move {
             entered.send(request.extensions().get::<Fence>().unwrap().claim.token().0).unwrap();
-            door.notified().await;
+            end.notified().await;
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
         }
     });

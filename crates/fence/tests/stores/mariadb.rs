@@ -22,7 +22,7 @@ async fn connect(socket: PathBuf, database: Option<&str>) -> Result<Conn, mysql_
 
 pub(crate) async fn connection(server: &mut Server) -> Conn {
     let mut connection = server.connect(|socket| connect(socket, Some("shop"))).await;
-    // Whoever meets another's lock begins again at its next step.
+    // A writer that meets the lock of another one starts again at its next step.
     connection.query_drop("SET innodb_lock_wait_timeout = 0").await.unwrap();
     connection
 }

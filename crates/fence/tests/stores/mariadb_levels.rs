@@ -141,8 +141,8 @@ fn at_all_pairs_of_levels_who_waited_at_the_mark_reads_the_predecessors_write_in
     runtime().block_on(async {
         let mut shop = MariaShop::open(server).await;
         let (mut predecessor, mut successor) = (holder(&mut shop).await, holder(&mut shop).await);
-        let patience = "SET innodb_lock_wait_timeout = 60";
-        successor.connection.query_drop(patience).await.unwrap();
+        let set_timeout = "SET innodb_lock_wait_timeout = 60";
+        successor.connection.query_drop(set_timeout).await.unwrap();
         let shared = |token, floor| Claim::shared(FencingToken(token), FencingToken(floor));
         for (before, after) in pairs() {
             (predecessor.level, successor.level) = (before, after);

@@ -2,7 +2,7 @@
 //!
 //! Owns the stage (who may take the next step) and the sale each writer makes under a guard. Refuses to know stores,
 //! which are behind [`Shop`] and [`Desk`], and to judge: it returns the [`Books`]. A store never lets a writer wait:
-//! whoever meets another's lock is told [`FenceError::Conflict`] and begins again at its next step, so that one
+//! a writer that meets the lock of another one gets [`FenceError::Conflict`] and starts again at its next step, so that one
 //! schedule gives one interleaving.
 
 use std::sync::{Arc, Mutex};

@@ -232,8 +232,8 @@ fn a_restart_of_redis_does_not_forget_the_mark() {
         let refusal = begin(&mut connection, "orders", FencingToken(33)).await.unwrap_err();
         assert_eq!(
             refusal.to_string(),
-            "stale fencing token 33 for \"orders\": the newest is 34, shown by nobody named; \
-             the lock went to somebody else: stop, and take it again if the work must go on"
+            "stale fencing token 33 for \"orders\": the newest is 34, from an unnamed holder; \
+             another holder has the lock: stop, and acquire it again to continue"
         );
         let stock: i64 = begin(&mut connection, "orders", FencingToken(34))
             .await

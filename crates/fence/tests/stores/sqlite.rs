@@ -24,7 +24,7 @@ pub(crate) struct SqliteShop {
 
 pub(crate) fn open(path: PathBuf) -> Connection {
     let connection = Connection::open(path).unwrap();
-    // Whoever meets another's lock begins again at its next step.
+    // A writer that meets the lock of another one starts again at its next step.
     connection.busy_timeout(Duration::ZERO).unwrap();
     // The data is worth nothing.
     connection.pragma_update(None, "synchronous", "OFF").unwrap();
