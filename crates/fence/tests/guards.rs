@@ -63,7 +63,7 @@ async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
     let error = begin(&mut late, "orders", token(70)).await.err().unwrap();
     assert_stale(&error, 70, 71, Some("web1"));
     let text = error.to_string();
-    for part in ["70", "71", "\"orders\"", "\"web1\"", "take it again"] {
+    for part in ["70", "71", "\"orders\"", "\"web1\"", "acquire it again"] {
         assert!(text.contains(part), "{part} is missing in: {text}");
     }
 
