@@ -1,6 +1,4 @@
 //! Access lists as text: one entry is `scheme:id:perms`, such as `world:anyone:r` or `digest:me:<hash>:cdrwa`.
-//!
-//! Owns the form alone. Which schemes there are, and whether a list may be set, is decided by the machine.
 
 use holdfast_types::{AclEntry, Identity, Perms};
 
@@ -85,9 +83,9 @@ mod tests {
     #[test]
     fn what_is_no_entry_is_refused_with_the_form() {
         for text in ["", "r", "world:anyone", "world:anyone:", "::", ":x:r", "a:b:rx", "a:b:rr"] {
-            let refusal = parse_acl_entry(text).unwrap_err();
-            assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{text}");
-            assert!(refusal.hint.unwrap().starts_with("write scheme:id:perms"), "{text}");
+            let error = parse_acl_entry(text).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}");
+            assert!(error.hint.unwrap().starts_with("write scheme:id:perms"), "{text}");
         }
     }
 

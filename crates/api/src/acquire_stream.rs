@@ -8,35 +8,35 @@ use holdfast_types::{
 
 use crate::lock::{age, named_owner};
 
-/// The event `queued`: where a waiter stands.
+/// The event `queued`: the waiter's position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// 1 is the next in line.
+    /// The position; 1 is granted next.
     pub position: u32,
-    /// How many wait in all.
+    /// The number of all waiters.
     pub waiters: u32,
-    /// Who is ahead: those who hold the lock, then the first who wait.
+    /// The callers ahead: the holders, then the first waiters.
     pub ahead: Vec<AheadBody>,
-    /// An estimate of how long it may take, if recent holds of this lock are known to the node.
+    /// The estimated wait, if the node has seen recent holds of this lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateBody>,
-    /// The revision it was read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
-/// Somebody ahead in a queue.
+/// A caller ahead in the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AheadBody {
-    /// Whose.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// Whether it holds the lock; else it waits.
+    /// Whether it holds the lock; otherwise it waits.
     pub holds: bool,
     /// How long it has held or waited.
     pub since_ms: u64,
@@ -56,13 +56,13 @@ impl AheadBody {
     }
 }
 
-/// How long a wait may take, if every hold takes as long as the recent ones did.
+/// The wait if every hold takes as long as the recent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EstimateBody {
     /// Milliseconds from now.
     pub ms: u64,
-    /// From how many holds.
+    /// The number of recent holds.
     pub holds: u32,
 }
 
@@ -70,7 +70,7 @@ pub struct EstimateBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenewedBody {
-    /// What is certainly left of the hold when this was written.
+    /// The remaining time of the hold when the event was written.
     pub expires_in_ms: u64,
 }
 
@@ -78,13 +78,13 @@ pub struct RenewedBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// The token that is no longer good.
+    /// The token that is no longer valid.
     pub token: FencingToken,
     /// The session.
     pub session: SessionName,
-    /// Why: as in [`EventBody::cause`], or `unconfirmed` if no quorum has confirmed a renewal for a whole time-to-live,
-    /// or `shutting-down` if the node is going away.
+    /// The cause, as in `EventBody`; or `unconfirmed` if no quorum confirmed a renewal for a whole time-to-live, or
+    /// `shutting-down` if the node shuts down.
     pub cause: String,
 }

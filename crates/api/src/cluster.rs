@@ -1,4 +1,4 @@
-//! What is said about the cluster, a node's health and its version.
+//! Bodies of the cluster, a node's health and its version.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct ClusterBody {
     pub cluster: String,
     /// The present term.
     pub term: u64,
-    /// Who leads; null during an election.
+    /// The leader; null during an election.
     pub leader: Option<NodeId>,
     /// Its members, by id.
     pub nodes: Vec<NodeBody>,
@@ -26,15 +26,15 @@ pub struct NodeBody {
     pub id: NodeId,
     /// `leader`, `follower`, `candidate`, `learner` or `unreachable`.
     pub role: String,
-    /// Where it speaks HTTP.
+    /// The address of its HTTP API.
     pub http: String,
-    /// Where it speaks to its peers.
+    /// The address for other nodes.
     pub peer: String,
-    /// Where it speaks `ZooKeeper`'s protocol.
+    /// The address of its `ZooKeeper` port.
     pub zookeeper: String,
-    /// What it has applied; 0 if it does not answer.
+    /// The log index that it has applied; 0 if it does not answer.
     pub applied: Revision,
-    /// Whether it answers and keeps up.
+    /// Whether it answers and is not behind.
     pub healthy: bool,
 }
 
@@ -48,15 +48,15 @@ pub struct HealthBody {
     pub checks: Vec<CheckBody>,
 }
 
-/// One thing that must hold.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckBody {
-    /// What is checked.
+    /// The name of the check.
     pub name: String,
     /// Whether it holds.
     pub ok: bool,
-    /// What was found.
+    /// The finding.
     pub detail: String,
 }
 
@@ -67,7 +67,7 @@ impl HealthBody {
     }
 }
 
-/// What runs.
+/// The version of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VersionBody {

@@ -1,7 +1,7 @@
 //! Durations as callers write them: `500ms`, `30s`, `1m30s`, `2h`.
 //!
-//! Owns the grammar (whole numbers with a unit, from large to small) and the advice for what people write instead.
-//! Refuses bare numbers, because tools disagree about their unit, and knows nothing of the bounds of a ttl or a wait.
+//! A duration is whole numbers with units, from large to small. A bare number is rejected, because tools disagree about its
+//! unit; the error suggests the intended form.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is said about elections. An election is the lock `elections/<name>`: who holds it leads, who waits stands.
+//! Bodies of elections. An election is the lock `elections/<name>`: its holder leads, its waiters are candidates.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub fn election_lock(election: &LockName) -> Result<LockName, NameError> {
     LockName::new(format!("{ELECTIONS}{election}"))
 }
 
-/// The election of a lock; none if the lock is no election's.
+/// The election of a lock; `None` if the lock is not one of an election.
 pub fn election_of(lock: &LockName) -> Option<LockName> {
     LockName::new(lock.as_str().strip_prefix(ELECTIONS)?).ok()
 }
@@ -33,36 +33,35 @@ pub fn election_path(election: &LockName) -> String {
     format!("/v1/elections/{}", escape_path(election.as_str()))
 }
 
-/// The answer to a campaign: you lead.
+/// The answer to a campaign: the caller leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElectedBody {
-    /// Which election.
+    /// The election.
     pub election: LockName,
-    /// The fencing token of the leadership, to be carried into every write.
+    /// The fencing token of the leadership, to send with every write.
     pub token: FencingToken,
-    /// Who leads; made by the server if the call named none.
+    /// The session of the leader; made by the server if the call named none.
     pub session: SessionName,
-    /// Who within the session, if the call said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What everybody is shown.
+    /// The value that everybody sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What is certainly left of the session's life, counted from when the answer was made.
+    /// The remaining time of the session, counted from when the answer was made.
     pub expires_in_ms: u64,
-    /// True if the caller led before.
+    /// Whether the caller led before.
     pub renewed: bool,
     /// How long the call waited.
     pub waited_ms: u64,
-    /// Who stands beside the leader.
+    /// The number of candidates beside the leader.
     pub candidates: u32,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
 impl ElectedBody {
-    /// The body for the grant of an election's lock.
     pub fn new(
         election: LockName,
         grant: Grant,
@@ -84,24 +83,24 @@ impl ElectedBody {
     }
 }
 
-/// Who leads.
+/// The leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaderBody {
-    /// Who.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The fencing token of the leadership.
     pub token: FencingToken,
-    /// What it shows, if it shows something.
+    /// The value that everybody sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
 impl LeaderBody {
-    /// The body for who holds an election's lock.
+    /// The leader from the hold of the election's lock.
     pub fn new(
         (session, owner): (SessionName, Owner),
         token: FencingToken,
@@ -116,19 +115,19 @@ impl LeaderBody {
     }
 }
 
-/// Who stands, and does not lead.
+/// A candidate that does not lead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CandidateBody {
-    /// Who.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What it shows, if it shows something.
+    /// The value that everybody sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// How long it has stood.
+    /// How long it has been a candidate.
     pub since_ms: u64,
 }
 
@@ -143,27 +142,26 @@ impl CandidateBody {
     }
 }
 
-/// An election as a reader sees it. One that nobody ever stood for has no leader.
+/// An election. One without any candidate has no leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElectionBody {
-    /// Which election.
+    /// The election.
     pub election: LockName,
-    /// Who leads, if anybody does.
+    /// The leader; null if there is none.
     pub leader: Option<LeaderBody>,
     /// How long it has led.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// Who stands, in the order in which they will lead; the first ones only if there are many.
+    /// The candidates, in the order in which they will lead; of many only the first.
     pub candidates: Vec<CandidateBody>,
-    /// How many stand in all.
+    /// The number of all candidates.
     pub candidates_total: u32,
-    /// The revision it was read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl ElectionBody {
-    /// The body for an election's lock, as of now.
     pub fn new(election: LockName, view: LockView, now: Stamp, revision: Revision) -> Self {
         let leader = view.holders.into_iter().next();
         Self {
@@ -177,15 +175,15 @@ impl ElectionBody {
     }
 }
 
-/// One event of an election that is observed: who leads from now on.
+/// An event of an observed election: the leader from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeadershipBody {
-    /// Which election.
+    /// The election.
     pub election: LockName,
-    /// Who leads; null if nobody does.
+    /// The leader; null if there is none.
     pub leader: Option<LeaderBody>,
-    /// Since which revision.
+    /// The revision of the change.
     pub revision: Revision,
 }
 

@@ -1,7 +1,6 @@
 //! Percent-encoding, decoded exactly once.
 //!
-//! Owns the bytes between a URL and a name: every escape must be well-formed, what comes out must be UTF-8, and
-//! nothing is normalised. Which names are allowed is decided after it, by `holdfast-types`.
+//! Every escape must be well-formed and the result UTF-8; nothing is normalised. `holdfast-types` checks names after that.
 
 use std::borrow::Cow;
 

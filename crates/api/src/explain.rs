@@ -8,88 +8,88 @@ use holdfast_types::{FencingToken, LockName, Owner, Revision, SessionName};
 
 use crate::LockBody;
 
-/// A lock, and what is known of why it is not free.
+/// A lock, and why it is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedBody {
-    /// Who holds it and who waits.
+    /// The holders and the queue.
     #[serde(flatten)]
     pub lock: LockBody,
-    /// What the holder waits for itself, and so on.
+    /// The locks that the holder waits for, directly and through others.
     #[serde(default)]
     pub blocked_by: Vec<LinkBody>,
-    /// When the next in line gets it at the latest if its holder shows no sign of life from now on.
+    /// When the next waiter gets it at the latest if no holder renews from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_if_dead_in_ms: Option<u64>,
-    /// How long waiters waited.
+    /// Recent waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<TimesBody>,
-    /// How long it was held.
+    /// Recent holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<TimesBody>,
 }
 
 impl ExplainedBody {
-    /// A lock of which nothing else is known.
+    /// A lock without further facts.
     pub fn of(lock: LockBody) -> Self {
         Self { lock, blocked_by: Vec::new(), free_if_dead_in_ms: None, wait: None, hold: None }
     }
 }
 
-/// A holder that waits itself.
+/// A holder that waits for another lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkBody {
-    /// The holder of the lock before.
+    /// The holder of the lock.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What it waits for.
+    /// The lock that it waits for.
     pub waits_for: LockName,
     /// For how long it has waited.
     pub since_ms: u64,
-    /// Who holds that.
+    /// The holder of that lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<SessionName>,
-    /// Those in between wait for each other.
+    /// Whether the sessions in between wait for each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deadlock: bool,
 }
 
-/// How long something took, as one node has seen it since it started; halved every ten minutes.
+/// Durations that one node has seen since it started; older ones count half every ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimesBody {
-    /// How many times.
+    /// The number of durations.
     pub count: u64,
-    /// Half of them took no longer.
+    /// The median.
     pub p50_ms: u64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99_ms: u64,
     /// The longest.
     pub max_ms: u64,
 }
 
-/// The locks that are waited for most.
+/// The locks with the longest queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentionBody {
-    /// Those with the longest queues first.
+    /// In order of their queues, the longest first.
     pub locks: Vec<ExplainedBody>,
-    /// The revision the queues were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
-/// Who held a lock when, as one node remembers it.
+/// The holds of a lock that one node remembers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// The youngest first.
+    /// The newest first.
     pub holds: Vec<PastHoldBody>,
-    /// No hold that ended after this revision is missing; earlier ones may be.
+    /// No hold that ended after this revision is missing; earlier holds may be.
     pub complete_after: Revision,
     /// The revision of the answer.
     pub revision: Revision,
@@ -99,11 +99,11 @@ pub struct HistoryBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastHoldBody {
-    /// Its token.
+    /// The fencing token.
     pub token: FencingToken,
-    /// Whose.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// When it began, milliseconds of the Unix epoch by the leader's clock.
@@ -114,7 +114,7 @@ pub struct PastHoldBody {
     /// The revision that ended it; absent while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_revision: Option<Revision>,
-    /// Why it ended, as in [`EventBody::cause`]; absent while it lasts.
+    /// The cause of its end, as in `EventBody`; absent while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! What is said about locks: grants, holders, queues, pages, and the judgement of a token.
+//! Bodies of locks: grants, holders, queues, pages, and the check of a token.
 //!
-//! Ages are milliseconds before the answer, computed from stamps with a clock reading handed in: information, not
-//! something to decide by. Deadlines are relative (`expires_in_ms`).
+//! Ages are milliseconds before the answer, computed from stamps and a clock reading of the caller: information, not
+//! a basis for decisions. Deadlines are relative (`expires_in_ms`).
 
 use std::time::Duration;
 
@@ -15,44 +15,44 @@ use holdfast_types::{
 
 use crate::SegmentBody;
 
-/// The answer to an acquire: you hold the lock.
+/// The answer to an acquire: the caller holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// How it is held.
+    /// The mode of the hold.
     pub mode: Mode,
-    /// The fencing token, to be carried into every write.
+    /// The fencing token, to send with every write.
     pub token: FencingToken,
-    /// The smallest token of the lock that is still good: what a store of shared holders goes by.
+    /// The smallest token of the lock that is still valid. A store with shared holders rejects smaller tokens.
     #[serde(default)]
     pub floor: FencingToken,
-    /// Whose; made by the server if the call named none.
+    /// The session that holds it; made by the server if the call named none.
     pub session: SessionName,
-    /// Who within the session, if the call said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What is certainly left of the session's life, counted from when the answer was made.
+    /// The remaining time of the session, counted from when the answer was made.
     pub expires_in_ms: u64,
-    /// True if the caller held it before.
+    /// Whether the caller held it before.
     pub renewed: bool,
     /// How long the call waited.
     pub waited_ms: u64,
-    /// Who waits behind it.
+    /// The number of waiters in the queue.
     pub waiters: u32,
-    /// Entries counted.
+    /// How many attempts hold it: each re-entrance counts once.
     pub entries: u32,
-    /// Of a semaphore: how many permits.
+    /// The number of permits of a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
-    /// Of a semaphore: a slot to each permit, held by nobody else.
+    /// A slot for each permit of a semaphore, which no other holder has at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
-    /// When the hold ends whatever the session does, milliseconds from now, if the call set an end.
+    /// When `max_hold` ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
-    /// Which segment it is, if the call asked for one.
+    /// The number of the segment, if the call acquired one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<u32>,
     /// The revision of this answer.
@@ -60,7 +60,6 @@ pub struct GrantBody {
 }
 
 impl GrantBody {
-    /// The body for a grant.
     pub fn new(
         grant: Grant,
         (waited, expires_in): (Duration, Duration),
@@ -88,57 +87,56 @@ impl GrantBody {
     }
 }
 
-/// Who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HolderBody {
-    /// Whose.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// Its token.
+    /// The fencing token.
     pub token: FencingToken,
-    /// How long it has held.
+    /// How long it has held the lock.
     pub since_ms: u64,
-    /// Entries counted.
+    /// How many attempts hold it: each re-entrance counts once.
     pub entries: u32,
     /// The session's labels.
     pub labels: Labels,
-    /// How it holds.
+    /// The mode of the hold.
     #[serde(default)]
     pub mode: Mode,
-    /// Of a semaphore: how many permits.
+    /// The number of permits of a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
-    /// Of a semaphore: a slot to each permit.
+    /// A slot for each permit of a semaphore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
-    /// It waits to hold exclusively.
+    /// Whether it waits to become exclusive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub upgrading: bool,
-    /// When the hold ends whatever the session does, milliseconds from now, if it set an end.
+    /// When `max_hold` ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
-    /// What its call gave to be shown.
+    /// The value of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// It is asked to give the lock back.
+    /// The open request to release the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_request: Option<ReleaseRequestBody>,
-    /// The locks that were granted together with it, itself among them, if it did not come alone.
+    /// The locks of the multi-lock that acquired it, this one included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multi_lock: Vec<LockName>,
-    /// How long ago its session was renewed, if the leader was asked.
+    /// How long ago its session was renewed; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewed_ms_ago: Option<u64>,
-    /// When its session expires unless it is renewed, if the leader was asked.
+    /// When its session expires without a renewal; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }
 
 impl HolderBody {
-    /// The body for a holder, as of now.
     pub fn new(holder: HolderView, now: Stamp) -> Self {
         Self {
             session: holder.session,
@@ -161,38 +159,38 @@ impl HolderBody {
     }
 }
 
-/// Who waits for a lock.
+/// A waiter in the queue of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaiterBody {
-    /// Whose.
+    /// The session.
     pub session: SessionName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// How long it has waited.
     pub since_ms: u64,
     /// The session's labels.
     pub labels: Labels,
-    /// How it wants to hold.
+    /// The requested mode.
     #[serde(default)]
     pub mode: Mode,
-    /// Of a semaphore: how many permits it wants.
+    /// The requested permits of a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
-    /// From 0 to 9.
+    /// The priority, 0 to 9.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u8,
-    /// What its call gave to be shown.
+    /// The value of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The locks that it waits for together, this one among them, if it wants several at once.
+    /// The locks of the multi-lock that it waits for, this one included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multi_lock: Vec<LockName>,
 }
 
 impl HolderBody {
-    /// The same, with what is said of few holders only.
+    /// Adds the facts that only few holders have.
     fn noted(self, note: Option<HolderNote>, now: Stamp) -> Self {
         let Some(HolderNote { token: _, release_request, bundle }) = note else { return self };
         let asked = |asked: ReleaseRequest| ReleaseRequestBody {
@@ -220,43 +218,43 @@ impl WaiterBody {
     }
 }
 
-/// A lock as a reader sees it. One that nobody ever took is free.
+/// A lock. One that nobody ever acquired is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// How its first holder holds it; exclusively if nobody does.
+    /// The mode of the first holder; exclusive if the lock is free.
     pub mode: Mode,
-    /// Whether anybody holds it.
+    /// Whether it has a holder.
     pub held: bool,
-    /// Who holds it, in the order in which they came; the first ones only if there are many.
+    /// The holders, in the order of their grants; of many only the first.
     pub holders: Vec<HolderBody>,
-    /// How many hold it in all.
+    /// The number of all holders.
     #[serde(default)]
     pub holders_total: u32,
-    /// How many wait in all.
+    /// The number of all waiters.
     pub waiters: u32,
-    /// Who waits, in order; the first ones only if there are many.
+    /// The waiters, in order; of many only the first.
     pub queue: Vec<WaiterBody>,
     /// The last token minted for it, if one is remembered.
     pub last_token: Option<FencingToken>,
-    /// The smallest token that is still good.
+    /// The smallest token that is still valid.
     #[serde(default)]
     pub floor: FencingToken,
-    /// Of a semaphore: how many permits are held.
+    /// The permits of a semaphore that are held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits_held: Option<u32>,
-    /// Its rules, if they are not the default ones.
+    /// The policy, if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyBody>,
-    /// Why it is granted to nobody, if it is closed.
+    /// Why it is not granted although it is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<ClosedBody>,
-    /// Its segments, if it is cut into some; none in a list.
+    /// The segments of a sharded lock; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<SegmentBody>,
-    /// The revision it was read at; in a list, the list says it.
+    /// The revision of the read; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
 }
@@ -270,7 +268,6 @@ fn holders(holders: Vec<HolderView>, notes: &[HolderNote], now: Stamp) -> Vec<Ho
 }
 
 impl LockBody {
-    /// The body for a lock, as of now.
     pub fn new(view: LockView, now: Stamp, revision: Option<Revision>) -> Self {
         Self {
             mode: view.holder().map_or(Mode::Exclusive, |holder| holder.mode),
@@ -299,40 +296,39 @@ impl LockBody {
     }
 }
 
-/// Why a lock is granted to nobody, and for how long.
+/// Why a free lock is not granted, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClosedBody {
-    /// Why.
+    /// The cause.
     pub why: CooldownCause,
-    /// What is left of it.
+    /// The remaining time.
     pub opens_in_ms: u64,
 }
 
-/// The rules of a lock.
+/// The policy of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyBody {
-    /// Permits, if it is a semaphore.
+    /// The permits of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Who goes before whom.
+    /// The order of the queue.
     pub order: QueueOrder,
     /// How much waiting one level of priority is worth.
     pub ageing_ms: u64,
-    /// How long it stays closed after an unclean loss.
+    /// How long it is not granted after its holder's session expired.
     pub lock_delay_ms: u64,
-    /// How long there is no other grant after one.
+    /// The time between two grants.
     pub cooldown_ms: u64,
-    /// Whether requests that would close a cycle of waiters are refused.
+    /// Whether acquires that would close a cycle of waiters are rejected.
     pub detect_deadlocks: bool,
-    /// Into how many segments the resource is cut.
+    /// The number of segments of a sharded lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<u32>,
 }
 
 impl PolicyBody {
-    /// The body for a policy.
     pub fn new(policy: LockPolicy) -> Self {
         let LockPolicy {
             limit,
@@ -347,72 +343,71 @@ impl PolicyBody {
     }
 }
 
-/// The answer to a call for several locks: you hold them all.
+/// The answer to an acquire of a multi-lock: the caller holds all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantAllBody {
-    /// One to each lock, by name.
+    /// One grant for each lock, by name.
     pub grants: Vec<GrantBody>,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
-/// A holder is asked to give the lock back.
+/// A request that a holder release the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseRequestBody {
-    /// Why, if that was said.
+    /// The reason, if the request has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// By when the lock is wanted, milliseconds from now.
     pub wanted_in_ms: u64,
-    /// Whether the hold ends then.
+    /// Whether the hold ends at that time.
     pub revoke: bool,
 }
 
-/// A lock was taken from its holders.
+/// A lock was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// How many held it.
+    /// The number of holds that ended.
     pub broken: u32,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
-/// Holders of a lock were asked to give it back.
+/// Holders of a lock were asked to release it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AskedBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// How many hold it, and were asked.
+    /// The number of holders that were asked.
     pub asked: u32,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
-/// A lock was handed on.
+/// A lock was handed over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandedBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// Who holds it now.
+    /// The session that holds it now.
     pub to: SessionName,
-    /// Who within the session, if the call said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_owner: Option<Owner>,
-    /// Under which token.
+    /// The fencing token.
     pub token: FencingToken,
     /// The revision of this answer.
     pub revision: Revision,
 }
 
 impl HandedBody {
-    /// The body for the new hold.
     pub fn new(grant: Grant, revision: Revision) -> Self {
         let (lock, to, token) = (grant.lock, grant.session, grant.token);
         Self { lock, to, to_owner: named_owner(grant.owner), token, revision }
@@ -425,15 +420,14 @@ impl HandedBody {
 pub struct LocksBody {
     /// In order of their names.
     pub locks: Vec<LockBody>,
-    /// Give it back as `page_token` for the next page; absent on the last one.
+    /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page_token: Option<String>,
-    /// The revision they were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl LocksBody {
-    /// The body for a page, as of now.
     pub fn new(page: Page<LockView>, now: Stamp) -> Self {
         Self {
             locks: page.items.into_iter().map(|view| LockBody::new(view, now, None)).collect(),
@@ -443,46 +437,44 @@ impl LocksBody {
     }
 }
 
-/// The judgement that a token is good.
+/// A token is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FenceBody {
-    /// Of which lock.
+    /// The lock.
     pub lock: LockName,
-    /// The token judged.
+    /// The checked token.
     pub token: FencingToken,
-    /// Always true: a token that is not good is a problem `stale-token`.
+    /// Always true: an invalid token is the error `stale-token`.
     pub valid: bool,
-    /// The present holder's token, if there is one; of several the newest.
+    /// The token of the present holder; of several holders the newest.
     pub current: Option<FencingToken>,
-    /// The smallest token that is still good.
+    /// The smallest token that is still valid.
     #[serde(default)]
     pub floor: FencingToken,
     /// The largest token minted for the lock, if one is remembered.
     pub highest: Option<FencingToken>,
-    /// The revision it was read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl FenceBody {
-    /// The body for a good token.
     pub fn new(lock: LockName, token: FencingToken, view: FenceView, revision: Revision) -> Self {
         let FenceView { current, floor, highest } = view;
         Self { lock, token, valid: true, current, floor, highest, revision }
     }
 }
 
-/// The owner of a call that named none is not shown.
+/// The owner, unless the call named none.
 pub fn named_owner(owner: Owner) -> Option<Owner> {
     Some(owner).filter(|owner| *owner != Owner::unnamed())
 }
 
-/// What was given to be shown, as text.
+/// A value as text.
 pub(crate) fn text(value: &Data) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// What most have.
 fn one() -> u32 {
     1
 }
@@ -502,7 +494,7 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-/// Milliseconds from a stamp to now; none if this clock is behind the leader's.
+/// Milliseconds from a stamp to now; 0 if this clock is behind the leader's.
 pub(crate) fn age(since: Stamp, now: Stamp) -> u64 {
     now.0.saturating_sub(since.0)
 }

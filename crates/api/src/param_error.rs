@@ -1,4 +1,4 @@
-//! Why a call was refused before anything was asked of the cluster.
+//! Why a call is invalid.
 
 use thiserror::Error;
 
@@ -6,32 +6,32 @@ use holdfast_types::NameError;
 
 use crate::{DurationError, ErrorCode, EscapeError};
 
-/// A call that cannot be understood as it stands. Nothing was done; the caller must change the call.
+/// A call with an invalid parameter. Nothing was done; the caller must change the call.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{detail}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
 pub struct ParamError {
-    /// Which kind.
+    /// The error code.
     pub code: ErrorCode,
     /// What is wrong, for a person.
     pub detail: String,
     /// What to write instead.
     pub hint: Option<String>,
-    /// The offending parameter, if it is one.
+    /// The invalid parameter, if the error is about one.
     pub parameter: Option<String>,
 }
 
 impl ParamError {
-    /// A refusal that blames nothing in particular.
+    /// An error that names no parameter.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), hint: None, parameter: None }
     }
 
-    /// A refusal of one parameter.
+    /// An error of one parameter.
     pub fn of(parameter: &str, code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { parameter: Some(parameter.to_owned()), ..Self::new(code, detail) }
     }
 
-    /// The same refusal with advice.
+    /// The same error with advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -43,7 +43,7 @@ impl ParamError {
         Self::of(parameter, ErrorCode::BadName, error.to_string())
     }
 
-    /// A duration in a parameter that is none, or out of its bounds.
+    /// A parameter that is not a duration, or out of its bounds.
     pub fn bad_duration(parameter: &str, error: &DurationError) -> Self {
         Self::of(parameter, ErrorCode::BadDuration, format!("{parameter}: {}", error.problem()))
             .hint(error.hint())

@@ -12,7 +12,7 @@ use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
-    /// Where this kind of problem is explained: `/errors/<code>` on every node.
+    /// The page that explains the code: `/errors/<code>` on every node.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
     /// The same for every problem of this code.
@@ -21,20 +21,20 @@ pub struct Problem {
     pub status: u16,
     /// The kind of problem; stable.
     pub code: ErrorCode,
-    /// True if the very same call may succeed later and may be sent again without harm.
+    /// Whether the same call may succeed later, and may be sent again safely.
     pub retryable: bool,
     /// What happened this time.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub detail: Cow<'static, str>,
-    /// What to do about it.
+    /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Cow<'static, str>>,
-    /// What is known about the case.
+    /// Facts of this problem.
     #[serde(flatten)]
     pub facts: Facts,
 }
 
-/// Facts that problems carry; each only where it says something.
+/// Facts of problems; each only where it applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
@@ -47,55 +47,55 @@ pub struct Facts {
     /// The newest attempt of the session that is over: a new one needs a larger number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_attempt: Option<Attempt>,
-    /// Who holds the lock.
+    /// The holder of the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Box<HolderBody>>,
-    /// How many wait for it.
+    /// The number of waiters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiters: Option<u32>,
     /// The node of the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<ZnodePath>,
-    /// The version it has; of a counter the revision of its last change.
+    /// The present version; of a counter the revision of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The permission that was needed, as one letter or more of `cdrwa`.
+    /// The missing permission, letters of `cdrwa`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<String>,
-    /// Of a transaction: which operation was refused, from 0.
+    /// The index of the operation of a transaction that was rejected, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u32>,
-    /// Where a watch can begin again.
+    /// The revision from which a watch can start again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_from: Option<Revision>,
     /// How long the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_ms: Option<u64>,
-    /// The token that was judged.
+    /// The checked token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
-    /// The present holder's token.
+    /// The token of the present holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<FencingToken>,
     /// The largest token minted for the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<FencingToken>,
-    /// Of a latch, a barrier or a counter.
+    /// Facts of a latch, a barrier or a counter.
     #[serde(flatten)]
     pub recipe: RecipeFacts,
-    /// The parameter that was refused.
+    /// The invalid parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// The bound that was reached.
+    /// The limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Cow<'static, str>>,
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// When to come back.
+    /// The time until the next try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// Into how many segments the resource is cut.
+    /// The number of segments of the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<u32>,
     /// The nearest path that exists.
@@ -104,12 +104,12 @@ pub struct Facts {
 }
 
 impl Problem {
-    /// A problem without facts. The status belongs to the front-end's table.
-    pub fn new(code: ErrorCode, status: u16, detail: impl Into<Cow<'static, str>>) -> Self {
+    /// A problem without facts. The front-end, which knows the status of each code, sets the status.
+    pub fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: Cow::Borrowed(code.type_uri()),
             title: Cow::Borrowed(code.title()),
-            status,
+            status: 0,
             code,
             retryable: code.retryable(),
             detail: detail.into(),
@@ -118,11 +118,11 @@ impl Problem {
         }
     }
 
-    /// The problem of a call that was refused before anything was done.
-    pub fn refused(refusal: ParamError, status: u16) -> Self {
-        let mut problem = Self::new(refusal.code, status, refusal.detail);
-        problem.hint = refusal.hint.map(Cow::Owned);
-        problem.facts.parameter = refusal.parameter;
+    /// The problem of a call with an invalid parameter. Nothing was done.
+    pub fn of_param_error(error: ParamError) -> Self {
+        let mut problem = Self::new(error.code, error.detail);
+        problem.hint = error.hint.map(Cow::Owned);
+        problem.facts.parameter = error.parameter;
         problem
     }
 
@@ -157,8 +157,8 @@ mod tests {
             waiters: Some(2),
             ..Facts::default()
         };
-        let problem =
-            Problem::new(ErrorCode::LockBusy, 423, "").hint("add &wait=10s to queue").facts(facts);
+        let problem = Problem::new(ErrorCode::LockBusy, "").hint("add &wait=10s to queue");
+        let problem = Problem { status: 423, ..problem.facts(facts) };
         let json = serde_json::to_string(&problem).unwrap();
         let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"},"mode":"exclusive"},"waiters":2}"#;
         assert_eq!(json, expected);
@@ -166,11 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_becomes_a_problem_with_its_parameter() {
-        let refusal =
+    fn an_invalid_parameter_becomes_a_problem_that_names_it() {
+        let error =
             ParamError::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
-        let problem = Problem::refused(refusal.hint("leave it out"), 400);
+        let problem = Problem::of_param_error(error.hint("leave it out"));
         assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
-        assert_eq!((problem.status, problem.retryable), (400, false));
+        assert_eq!((problem.hint.as_deref(), problem.retryable), (Some("leave it out"), false));
     }
 }

@@ -359,11 +359,11 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_refused_with_the_nearest() {
-        let refusal = refused("sesion=me");
-        assert_eq!(refusal.code, ErrorCode::InvalidArgument);
-        assert_eq!(refusal.detail, "unknown parameter 'sesion'");
+        let error = refused("sesion=me");
+        assert_eq!(error.code, ErrorCode::InvalidArgument);
+        assert_eq!(error.detail, "unknown parameter 'sesion'");
         let hint = "did you mean 'session'? this call takes session, ttl, wait, data, acl, stale, label.KEY";
-        assert_eq!(refusal.hint.as_deref(), Some(hint));
+        assert_eq!(error.hint.as_deref(), Some(hint));
         assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
         let none = RawParams::parse(Some("a=1"), &ParamList::of_call(&[])).unwrap_err();
         assert_eq!(none.hint.as_deref(), Some("this call takes no parameters"));
@@ -418,11 +418,11 @@ mod tests {
     #[test]
     fn a_field_in_both_query_and_body_is_refused() {
         let mut fields = RawParams::parse(Some("ttl=30s"), &KEYS).unwrap();
-        let refusal = fields.merge_json(br#"{"ttl":"30s"}"#, &KEYS).unwrap_err();
-        assert_eq!(refusal.detail, "'ttl' is given twice");
-        let refusal =
+        let error = fields.merge_json(br#"{"ttl":"30s"}"#, &KEYS).unwrap_err();
+        assert_eq!(error.detail, "'ttl' is given twice");
+        let error =
             RawParams::default().merge_json(br#"{"ttl":"1s","ttl":"1s"}"#, &KEYS).unwrap_err();
-        assert_eq!(refusal.detail, "'ttl' is given twice");
+        assert_eq!(error.detail, "'ttl' is given twice");
     }
 
     #[test]
@@ -440,8 +440,8 @@ mod tests {
             r#"{"labels":{"a":{}}}"#,
             "{} {}",
         ] {
-            let refusal = RawParams::default().merge_json(body.as_bytes(), &KEYS).unwrap_err();
-            assert_eq!(refusal.code, ErrorCode::InvalidArgument, "{body}");
+            let error = RawParams::default().merge_json(body.as_bytes(), &KEYS).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{body}");
         }
         let deep = "[".repeat(100_000);
         assert!(RawParams::default().merge_json(deep.as_bytes(), &KEYS).is_err());
@@ -450,8 +450,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_query_is_read_or_refused_in_few_words(query in "\\PC*|([a-z%.]{0,8}=?[0-9a-z%+]{0,8}&?){0,6}") {
-            if let Err(refusal) = RawParams::parse(Some(&query), &KEYS) {
-                prop_assert!(refusal.detail.len() < 300 && refusal.hint.map_or(0, |h| h.len()) < 300);
+            if let Err(error) = RawParams::parse(Some(&query), &KEYS) {
+                prop_assert!(error.detail.len() < 300 && error.hint.map_or(0, |h| h.len()) < 300);
             }
         }
 

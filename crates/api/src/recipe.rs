@@ -1,4 +1,4 @@
-//! Latches, barriers, double barriers and counters: their paths, and in `bodies` the answers.
+//! Latches, barriers, double barriers and counters: paths, and bodies in `bodies`.
 
 mod bodies;
 

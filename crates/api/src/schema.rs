@@ -1,8 +1,7 @@
 //! The JSON schemas of the bodies, derived from the types that write them.
 //!
-//! Owns the collection: each body is described once, under its name, and referred to from everywhere else. Field
-//! names, what may be absent and the words of enums come from the attributes that serde reads, the texts from the
-//! documentation of the fields. Only with the feature `schema`.
+//! Each body is described once, under its name. Names, optional fields and the words of enums come from serde's attributes,
+//! the texts from the documentation of the fields. Only with the feature `schema`.
 
 use std::borrow::Cow;
 

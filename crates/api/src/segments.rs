@@ -1,6 +1,4 @@
-//! What is said about a resource that is cut into segments: how each of them stands, and which one a grant is of.
-//!
-//! Refuses to know how a segment is chosen. Bound: as many as there are segments.
+//! Bodies of sharded locks.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +6,21 @@ use holdfast_types::{FencingToken, LockName, SegmentView, Segments, SessionName}
 
 use crate::GrantBody;
 
-/// One segment of a resource.
+/// One segment of a sharded lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SegmentBody {
-    /// Which, from 0: the lock's name is that of the whole, a '/', and this.
+    /// The number, from 0. The segment is the lock NAME/NUMBER.
     pub segment: u32,
-    /// Whether anybody holds it.
+    /// Whether it has a holder.
     pub held: bool,
-    /// The first of those who hold it.
+    /// The session of the first holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
-    /// Its token.
+    /// The fencing token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
-    /// How many wait for it.
+    /// The number of waiters.
     pub waiters: u32,
 }
 
@@ -39,7 +37,7 @@ impl SegmentBody {
 }
 
 impl GrantBody {
-    /// The same as the answer to a call for a segment of this.
+    /// The same grant, as the answer to an acquire of a segment of `whole`.
     #[must_use]
     pub fn of_whole(self, whole: &LockName) -> Self {
         Self { segment: Segments::index_of(whole, &self.lock), ..self }

@@ -1,4 +1,4 @@
-//! What is said about sessions.
+//! Bodies of sessions.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::lock::age;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HoldBody {
-    /// Which lock.
+    /// The lock.
     pub lock: LockName,
-    /// With which token.
+    /// The token of the hold.
     pub token: FencingToken,
 }
 
@@ -26,30 +26,29 @@ pub struct HoldBody {
 pub struct SessionBody {
     /// Its id.
     pub session: SessionName,
-    /// Tells it from every other session that has, had or will have the same id.
+    /// Unique among all sessions that ever have this id.
     pub incarnation: SessionId,
-    /// What it lives without a renewal.
+    /// The time-to-live: how long it lives without a renewal.
     pub ttl_ms: u32,
-    /// What is certainly left of that, counted from when the answer was made; absent in lists.
+    /// The remaining time, counted from when the answer was made; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// How long it has been open.
     pub age_ms: u64,
-    /// Made by the server for one lock: it ends with its last release.
+    /// Whether the server made it for one lock: it ends with the last release.
     pub anonymous: bool,
     /// Its labels.
     pub labels: Labels,
-    /// What it holds.
+    /// The locks that it holds.
     pub holds: Vec<HoldBody>,
-    /// What it waits for.
+    /// The locks that it waits for.
     pub waits: Vec<LockName>,
-    /// The revision of this answer; in a list, the list says it.
+    /// The revision of this answer; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
 }
 
 impl SessionBody {
-    /// The body for one session, as of now.
     pub fn new(view: SessionView, expires_in: Duration, now: Stamp, revision: Revision) -> Self {
         let listed = Self::listed(view, now);
         Self {
@@ -59,7 +58,6 @@ impl SessionBody {
         }
     }
 
-    /// The body for one session of a list.
     fn listed(view: SessionView, now: Stamp) -> Self {
         let hold = |(lock, token)| HoldBody { lock, token };
         Self {
@@ -83,15 +81,14 @@ impl SessionBody {
 pub struct SessionsBody {
     /// In order of their ids.
     pub sessions: Vec<SessionBody>,
-    /// Give it back as `page_token` for the next page; absent on the last one.
+    /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page_token: Option<String>,
-    /// The revision they were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl SessionsBody {
-    /// The body for a page, as of now.
     pub fn new(page: Page<SessionView>, now: Stamp) -> Self {
         Self {
             sessions: page.items.into_iter().map(|view| SessionBody::listed(view, now)).collect(),

@@ -11,7 +11,7 @@ use holdfast_types::{
 use crate::lock::{age, named_owner};
 use crate::{Problem, SessionBody};
 
-/// The answer to a keepalive that listens: the session, and what happened to its locks.
+/// The answer to a keepalive that waits for events: the session, and the events of its locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NewsBody {
@@ -22,12 +22,12 @@ pub struct NewsBody {
     pub waited_ms: u64,
     /// Oldest first.
     pub events: Vec<EventBody>,
-    /// Present if something between `since` and now is not among them.
+    /// Present if events are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapBody>,
 }
 
-/// Which kind of news.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -36,36 +36,36 @@ pub enum EventKind {
     Granted,
     /// The session no longer holds it.
     Lost,
-    /// The session holds it, and is asked to give it back.
+    /// The session holds it, and is asked to release it.
     ReleaseRequested,
 }
 
-/// Something that happened to a session's locks.
+/// An event of a session's locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventBody {
-    /// The revision that did it.
+    /// The revision of the event.
     pub revision: Revision,
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// To which lock.
+    /// The lock.
     pub lock: LockName,
-    /// Who within the session, if it said so.
+    /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The token of the hold.
     pub token: FencingToken,
-    /// Why it ended: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree), `max-hold`,
+    /// The cause of the end: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree), `max-hold`,
     /// `revoked`, `broken` (by an operator), `handed-over`, or of a waiter `limit-lowered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Why it is asked for, if that was said; of a hold that an operator broke, the operator's reason.
+    /// The reason of a release request; of a hold that an operator broke, the operator's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of a `release-requested`: by when the lock is wanted, milliseconds from now.
+    /// When the caller of a release request wants the lock, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_in_ms: Option<u64>,
-    /// Of a `release-requested`: whether the hold ends then.
+    /// Whether the hold ends at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoke: Option<bool>,
 }
@@ -85,13 +85,13 @@ impl EventBody {
         Self { revision, kind, lock, owner, token, cause, reason, wanted_in_ms, revoke }
     }
 
-    /// The reason that the operator gave who broke the hold.
+    /// Adds the reason of the operator that broke the hold.
     #[must_use]
     pub fn broken(self, reason: String) -> Self {
         Self { reason: Some(reason), ..self }
     }
 
-    /// The same hold goes on, and its holder is asked to give it back.
+    /// Turns the grant into a release request: the hold goes on.
     #[must_use]
     pub fn asked(self, request: ReleaseRequest, now: Stamp) -> Self {
         let ReleaseRequest { reason, requested_at: _, deadline, revoke } = request;
@@ -101,49 +101,47 @@ impl EventBody {
     }
 }
 
-/// Some news is forgotten: look at what the session holds instead, which the same answer says.
+/// Some events are no longer available: compare with the session's holds in the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapBody {
-    /// What happened after `since` and up to this revision is not told.
+    /// Events after `since` and up to this revision are missing.
     pub until: Revision,
 }
 
-/// The answer to a batch of renewals.
+/// The answer to a call that renews several sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptManyBody {
-    /// One to each session asked for, in order.
+    /// One for each session of the call, in order.
     pub sessions: Vec<KeptBody>,
     /// The revision of the answer.
     pub revision: Revision,
 }
 
-/// One session of a batch of renewals.
+/// One session of a call that renews several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptBody {
-    /// Which session.
+    /// The session.
     pub session: SessionName,
-    /// What it lives without a renewal, if it was renewed.
+    /// The time-to-live, if it was renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u32>,
-    /// What is certainly left of that when the answer was made.
+    /// The remaining time when the answer was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// Why it was not renewed.
+    /// The error, if it was not renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Box<Problem>>,
 }
 
 impl KeptBody {
-    /// A session that was renewed.
     pub fn renewed(session: SessionName, ttl: Ttl, expires_in: Duration) -> Self {
         let expires_in_ms = Some(holdfast_types::millis(expires_in));
         Self { session, ttl_ms: Some(ttl.as_millis()), expires_in_ms, problem: None }
     }
 
-    /// One that was not.
     pub fn refused(session: SessionName, problem: Box<Problem>) -> Self {
         Self { session, ttl_ms: None, expires_in_ms: None, problem: Some(problem) }
     }

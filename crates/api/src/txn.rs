@@ -10,56 +10,55 @@ use crate::StatBody;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxnBody {
-    /// Whether the conditions held: `then` was done, or else `else`.
+    /// Whether the conditions held: `then` was done, otherwise `else`.
     pub succeeded: bool,
-    /// One to each operation, in order.
+    /// One for each operation, in order.
     pub results: Vec<OpBody>,
     /// The revision of the change.
     pub revision: Revision,
 }
 
-/// What one operation did: its key and path, and what came of it.
+/// The result of one operation: its key and path, and the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum OpBody {
-    /// The node exists now.
+    /// The node was created.
     Created {
-        /// With its number, if it is sequential.
+        /// The path, with the number of a sequential node.
         create: ZnodePath,
         /// Its stat.
         stat: StatBody,
     },
-    /// The data is replaced.
+    /// The data was replaced.
     DataSet {
-        /// Of which node.
+        /// The path.
         set: ZnodePath,
         /// Its stat.
         stat: StatBody,
     },
-    /// The access list is replaced.
+    /// The access list was replaced.
     AclSet {
-        /// Of which node.
+        /// The path.
         set_acl: ZnodePath,
         /// Its stat.
         stat: StatBody,
     },
-    /// The nodes are gone.
+    /// The nodes were deleted.
     Deleted {
-        /// Which node, and with `recursive` what was below it.
+        /// The path; with `recursive` everything below it was deleted as well.
         delete: ZnodePath,
-        /// How many.
+        /// The number of nodes.
         count: u32,
     },
     /// The node is as expected.
     Checked {
-        /// Which.
+        /// The path.
         check: ZnodePath,
     },
 }
 
 impl OpBody {
-    /// The body for what an operation on a node did.
     pub fn new(path: ZnodePath, reply: OpReply) -> Self {
         match reply {
             OpReply::Created { path, stat } => Self::Created { create: path, stat: stat.into() },
@@ -71,7 +70,7 @@ impl OpBody {
     }
 }
 
-/// The node that an operation is about; of a create, its directory: the answer names the node.
+/// The path of an operation; of a create, the directory.
 pub fn path_of(op: &Op) -> &ZnodePath {
     match op {
         Op::Create(create) => &create.directory,

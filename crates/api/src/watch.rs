@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{FencingToken, LockName, Revision, SessionName, ZnodePath};
 
-/// What kind of change.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -22,7 +22,6 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// As the body writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -38,19 +37,19 @@ impl ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeBody {
-    /// The revision that made it.
+    /// The revision of the change.
     pub revision: Revision,
-    /// Which kind.
+    /// The kind.
     pub kind: ChangeKind,
-    /// Where; of a lock, its directory.
+    /// The path; of a lock, its directory.
     pub path: ZnodePath,
-    /// The lock, if it is about one.
+    /// The lock, if the change is one of a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<LockName>,
     /// The token that was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
-    /// Whose hold began or ended.
+    /// The session whose hold began or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
 }
@@ -78,9 +77,9 @@ impl ChangeBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchBody {
-    /// What has changed, in order; whole revisions. Empty if the wait has passed.
+    /// The changes, in order; whole revisions. Empty if the wait has passed.
     pub events: Vec<ChangeBody>,
-    /// Everything up to this revision has been told: ask again with it as `since`.
+    /// All changes up to this revision are reported: the `since` of the next call.
     pub revision: Revision,
 }
 

@@ -1,4 +1,4 @@
-//! What is said about nodes of the tree: their stat, their children, their access lists.
+//! Bodies of nodes of the tree: stats, children, access lists.
 //!
 //! Revisions are those of the whole cluster; versions count the changes of one node. Stamps are milliseconds of the
 //! Unix epoch as the leader's clock showed them: information, the same on every node.
@@ -11,23 +11,22 @@ use holdfast_types::{
 
 use crate::format_acl_entry;
 
-/// What kind of node it is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum KindBody {
-    /// Stays until it is deleted.
+    /// Exists until it is deleted.
     Persistent,
-    /// Goes when its last child has gone and it has been idle.
+    /// Deleted some time after its last child was deleted.
     Container,
-    /// Goes with its session.
+    /// Deleted when its session ends.
     Ephemeral,
-    /// Goes when it has no children and was not changed for its time-to-live.
+    /// Deleted when it has no children and was not changed for its time-to-live.
     Ttl,
 }
 
 impl KindBody {
-    /// As the body writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Persistent => "persistent",
@@ -38,11 +37,11 @@ impl KindBody {
     }
 }
 
-/// What a node says about itself.
+/// The stat of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatBody {
-    /// Which kind.
+    /// The kind.
     pub kind: KindBody,
     /// Changes of its data, from 0: what `If-Match` compares.
     pub version: i32,
@@ -64,10 +63,10 @@ pub struct StatBody {
     pub data_length: i32,
     /// Children it has now.
     pub children: i32,
-    /// Of an ephemeral: the number of its session.
+    /// The number of the session of an ephemeral node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_number: Option<i64>,
-    /// Of a node with a time-to-live: how long it stays without a change and without children.
+    /// The time-to-live of a node without changes and without children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<i64>,
 }
@@ -106,7 +105,7 @@ fn kind(owner: i64) -> (KindBody, Option<i64>, Option<i64>) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZnodeBody {
-    /// Where.
+    /// The path.
     pub path: ZnodePath,
     /// Its stat.
     #[serde(flatten)]
@@ -117,7 +116,6 @@ pub struct ZnodeBody {
 }
 
 impl ZnodeBody {
-    /// The body for a node as of a revision.
     pub fn new(path: ZnodePath, stat: Stat, revision: Revision) -> Self {
         Self { path, stat: stat.into(), revision: Some(revision) }
     }
@@ -144,19 +142,18 @@ pub struct ChildBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildrenBody {
-    /// Whose.
+    /// The path.
     pub path: ZnodePath,
     /// In order of their names.
     pub children: Vec<ChildBody>,
-    /// Give it back as `page_token` for more.
+    /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page_token: Option<String>,
-    /// The revision they were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl ChildrenBody {
-    /// The body for a page.
     pub fn new(path: ZnodePath, page: Page<NodeView>) -> Self {
         let child = |view: NodeView| ChildBody {
             name: view.path.file_name().to_owned(),
@@ -175,19 +172,18 @@ impl ChildrenBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtreeBody {
-    /// Below which node.
+    /// The path.
     pub path: ZnodePath,
-    /// The node itself, and what is below it and may be read.
+    /// The node itself, and every node below it that the caller may read.
     pub nodes: Vec<ZnodeBody>,
-    /// Give it back as `page_token` for more.
+    /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page_token: Option<String>,
-    /// The revision they were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
 impl SubtreeBody {
-    /// The body for a page.
     pub fn new(path: ZnodePath, page: Page<NodeView>) -> Self {
         Self {
             path,
@@ -202,7 +198,7 @@ impl SubtreeBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AclBody {
-    /// Whose.
+    /// The path.
     pub path: ZnodePath,
     /// Its entries, `scheme:id:perms`.
     pub acl: Vec<String>,
@@ -213,7 +209,6 @@ pub struct AclBody {
 }
 
 impl AclBody {
-    /// The body for a list.
     pub fn new(path: ZnodePath, list: &[AclEntry], stat: &Stat, revision: Revision) -> Self {
         let acl = list.iter().map(format_acl_entry).collect();
         Self { path, acl, acl_version: stat.aversion, revision }

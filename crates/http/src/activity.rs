@@ -1,5 +1,5 @@
-//! What a connection is doing, so that its time limits can be enforced: idle, sending a head, waiting for its answer, or
-//! reading a stream. The socket's reader also refuses a line that ends with a bare LF (`lines`).
+//! The activity of a connection, which decides its time limit: idle, sending a head, waiting for its answer, or reading a
+//! stream. The reader of the socket rejects a line that ends with a bare LF (`lines`).
 //!
 //! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
 
@@ -151,9 +151,9 @@ pub(crate) struct Observed {
     lines: Lines,
     /// Bytes that were read and are not passed on yet; at most one read.
     held: Bytes,
-    /// A bare LF has come: nothing more is read from the socket.
+    /// A bare LF was received: nothing more is read from the socket.
     refused: bool,
-    /// What the socket was told last.
+    /// The limit that the socket has.
     unacknowledged_max_ms: u32,
 }
 

@@ -105,7 +105,7 @@ fn place<'p>(
         let limit = u64::try_from(config.large_bodies_max).ok();
         let bound = Some("large bodies at once".into());
         let facts = Facts { bound, limit, retry_after_ms: Some(1_000), ..Facts::default() };
-        with_status(Problem::new(ErrorCode::RateLimited, 0, "nothing was done").facts(facts))
+        with_status(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts))
     })
 }
 
@@ -139,5 +139,5 @@ fn too_large(bytes_max: usize, hint: &'static str) -> HttpError {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let detail = format!("the body is larger than {limit} bytes");
     let facts = Facts { limit: Some(limit), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::PayloadTooLarge, 0, detail).facts(facts).hint(hint))
+    with_status(Problem::new(ErrorCode::PayloadTooLarge, detail).facts(facts).hint(hint))
 }

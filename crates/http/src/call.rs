@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_for_those_who_ask_for_nothing_else() {
+    fn text_needs_an_accept_header_without_json() {
         let of = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, HeaderValue::from_static(accept));

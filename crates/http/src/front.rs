@@ -1,4 +1,4 @@
-//! The path of every call: request id, caller, body, parameters, redirect, handler, headers, metrics, log line.
+//! The pipeline of every call: request id, caller, body, parameters, redirect, handler, headers, metrics, log line.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
     response
 }
 
-/// One line a call: at `debug` if all went well, at `info` if it was slow or this node could not do it.
+/// One log line a call: at `info` if the call was slow or failed on this node, otherwise at `debug`.
 fn log(call: &CallContext<'_>, operation: &Operation, reply: &Reply, took: Duration) {
     let log_fields = &call.log_fields;
     let slow = took.saturating_sub(log_fields.wait) > call.state.config().slow;
@@ -120,7 +120,7 @@ fn log(call: &CallContext<'_>, operation: &Operation, reply: &Reply, took: Durat
 mod tests {
     use super::*;
 
-    /// It is moved as a whole several times before it is first polled, for each call.
+    /// The future of a call is moved several times before its first poll.
     #[test]
     fn a_call_takes_little_room() {
         fn size<F: Future>(

@@ -54,5 +54,5 @@ pub(crate) fn only<'h>(
 }
 
 fn refused(detail: impl Into<std::borrow::Cow<'static, str>>, hint: &'static str) -> HttpError {
-    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+    with_status(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Operation {
     pub(crate) route: &'static Route,
     /// One line, without a full stop.
     pub(crate) summary: &'static str,
-    /// Whole sentences: what a caller should know before the call.
+    /// Whole sentences for callers.
     pub(crate) description: &'static str,
     /// The query parameters; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,

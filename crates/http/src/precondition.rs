@@ -104,7 +104,7 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
 }
 
 fn refused(detail: &'static str, hint: &'static str) -> HttpError {
-    with_status(Problem::new(ErrorCode::InvalidArgument, 0, detail).hint(hint))
+    with_status(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Server-sent events: the form that every stream of ours has.
+//! Server-sent events, the form of every stream.
 //!
 //! A silent stream carries comments, so that proxies and clients keep it open. A stream buffers one event at a time; the
 //! socket sets its pace.
@@ -62,7 +62,7 @@ fn revision(id: &str) -> Result<Revision, ParamError> {
 }
 
 /// A stream: a comment at once, because proxies and clients wait for the first byte, then events, and a comment
-/// whenever nothing was said for so long.
+/// after each silence of length `comment`.
 pub(crate) fn stream(begin: &'static str, comment: Duration, source: impl EventSource) -> Reply {
     let events = unfold((Some(begin), source), move |(begin, mut source)| async move {
         if let Some(begin) = begin {
@@ -79,7 +79,7 @@ pub(crate) fn stream(begin: &'static str, comment: Duration, source: impl EventS
         .with_header(BUFFERING, HeaderValue::from_static("no"))
 }
 
-/// An event from which a client can go on.
+/// An event with an id, from which a client can resume.
 pub(crate) fn numbered(id: Revision, name: &str, data: &impl serde::Serialize) -> String {
     format!("id: {id}\n{}", event(name, data))
 }

@@ -1,6 +1,6 @@
-//! The table: every way a call can fail, to its status and its words. 2xx means that you hold it; 423 that you do not.
+//! Failures of a call: code, status, text, hint and facts. 2xx means that the caller holds the lock, 423 that it does not.
 //!
-//! No arm is a wildcard: a new code, rejection or failure does not compile until it is answered here. 423 and not 409
+//! No arm is a wildcard: a new code, rejection or failure does not compile until it has its answer here. 423 and not 409
 //! or 408 for a busy lock, because `curl --retry` repeats 408, 429 and 503 but not 423, 409 and 412: a busy lock is
 //! never hammered, an unavailable cluster is asked again.
 
@@ -85,7 +85,7 @@ pub fn explanation(code: ErrorCode) -> String {
 
 /// A problem without facts.
 pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> HttpError {
-    with_status(Problem::new(code, 0, detail))
+    with_status(Problem::new(code, detail))
 }
 
 /// A problem with the status of its code.
@@ -99,12 +99,12 @@ pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
     problem(ErrorCode::Internal, detail)
 }
 
-/// A call that was refused before anything was asked of the cluster.
-pub(crate) fn of_param_error(refusal: ParamError) -> HttpError {
-    with_status(Problem::refused(refusal, 0))
+/// A call with an invalid parameter.
+pub(crate) fn of_param_error(error: ParamError) -> HttpError {
+    with_status(Problem::of_param_error(error))
 }
 
-/// A call that the service could not answer.
+/// A call that the service rejected or could not answer.
 pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpError {
     match failure {
         Failure::Rejected(rejection) => of_rejection(rejection, context),
@@ -114,7 +114,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             let detail = format!("wait: one wait is at most {}", format_duration(max));
             let hint = "to wait longer, send the call again when the wait has passed";
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
-            with_status(Problem::new(ErrorCode::BadDuration, 0, detail).hint(hint).facts(facts))
+            with_status(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
         }
         Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
@@ -147,7 +147,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::Starting(why) => {
             let facts =
                 Facts { retry_after_ms: Some(holdfast_types::millis(LATER)), ..Facts::default() };
-            with_status(Problem::new(ErrorCode::Starting, 0, why).facts(facts))
+            with_status(Problem::new(ErrorCode::Starting, why).facts(facts))
         }
         Failure::Compacted { restart_from } => compacted(restart_from),
         Failure::Failed(why) => internal(why),
@@ -161,12 +161,12 @@ pub(crate) fn shutting_down() -> HttpError {
     problem
 }
 
-/// A watch that was asked for too late.
+/// A watch from a revision that is no longer available.
 pub(crate) fn compacted(restart_from: Revision) -> HttpError {
-    let detail = format!("changes are told from revision {restart_from} on");
+    let detail = format!("changes are available from revision {restart_from} on");
     let hint = format!("read the state again, then watch with since={restart_from}");
     let facts = Facts { restart_from: Some(restart_from), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::RevisionCompacted, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::RevisionCompacted, detail).hint(hint).facts(facts))
 }
 
 /// A command that the state machine rejected.
@@ -282,7 +282,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
 
 fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {
     let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
-    with_status(Problem::new(code, 0, format!("{bound}: at most {limit}")).facts(facts))
+    with_status(Problem::new(code, format!("{bound}: at most {limit}")).facts(facts))
 }
 
 fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
@@ -295,10 +295,10 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
 fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
-    with_status(Problem::new(code, 0, detail).facts(facts))
+    with_status(Problem::new(code, detail).facts(facts))
 }
 
-/// Another node has what this one lacks.
+/// This node is behind other nodes.
 fn behind(disk_full: bool) -> HttpError {
     let (code, detail) = if disk_full {
         (ErrorCode::DiskFull, "this node's disk is full, so it lacks what was written last")
@@ -314,7 +314,7 @@ fn gone(detail: String, session: SessionName, fix: &str) -> HttpError {
     let path = holdfast_api::session_path(&session);
     let hint = format!("{fix}, or DELETE {path} to acknowledge the loss and reuse the id");
     let facts = Facts { session: Some(session), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::SessionExpired, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
 }
 
 fn busy(
@@ -331,10 +331,10 @@ fn busy(
         waiters: Some(waiters),
         ..Facts::default()
     };
-    with_status(Problem::new(code, 0, "").hint(hint).facts(facts))
+    with_status(Problem::new(code, "").hint(hint).facts(facts))
 }
 
-/// Nobody holds the lock, and nobody gets it yet.
+/// The lock is free and in its cooldown.
 fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
     let left = cooldown.until.0.saturating_sub(context.now.0);
     let why = match cooldown.cause {
@@ -342,7 +342,7 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
         CooldownCause::Cooldown => "its policy has a cooldown",
         CooldownCause::LockDelay => "its last holder's session expired (lock_delay)",
     };
-    let detail = format!("nobody holds it, and nobody gets it for another {left} ms: {why}");
+    let detail = format!("it has no holder, and is not granted for another {left} ms: {why}");
     let facts = Facts {
         lock: context.lock.cloned(),
         waiters: Some(waiters),
@@ -350,7 +350,7 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
         ..Facts::default()
     };
     let hint = "add &wait=10s to queue";
-    with_status(Problem::new(ErrorCode::LockClosed, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::LockClosed, detail).hint(hint).facts(facts))
 }
 
 fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) -> HttpError {
@@ -377,7 +377,7 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         ..Facts::default()
     };
     let hint = "only the session and owner that hold a lock release it";
-    with_status(Problem::new(ErrorCode::NotHolder, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::NotHolder, detail).hint(hint).facts(facts))
 }
 
 #[cfg(test)]

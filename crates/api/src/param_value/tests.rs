@@ -130,9 +130,9 @@ fn bounds_are_checked_and_named() {
         ("since=%2B1", ErrorCode::InvalidArgument, "from 0 to 9007199254740991", "revision"),
         ("since=9007199254740992", ErrorCode::InvalidArgument, "from 0 to", "revision"),
     ] {
-        let refusal = read(query).unwrap_err();
-        assert_eq!(refusal.code, code, "{query}");
-        assert!(refusal.detail.contains(detail), "{refusal:?}");
-        assert!(refusal.hint.unwrap().contains(hint), "{query}");
+        let error = read(query).unwrap_err();
+        assert_eq!(error.code, code, "{query}");
+        assert!(error.detail.contains(detail), "{error:?}");
+        assert!(error.hint.unwrap().contains(hint), "{query}");
     }
 }

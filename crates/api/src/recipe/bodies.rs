@@ -1,4 +1,4 @@
-//! What latches, barriers, double barriers and counters answer, and the facts of their problems.
+//! Bodies of latches, barriers, double barriers and counters, and the facts of their errors.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ use holdfast_types::{
 pub struct LatchBody {
     /// Its name.
     pub latch: RecipeName,
-    /// What it was made with.
+    /// The count that it was created with.
     pub count: u32,
-    /// What is left.
+    /// The remaining count.
     pub left: u32,
-    /// True at zero, and from then on.
+    /// Whether the count reached zero.
     pub open: bool,
     /// Keys that are counted when their sessions end.
     pub promised: u32,
@@ -26,7 +26,6 @@ pub struct LatchBody {
 }
 
 impl LatchBody {
-    /// The body for a latch.
     pub fn new(latch: RecipeName, view: LatchView, revision: Revision) -> Self {
         let LatchView { count, left, promised, made: _ } = view;
         Self { latch, count, left, open: left == 0, promised, revision }
@@ -39,11 +38,11 @@ impl LatchBody {
 pub struct CountDownBody {
     /// The latch.
     pub latch: RecipeName,
-    /// What was counted.
+    /// The key that was counted.
     pub key: RequestId,
-    /// What was left right after it was counted.
+    /// The remaining count right after that.
     pub left: u32,
-    /// False if it was not counted: the latch was open before, or the session still lives.
+    /// False if the key was not counted: the latch was open before, or the session is still open.
     pub counted: bool,
 }
 
@@ -57,25 +56,24 @@ pub struct PassedBody {
     pub generation: Revision,
     /// The place in the order of arrival, from 0.
     pub index: u32,
-    /// How many passed together.
+    /// The number of members that passed.
     pub parties: u32,
 }
 
 impl PassedBody {
-    /// The body for an arrival that passed.
     pub fn new(barrier: RecipeName, passed: &Tripped) -> Self {
         let Tripped { generation, index, parties } = *passed;
         Self { barrier, generation, index, parties }
     }
 }
 
-/// The answer to leaving a double barrier: everybody is out.
+/// The answer to leaving a double barrier: all members have left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftBody {
     /// The double barrier.
     pub barrier: RecipeName,
-    /// False if there was nothing to leave, any more.
+    /// False if the member was not inside.
     pub left: bool,
 }
 
@@ -85,17 +83,17 @@ pub struct LeftBody {
 pub struct GateBody {
     /// Its name.
     pub barrier: RecipeName,
-    /// How many pass together; 0 if nobody is there.
+    /// The number of members that pass at once; 0 if there are none.
     pub parties: u32,
-    /// Of a barrier: the generation that gathers.
+    /// The present generation of a barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Revision>,
-    /// Who has arrived and waits, in order; at most 100.
+    /// The members that wait, in order of arrival; at most 100.
     pub arrived: Vec<SessionName>,
-    /// Of a double barrier: the round that goes on.
+    /// The present round of a double barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Revision>,
-    /// Of a double barrier: who is inside, in order; at most 100.
+    /// The members inside a double barrier, in order; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<SessionName>,
     /// The revision of this answer.
@@ -103,7 +101,6 @@ pub struct GateBody {
 }
 
 impl GateBody {
-    /// The body for a barrier.
     pub fn new(barrier: RecipeName, view: BarrierView, revision: Revision) -> Self {
         let BarrierView { parties, generation, arrived, round, inside } = view;
         Self { barrier, parties, generation, arrived, round, inside, revision }
@@ -123,7 +120,6 @@ pub struct CounterBody {
 }
 
 impl CounterBody {
-    /// The body for a counter.
     pub fn new(counter: RecipeName, view: CounterView) -> Self {
         Self { counter, value: view.value, version: view.version }
     }
@@ -155,38 +151,38 @@ impl From<BreachCause> for BreachBody {
     }
 }
 
-/// Facts that problems of recipes carry; each only where it says something.
+/// Facts of the errors of recipes; each only where it applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecipeFacts {
-    /// Of a latch: what it was made with.
+    /// The count that the latch was created with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Of a latch: what is left.
+    /// The remaining count of the latch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u32>,
-    /// Of a barrier: how many pass together.
+    /// The number of members that pass the barrier at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parties: Option<u32>,
-    /// Of a barrier: how many had arrived.
+    /// The number of members that had arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived: Option<u32>,
-    /// Of a double barrier: how many are still inside.
+    /// The number of members still inside the double barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<u32>,
-    /// Of a barrier: which generation, or which round.
+    /// The generation or round of the barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Revision>,
-    /// Why it broke.
+    /// Why the barrier broke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<BreachBody>,
-    /// Of a counter: its value.
+    /// The value of the counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<i64>,
 }
 
 impl RecipeFacts {
-    /// The facts of a barrier that broke; who broke it is told as the session.
+    /// The facts of a barrier that broke. The problem's session is the member that broke it.
     pub fn of_breach(breach: &Breach) -> Self {
         let (generation, cause) = (Some(breach.generation), Some(breach.cause.into()));
         Self { generation, cause, ..Self::default() }

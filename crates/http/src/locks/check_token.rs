@@ -59,7 +59,7 @@ fn stale_token(lock: LockName, token: FencingToken, view: FenceView) -> HttpErro
     let lock = Some(lock);
     let facts = Facts { lock, token: Some(token), current, highest, ..Facts::default() };
     let hint = "stop writing: the lock of this token is lost";
-    with_status(Problem::new(ErrorCode::StaleToken, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(ErrorCode::StaleToken, detail).hint(hint).facts(facts))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
     let detail = format!("'{}' does not take {}", shown(path), shown(method));
     let hint = "the header Allow lists what it takes";
-    Err(with_status(Problem::new(ErrorCode::MethodNotAllowed, 0, detail).hint(hint)))
+    Err(with_status(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 
 /// `OPTIONS *` asks for the methods of the whole API.
@@ -44,7 +44,7 @@ fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
         let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,DELETE,OPTIONS");
         return Ok(Reply::empty(StatusCode::NO_CONTENT).with_header(ALLOW, methods));
     }
-    let mut missing = Problem::new(ErrorCode::NotFound, 0, format!("no path '{}'", shown(path)));
+    let mut missing = Problem::new(ErrorCode::NotFound, format!("no path '{}'", shown(path)));
     if let Some(near) = nearest(path) {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));

@@ -1,4 +1,4 @@
-//! The part of the table that is about kinds of locks: modes, permits, rules.
+//! Rejections of locks: modes, permits, policies.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
@@ -90,7 +90,7 @@ pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpErr
 }
 
 pub(super) fn not_held(context: &ErrorContext<'_>) -> HttpError {
-    let hint = "take it instead";
+    let hint = "acquire it instead";
     about(ErrorCode::NotHolder, "nobody holds it".to_owned(), hint, context)
 }
 
@@ -119,5 +119,5 @@ fn about(
 ) -> HttpError {
     let (lock, session) = (context.lock.cloned(), context.session.cloned());
     let facts = Facts { lock, session, ..Facts::default() };
-    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, detail).hint(hint).facts(facts))
 }

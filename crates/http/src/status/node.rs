@@ -1,11 +1,10 @@
-//! The part of the table that is about nodes of the tree. Every problem names the node.
+//! Rejections of changes and reads of the tree. Every problem names the node.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Perms, TreeRejection, ZnodePath};
 
 use super::{HttpError, internal, with_status};
 
-/// A change or a look at the tree that the machine refused.
 pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
     match rejection {
         TreeRejection::NoZnode { path } => {
@@ -72,7 +71,7 @@ fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
         _ => "see or change the list",
     };
     let detail = format!("the access list of '{path}' does not let this caller {what}");
-    let hint = "show an identity that it names: curl -u name:password";
+    let hint = "send an identity that it names: curl -u name:password";
     let mut problem = about(path, ErrorCode::Forbidden, detail, hint);
     problem.facts.needed = Some(needed.to_string());
     problem
@@ -80,5 +79,5 @@ fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
 
 fn about(path: ZnodePath, code: ErrorCode, detail: String, hint: &'static str) -> HttpError {
     let facts = Facts { path: Some(path), ..Facts::default() };
-    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, detail).hint(hint).facts(facts))
 }

@@ -1,4 +1,4 @@
-//! The part of the table that is about latches, barriers and counters.
+//! Rejections of latches, barriers and counters.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use holdfast_types::{Breach, RecipeRejection};
 
 use super::{HttpError, with_status};
 
-/// A change that the machine refused.
 pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
     let none = RecipeFacts::default();
     match rejection {
@@ -50,14 +49,14 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
 }
 
 fn broken(breach: &Breach) -> HttpError {
-    let detail = format!("'{}' went before all had arrived", breach.session);
-    let hint = "to try again, arrive again under a new request id, all of you";
+    let detail = format!("'{}' left before all had arrived", breach.session);
+    let hint = "to try again, all members arrive again under new request ids";
     let mut problem = about(ErrorCode::BarrierBroken, detail, hint, RecipeFacts::of_breach(breach));
     problem.facts.session = Some(breach.session.clone());
     problem
 }
 
-/// What has not happened in time.
+/// The awaited event did not happen in time.
 pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
     let none = RecipeFacts::default();
     let (detail, hint, facts) = match what {
@@ -86,5 +85,5 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
 
 fn about(code: ErrorCode, detail: String, hint: &'static str, recipe: RecipeFacts) -> HttpError {
     let facts = Facts { recipe, ..Facts::default() };
-    with_status(Problem::new(code, 0, detail).hint(hint).facts(facts))
+    with_status(Problem::new(code, detail).hint(hint).facts(facts))
 }

@@ -221,7 +221,7 @@ mod tests {
         for query in ["stat&children", "limit=5", "stat&page_token=x", "children&limit=0"] {
             assert_eq!(get(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
         }
-        let refusal = get("cildren").unwrap_err();
-        assert!(refusal.hint.unwrap().starts_with("did you mean 'children'?"));
+        let error = get("cildren").unwrap_err();
+        assert!(error.hint.unwrap().starts_with("did you mean 'children'?"));
     }
 }

@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn sequential_is_required_and_the_name_has_no_slash() {
-        let refusal = PostParams::from_query("").unwrap_err();
-        assert_eq!(refusal.parameter.as_deref(), Some("sequential"));
+        let error = PostParams::from_query("").unwrap_err();
+        assert_eq!(error.parameter.as_deref(), Some("sequential"));
         assert_eq!(PostParams::from_query("sequential").unwrap().name, None);
         let named = PostParams::from_query("sequential&name=job-").unwrap();
         assert_eq!(named.name.as_deref(), Some("job-"));
         assert!(check_name(&ZnodePath::root(), "job-").is_ok());
-        let refusal = check_name(&ZnodePath::root(), "a/b").unwrap_err();
-        assert_eq!(refusal.code, ErrorCode::BadName);
+        let error = check_name(&ZnodePath::root(), "a/b").unwrap_err();
+        assert_eq!(error.code, ErrorCode::BadName);
     }
 }

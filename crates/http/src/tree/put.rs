@@ -216,7 +216,7 @@ async fn put_either_way(
     }
     let detail = "other callers create and delete the node meanwhile: nothing was done";
     let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
-    Err(with_status(Problem::new(ErrorCode::RateLimited, 0, detail).facts(facts)))
+    Err(with_status(Problem::new(ErrorCode::RateLimited, detail).facts(facts)))
 }
 
 /// Runs a transaction of at most one operation: its reply, or `None` if it had nothing to do.
@@ -242,7 +242,7 @@ fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
 
 fn root_exists() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
-    let problem = Problem::new(ErrorCode::NodeExists, 0, "the root always exists");
+    let problem = Problem::new(ErrorCode::NodeExists, "the root always exists");
     with_status(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
 }
 
@@ -286,8 +286,8 @@ mod tests {
         for query in
             ["ephemeral&session=me&ttl=30s", "container&ttl=1h", "ephemeral&container&session=a"]
         {
-            let refusal = put(query).unwrap_err();
-            assert!(refusal.detail.ends_with("are two kinds of node"), "{}", refusal.detail);
+            let error = put(query).unwrap_err();
+            assert!(error.detail.ends_with("are two kinds of node"), "{}", error.detail);
         }
         let two = put("ephemeral&session=me&ttl=30s").unwrap_err();
         assert!(two.hint.unwrap().contains("/v1/sessions"));

@@ -87,8 +87,8 @@ mod tests {
             ("parties=1001&session=s", "parties"),
             ("parties=3", "session"),
         ] {
-            let refusal = ArriveParams::from_query(query).unwrap_err();
-            assert_eq!(refusal.parameter.as_deref(), Some(parameter), "{query}");
+            let error = ArriveParams::from_query(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some(parameter), "{query}");
         }
     }
 }

@@ -53,8 +53,8 @@ mod tests {
     fn the_amount_is_a_whole_number_of_64_bits() {
         assert_eq!(AddParams::from_query("add=-9223372036854775808").unwrap().add, i64::MIN);
         for query in ["", "add=9223372036854775808", "add=x"] {
-            let refusal = AddParams::from_query(query).unwrap_err();
-            assert_eq!(refusal.parameter.as_deref(), Some("add"), "{query}");
+            let error = AddParams::from_query(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some("add"), "{query}");
         }
     }
 }

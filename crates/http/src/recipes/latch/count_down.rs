@@ -92,8 +92,8 @@ mod tests {
             ("key=k&on_death=count", "session"),
             ("key=k&on_death=ignore&session=s", "on_death"),
         ] {
-            let refusal = read(query).unwrap_err();
-            assert_eq!(refusal.parameter.as_deref(), Some(parameter), "{query}");
+            let error = read(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some(parameter), "{query}");
         }
         assert_eq!(read("request=b").unwrap().0.as_str(), "b");
         assert_eq!(read("key=k&request=b&session=s").unwrap().0.as_str(), "k");

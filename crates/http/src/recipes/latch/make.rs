@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn a_count_is_required_and_bounded() {
         for query in ["", "count=0", "count=10001", "count=x", "count=-1"] {
-            let refusal = MakeLatchParams::from_query(query).unwrap_err();
-            assert_eq!(refusal.parameter.as_deref(), Some("count"), "{query}");
+            let error = MakeLatchParams::from_query(query).unwrap_err();
+            assert_eq!(error.parameter.as_deref(), Some("count"), "{query}");
         }
     }
 }

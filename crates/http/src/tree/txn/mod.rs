@@ -155,9 +155,9 @@ fn each<T>(
     read: impl Fn(JsonPairs) -> Result<T, ParamError>,
 ) -> Result<Vec<T>, ParamError> {
     let located = |(index, item)| {
-        read(item).map_err(|mut refusal: ParamError| {
-            refusal.detail = format!("{list}[{index}]: {}", refusal.detail);
-            refusal
+        read(item).map_err(|mut error: ParamError| {
+            error.detail = format!("{list}[{index}]: {}", error.detail);
+            error
         })
     };
     items.unwrap_or_default().into_iter().enumerate().map(located).collect()

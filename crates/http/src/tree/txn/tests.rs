@@ -46,8 +46,8 @@ fn an_empty_access_list_is_refused_and_not_taken_for_none() {
     for body in
         [r#"{"then":[{"create":"/a","acl":[]}]}"#, r#"{"then":[{"set_acl":"/a","acl":[]}]}"#]
     {
-        let refusal = parse(body).unwrap_err();
-        assert!(refusal.detail.contains("'acl' in the body is an empty list"), "{refusal:?}");
+        let error = parse(body).unwrap_err();
+        assert!(error.detail.contains("'acl' in the body is an empty list"), "{error:?}");
     }
 }
 
@@ -123,12 +123,12 @@ fn what_is_misspelt_is_answered_with_the_nearest() {
         ("{}", "a transaction without", "send {"),
         ("", "the body is not a transaction: ", "send {"),
     ] {
-        let refusal = parse(body).unwrap_err();
-        assert!(refusal.detail.starts_with(detail), "{body}: {}", refusal.detail);
-        assert!(refusal.hint.unwrap_or_default().contains(hint), "{body}");
+        let error = parse(body).unwrap_err();
+        assert!(error.detail.starts_with(detail), "{body}: {}", error.detail);
+        assert!(error.hint.unwrap_or_default().contains(hint), "{body}");
     }
-    let refusal = read(Some("then=x"), r#"{"then":[]}"#).unwrap_err();
-    assert_eq!(refusal.detail, "'then' belongs into the body");
+    let error = read(Some("then=x"), r#"{"then":[]}"#).unwrap_err();
+    assert_eq!(error.detail, "'then' belongs into the body");
 }
 
 proptest! {
@@ -136,8 +136,8 @@ proptest! {
     fn any_body_is_read_or_refused_in_few_words(
         body in "\\PC{0,40}|(\\{\"(if|then|else)\":\\[\\{\"(path|set|create|lock)\":[\"0-9a-z/]{0,9}\\}?\\]?\\}?)",
     ) {
-        if let Err(refusal) = parse(&body) {
-            prop_assert!(refusal.detail.len() < 400 && refusal.hint.map_or(0, |h| h.len()) < 300);
+        if let Err(error) = parse(&body) {
+            prop_assert!(error.detail.len() < 400 && error.hint.map_or(0, |h| h.len()) < 300);
         }
     }
 }
