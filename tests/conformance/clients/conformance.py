@@ -39,14 +39,14 @@ def kazoo(options):
 def clients(options):
     from contention import driver
 
-    # ZooKeeper has no HTTP door.
+    # ZooKeeper has no HTTP API.
     kinds = ["kazoo", "curator", "c"] + (["http"] if options.against == "holdfast" else [])
     with ensemble(options.against) as members:
         return driver.judge(members, kinds, options.quick)
 
 
 def judge_itself(options):
-    """That the judge of the contention finds what is planted in a log."""
+    """That the judge of the contention finds a careless caller in a log."""
     import unittest
 
     from contention import judge_test
@@ -77,7 +77,7 @@ def handles(options):
 
 
 def api(options):
-    """Of the HTTP door: by its own description. ZooKeeper has none."""
+    """Of the HTTP API, by its own description. ZooKeeper has none."""
     from fuzz import runner
 
     with HoldfastEnsemble() as members:

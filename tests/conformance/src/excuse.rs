@@ -110,8 +110,8 @@ pub(crate) fn of(step: &Step, theirs: &str, ours: &str) -> Option<&'static str> 
 }
 
 /// Our lines in their order. Of what one connection is told, events stand in the same order and so do replies; but an
-/// event may come before replies to requests that were sent before the change: whoever learns of a change early has
-/// not been told anything old afterwards that it could take for new, since it knows what it asked.
+/// event may come before replies to requests that were sent before the change: a client that learns of a
+/// change early cannot take the older replies for newer ones, since it knows what it asked.
 ///
 /// # Errors
 /// What does not fit: lines are missing or too many, or an event comes later than theirs.

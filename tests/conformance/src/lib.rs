@@ -28,7 +28,7 @@ mod zookeeper;
 pub use compare::{Difference, compare};
 pub use dice::Dice;
 pub use generate::Generator;
-pub use golden::{Door, Outcome, play_golden};
+pub use golden::{FrontEnd, Outcome, play_golden};
 pub use liar::{Liar, Lie};
 pub use pair::{Failure, Pair};
 pub use play::{Target, Transcript, play};

@@ -2,7 +2,7 @@
 //!
 //! Owns the sessions of a run and the folder it works in. After every step each connection asks for a `sync`, so that
 //! whatever the step made the server tell has come: events to others belong to the step that caused them. Events to
-//! whoever caused them stand exactly where they came, between the replies.
+//! the client that caused them stand exactly where they came, between the replies.
 
 mod folder;
 mod session;
@@ -70,8 +70,8 @@ impl Player<'_> {
         }
     }
 
-    /// Waits for what the step has caused, and writes it down; whoever caused it comes first, since the others can only
-    /// know then. The end of a session deletes its nodes in no order.
+    /// Waits for what the step has caused, and records it. The client that caused it comes first: the others learn of it
+    /// later. The end of a session deletes its nodes in no order.
     async fn settle(&mut self, step: &Step) {
         let actor = step.slot();
         for slot in std::iter::once(actor).chain((0..SLOTS).filter(|slot| *slot != actor)) {

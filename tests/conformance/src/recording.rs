@@ -8,7 +8,7 @@ use crate::script::{Step, parse_script};
 /// A script and its transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// What it shows, for whoever reads it.
+    /// What it shows, for readers.
     pub about: String,
     /// The script.
     pub steps: Vec<Step>,

@@ -1,7 +1,7 @@
 //! The yardstick: one standalone `ZooKeeper` 3.8.0, as Debian packages it.
 //!
 //! Owns its process, its directory and its settings: nothing is swept by itself, and nothing is synced to disk, since
-//! what it answers is the subject and not what it survives. Everything ends with the value.
+//! what it answers is the target and not what it survives. Everything ends with the value.
 
 use std::fs::File;
 use std::net::SocketAddr;

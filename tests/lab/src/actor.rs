@@ -1,6 +1,6 @@
-//! One client: a session that takes, renews and gives up locks at any door, and writes down what it did and saw.
+//! One client: a session that takes, renews and gives up locks at any node, and writes down what it did and saw.
 //!
-//! Retries go to the next door, and only after an answer that allows it or after none at all; every attempt is an
+//! Retries go to the next node, and only after an answer that allows it or after none at all; every attempt is an
 //! operation of its own in the history. A client names what it means, as holdfast's own clients do: each acquire its attempt, each
 //! release the attempt that it ends. While a node is stopped, a copy of each call is left in it ([`Unread`]).
 
@@ -17,7 +17,7 @@ use crate::http::{Http, Reply, Request, Trouble};
 use crate::unread::Unread;
 
 /// What a call may take beyond the time it asks the server to wait.
-const CALL_PATIENCE: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of the newest attempt of all clients.
 static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 const PAUSE_BETWEEN_RETRIES: Duration = Duration::from_millis(50);
@@ -44,8 +44,8 @@ pub enum Attempt {
 pub struct Actor {
     /// Its session.
     pub session: String,
-    doors: Vec<Http>,
-    door: usize,
+    endpoints: Vec<Http>,
+    endpoint: usize,
     ttl_ms: u64,
     history: History,
     /// The attempt of each lock that is not over.
@@ -54,12 +54,12 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// A client that starts at the first of `doors`.
-    pub fn new(session: &str, doors: Vec<Http>, ttl: Duration, history: &History) -> Self {
+    /// A client that starts at the first of `endpoints`.
+    pub fn new(session: &str, endpoints: Vec<Http>, ttl: Duration, history: &History) -> Self {
         let ttl_ms = u64::try_from(ttl.as_millis()).expect("a ttl in milliseconds");
         let (session, history) = (session.to_owned(), history.clone());
         let (attempts, unread) = (Arc::default(), Unread::default());
-        Self { session, doors, door: 0, ttl_ms, history, attempts, unread }
+        Self { session, endpoints, endpoint: 0, ttl_ms, history, attempts, unread }
     }
 
     /// The same client, which leaves copies of its calls in a node that is stopped.
@@ -68,10 +68,10 @@ impl Actor {
         Self { unread: unread.clone(), ..self }
     }
 
-    /// The same client, starting at another door.
+    /// The same client, starting at another node.
     #[must_use]
-    pub fn at_door(self, door: usize) -> Self {
-        Self { door: door % self.doors.len(), ..self }
+    pub fn at_endpoint(self, endpoint: usize) -> Self {
+        Self { endpoint: endpoint % self.endpoints.len(), ..self }
     }
 
     /// Asks once for the lock, waiting in its queue for up to `wait`.
@@ -179,15 +179,15 @@ impl Actor {
         read
     }
 
-    /// The next attempt goes to the next door.
-    pub fn next_door(&mut self) {
-        self.door = (self.door + 1) % self.doors.len();
+    /// The next attempt goes to the next node.
+    pub fn next_endpoint(&mut self) {
+        self.endpoint = (self.endpoint + 1) % self.endpoints.len();
     }
 
     async fn goes_on(&mut self, attempt: &Attempt) -> bool {
         match attempt {
             Attempt::Retry(_) => {
-                self.next_door();
+                self.next_endpoint();
                 tokio::time::sleep(PAUSE_BETWEEN_RETRIES).await;
                 true
             }
@@ -211,8 +211,8 @@ impl Actor {
     }
 
     async fn send(&self, method: Method, target: &str, wait: Duration) -> Result<Reply, Trouble> {
-        let request = Request::new(method, target).within(wait + CALL_PATIENCE);
-        self.doors[self.door].send(request).await
+        let request = Request::new(method, target).within(wait + CALL_TIMEOUT);
+        self.endpoints[self.endpoint].send(request).await
     }
 }
 

@@ -137,15 +137,15 @@ impl ClusterBuilder {
     }
 }
 
-/// One node: its files, its door, and its process while it runs.
+/// One node: its files, its front-ends, and its process while it runs.
 pub struct Node {
     /// From 1.
     pub id: u64,
     /// Where it keeps its data.
     pub data_dir: PathBuf,
-    /// Its HTTP door.
+    /// Its HTTP API.
     pub http: Http,
-    /// Its `ZooKeeper` door.
+    /// Its `ZooKeeper` port.
     pub zookeeper: std::net::SocketAddr,
     config: PathBuf,
     log: PathBuf,
@@ -293,7 +293,7 @@ impl Node {
         serde_json::from_str(&reply.body).ok()
     }
 
-    /// Whether its door is open.
+    /// Whether it answers HTTP.
     pub async fn answers(&self) -> bool {
         let request = Request::new(reqwest::Method::GET, "/livez");
         self.http.send(request.within(Duration::from_secs(3))).await.is_ok()
@@ -364,8 +364,8 @@ impl Cluster {
         self.links.as_ref().expect("a cluster built with links")
     }
 
-    /// The doors of all nodes.
-    pub fn doors(&self) -> Vec<Http> {
+    /// The HTTP APIs of all nodes.
+    pub fn endpoints(&self) -> Vec<Http> {
         self.nodes.iter().map(|node| node.http.clone()).collect()
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const MOUNT_DEADLINE: Duration = Duration::from_secs(20);
 
 /// `_IOR('X', 125, u32)` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: from here on nothing reaches the disk.
 const POWER_CUT: &str = "import fcntl, os, struct, sys\n\
@@ -88,7 +88,7 @@ impl LoopImage {
         must(Command::new("python3").args(["-c", POWER_CUT]).arg(&self.mounted_at));
     }
 
-    /// Mounts the image again, as after a reboot; whoever used it must be gone.
+    /// Mounts the image again, as after a reboot; every process that used it must have ended.
     pub fn remount(&self) {
         unmount(&self.mounted_at);
         self.attach();
@@ -118,7 +118,7 @@ fn must(command: &mut Command) {
 
 fn retried(mut attempt: impl FnMut() -> std::io::Result<Output>) {
     let mut why = String::new();
-    let done = within(PATIENCE, || {
+    let done = within(MOUNT_DEADLINE, || {
         let output = attempt().expect("the command runs");
         why = String::from_utf8_lossy(&output.stderr).into_owned();
         output.status.success()
@@ -129,16 +129,16 @@ fn retried(mut attempt: impl FnMut() -> std::io::Result<Output>) {
 /// Unmounts; lazily in the end, so that a failing test leaves nothing behind.
 fn unmount(path: &Path) {
     let unmounted = || Command::new("umount").arg(path).output().is_ok_and(|o| o.status.success());
-    if !within(PATIENCE, unmounted) {
+    if !within(MOUNT_DEADLINE, unmounted) {
         drop(Command::new("umount").arg("-l").arg(path).output());
     }
 }
 
 /// Tries until it succeeds or the time is over.
-fn within(patience: Duration, mut succeeds: impl FnMut() -> bool) -> bool {
+fn within(deadline: Duration, mut succeeds: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !succeeds() {
-        if started.elapsed() > patience {
+        if started.elapsed() > deadline {
             return false;
         }
         std::thread::sleep(Duration::from_millis(20));

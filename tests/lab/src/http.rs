@@ -1,4 +1,4 @@
-//! One node's HTTP door as a client sees it: a request with a deadline, and the answer with its facts.
+//! The HTTP API of one node as a client sees it: a request with a deadline, and the answer with its facts.
 //!
 //! Never retries and never follows a redirect by itself: a test counts requests. Tells "certainly not sent" from
 //! "no answer came", because a judge treats them differently.
@@ -105,7 +105,7 @@ impl fmt::Display for Reply {
     }
 }
 
-/// The door of one node.
+/// The HTTP API of one node.
 #[derive(Clone, Debug)]
 pub struct Http {
     base: String,
@@ -113,7 +113,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// A door at `address` (`127.0.0.1:7400`).
+    /// The API at `address` (`127.0.0.1:7400`).
     pub fn new(address: impl fmt::Display) -> Self {
         let builder = reqwest::Client::builder().redirect(redirect::Policy::none()).no_proxy();
         let client = builder.connect_timeout(Duration::from_secs(2)).build();
@@ -198,10 +198,10 @@ impl Http {
         (String::from_utf8_lossy(&answer).into_owned(), closed)
     }
 
-    /// A bare connection to the door.
+    /// A bare connection.
     pub async fn connect(&self) -> TcpStream {
         let address = self.base.trim_start_matches("http://");
-        TcpStream::connect(address).await.expect("the door accepts connections")
+        TcpStream::connect(address).await.expect("the node accepts connections")
     }
 
     /// A request of `method` that must be answered within [`DEADLINE`].

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const CHUNK_LEN: usize = 16 * 1024;
-const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What happens to bytes in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Connection {
             open(&mut self.back).await?;
             TcpStream::connect(self.target).await.ok()
         };
-        let Ok(Some(server)) = tokio::time::timeout(CONNECT_PATIENCE, handshake).await else {
+        let Ok(Some(server)) = tokio::time::timeout(CONNECT_TIMEOUT, handshake).await else {
             return;
         };
         // Nagle would add its own delays to ours.
@@ -242,10 +242,10 @@ mod tests {
         (links, stream, servers)
     }
 
-    async fn ask(stream: &mut TcpStream, patience: Duration) -> Option<u8> {
+    async fn ask(stream: &mut TcpStream, deadline: Duration) -> Option<u8> {
         let mut byte = [0];
         stream.write_all(b"x").await.ok()?;
-        let read = tokio::time::timeout(patience, stream.read_exact(&mut byte)).await;
+        let read = tokio::time::timeout(deadline, stream.read_exact(&mut byte)).await;
         read.ok()?.ok().map(|_| byte[0])
     }
 

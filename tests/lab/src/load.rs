@@ -49,13 +49,18 @@ impl Load {
     /// Fifty clients, as the issue asks.
     pub const FIFTY: Load = Load { holders: 10, contenders: 40, hot_locks: 6 };
 
-    /// Starts the clients, spread over the doors.
-    pub fn start(self, doors: &[Http], history: &History) -> LoadReport {
-        self.start_leaving(doors, history, &Unread::default())
+    /// Starts the clients, spread over the nodes.
+    pub fn start(self, endpoints: &[Http], history: &History) -> LoadReport {
+        self.start_leaving(endpoints, history, &Unread::default())
     }
 
     /// The same, with clients that leave copies of their calls in a node that is stopped.
-    pub fn start_leaving(self, doors: &[Http], history: &History, unread: &Unread) -> LoadReport {
+    pub fn start_leaving(
+        self,
+        endpoints: &[Http],
+        history: &History,
+        unread: &Unread,
+    ) -> LoadReport {
         let stores: Vec<FencedStore> =
             (0..self.hot_locks).map(|_| FencedStore::default()).collect();
         let (grants, stopping) = (Arc::default(), Arc::default());
@@ -70,14 +75,14 @@ impl Load {
         for index in 0..self.holders {
             report
                 .clients
-                .spawn(report.client("holder", index, doors).hold(format!("own/{index}")));
+                .spawn(report.client("holder", index, endpoints).hold(format!("own/{index}")));
         }
         for index in 0..self.contenders {
             let hot = index % self.hot_locks;
             let store = report.stores[hot].clone();
-            report
-                .clients
-                .spawn(report.client("taker", index, doors).contend(format!("hot/{hot}"), store));
+            report.clients.spawn(
+                report.client("taker", index, endpoints).contend(format!("hot/{hot}"), store),
+            );
         }
         report
     }
@@ -109,10 +114,10 @@ impl LoadReport {
         judge::all_of_locks(&self.history);
     }
 
-    fn client(&self, kind: &str, index: usize, doors: &[Http]) -> Client {
+    fn client(&self, kind: &str, index: usize, endpoints: &[Http]) -> Client {
         let name = format!("{kind}-{index}");
-        let actor = Actor::new(&name, doors.to_vec(), TTL, &self.history);
-        let actor = actor.at_door(index).leaving(&self.unread);
+        let actor = Actor::new(&name, endpoints.to_vec(), TTL, &self.history);
+        let actor = actor.at_endpoint(index).leaving(&self.unread);
         let (grants, stopping) = (self.grants.clone(), self.stopping.clone());
         Client { name, lives: 0, actor, grants, stopping }
     }

@@ -141,7 +141,7 @@ fn is_status_number(tokens: &[Token], i: usize) -> bool {
     is_status && before.iter().any(|token| matches!(token.text.as_str(), "status" | "status_code"))
 }
 
-/// "zxid" is said by the `ZooKeeper` door alone; stat fields by `types` and `machine` too.
+/// "zxid" is said by the `ZooKeeper` front-end alone; stat fields by `types` and `machine` too.
 pub fn zxids(sources: &[Source]) -> Vec<Violation> {
     each_word(sources, |source, token| {
         let crate_name = source.crate_name.as_deref()?;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zxid_outside_the_zookeeper_door_is_caught() {
+    fn a_zxid_outside_the_zookeeper_front_end_is_caught() {
         let text = "fn a(czxid: u8) {}\nfn last_zxid() {}";
         assert_eq!(lines(&zxids(&sources("crates/machine/src/a.rs", text))), [2]);
         assert_eq!(lines(&zxids(&sources("crates/raft/src/a.rs", text))), [1, 2]);

@@ -145,7 +145,7 @@ mod tests {
             false,
         );
         assert!(check(&tree).unwrap()[0].what.contains("add a row"));
-        let document = format!("{DOCUMENT}| 4 | `zk` | door |\n");
+        let document = format!("{DOCUMENT}| 4 | `zk` | front-end |\n");
         let tree = workspace("", "").with(TABLE, &document, false);
         assert!(check(&tree).unwrap()[0].what.contains("remove the row"));
     }

@@ -83,7 +83,7 @@ pub const ABSENCES: &[Absence] = &[
         krate: "zkwire",
         words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
-        instead: "frames are values: the door reads and writes them",
+        instead: "frames are values: the front-end reads and writes them",
     },
     Absence {
         krate: "storage",
@@ -95,11 +95,11 @@ pub const ABSENCES: &[Absence] = &[
         krate: "service",
         words: &["reqwest", "hyper"],
         std_modules: &["fs", "net", "process"],
-        instead: "the service knows no protocol: the doors call it",
+        instead: "the service knows no protocol: the front-ends call it",
     },
 ];
 
-/// Field names of `ZooKeeper`'s stat structure, the only words with "zxid" outside the `ZooKeeper` door: `types`
+/// Field names of `ZooKeeper`'s stat structure, the only words with "zxid" outside the `ZooKeeper` front-end: `types`
 /// declares the structure, `machine` fills it and `service` compares with it what a client has seen. What they hold is
 /// a revision.
 pub const STAT_FIELDS: [&str; 3] = ["czxid", "mzxid", "pzxid"];

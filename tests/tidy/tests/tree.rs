@@ -46,7 +46,7 @@ fn only_http_knows_status_codes() {
 }
 
 #[test]
-fn only_the_zookeeper_door_says_zxid() {
+fn only_the_zookeeper_front_end_says_zxid() {
     none(&fences::zxids(&sources()));
 }
 

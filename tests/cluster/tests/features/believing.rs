@@ -53,13 +53,13 @@ async fn row_64_the_deadline_here_is_never_later_than_the_deadline_there() {
     let cluster = Cluster::three().await;
     let client = Client::builder(addresses(&cluster)).ttl(TTL).build().expect("a client");
     let guard = client.lock("orders").acquire().await.expect("the lock");
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let target = format!("/v1/sessions/{}", guard.session());
     let mut compared = 0;
     // Over more than one renewal.
     while compared < 30 {
         let here = guard.deadline();
-        let there = door.get(&target).await.has(200).json();
+        let there = http.get(&target).await.has(200).json();
         let Some(left) = there["expires_in_ms"].as_u64() else { continue };
         // A renewal between both looks moves the later one on.
         assert!(here <= Instant::now() + Duration::from_millis(left), "{here:?}, {there}");

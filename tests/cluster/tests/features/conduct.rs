@@ -14,19 +14,19 @@ fn client(cluster: &Cluster) -> Client {
     Client::builder(addresses(cluster)).ttl(TTL).build().expect("a client")
 }
 
-async fn renewals(door: &Http) -> u64 {
-    door.counted("holdfast_keepalives_total").await
+async fn renewals(http: &Http) -> u64 {
+    http.counted("holdfast_keepalives_total").await
 }
 
 /// The sessions that there are.
-async fn sessions(door: &Http) -> usize {
-    let body = door.get("/v1/sessions").await.has(200).json();
+async fn sessions(http: &Http) -> usize {
+    let body = http.get("/v1/sessions").await.has(200).json();
     body["sessions"].as_array().expect("a list").len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_its_task() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     for how in ["drop", "cancel"] {
         let client = client(&cluster);
         let lock = client.lock(format!("kept/{how}"));
@@ -39,9 +39,9 @@ async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_
             drop(guard);
         });
         let hold = told.await.expect("held");
-        let before = renewals(&door).await;
+        let before = renewals(&http).await;
         until("renewals for three lives of it", DEADLINE, || async {
-            renewals(&door).await >= before + 9
+            renewals(&http).await >= before + 9
         })
         .await;
         hold.ensure().expect("renewed in time");
@@ -51,17 +51,17 @@ async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_
         }
         // The client lives on, and does not renew for nobody: its session ends by itself.
         until("no lock", DEADLINE, || async {
-            !look(&door, &format!("kept/{how}")).await["held"].as_bool().expect("a word")
+            !look(&http, &format!("kept/{how}")).await["held"].as_bool().expect("a word")
         })
         .await;
-        until("no session", DEADLINE, || async { sessions(&door).await == 0 }).await;
+        until("no session", DEADLINE, || async { sessions(&http).await == 0 }).await;
         drop(client);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_36_a_missed_beacon_gives_the_lock_back_and_the_longest_hold_wins_over_every_renewal() {
-    let (cluster, _door) = one().await;
+    let (cluster, _http) = one().await;
     let client = client(&cluster);
     let every = Duration::from_millis(300);
     let stuck = client.lock("stuck").beacon(every).acquire().await.expect("held");

@@ -22,8 +22,8 @@ use crate::program::{Program, addresses};
 async fn row_01_a_lock_has_one_owner_at_every_point_whatever_others_believe() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let crowd = Load { holders: 2, contenders: 12, hot_locks: 3 };
-    let load = crowd.start(&cluster.doors(), &history);
+    let load = Load { holders: 2, contenders: 12, hot_locks: 3 };
+    let load = load.start(&cluster.endpoints(), &history);
     load.wait_for_grants(40).await;
     let leader = cluster.wait_ready().await;
     cluster.node(leader).pause().await;
@@ -39,32 +39,32 @@ fn now_ms() -> u64 {
 }
 
 /// The ends of the holds of a lock and the beginnings, the youngest first.
-async fn past(door: &Http, lock: &str) -> serde_json::Value {
+async fn past(http: &Http, lock: &str) -> serde_json::Value {
     let target = format!("/v1/history/{lock}");
     until("the history", DEADLINE, || async {
-        door.get(&target).await.json()["holds"].as_array().is_some_and(|holds| holds.len() == 2)
+        http.get(&target).await.json()["holds"].as_array().is_some_and(|holds| holds.len() == 2)
     })
     .await;
-    door.get(&target).await.has(200).json()["holds"].clone()
+    http.get(&target).await.has(200).json()["holds"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_over() {
     const TTL_MS: u64 = 1_500;
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let file = cluster.dir().join("journal");
     let (nodes, file) = (addresses(&cluster).join(","), file.to_str().expect("a path").to_owned());
     let ttl = TTL_MS.to_string();
     let mut program = Program::start("journal", &[&nodes, "crash", &ttl, &file]);
     assert!(program.line().await.is_some_and(|line| line.starts_with("held ")));
     assert_eq!(program.line().await.as_deref(), Some("writing"));
-    let next = queue_up(&door, "crash?session=next");
-    until_waiters(&door, "crash", 1).await;
+    let next = queue_up(&http, "crash?session=next");
+    until_waiters(&http, "crash", 1).await;
     let killed_ms = now_ms();
     program.signal(Signal::SIGKILL);
     assert!(!program.end().await.success());
     next.await.expect("a task").has(200);
-    let holds = past(&door, "crash").await;
+    let holds = past(&http, "crash").await;
     assert_eq!(holds[1]["cause"], "session-expired", "{holds}");
     assert_eq!(holds[0]["since_at_ms"], holds[1]["until_at_ms"], "in the same entry: {holds}");
     let lost_ms = holds[1]["until_at_ms"].as_u64().expect("an end");
@@ -75,11 +75,11 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_asked_for() {
-    let (_cluster, door) = one().await;
-    door.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.has(200);
-    take(&door, "crash?session=dead&ttl=1s").await;
-    queue_up(&door, "crash?session=next").await.expect("a task").has(200);
-    let holds = past(&door, "crash").await;
+    let (_cluster, http) = one().await;
+    http.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.has(200);
+    take(&http, "crash?session=dead&ttl=1s").await;
+    queue_up(&http, "crash?session=next").await.expect("a task").has(200);
+    let holds = past(&http, "crash").await;
     let (lost, next) = (holds[1]["until_at_ms"].as_u64(), holds[0]["since_at_ms"].as_u64());
     assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
 }
@@ -93,15 +93,15 @@ async fn grants_with_a_majority_and_refuses_without(size: u64, may_die: usize) {
         cluster.node(*id).kill();
     }
     cluster.wait_leader_among(rest).await;
-    let door = &cluster.node(rest[0]).http;
+    let http = &cluster.node(rest[0]).http;
     until("grants without the dead", DEADLINE, || async {
-        door.put("/v1/locks/a?session=me&ttl=5m").await.status == 200
+        http.put("/v1/locks/a?session=me&ttl=5m").await.status == 200
     })
     .await;
     let mut left = rest.to_vec();
     cluster.node(left.pop().expect("one too many")).kill();
     until("a refusal that may be asked again", DEADLINE, || async {
-        let refused = door.put("/v1/locks/b?session=me").await;
+        let refused = http.put("/v1/locks/b?session=me").await;
         assert_ne!(refused.status, 200, "{refused}");
         refused.code() == "no-leader" && refused.retryable()
     })
@@ -122,24 +122,24 @@ async fn row_03_a_majority_grants_and_a_minority_grants_nothing_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() {
-    let (cluster, door) = one().await;
-    let token = take(&door, "a?session=me&ttl=1m&attempt=1").await;
+    let (cluster, http) = one().await;
+    let token = take(&http, "a?session=me&ttl=1m&attempt=1").await;
     for (attempt, entries) in [(2, 2), (3, 3), (3, 3)] {
-        let again = door.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
+        let again = http.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!((again.has(200).token(), &again.json()["entries"]), (token, &entries.into()));
     }
     for (attempt, left) in [(2, "2"), (1, "1"), (3, "0")] {
-        assert_eq!(holders(&door, "a").await, ["me"]);
-        let leaving = door.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
+        assert_eq!(holders(&http, "a").await, ["me"]);
+        let leaving = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left));
     }
-    assert_eq!(look(&door, "a").await["held"], false, "n attempts, n releases");
+    assert_eq!(look(&http, "a").await["held"], false, "n attempts, n releases");
     // After the loss of the session there is no silent second hold.
-    take(&door, "a?session=brief&ttl=1s&attempt=1").await;
-    until_held_by(&door, "a", &[]).await;
-    door.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
+    take(&http, "a?session=brief&ttl=1s&attempt=1").await;
+    until_held_by(&http, "a", &[]).await;
+    http.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
     let guard = client(&cluster).lock("b").acquire().await.expect("the lock");
-    door.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session())).await.has(204);
+    http.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session())).await.has(204);
     assert!(matches!(guard.reenter().await, Err(Error::Lost(_))));
 }
 
@@ -175,57 +175,57 @@ const TRIED: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_06_a_try_is_one_round_trip_and_a_wait_that_ends_leaves_nothing_behind() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let client = client(&cluster);
     let _session = client.session().await.expect("open");
-    take(&door, "a?session=me&ttl=5m").await;
+    take(&http, "a?session=me&ttl=5m").await;
     assert!(matches!(client.lock("a").try_acquire().await, Err(Error::Busy(_))));
-    assert_eq!(door.counted(TRIED).await, 1, "one call, one answer");
-    assert_eq!(look(&door, "a").await["waiters"], 0);
-    let told = door.put("/v1/locks/a?session=you&ttl=5m&wait=300ms").await;
+    assert_eq!(http.counted(TRIED).await, 1, "one call, one answer");
+    assert_eq!(look(&http, "a").await["waiters"], 0);
+    let told = http.put("/v1/locks/a?session=you&ttl=5m&wait=300ms").await;
     let waited = told.has_code(423, "wait-timeout").json()["waited_ms"].as_u64();
     let budget = Duration::from_millis(300)..DEADLINE;
     assert!(waited.is_some_and(|ms| budget.contains(&Duration::from_millis(ms))), "{told}");
-    assert_eq!(look(&door, "a").await["waiters"], 0, "no queue entry is left");
+    assert_eq!(look(&http, "a").await["waiters"], 0, "no queue entry is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them() {
     const WAITERS: u64 = 1_000;
     raise_descriptor_limit(3_000);
-    let (_cluster, door) = one().await;
-    take(&door, "hot?session=first&ttl=5m").await;
+    let (_cluster, http) = one().await;
+    take(&http, "hot?session=first&ttl=5m").await;
     let mut waiting = JoinSet::new();
     for number in 0..WAITERS {
-        let call = queue_up(&door, &format!("hot?session=w{number}"));
+        let call = queue_up(&http, &format!("hot?session=w{number}"));
         waiting.spawn(async move { call.await.expect("a task") });
         // No more connections at once than a node takes in on a busy machine.
         if number % 50 == 49 {
-            until_waiters(&door, "hot", number + 1).await;
+            until_waiters(&http, "hot", number + 1).await;
         }
     }
-    assert_eq!((door.counted(WOKEN).await, door.counted(GRANTED).await), (0, 1));
+    assert_eq!((http.counted(WOKEN).await, http.counted(GRANTED).await), (0, 1));
     let mut holder = "first".to_owned();
     for released in 1..=WAITERS {
-        give_back(&door, &format!("hot?session={holder}")).await;
+        give_back(&http, &format!("hot?session={holder}")).await;
         let granted = waiting.join_next().await.expect("a waiter").expect("a task");
         holder = granted.has(200).session();
         if released <= 3 || released.is_multiple_of(100) {
-            assert_eq!(door.counted(WOKEN).await, released, "one wake-up a release");
+            assert_eq!(http.counted(WOKEN).await, released, "one wake-up a release");
         }
     }
     // Nobody asked more than once: as many calls as there are callers, and none of them in vain.
-    assert_eq!(door.counted(WOKEN).await, WAITERS);
-    assert_eq!((door.counted(GRANTED).await, door.counted(TRIED).await), (WAITERS + 1, 0));
+    assert_eq!(http.counted(WOKEN).await, WAITERS);
+    assert_eq!((http.counted(GRANTED).await, http.counted(TRIED).await), (WAITERS + 1, 0));
 }
 
 /// Lets everybody through, one after the other, and says in which order they came.
-async fn drain(door: &Http, lock: &str, first: &str, count: usize) -> Vec<String> {
+async fn drain(http: &Http, lock: &str, first: &str, count: usize) -> Vec<String> {
     let mut order = Vec::new();
     let mut holder = first.to_owned();
     for _ in 0..count {
-        give_back(door, &format!("{lock}?session={holder}")).await;
-        let held = holders(door, lock).await;
+        give_back(http, &format!("{lock}?session={holder}")).await;
+        let held = holders(http, lock).await;
         holder.clone_from(held.first().expect("a lock with waiters is never free"));
         order.push(holder.clone());
     }
@@ -234,17 +234,17 @@ async fn drain(door: &Http, lock: &str, first: &str, count: usize) -> Vec<String
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_08_grants_follow_the_order_of_the_queue_unless_priority_says_otherwise() {
-    let (_cluster, door) = one().await;
+    let (_cluster, http) = one().await;
     for (lock, urgent) in [("fifo", None), ("urgent", Some(5))] {
-        take(&door, &format!("{lock}?session=first&ttl=5m")).await;
+        take(&http, &format!("{lock}?session=first&ttl=5m")).await;
         let mut calls = Vec::new();
         for number in 0..8 {
             let priority = if urgent == Some(number) { "&priority=9" } else { "" };
-            calls.push(queue_up(&door, &format!("{lock}?session=w{number}{priority}")));
-            until_waiters(&door, lock, number + 1).await;
+            calls.push(queue_up(&http, &format!("{lock}?session=w{number}{priority}")));
+            until_waiters(&http, lock, number + 1).await;
         }
         let asked: Vec<String> = (0..8).map(|number| format!("w{number}")).collect();
-        let granted = drain(&door, lock, "first", asked.len()).await;
+        let granted = drain(&http, lock, "first", asked.len()).await;
         println!("{lock}: asked {asked:?}, granted {granted:?}");
         let mut expected = asked.clone();
         if let Some(number) = urgent {
@@ -253,14 +253,14 @@ async fn row_08_grants_follow_the_order_of_the_queue_unless_priority_says_otherw
             expected.insert(0, first);
         }
         assert_eq!(granted, expected, "{lock}");
-        assert_eq!(queue(&door, lock).await, [""; 0]);
+        assert_eq!(queue(&http, lock).await, [""; 0]);
     }
 }
 
 /// The session lives on for minutes, so that it is the guard that gives the lock back.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let (client, other) = (client(&cluster), client(&cluster));
     for how in ["drop", "panic", "cancel"] {
         let (lock, (held, is_held)) = (format!("ended/{how}"), tokio::sync::oneshot::channel());
@@ -282,8 +282,8 @@ async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
         next.unwrap_or_else(|error| panic!("{how}: {error}")).release().await.expect("released");
         drop(work.await);
     }
-    // Whoever never gives it back is the server's to deal with.
-    let forgotten = begin(&door, Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
+    // A session that never releases it loses it at its TTL.
+    let forgotten = begin(&http, Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
     forgotten.await.expect("a task").has(200);
     let next = other.lock("forgotten").wait(DEADLINE).acquire().await.expect("after its time");
     next.release().await.expect("released");

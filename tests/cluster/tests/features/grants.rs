@@ -10,48 +10,48 @@ use crate::lab::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let mut last = 0;
     let mut grow = |token: u64| {
         assert!(token > last, "{token} after {last}");
         last = token;
     };
-    let first = take(&door, "a?session=me&ttl=5m&attempt=1").await;
-    assert_eq!(take(&door, "a?session=me&attempt=2").await, first, "reentry");
-    assert_eq!(take(&door, "a?session=me&attempt=1").await, first, "renewal");
+    let first = take(&http, "a?session=me&ttl=5m&attempt=1").await;
+    assert_eq!(take(&http, "a?session=me&attempt=2").await, first, "reentry");
+    assert_eq!(take(&http, "a?session=me&attempt=1").await, first, "renewal");
     grow(first);
-    give_back(&door, "a?session=me").await;
+    give_back(&http, "a?session=me").await;
     // Shared holders, permits, an expiry, a hand-over, and another lock between.
-    grow(take(&door, "a?session=r1&mode=shared&ttl=5m").await);
-    grow(take(&door, "a?session=r2&mode=shared&ttl=5m").await);
+    grow(take(&http, "a?session=r1&mode=shared&ttl=5m").await);
+    grow(take(&http, "a?session=r2&mode=shared&ttl=5m").await);
     for reader in ["r1", "r2"] {
-        give_back(&door, &format!("a?session={reader}")).await;
+        give_back(&http, &format!("a?session={reader}")).await;
     }
-    grow(take(&door, "a?session=brief&ttl=1s").await);
-    until_held_by(&door, "a", &[]).await;
-    grow(take(&door, "other?session=me&ttl=5m").await);
-    grow(take(&door, "a?session=me&ttl=5m").await);
-    door.put("/v1/sessions/you?ttl=5m").await.has(201);
-    let handed = door.delete("/v1/locks/a?session=me&to=you").await.has(200).json();
+    grow(take(&http, "a?session=brief&ttl=1s").await);
+    until_held_by(&http, "a", &[]).await;
+    grow(take(&http, "other?session=me&ttl=5m").await);
+    grow(take(&http, "a?session=me&ttl=5m").await);
+    http.put("/v1/sessions/you?ttl=5m").await.has(201);
+    let handed = http.delete("/v1/locks/a?session=me&to=you").await.has(200).json();
     grow(handed["token"].as_u64().expect("a token"));
     // The node dies and comes back.
     cluster.node(1).kill();
     cluster.node(1).start();
     cluster.wait_ready().await;
-    give_back(&door, "a?session=you").await;
-    grow(take(&door, "a?session=me&ttl=5m").await);
+    give_back(&http, "a?session=you").await;
+    grow(take(&http, "a?session=me&ttl=5m").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    let token = take(door, "a?session=me&ttl=5m").await;
+    let http = &cluster.node(1).http;
+    let token = take(http, "a?session=me&ttl=5m").await;
     // At once, everywhere, without a word.
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
-    assert_eq!(look(door, "a").await["holders"][0]["token"], token);
+    assert_eq!(look(http, "a").await["holders"][0]["token"], token);
     // Without a majority there is no acknowledgement to be had.
     let leader = cluster.wait_ready().await;
     cluster.others(leader).for_each(holdfast_lab::Node::kill);
@@ -62,14 +62,14 @@ async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_operator_may_end_it()
  {
-    let (_cluster, door) = one().await;
-    let free = look(&door, "a").await;
+    let (_cluster, http) = one().await;
+    let free = look(&http, "a").await;
     assert_eq!((&free["held"], &free["holders"]), (&json!(false), &json!([])));
-    let token = take(&door, "a?session=me&owner=import&ttl=1m&attempt=1").await;
-    take(&door, "a?session=me&owner=import&attempt=2").await;
-    let _waiting = queue_up(&door, "a?session=you");
-    until_waiters(&door, "a", 1).await;
-    let lock = look(&door, "a").await;
+    let token = take(&http, "a?session=me&owner=import&ttl=1m&attempt=1").await;
+    take(&http, "a?session=me&owner=import&attempt=2").await;
+    let _waiting = queue_up(&http, "a?session=you");
+    until_waiters(&http, "a", 1).await;
+    let lock = look(&http, "a").await;
     let holder = &lock["holders"][0];
     assert_eq!((&lock["held"], &lock["waiters"]), (&json!(true), &json!(1)));
     assert_eq!(
@@ -78,10 +78,10 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     );
     let left = holder["expires_in_ms"].as_u64().expect("what is left");
     assert!((1..=60_000).contains(&left), "{lock}");
-    door.delete("/v1/locks/a?force").await.has_code(400, "invalid-argument").says("reason");
-    let broken = door.delete(&format!("/v1/locks/a?force&reason=stuck&token={token}")).await;
+    http.delete("/v1/locks/a?force").await.has_code(400, "invalid-argument").says("reason");
+    let broken = http.delete(&format!("/v1/locks/a?force&reason=stuck&token={token}")).await;
     assert_eq!(broken.has(200).json()["broken"], 1);
-    until_held_by(&door, "a", &["you"]).await;
+    until_held_by(&http, "a", &["you"]).await;
 }
 
 /// Any follower answers reads, by the leader unless it is allowed to be stale; writes are the leader's alone, and counted.
@@ -97,7 +97,7 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     }
     assert_eq!(leading, [leader]);
     let follower = cluster.others(leader).next().expect("a follower");
-    let written = async |door: &Http| door.counted("holdfast_applied_revision").await;
+    let written = async |http: &Http| http.counted("holdfast_applied_revision").await;
     let before = written(&cluster.node(leader).http).await;
     for number in 0..10 {
         take(&follower.http, &format!("w/{number}?session=me&ttl=5m")).await;
@@ -124,7 +124,7 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
 /// What a recipe of `ZooKeeper` does, step by step, over its port: create, list, and delete when done; and the one call beside it.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let address = cluster.node(1).zookeeper;
     let mut first = ZkClient::open(address, 40_000).await;
     let mut last = ZkClient::open(address, 40_000).await;
@@ -133,53 +133,53 @@ async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
         assert!([0, -110].contains(&error), "{path}: error {error}");
     }
     let mine = first.create("/locks/orders/lock-", 3).await;
-    let over_http = queue_up(&door, "orders?session=http");
-    until_waiters(&door, "orders", 1).await;
+    let over_http = queue_up(&http, "orders?session=http");
+    until_waiters(&http, "orders", 1).await;
     let theirs = last.create("/locks/orders/lock-", 3).await;
     // The lowest number holds; each of the others comes after the one before it.
     let mut names = last.children("/locks/orders").await;
     names.sort_unstable_by_key(|name| name.rsplit('-').next().map(str::to_owned));
     assert_eq!(names.len(), 3);
     assert!(mine.ends_with(&names[0]) && theirs.ends_with(&names[2]), "{names:?}");
-    assert_eq!(queue(&door, "orders").await[0], "http");
+    assert_eq!(queue(&http, "orders").await[0], "http");
     last.done(exists(&format!("/locks/orders/{}", names[1]), true)).await;
     first.done(delete(&mine, -1)).await;
     over_http.await.expect("a task").has(200);
-    give_back(&door, "orders?session=http").await;
+    give_back(&http, "orders?session=http").await;
     let woken = (WatchEventType::Deleted, format!("/locks/orders/{}", names[1]));
     assert_eq!(last.event().await, woken);
     last.sync().await;
     let left = last.children("/locks/orders").await;
     assert!(left.len() == 1 && theirs.ends_with(&left[0]), "{left:?}: it holds");
-    assert!(holders(&door, "orders").await[0].starts_with("zk-"));
+    assert!(holders(&http, "orders").await[0].starts_with("zk-"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_floor() {
-    let (_cluster, door) = one().await;
-    let token = take(&door, "a?session=me&ttl=5m").await;
-    let quiet = door.post("/v1/sessions/me/keepalive?wait=0s").await.json();
+    let (_cluster, http) = one().await;
+    let token = take(&http, "a?session=me&ttl=5m").await;
+    let quiet = http.post("/v1/sessions/me/keepalive?wait=0s").await.json();
     let since = quiet["revision"].as_u64().expect("a revision");
     // Asked only: nothing is taken.
-    let asked = door.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
+    let asked = http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
     assert_eq!(asked.has(200).json()["asked"], 1);
-    let news = door.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
+    let news = http.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
     let event = &news["events"][0];
     assert_eq!(
         [&event["kind"], &event["token"], &event["reason"]],
         [&json!("release-requested"), &json!(token), &json!("patch day")],
         "{news}"
     );
-    let next = queue_up(&door, "a?session=next");
-    until_waiters(&door, "a", 1).await;
+    let next = queue_up(&http, "a?session=next");
+    until_waiters(&http, "a", 1).await;
     // And now with what follows if it is not given back.
-    door.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
+    http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
     let granted = next.await.expect("a task");
     assert!(granted.has(200).token() > token);
-    let floor = look(&door, "a").await["floor"].as_u64();
+    let floor = look(&http, "a").await["floor"].as_u64();
     assert_eq!(floor, Some(granted.token()), "the old token is below the floor");
-    let stale = door.get(&format!("/v1/fence/a?token={token}&mode=monotonic")).await;
+    let stale = http.get(&format!("/v1/fence/a?token={token}&mode=monotonic")).await;
     stale.has_code(412, "stale-token");
-    let history = door.get("/v1/history/a").await.json();
+    let history = http.get("/v1/history/a").await.json();
     assert_eq!(history["holds"][1]["cause"], "revoked", "{history}");
 }

@@ -27,7 +27,7 @@ async fn until_said(group: &Group, expected: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_doubled() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let (one, two) = (client(&cluster), client(&cluster));
     let (here, there) = (one.group("shop/web"), two.group("shop/web"));
     let first = here.join("10.0.0.1:80").await.expect("joined");
@@ -42,10 +42,10 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
     let session = second.session().expect("a member").clone();
     let record = format!("/v1/tree/groups/shop/web/{session}");
     for _ in 0..3 {
-        let before = stat(&door, &record).await;
-        door.delete(&record).await.has(204);
+        let before = stat(&http, &record).await;
+        http.delete(&record).await.has(204);
         until("the record to be back", DEADLINE, || async {
-            let now = stat(&door, &record).await;
+            let now = stat(&http, &record).await;
             now["kind"] == "ephemeral" && now["created_revision"] != before["created_revision"]
         })
         .await;
@@ -57,22 +57,22 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
     until_said(&there, &["10.0.0.2:81"]).await;
 }
 
-async fn stat(door: &Http, record: &str) -> serde_json::Value {
-    door.get(&format!("{record}?stat")).await.json()
+async fn stat(http: &Http, record: &str) -> serde_json::Value {
+    http.get(&format!("{record}?stat")).await.json()
 }
 
 /// When the session has ended the membership is over: it is not created again, neither by the client nor in another's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81f_a_membership_ends_with_its_session_and_says_so() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let client = Client::builder(addresses(&cluster)).ttl(Duration::from_secs(2)).build();
     let client = client.expect("a client");
     let group = client.group("web");
     let member = group.join("me").await.expect("joined");
     let session = member.session().expect("a member").clone();
     member.ensure().expect("it lives");
-    door.delete(&format!("/v1/sessions/{session}?force&reason=test")).await.has(204);
-    door.get(&format!("/v1/tree/groups/web/{session}")).await.has(404);
+    http.delete(&format!("/v1/sessions/{session}?force&reason=test")).await.has(204);
+    http.get(&format!("/v1/tree/groups/web/{session}")).await.has(404);
     let lost = tokio::time::timeout(DEADLINE, member.lost()).await.expect("it hears of it");
     assert_eq!(lost, Loss::SessionEnded);
     assert_eq!(member.ensure(), Err(Loss::SessionEnded));
@@ -89,8 +89,8 @@ fn path(path: &str) -> ZnodePath {
 }
 
 /// Puts data at a path of the tree.
-async fn put(door: &Http, at: &str, data: &str) {
-    let reply = door.put_data(&format!("/v1/tree{at}?parents"), data).await;
+async fn put(http: &Http, at: &str, data: &str) {
+    let reply = http.put_data(&format!("/v1/tree{at}?parents"), data).await;
     assert!(matches!(reply.status, 200 | 201), "{reply}");
 }
 
@@ -102,16 +102,16 @@ async fn next(subtree: &mut holdfast_client::Subtree) -> Change {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    put(door, "/shop/a", "1").await;
-    put(door, "/shopping", "beside it").await;
+    let http = &cluster.node(1).http;
+    put(http, "/shop/a", "1").await;
+    put(http, "/shopping", "beside it").await;
     let client = Client::new(addresses(&cluster)).expect("a client");
     let mut shop = client.subtree("/shop").await.expect("read");
     assert_eq!(shop.get("/shop/a").map(Node::text).as_deref(), Some("1"));
     assert_eq!(shop.nodes().len(), 2, "the directory and its child, and not what begins alike");
-    put(door, "/shop/a", "2").await;
-    put(door, "/shopping", "still beside it").await;
-    put(door, "/shop/b/c", "3").await;
+    put(http, "/shop/a", "2").await;
+    put(http, "/shopping", "still beside it").await;
+    put(http, "/shop/b/c", "3").await;
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
     assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b")));
     assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b/c")));
@@ -119,8 +119,8 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     // The node that answers dies between two questions: another one goes on from the same revision.
     let known = shop.revision();
     let leader = cluster.wait_ready().await;
-    put(door, "/shop/a", "4").await;
-    door.delete("/v1/tree/shop/b/c").await.has(204);
+    put(http, "/shop/a", "4").await;
+    http.delete("/v1/tree/shop/b/c").await.has(204);
     cluster.node(leader).kill();
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
     assert_eq!(next(&mut shop).await, Change::Deleted(path("/shop/b/c")));
@@ -135,42 +135,42 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
 }
 
 /// More changes than a node remembers: 65,536.
-async fn overflow(door: &Http) {
-    put(door, "/noise", "").await;
+async fn overflow(http: &Http) {
+    put(http, "/noise", "").await;
     let set = r#"{"set":"/noise","data":""}"#;
     let body = format!(r#"{{"then":[{}]}}"#, vec![set; 1_000].join(","));
     for _ in 0..70 {
         let request = Request::new(Method::POST, "/v1/txn").body(&body);
-        door.send(request).await.expect("an answer").has(200);
+        http.send(request).await.expect("an answer").has(200);
     }
 }
 
 /// A memory of changes has an end: what is beyond it is not known one by one, and that is said.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81g_what_the_cluster_has_forgotten_is_said_to_be_a_gap_and_read_anew() {
-    let (cluster, door) = one().await;
-    put(&door, "/shop/a", "1").await;
-    put(&door, "/shop/b", "1").await;
+    let (cluster, http) = one().await;
+    put(&http, "/shop/a", "1").await;
+    put(&http, "/shop/b", "1").await;
     let client = client(&cluster);
     let mut shop = client.subtree("/shop").await.expect("read");
     let known = shop.revision();
-    put(&door, "/shop/a", "2").await;
-    door.delete("/v1/tree/shop/b").await.has(204);
-    put(&door, "/shop/c", "1").await;
-    overflow(&door).await;
+    put(&http, "/shop/a", "2").await;
+    http.delete("/v1/tree/shop/b").await.has(204);
+    put(&http, "/shop/c", "1").await;
+    overflow(&http).await;
     let Change::Gap { since, until } = next(&mut shop).await else { panic!("no gap is said") };
     assert!(since == known && until > known, "{since} {until}");
     let names: Vec<String> = shop.nodes().keys().map(ToString::to_string).collect();
     assert_eq!(names, ["/shop", "/shop/a", "/shop/c"]);
     assert_eq!(shop.get("/shop/a").map(Node::text).as_deref(), Some("2"));
-    put(&door, "/shop/a", "3").await;
+    put(&http, "/shop/a", "3").await;
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
 }
 
 /// The same without async, on a thread of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81f_programs_without_async_join_leave_and_follow() {
-    let (cluster, _door) = one().await;
+    let (cluster, _http) = one().await;
     let nodes = addresses(&cluster);
     let working = std::thread::spawn(move || {
         let client = blocking::Client::new(nodes).expect("a client");

@@ -1,4 +1,4 @@
-//! What the tests of this target share: one node and its door, calls in the background, and what a lock, its queue and the
+//! What the tests of this target share: one node and its HTTP API, calls in the background, and what a lock, its queue and the
 //! metrics say.
 
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 
 use crate::program::addresses;
 
-/// One node, and its door.
+/// One node and its HTTP API.
 pub(crate) async fn one() -> (Cluster, Http) {
     let cluster = Cluster::of(1).start().await;
-    let door = cluster.node(1).http.clone();
-    (cluster, door)
+    let http = cluster.node(1).http.clone();
+    (cluster, http)
 }
 
 /// A client of all nodes, whose session outlives every test.
@@ -25,42 +25,42 @@ pub(crate) fn client(cluster: &Cluster) -> Client {
 }
 
 /// A call that waits, in the background.
-pub(crate) fn begin(door: &Http, method: Method, target: &str) -> JoinHandle<Reply> {
-    let (door, target) = (door.clone(), target.to_owned());
+pub(crate) fn begin(http: &Http, method: Method, target: &str) -> JoinHandle<Reply> {
+    let (http, target) = (http.clone(), target.to_owned());
     tokio::spawn(async move {
         let request = Request::new(method, &target).within(Duration::from_mins(4));
-        door.send(request).await.expect("an answer")
+        http.send(request).await.expect("an answer")
     })
 }
 
 /// Asks for a lock (`a?session=me`) and waits for it, in the background.
-pub(crate) fn queue_up(door: &Http, lock: &str) -> JoinHandle<Reply> {
-    begin(door, Method::PUT, &format!("/v1/locks/{lock}&ttl=4m&wait=3m"))
+pub(crate) fn queue_up(http: &Http, lock: &str) -> JoinHandle<Reply> {
+    begin(http, Method::PUT, &format!("/v1/locks/{lock}&ttl=4m&wait=3m"))
 }
 
 /// Takes a lock (`a?session=me`): its token.
-pub(crate) async fn take(door: &Http, lock: &str) -> u64 {
-    door.put(&format!("/v1/locks/{lock}")).await.has(200).token()
+pub(crate) async fn take(http: &Http, lock: &str) -> u64 {
+    http.put(&format!("/v1/locks/{lock}")).await.has(200).token()
 }
 
 /// Gives a lock back (`a?session=me`).
-pub(crate) async fn give_back(door: &Http, lock: &str) {
-    door.delete(&format!("/v1/locks/{lock}")).await.has(204);
+pub(crate) async fn give_back(http: &Http, lock: &str) {
+    http.delete(&format!("/v1/locks/{lock}")).await.has(204);
 }
 
 /// What a lock says about itself.
-pub(crate) async fn look(door: &Http, lock: &str) -> Value {
-    door.get(&format!("/v1/locks/{lock}")).await.has(200).json()
+pub(crate) async fn look(http: &Http, lock: &str) -> Value {
+    http.get(&format!("/v1/locks/{lock}")).await.has(200).json()
 }
 
 /// The sessions that hold it, in the order of their grants.
-pub(crate) async fn holders(door: &Http, lock: &str) -> Vec<String> {
-    sessions_of(&look(door, lock).await["holders"])
+pub(crate) async fn holders(http: &Http, lock: &str) -> Vec<String> {
+    sessions_of(&look(http, lock).await["holders"])
 }
 
 /// The sessions that wait for it, in their order; the first hundred.
-pub(crate) async fn queue(door: &Http, lock: &str) -> Vec<String> {
-    sessions_of(&look(door, lock).await["queue"])
+pub(crate) async fn queue(http: &Http, lock: &str) -> Vec<String> {
+    sessions_of(&look(http, lock).await["queue"])
 }
 
 fn sessions_of(places: &Value) -> Vec<String> {
@@ -69,15 +69,15 @@ fn sessions_of(places: &Value) -> Vec<String> {
 }
 
 /// Waits until so many wait for a lock.
-pub(crate) async fn until_waiters(door: &Http, lock: &str, waiters: u64) {
+pub(crate) async fn until_waiters(http: &Http, lock: &str, waiters: u64) {
     let what = format!("{waiters} to wait for {lock}");
-    until(&what, DEADLINE, || async { look(door, lock).await["waiters"] == waiters }).await;
+    until(&what, DEADLINE, || async { look(http, lock).await["waiters"] == waiters }).await;
 }
 
 /// Waits until exactly these hold a lock.
-pub(crate) async fn until_held_by(door: &Http, lock: &str, sessions: &[&str]) {
+pub(crate) async fn until_held_by(http: &Http, lock: &str, sessions: &[&str]) {
     let what = format!("{lock} to be held by {sessions:?}");
-    until(&what, DEADLINE, || async { holders(door, lock).await == sessions }).await;
+    until(&what, DEADLINE, || async { holders(http, lock).await == sessions }).await;
 }
 
 /// Parked calls that a node has woken so far.
@@ -87,15 +87,15 @@ pub(crate) const GRANTED: &str =
     r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="200"}"#;
 
 /// The latest revision.
-pub(crate) async fn now(door: &Http) -> u64 {
-    let answer = door.get("/v1/watch?prefix=/&wait=0s").await.has(200).json();
+pub(crate) async fn now(http: &Http) -> u64 {
+    let answer = http.get("/v1/watch?prefix=/&wait=0s").await.has(200).json();
     answer["revision"].as_u64().expect("a revision")
 }
 
 /// What has changed at paths that begin so since a revision.
-pub(crate) async fn changes(door: &Http, prefix: &str, since: u64) -> Vec<Value> {
+pub(crate) async fn changes(http: &Http, prefix: &str, since: u64) -> Vec<Value> {
     let target = format!("/v1/watch?prefix={prefix}&since={since}&wait=0s");
-    let answer = door.get(&target).await.has(200).json();
+    let answer = http.get(&target).await.has(200).json();
     answer["events"].as_array().expect("events").clone()
 }
 

@@ -14,56 +14,56 @@ use crate::lab::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&owner=import&ttl=1m&attempt=1").await;
-    take(&door, "a?session=me&owner=import&attempt=2").await;
-    door.put("/v1/locks/a?session=me&owner=export").await.has_code(423, "lock-busy");
-    door.put("/v1/locks/a?session=you&owner=import").await.has_code(423, "lock-busy");
-    let holder = look(&door, "a").await["holders"][0].clone();
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&owner=import&ttl=1m&attempt=1").await;
+    take(&http, "a?session=me&owner=import&attempt=2").await;
+    http.put("/v1/locks/a?session=me&owner=export").await.has_code(423, "lock-busy");
+    http.put("/v1/locks/a?session=you&owner=import").await.has_code(423, "lock-busy");
+    let holder = look(&http, "a").await["holders"][0].clone();
     assert_eq!(
         (&holder["session"], &holder["owner"], &holder["entries"]),
         (&json!("me"), &json!("import"), &json!(2))
     );
     // It is no thread and no connection: these were as many connections as calls.
-    door.delete("/v1/locks/a?session=me&owner=export").await.has_code(409, "not-holder");
+    http.delete("/v1/locks/a?session=me&owner=export").await.has_code(409, "not-holder");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobody_else() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=1m&attempt=1").await;
-    take(&door, "a?session=me&attempt=2").await;
-    let next = queue_up(&door, "a?session=w1");
-    until_waiters(&door, "a", 1).await;
-    let others = [queue_up(&door, "a?session=w2"), queue_up(&door, "a?session=w3")];
-    until_waiters(&door, "a", 3).await;
-    let since = now(&door).await;
-    give_back(&door, "a?session=me&attempt=1").await;
-    assert_eq!(revisions(&changes(&door, "/locks/a", since).await, "lost"), [0; 0], "one is left");
-    give_back(&door, "a?session=me&attempt=2").await;
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=1m&attempt=1").await;
+    take(&http, "a?session=me&attempt=2").await;
+    let next = queue_up(&http, "a?session=w1");
+    until_waiters(&http, "a", 1).await;
+    let others = [queue_up(&http, "a?session=w2"), queue_up(&http, "a?session=w3")];
+    until_waiters(&http, "a", 3).await;
+    let since = now(&http).await;
+    give_back(&http, "a?session=me&attempt=1").await;
+    assert_eq!(revisions(&changes(&http, "/locks/a", since).await, "lost"), [0; 0], "one is left");
+    give_back(&http, "a?session=me&attempt=2").await;
     next.await.expect("a task").has(200);
-    let told = changes(&door, "/locks/a", since).await;
+    let told = changes(&http, "/locks/a", since).await;
     let (lost, granted) = (revisions(&told, "lost"), revisions(&told, "granted"));
     assert_eq!((lost.len(), &lost), (1, &granted), "one entry frees and grants: {told:?}");
-    assert_eq!(door.counted(WOKEN).await, 1, "nobody else was woken");
+    assert_eq!(http.counted(WOKEN).await, 1, "nobody else was woken");
     assert!(others.iter().all(|other| !other.is_finished()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_33_a_grant_whose_notification_is_lost_is_there_when_it_is_asked_for() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=1m").await;
-    let deaf = queue_up(&door, "a?session=you");
-    until_waiters(&door, "a", 1).await;
-    let since = now(&door).await;
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=1m").await;
+    let deaf = queue_up(&http, "a?session=you");
+    until_waiters(&http, "a", 1).await;
+    let since = now(&http).await;
     // The caller is gone, so nobody hears of the grant.
     deaf.abort();
-    give_back(&door, "a?session=me").await;
-    until_held_by(&door, "a", &["you"]).await;
-    let again = door.put("/v1/locks/a?session=you&ttl=4m").await;
+    give_back(&http, "a?session=me").await;
+    until_held_by(&http, "a", &["you"]).await;
+    let again = http.put("/v1/locks/a?session=you&ttl=4m").await;
     assert_eq!(again.has(200).json()["renewed"], true, "the same grant: {again}");
-    assert_eq!(look(&door, "a").await["holders"][0]["token"], again.token());
-    let news = door.post(&format!("/v1/sessions/you/keepalive?wait=0s&since={since}")).await.json();
+    assert_eq!(look(&http, "a").await["holders"][0]["token"], again.token());
+    let news = http.post(&format!("/v1/sessions/you/keepalive?wait=0s&since={since}")).await.json();
     assert_eq!(
         (&news["events"][0]["kind"], &news["events"][0]["token"]),
         (&json!("granted"), &json!(again.token())),
@@ -72,8 +72,8 @@ async fn row_33_a_grant_whose_notification_is_lost_is_there_when_it_is_asked_for
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_both_doors() {
-    let (cluster, door) = one().await;
+async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_client_and_http() {
+    let (cluster, http) = one().await;
     let client = client(&cluster);
     let (wait, lease) = (Duration::from_millis(100), Duration::from_mins(1));
     // lock()
@@ -89,12 +89,12 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_both_
     assert!(leased.remaining() <= lease);
     drop(leased);
 
-    let plain = door.put("/v1/locks/b?session=me&ttl=1m").await;
+    let plain = http.put("/v1/locks/b?session=me&ttl=1m").await;
     assert!(plain.has(200).json().get("ends_in_ms").is_none(), "{plain}");
-    let short = door.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
+    let short = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
     short.has_code(423, "wait-timeout");
-    give_back(&door, "b?session=me").await;
-    let leased = door.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
+    give_back(&http, "b?session=me").await;
+    let leased = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
     assert!(leased.has(200).json()["ends_in_ms"].as_u64() <= Some(60_000), "{leased}");
 }
 
@@ -102,20 +102,20 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_both_
 #[tokio::test(flavor = "multi_thread")]
 async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_ways() {
     const CALL: &str = "/v1/locks/a?session=me&ttl=4m&wait=3m";
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=other&ttl=5m").await;
-    let mut events = door.stream(Method::PUT, CALL).await.expect("a stream");
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=other&ttl=5m").await;
+    let mut events = http.stream(Method::PUT, CALL).await.expect("a stream");
     let receipt = events.next().await.expect("an event");
     assert_eq!((receipt.name.as_str(), &receipt.data["position"]), ("queued", &json!(1)));
     // By poll: not yet, and nothing is disturbed by asking.
-    let waits = async || door.get("/v1/sessions/me").await.json()["waits"].clone();
+    let waits = async || http.get("/v1/sessions/me").await.json()["waits"].clone();
     assert_eq!(waits().await, json!(["a"]));
-    door.put("/v1/locks/a?session=me").await.has_code(423, "lock-busy");
-    assert_eq!(queue(&door, "a").await, ["me"]);
+    http.put("/v1/locks/a?session=me").await.has_code(423, "lock-busy");
+    assert_eq!(queue(&http, "a").await, ["me"]);
     // By a long poll, beside the stream.
-    let polled = begin(&door, Method::PUT, CALL);
-    until("the long poll", DEADLINE, || async { door.counted(PARKED).await == 2 }).await;
-    give_back(&door, "a?session=other").await;
+    let polled = begin(&http, Method::PUT, CALL);
+    until("the long poll", DEADLINE, || async { http.counted(PARKED).await == 2 }).await;
+    give_back(&http, "a?session=other").await;
     let token = polled.await.expect("a task").has(200).token();
     // By the stream of events.
     let mut last = events.next().await.expect("an event");
@@ -123,7 +123,7 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
         last = events.next().await.expect("an event");
     }
     assert_eq!((last.name.as_str(), &last.data["token"]), ("granted", &json!(token)));
-    let held = door.get("/v1/sessions/me").await.json()["holds"].clone();
+    let held = http.get("/v1/sessions/me").await.json()["holds"].clone();
     assert_eq!(held, json!([{ "lock": "a", "token": token }]));
 }
 
@@ -131,55 +131,55 @@ const PARKED: &str = "holdfast_parked_calls";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_37_the_order_is_strict_and_a_dead_waiter_costs_no_more_than_its_own_time() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=5m").await;
-    let dead = begin(&door, Method::PUT, "/v1/locks/a?session=dead&ttl=1s&wait=3m");
-    until_waiters(&door, "a", 1).await;
-    let alive = queue_up(&door, "a?session=alive");
-    until_waiters(&door, "a", 2).await;
-    assert_eq!(queue(&door, "a").await, ["dead", "alive"]);
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=5m").await;
+    let dead = begin(&http, Method::PUT, "/v1/locks/a?session=dead&ttl=1s&wait=3m");
+    until_waiters(&http, "a", 1).await;
+    let alive = queue_up(&http, "a?session=alive");
+    until_waiters(&http, "a", 2).await;
+    assert_eq!(queue(&http, "a").await, ["dead", "alive"]);
     // It dies: nobody renews its session any more. Released at once, it is its turn, and its time runs out.
     dead.abort();
-    give_back(&door, "a?session=me").await;
+    give_back(&http, "a?session=me").await;
     alive.await.expect("a task").has(200);
-    door.get("/v1/sessions/dead").await.has_code(410, "session-expired");
+    http.get("/v1/sessions/dead").await.has_code(410, "session-expired");
     // A dead waiter behind a holder costs nobody anything.
-    let dead = begin(&door, Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
-    until_waiters(&door, "a", 1).await;
-    let last = queue_up(&door, "a?session=last");
-    until_waiters(&door, "a", 2).await;
+    let dead = begin(&http, Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
+    until_waiters(&http, "a", 1).await;
+    let last = queue_up(&http, "a?session=last");
+    until_waiters(&http, "a", 2).await;
     dead.abort();
     until("the dead one to leave the queue", DEADLINE, || async {
-        queue(&door, "a").await == ["last"]
+        queue(&http, "a").await == ["last"]
     })
     .await;
-    assert_eq!(holders(&door, "a").await, ["alive"]);
-    give_back(&door, "a?session=alive").await;
+    assert_eq!(holders(&http, "a").await, ["alive"]);
+    give_back(&http, "a?session=alive").await;
     last.await.expect("a task").has(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
     let cluster = Cluster::three().await;
-    let doors = cluster.doors();
+    let endpoints = cluster.endpoints();
     let woken = async || {
         let mut sum = 0;
-        for door in &doors {
-            sum += door.counted(WOKEN).await;
+        for http in &endpoints {
+            sum += http.counted(WOKEN).await;
         }
         sum
     };
-    take(&doors[0], "a?session=first&ttl=5m").await;
+    take(&endpoints[0], "a?session=first&ttl=5m").await;
     let mut calls = Vec::new();
     for number in 0..30 {
-        calls.push(queue_up(&doors[number % 3], &format!("a?session=w{number}")));
+        calls.push(queue_up(&endpoints[number % 3], &format!("a?session=w{number}")));
     }
-    until_waiters(&doors[0], "a", 30).await;
+    until_waiters(&endpoints[0], "a", 30).await;
     assert_eq!(woken().await, 0);
     let mut holder = "first".to_owned();
     for released in 1..=5 {
-        give_back(&doors[1], &format!("a?session={holder}")).await;
-        holder = holders(&doors[2], "a").await[0].clone();
+        give_back(&endpoints[1], &format!("a?session={holder}")).await;
+        holder = holders(&endpoints[2], "a").await[0].clone();
         until("the one wake-up", DEADLINE, || async { woken().await == released }).await;
     }
     assert_eq!(calls.iter().filter(|call| call.is_finished()).count(), 5);
@@ -187,24 +187,24 @@ async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_70_a_waiter_that_dies_in_the_middle_orphans_nobody_and_lets_nobody_in_early() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=5m").await;
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=5m").await;
     let mut calls = Vec::new();
     for (number, session) in ["w1", "w2", "w3"].into_iter().enumerate() {
-        calls.push(queue_up(&door, &format!("a?session={session}")));
-        until_waiters(&door, "a", u64::try_from(number).expect("small") + 1).await;
+        calls.push(queue_up(&http, &format!("a?session={session}")));
+        until_waiters(&http, "a", u64::try_from(number).expect("small") + 1).await;
     }
-    door.delete("/v1/sessions/w2").await.has(204);
-    until_waiters(&door, "a", 2).await;
+    http.delete("/v1/sessions/w2").await.has(204);
+    until_waiters(&http, "a", 2).await;
     assert_eq!(
-        (holders(&door, "a").await, queue(&door, "a").await),
+        (holders(&http, "a").await, queue(&http, "a").await),
         (names(&["me"]), names(&["w1", "w3"]))
     );
     assert!(!calls[0].is_finished() && !calls[2].is_finished(), "nobody is granted early");
-    give_back(&door, "a?session=me").await;
+    give_back(&http, "a?session=me").await;
     calls.remove(0).await.expect("a task").has(200);
-    assert_eq!(holders(&door, "a").await, ["w1"]);
-    give_back(&door, "a?session=w1").await;
+    assert_eq!(holders(&http, "a").await, ["w1"]);
+    give_back(&http, "a?session=w1").await;
     calls.pop().expect("the last").await.expect("a task").has(200);
 }
 
@@ -214,74 +214,74 @@ fn names(sessions: &[&str]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=1m&attempt=1").await;
-    take(&door, "a?session=me&attempt=2").await;
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=1m&attempt=1").await;
+    take(&http, "a?session=me&attempt=2").await;
     let leave = async |attempt: u32| {
-        let left = door.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
+        let left = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         left.has(204).header("holdfast-entries-left").map(str::to_owned)
     };
     // The answer was lost: the same call gets the first answer.
     assert_eq!(leave(1).await.as_deref(), Some("1"));
     assert_eq!(leave(1).await.as_deref(), Some("1"));
-    assert_eq!(holders(&door, "a").await, ["me"], "the other attempt holds on");
+    assert_eq!(holders(&http, "a").await, ["me"], "the other attempt holds on");
     assert_eq!(leave(2).await.as_deref(), Some("0"));
-    let next = take(&door, "a?session=you&ttl=1m").await;
+    let next = take(&http, "a?session=you&ttl=1m").await;
     // Late copies of it take nothing from who came after.
-    door.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
-    door.delete("/v1/locks/a?session=me").await.has(204);
-    assert_eq!(look(&door, "a").await["holders"][0]["token"], next);
+    http.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
+    http.delete("/v1/locks/a?session=me").await.has(204);
+    assert_eq!(look(&http, "a").await["holders"][0]["token"], next);
 }
 
 /// What is left of a place: in the queue, in its session, and in the tree.
-async fn is_gone(door: &Http, session: &str) -> bool {
-    let told = door.get(&format!("/v1/sessions/{session}")).await.json();
-    let children = door.get("/v1/tree/locks/a?children").await.has(200).json();
+async fn is_gone(http: &Http, session: &str) -> bool {
+    let told = http.get(&format!("/v1/sessions/{session}")).await.json();
+    let children = http.get("/v1/tree/locks/a?children").await.has(200).json();
     let places = children["children"].as_array().map(Vec::len);
     told["waits"].as_array().is_none_or(Vec::is_empty)
-        && queue(door, "a").await.is_empty()
+        && queue(http, "a").await.is_empty()
         && places == Some(1)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_74_timeout_cancel_and_disconnect_each_take_the_whole_place() {
-    let (_cluster, door) = one().await;
-    take(&door, "a?session=me&ttl=5m").await;
-    door.put("/v1/locks/a?session=late&ttl=5m&wait=100ms").await.has_code(423, "wait-timeout");
-    assert!(is_gone(&door, "late").await, "timeout");
-    let cancelled = queue_up(&door, "a?session=cancelled");
-    until_waiters(&door, "a", 1).await;
-    give_back(&door, "a?session=cancelled").await;
-    assert!(is_gone(&door, "cancelled").await, "cancel");
+    let (_cluster, http) = one().await;
+    take(&http, "a?session=me&ttl=5m").await;
+    http.put("/v1/locks/a?session=late&ttl=5m&wait=100ms").await.has_code(423, "wait-timeout");
+    assert!(is_gone(&http, "late").await, "timeout");
+    let cancelled = queue_up(&http, "a?session=cancelled");
+    until_waiters(&http, "a", 1).await;
+    give_back(&http, "a?session=cancelled").await;
+    assert!(is_gone(&http, "cancelled").await, "cancel");
     assert_eq!(cancelled.await.expect("a task").status, 423);
     // A caller that named no session leaves when it hangs up.
-    let nameless = begin(&door, Method::PUT, "/v1/locks/a?wait=3m&ttl=5m");
-    until_waiters(&door, "a", 1).await;
-    let session = queue(&door, "a").await.remove(0);
+    let nameless = begin(&http, Method::PUT, "/v1/locks/a?wait=3m&ttl=5m");
+    until_waiters(&http, "a", 1).await;
+    let session = queue(&http, "a").await.remove(0);
     nameless.abort();
-    until("the end of the place", DEADLINE, || async { is_gone(&door, &session).await }).await;
-    assert_eq!(holders(&door, "a").await, ["me"]);
+    until("the end of the place", DEADLINE, || async { is_gone(&http, &session).await }).await;
+    assert_eq!(holders(&http, "a").await, ["me"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_79_waiting_is_a_future_that_is_woken_once_and_can_be_given_up() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let (client, other) = (client(&cluster), client(&cluster));
     let guard = client.lock("a").acquire().await.expect("held");
     let given_up = other.lock("a").acquire();
     let short = tokio::time::timeout(Duration::from_millis(300), given_up).await;
     assert!(short.is_err());
-    until_waiters(&door, "a", 0).await;
+    until_waiters(&http, "a", 0).await;
     let waiting = other.lock("a").acquire();
     let releasing = async {
-        until_waiters(&door, "a", 1).await;
+        until_waiters(&http, "a", 1).await;
         guard.release().await.expect("released");
     };
     let (next, ()) = tokio::join!(waiting, releasing);
     let next = next.expect("held");
     assert_eq!(next.ensure(), Ok::<(), Loss>(()));
-    let calls = door.counted(crate::lab::GRANTED).await;
-    assert_eq!((calls, door.counted(WOKEN).await), (2, 1), "it asked once, and was woken once");
-    let body: Value = look(&door, "a").await;
+    let calls = http.counted(crate::lab::GRANTED).await;
+    assert_eq!((calls, http.counted(WOKEN).await), (2, 1), "it asked once, and was woken once");
+    let body: Value = look(&http, "a").await;
     assert_eq!(body["holders"][0]["token"], next.token().0);
 }

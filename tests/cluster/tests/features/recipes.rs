@@ -13,7 +13,7 @@ use crate::lab::{
 #[tokio::test(flavor = "multi_thread")]
 async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_through() {
     const WRITERS: i64 = 6;
-    let (cluster, _door) = one().await;
+    let (cluster, _http) = one().await;
     let clients: Vec<_> = (0..WRITERS).map(|_| client(&cluster)).collect();
     let first = clients[0].counter("stock").set(100).await.expect("set");
     let racing = clients.iter().map(|client| {
@@ -59,24 +59,24 @@ async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_thro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_43_a_latch_is_set_once_counts_each_key_once_wakes_all_and_counts_the_dead() {
-    let (_cluster, door) = one().await;
+    let (_cluster, http) = one().await;
     let latch = "/v1/latches/done";
-    door.put(&format!("{latch}?count=3")).await.has(201);
-    door.put(&format!("{latch}?count=3")).await.has(200);
-    door.put(&format!("{latch}?count=4")).await.has_code(409, "count-mismatch");
-    let waiting = [(); 3].map(|()| begin(&door, Method::GET, &format!("{latch}?wait=3m")));
+    http.put(&format!("{latch}?count=3")).await.has(201);
+    http.put(&format!("{latch}?count=3")).await.has(200);
+    http.put(&format!("{latch}?count=4")).await.has_code(409, "count-mismatch");
+    let waiting = [(); 3].map(|()| begin(&http, Method::GET, &format!("{latch}?wait=3m")));
     for left in [2, 2] {
-        let down = door.post(&format!("{latch}?key=eu")).await;
+        let down = http.post(&format!("{latch}?key=eu")).await;
         assert_eq!(down.has(200).json()["left"], left, "each key once");
     }
-    door.put("/v1/sessions/dies?ttl=1s").await.has(201);
-    door.post(&format!("{latch}?key=us&session=dies&on_death=count")).await.has(200);
+    http.put("/v1/sessions/dies?ttl=1s").await.has(201);
+    http.post(&format!("{latch}?key=us&session=dies&on_death=count")).await.has(200);
     until("the dead to be counted", DEADLINE, || async {
-        door.get(latch).await.json()["left"] == 1
+        http.get(latch).await.json()["left"] == 1
     })
     .await;
     assert!(waiting.iter().all(|wait| !wait.is_finished()));
-    assert_eq!(door.post(&format!("{latch}?key=ap")).await.has(200).json()["left"], 0);
+    assert_eq!(http.post(&format!("{latch}?key=ap")).await.has(200).json()["left"], 0);
     for wait in waiting {
         assert_eq!(wait.await.expect("a task").has(200).json()["open"], true);
     }
@@ -88,18 +88,18 @@ fn arrival(session: &str, ttl: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_for_nobody() {
-    let (_cluster, door) = one().await;
+    let (_cluster, http) = one().await;
     let arrived = async |count: usize| {
         until("the arrivals", DEADLINE, || async {
-            let body = door.get("/v1/barriers/go").await.json();
+            let body = http.get("/v1/barriers/go").await.json();
             body["arrived"].as_array().map(Vec::len) == Some(count)
         })
         .await;
     };
     // One of the first three dies: the two that wait are told, and none passes.
-    let first = begin(&door, Method::POST, &arrival("w1", "5m"));
+    let first = begin(&http, Method::POST, &arrival("w1", "5m"));
     arrived(1).await;
-    let dying = begin(&door, Method::POST, &arrival("w2", "1s"));
+    let dying = begin(&http, Method::POST, &arrival("w2", "1s"));
     arrived(2).await;
     dying.abort();
     let told = first.await.expect("a task");
@@ -111,12 +111,12 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     arrived(0).await;
     // Then three who all come.
     let calls = [
-        begin(&door, Method::POST, &arrival("w1", "5m")),
-        begin(&door, Method::POST, &arrival("w3", "5m")),
+        begin(&http, Method::POST, &arrival("w1", "5m")),
+        begin(&http, Method::POST, &arrival("w3", "5m")),
     ];
     arrived(2).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "nobody passes without the third");
-    let last = door.post(&arrival("w4", "5m")).await.has(200).json();
+    let last = http.post(&arrival("w4", "5m")).await.has(200).json();
     assert_eq!(last["index"], 2);
     for call in calls {
         let passed = call.await.expect("a task").has(200).json();
@@ -126,45 +126,45 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     let room = "/v1/double-barriers/room";
     let enter =
         |session: &str, ttl: &str| format!("{room}?parties=2&session={session}&ttl={ttl}&wait=3m");
-    let one = begin(&door, Method::PUT, &enter("in1", "5m"));
-    let two = begin(&door, Method::PUT, &enter("in2", "1s"));
+    let one = begin(&http, Method::PUT, &enter("in1", "5m"));
+    let two = begin(&http, Method::PUT, &enter("in2", "1s"));
     one.await.expect("a task").has(200);
     two.await.expect("a task").has(200);
-    door.delete(&format!("{room}?session=in1&wait=25s")).await.has(200);
+    http.delete(&format!("{room}?session=in1&wait=25s")).await.has(200);
 }
 
 /// An election is a lock with a value: one queue, one kind of grant.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_token_when_one_resigns()
  {
-    let (_cluster, door) = one().await;
-    let first = take(&door, "elections/db?session=db1&ttl=5m&value=10.0.0.1").await;
-    let second = queue_up(&door, "elections/db?session=db2&value=10.0.0.2");
-    until_waiters(&door, "elections/db", 1).await;
-    let third = queue_up(&door, "elections/db?session=db3&value=10.0.0.3");
-    until_waiters(&door, "elections/db", 2).await;
-    let seen = look(&door, "elections/db").await;
+    let (_cluster, http) = one().await;
+    let first = take(&http, "elections/db?session=db1&ttl=5m&value=10.0.0.1").await;
+    let second = queue_up(&http, "elections/db?session=db2&value=10.0.0.2");
+    until_waiters(&http, "elections/db", 1).await;
+    let third = queue_up(&http, "elections/db?session=db3&value=10.0.0.3");
+    until_waiters(&http, "elections/db", 2).await;
+    let seen = look(&http, "elections/db").await;
     assert_eq!(
         [&seen["holders"][0]["value"], &seen["queue"][0]["value"], &seen["queue"][1]["value"]],
         [&json!("10.0.0.1"), &json!("10.0.0.2"), &json!("10.0.0.3")]
     );
-    let since = now(&door).await;
-    give_back(&door, "elections/db?session=db1").await;
+    let since = now(&http).await;
+    give_back(&http, "elections/db?session=db1").await;
     let token = second.await.expect("a task").has(200).token();
     assert!(token > first && !third.is_finished());
     // Who observes is told of the end of one and the beginning of the next by one change of the log.
-    let told = changes(&door, "/locks/elections/", since).await;
+    let told = changes(&http, "/locks/elections/", since).await;
     assert_eq!(
         (revisions(&told, "lost").len(), revisions(&told, "granted")),
         (1, revisions(&told, "lost")),
         "{told:?}"
     );
     // Who resigned may stand again, at the end.
-    let again = queue_up(&door, "elections/db?session=db1&value=10.0.0.1");
-    until_waiters(&door, "elections/db", 2).await;
-    door.delete("/v1/sessions/db2").await.has(204);
+    let again = queue_up(&http, "elections/db?session=db1&value=10.0.0.1");
+    until_waiters(&http, "elections/db", 2).await;
+    http.delete("/v1/sessions/db2").await.has(204);
     third.await.expect("a task").has(200);
-    assert_eq!(look(&door, "elections/db").await["holders"][0]["value"], "10.0.0.3");
+    assert_eq!(look(&http, "elections/db").await["holders"][0]["value"], "10.0.0.3");
     drop(again);
 }
 
@@ -174,7 +174,7 @@ const CHANGED: &str =
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_counts_once() {
     const CLIENTS: u64 = 20;
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let shared = client(&cluster);
     let _session = shared.session().await.expect("open");
     let adding = (0..CLIENTS).map(|_| {
@@ -187,19 +187,19 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     }
     values.sort_unstable();
     assert_eq!(values, (1..=20).collect::<Vec<_>>(), "each saw its own");
-    assert_eq!(door.counted(CHANGED).await, CLIENTS, "however contended, one call each");
+    assert_eq!(http.counted(CHANGED).await, CLIENTS, "however contended, one call each");
     // Sent again under its id, it is done once and gets the first answer.
     let session = "/v1/sessions/me?ttl=5m";
-    door.put(session).await.has(201);
+    http.put(session).await.has(201);
     let once = "/v1/counters/hits?add=5&session=me&request=r1";
-    let first = door.post(once).await.has(200).json();
-    door.post("/v1/counters/hits?add=1").await.has(200);
-    let again = door.post(once).await.has(200).json();
+    let first = http.post(once).await.has(200).json();
+    http.post("/v1/counters/hits?add=1").await.has(200);
+    let again = http.post(once).await.has(200).json();
     assert_eq!((&first["value"], &again["value"]), (&json!(25), &json!(25)));
-    assert_eq!(door.get("/v1/counters/hits").await.json()["value"], 26);
+    assert_eq!(http.get("/v1/counters/hits").await.json()["value"], 26);
     // It does not wrap: it says why not.
     let end = i64::MAX.to_string();
-    let refused = door.post(&format!("/v1/counters/hits?add={end}")).await;
+    let refused = http.post(&format!("/v1/counters/hits?add={end}")).await;
     assert!((400..500).contains(&refused.status) && !refused.retryable(), "{refused}");
-    assert_eq!(door.get("/v1/counters/hits").await.json()["value"], 26);
+    assert_eq!(http.get("/v1/counters/hits").await.json()["value"], 26);
 }

@@ -8,32 +8,32 @@ use crate::program::addresses;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
-    let (_cluster, door) = one().await;
-    let token = take(&door, "a?session=me&ttl=1m&attempt=1&reentrant=false").await;
+    let (_cluster, http) = one().await;
+    let token = take(&http, "a?session=me&ttl=1m&attempt=1&reentrant=false").await;
     // It would be a wait for oneself: refused, however long it offers to wait.
     let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
-    door.put(second).await.has_code(409, "not-reentrant");
-    assert_eq!(look(&door, "a").await["holders"][0]["entries"], 1);
+    http.put(second).await.has_code(409, "not-reentrant");
+    assert_eq!(look(&http, "a").await["holders"][0]["entries"], 1);
     // The same entry again is no second one, but a renewal.
-    let again = door.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
+    let again = http.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
     assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let (client, other) = (client(&cluster), client(&cluster));
     let import = |client: &Client| client.lock("a").owner("import");
     let first = import(&client).acquire().await.expect("held");
     let second = import(&client).acquire().await.expect("once more");
     assert_eq!(
-        (first.token(), look(&door, "a").await["holders"][0]["entries"].as_u64()),
+        (first.token(), look(&http, "a").await["holders"][0]["entries"].as_u64()),
         (second.token(), Some(2))
     );
     let wait = std::time::Duration::from_millis(100);
     assert!(matches!(import(&other).wait(wait).acquire().await, Err(Error::Busy(_))));
     first.release().await.expect("released");
-    assert_eq!(look(&door, "a").await["held"], true);
+    assert_eq!(look(&http, "a").await["held"], true);
     second.release().await.expect("released");
     let next = import(&other).wait(DEADLINE).acquire().await.expect("free");
     next.release().await.expect("released");
@@ -42,8 +42,8 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
 /// What is counted is counted by the cluster: a program that begins anew with the same session finds what it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session() {
-    let (cluster, door) = one().await;
-    door.put("/v1/sessions/web1?ttl=5m").await.has(201);
+    let (cluster, http) = one().await;
+    http.put("/v1/sessions/web1?ttl=5m").await.has(201);
     let begin = || {
         let builder = Client::builder(addresses(&cluster)).named_session("web1");
         builder.build().expect("a client")
@@ -58,19 +58,19 @@ async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session
     let again = after.lock("a").owner("import").try_acquire().await.expect("it is the same owner");
     assert_eq!(again.token(), token);
     assert_eq!(
-        look(&door, "a").await["holders"][0]["entries"],
+        look(&http, "a").await["holders"][0]["entries"],
         2,
         "the first entry is still counted"
     );
     again.release().await.expect("released");
-    assert_eq!(holders(&door, "a").await, ["web1"]);
-    give_back(&door, "a?session=web1&owner=import").await;
-    assert_eq!(look(&door, "a").await["held"], false);
+    assert_eq!(holders(&http, "a").await, ["web1"]);
+    give_back(&http, "a?session=web1&owner=import").await;
+    assert_eq!(look(&http, "a").await["held"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_76_a_mutex_that_is_not_reentrant_is_an_error_and_no_deadlock_of_ones_own() {
-    let (cluster, _door) = one().await;
+    let (cluster, _http) = one().await;
     let client = client(&cluster);
     let strict = || client.lock("a").owner("me").not_reentrant();
     let held = strict().acquire().await.expect("held");

@@ -12,60 +12,60 @@ use crate::lab::{
 
 /// Stands in the queue, behind everybody who does already.
 async fn behind(
-    door: &Http,
+    http: &Http,
     lock: &str,
     place: u64,
 ) -> tokio::task::JoinHandle<holdfast_lab::Reply> {
-    let call = queue_up(door, lock);
+    let call = queue_up(http, lock);
     let name = lock.split('?').next().expect("a name");
-    until_waiters(door, name, place).await;
+    until_waiters(http, name, place).await;
     call
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_its_place() {
-    let (_cluster, door) = one().await;
-    let writer = take(&door, "fifo?session=w1&ttl=5m").await;
+    let (_cluster, http) = one().await;
+    let writer = take(&http, "fifo?session=w1&ttl=5m").await;
     let readers = [
-        behind(&door, "fifo?session=r1&mode=shared", 1).await,
-        behind(&door, "fifo?session=r2&mode=shared", 2).await,
+        behind(&http, "fifo?session=r1&mode=shared", 1).await,
+        behind(&http, "fifo?session=r2&mode=shared", 2).await,
     ];
-    let second = behind(&door, "fifo?session=w2", 3).await;
-    let late = behind(&door, "fifo?session=r3&mode=shared", 4).await;
+    let second = behind(&http, "fifo?session=w2", 3).await;
+    let late = behind(&http, "fifo?session=r3&mode=shared", 4).await;
     // Down to shared: the same token, and the neighbouring readers at the front come in beside it, nobody else.
-    let kept = door.put("/v1/locks/fifo?session=w1&mode=shared").await;
+    let kept = http.put("/v1/locks/fifo?session=w1&mode=shared").await;
     assert_eq!((kept.has(200).token(), &kept.json()["mode"]), (writer, &json!("shared")));
     for reader in readers {
         reader.await.expect("a task").has(200);
     }
-    assert_eq!(holders(&door, "fifo").await, ["w1", "r1", "r2"]);
+    assert_eq!(holders(&http, "fifo").await, ["w1", "r1", "r2"]);
     assert!(!second.is_finished() && !late.is_finished(), "no reader overtakes the writer");
     for session in ["w1", "r1", "r2"] {
-        give_back(&door, &format!("fifo?session={session}")).await;
+        give_back(&http, &format!("fifo?session={session}")).await;
     }
     second.await.expect("a task").has(200);
-    assert_eq!(holders(&door, "fifo").await, ["w2"], "one writer, alone");
-    give_back(&door, "fifo?session=w2").await;
+    assert_eq!(holders(&http, "fifo").await, ["w2"], "one writer, alone");
+    give_back(&http, "fifo?session=w2").await;
     late.await.expect("a task").has(200);
 
-    door.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.has(200);
-    take(&door, "writers?session=me&ttl=5m").await;
-    let reader = behind(&door, "writers?session=r&mode=shared", 1).await;
-    let writer = behind(&door, "writers?session=w", 2).await;
-    give_back(&door, "writers?session=me").await;
+    http.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.has(200);
+    take(&http, "writers?session=me&ttl=5m").await;
+    let reader = behind(&http, "writers?session=r&mode=shared", 1).await;
+    let writer = behind(&http, "writers?session=w", 2).await;
+    give_back(&http, "writers?session=me").await;
     writer.await.expect("a task").has(200);
     assert!(!reader.is_finished());
 
-    door.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.has(200);
-    take(&door, "readers?session=r1&mode=shared&ttl=5m").await;
-    let writer = behind(&door, "readers?session=w", 1).await;
-    take(&door, "readers?session=r2&mode=shared&ttl=5m").await;
-    assert!(!writer.is_finished(), "readers come in beside readers, whoever waits");
+    http.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.has(200);
+    take(&http, "readers?session=r1&mode=shared&ttl=5m").await;
+    let writer = behind(&http, "readers?session=w", 1).await;
+    take(&http, "readers?session=r2&mode=shared&ttl=5m").await;
+    assert!(!writer.is_finished(), "readers join readers while a writer waits");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_77_a_writer_may_take_the_read_lock_and_a_reader_writes_only_if_it_is_upgradable() {
-    let (cluster, door) = one().await;
+    let (cluster, http) = one().await;
     let (client, other) = (client(&cluster), client(&cluster));
     let mut writer = client.lock("page").acquire().await.expect("held");
     writer.downgrade(Mode::Shared).await.expect("a writer may read");
@@ -81,7 +81,7 @@ async fn row_77_a_writer_may_take_the_read_lock_and_a_reader_writes_only_if_it_i
     let before = editor.token();
     reader.release().await.expect("released");
     assert!(editor.upgrade(DEADLINE).await.expect("alone") > before, "with a new token");
-    assert_eq!(look(&door, "page").await["holders"][0]["mode"], "exclusive");
+    assert_eq!(look(&http, "page").await["holders"][0]["mode"], "exclusive");
 }
 
 fn grants(answer: &Value) -> Vec<(String, u64)> {
@@ -97,87 +97,87 @@ fn grants(answer: &Value) -> Vec<(String, u64)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_to_each() {
-    let (_cluster, door) = one().await;
-    take(&door, "b?session=other&ttl=5m").await;
+    let (_cluster, http) = one().await;
+    take(&http, "b?session=other&ttl=5m").await;
     let both = "/v1/locks?name=a&name=b&session=me&ttl=5m";
-    door.post(both).await.has_code(423, "lock-busy");
-    assert_eq!(look(&door, "a").await["held"], false, "nothing is held in part");
-    let waiting = begin(&door, Method::POST, &format!("{both}&wait=3m"));
-    until_waiters(&door, "b", 1).await;
-    assert_eq!(look(&door, "a").await["held"], false, "nor while it waits");
-    let since = now(&door).await;
-    give_back(&door, "b?session=other").await;
+    http.post(both).await.has_code(423, "lock-busy");
+    assert_eq!(look(&http, "a").await["held"], false, "nothing is held in part");
+    let waiting = begin(&http, Method::POST, &format!("{both}&wait=3m"));
+    until_waiters(&http, "b", 1).await;
+    assert_eq!(look(&http, "a").await["held"], false, "nor while it waits");
+    let since = now(&http).await;
+    give_back(&http, "b?session=other").await;
     let answer = waiting.await.expect("a task").has(200).json();
     let [(first, one), (second, two)] = grants(&answer).try_into().expect("two grants");
     assert_eq!((first.as_str(), second.as_str()), ("a", "b"));
     assert_ne!(one, two);
     // Who looks at one of them sees what was granted with it; and one revision made both.
-    assert_eq!(look(&door, "a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
-    let told = changes(&door, "/locks/", since).await;
+    assert_eq!(look(&http, "a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
+    let told = changes(&http, "/locks/", since).await;
     let granted = revisions(&told, "granted");
     assert!(granted.len() == 2 && granted[0] == granted[1], "{told:?}");
     for (lock, token) in grants(&answer) {
-        door.get(&format!("/v1/fence/{lock}?token={token}")).await.has(200);
+        http.get(&format!("/v1/fence/{lock}?token={token}")).await.has(200);
     }
 }
 
 /// The other order is the same queue entry, so the two never wait for each other; and giving back is one step, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_given_back_at_once() {
-    let (_cluster, door) = one().await;
+    let (_cluster, http) = one().await;
     for round in 0..5 {
         let one = format!("/v1/locks?name=a&name=b&session=s1-{round}&ttl=1m&wait=1m");
         let two = format!("/v1/locks?name=b&name=a&session=s2-{round}&ttl=1m&wait=1m");
-        let calls = [begin(&door, Method::POST, &one), begin(&door, Method::POST, &two)];
+        let calls = [begin(&http, Method::POST, &one), begin(&http, Method::POST, &two)];
         until("one of both to hold both", DEADLINE, || async {
-            let (a, b) = (holders(&door, "a").await, holders(&door, "b").await);
+            let (a, b) = (holders(&http, "a").await, holders(&http, "b").await);
             a.len() == 1 && a == b
         })
         .await;
         for _ in 0..2 {
-            let holder = holders(&door, "a").await.remove(0);
-            assert_eq!(holders(&door, "b").await, [holder.as_str()], "no partial hold is visible");
-            door.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
+            let holder = holders(&http, "a").await.remove(0);
+            assert_eq!(holders(&http, "b").await, [holder.as_str()], "no partial hold is visible");
+            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
             // Sent again, or about one that is gone: done still.
-            door.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
+            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
         }
         for call in calls {
             call.await.expect("a task").has(200);
         }
     }
     // One member may go alone, and the rest stays.
-    door.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.has(200);
-    give_back(&door, "a?session=me").await;
+    http.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.has(200);
+    give_back(&http, "a?session=me").await;
     assert_eq!(
-        (holders(&door, "a").await.len(), holders(&door, "b").await),
+        (holders(&http, "a").await.len(), holders(&http, "b").await),
         (0, vec!["me".to_owned()])
     );
-    door.delete("/v1/locks?name=a&name=b&session=me").await.has(204);
-    until_held_by(&door, "b", &[]).await;
+    http.delete("/v1/locks?name=a&name=b&session=me").await.has(204);
+    until_held_by(&http, "b", &[]).await;
 }
 
 /// The most that one call may name. No time of the caller's is in it: how long it holds is the server's to count.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
-    let (_cluster, door) = one().await;
+    let (_cluster, http) = one().await;
     let names: Vec<String> = (0..16).map(|number| format!("seat/{number:02}")).collect();
     let query: Vec<String> = names.iter().map(|name| format!("name={name}")).collect();
     let all = format!("/v1/locks?{}", query.join("&"));
-    let since = now(&door).await;
-    let answer = door.post(&format!("{all}&session=me&ttl=1m")).await.has(200).json();
+    let since = now(&http).await;
+    let answer = http.post(&format!("{all}&session=me&ttl=1m")).await.has(200).json();
     let grants = grants(&answer);
     assert_eq!(grants.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     let mut tokens: Vec<u64> = grants.iter().map(|(_, token)| *token).collect();
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), names.len(), "a token of its own for each");
-    let told = changes(&door, "/locks/seat", since).await;
+    let told = changes(&http, "/locks/seat", since).await;
     let mut granted = revisions(&told, "granted");
     granted.dedup();
     assert_eq!(granted.len(), 1, "in one entry");
     // One of them is enough to refuse all of another call, which then holds nothing.
     let other = format!("/v1/locks?name=stage&name={}&session=you&ttl=1m", names[9]);
-    door.post(&other).await.has_code(423, "lock-busy");
-    assert_eq!(look(&door, "stage").await["held"], false);
-    door.post(&format!("{all}&name=seat/99&session=you")).await.has(400);
+    http.post(&other).await.has_code(423, "lock-busy");
+    assert_eq!(look(&http, "stage").await["held"], false);
+    http.post(&format!("{all}&name=seat/99&session=you")).await.has(400);
 }

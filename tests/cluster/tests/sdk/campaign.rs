@@ -1,5 +1,5 @@
-//! Every kind of hold under every fault of its process and of the leader: whoever has lost it has asked for its last line
-//! before the next one is granted, and has written it before the next one writes, if it was not stopped in that very write.
+//! Every kind of hold under every fault of its process and of the leader: a holder that lost the lock has asked
+//! for its last line before the next grant, and has written it before the next holder writes, unless it was stopped in that write.
 //!
 //! One test a fault. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; without it, each test has one
 //! for each TTL.
@@ -79,8 +79,8 @@ impl Next {
                 Self::One(Box::new(election.campaign("next").await?.into_guard()))
             }
             "several" => {
-                let several = client.lock_many([lock.to_owned(), format!("{lock}/too")]);
-                Self::MultiLock(several.wait(DEADLINE * 2).acquire().await?)
+                let multi_lock = client.lock_many([lock.to_owned(), format!("{lock}/too")]);
+                Self::MultiLock(multi_lock.wait(DEADLINE * 2).acquire().await?)
             }
             "permits" => Self::One(Box::new(one.limit(2).acquire().await?)),
             _ => Self::One(Box::new(one.acquire().await?)),

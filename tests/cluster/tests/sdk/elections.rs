@@ -30,17 +30,17 @@ async fn candidate(
     value: &'static str,
 ) -> tokio::task::JoinHandle<Result<Leadership, Error>> {
     let before = client.election(election).look().await.expect("read").candidates_total;
-    let standing = tokio::spawn(client.election(election).ttl(TTL).campaign(value));
+    let campaign = tokio::spawn(client.election(election).ttl(TTL).campaign(value));
     until("a candidate", DEADLINE, || async {
         let seen = client.election(election).look().await;
         seen.is_ok_and(|seen| seen.candidates_total > before)
     })
     .await;
-    standing
+    campaign
 }
 
-async fn elected(standing: tokio::task::JoinHandle<Result<Leadership, Error>>) -> Leadership {
-    let led = tokio::time::timeout(DEADLINE, standing).await.expect("in time");
+async fn elected(campaign: tokio::task::JoinHandle<Result<Leadership, Error>>) -> Leadership {
+    let led = tokio::time::timeout(DEADLINE, campaign).await.expect("in time");
     led.expect("no panic").expect("elected")
 }
 

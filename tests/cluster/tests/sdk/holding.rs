@@ -105,7 +105,7 @@ async fn work_that_is_stuck_loses_its_lock_to_the_next_while_its_process_lives()
     assert!(next.token() > stuck.token());
 }
 
-/// Whoever takes a lock away by the session's name is believed, and the lock is not taken anew.
+/// A release by the session's name counts, and the guard does not acquire the lock again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_released_by_its_sessions_name_is_lost_and_not_taken_anew() {
     let cluster = Cluster::three().await;

@@ -1,8 +1,8 @@
 //! What writers leave behind in a journal: whose line it is, and when its writer last asked whether it still holds.
 //!
 //! The judge of a hand-over: who has lost the lock has asked for no line behind the grant of the next. One line may come
-//! later than it was asked for, if its writer was stopped between question and write; to refuse that one is the work of
-//! whoever takes the line, by its token, and not of the guard.
+//! later than it was asked for, if its writer was stopped between question and write; the store that takes the line must
+//! refuse it by its token; the guard cannot.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A line of whoever has this token, now.
+    /// A line with this token, now.
     pub(crate) fn now(token: u64) -> Self {
         Self { token, asked: now() }
     }

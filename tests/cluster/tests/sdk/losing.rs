@@ -119,7 +119,7 @@ async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
             };
             let ((told_at, loss), (granted_at, still_held, next)) = tokio::join!(told, granted);
             assert!(matches!(loss, Loss::NotRenewed { .. }), "{loss:?}");
-            assert!(!still_held, "the clock says so to whoever asks");
+            assert!(!still_held, "the guard says so by its clock");
             assert!(told_at < granted_at, "late by {:?}", told_at - granted_at);
             assert!(next.token() > guard.token());
         }

@@ -13,7 +13,7 @@ mod holding;
 mod journal;
 mod kinds;
 mod losing;
+mod multi_lock;
 mod program;
 mod recipes;
 mod stock;
-mod together;

@@ -1,22 +1,18 @@
 //! Bad input at the real port: refused with a code, the offending parameter and the fix; and nothing is done.
 
-use std::time::Duration;
-
-use holdfast_lab::{Cluster, Http, Request};
+use holdfast_lab::{Cluster, DEADLINE, Http, Request};
 use reqwest::Method;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a line of a table expects: method, target, status, code, and words that show the way out.
 type Line<'a> = (&'a str, &'a str, u16, &'a str, &'a str);
 
 /// Sends each line as it is, byte by byte, since clients normalise paths.
-async fn refused(door: &Http, lines: &[Line<'_>]) {
+async fn refused(http: &Http, lines: &[Line<'_>]) {
     for (method, target, status, code, words) in lines {
         let request = format!(
             "{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
         );
-        let (answer, _) = door.raw(request.as_bytes(), PATIENCE).await;
+        let (answer, _) = http.raw(request.as_bytes(), DEADLINE).await;
         let shown = format!("{method} {}: {answer}", &target[..target.len().min(100)]);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "expected {status}: {shown}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "expected {code}: {shown}");
@@ -24,21 +20,21 @@ async fn refused(door: &Http, lines: &[Line<'_>]) {
     }
 }
 
-async fn nothing_was_done(door: &Http) {
-    let locks = door.get("/v1/locks").await.has(200).json();
+async fn nothing_was_done(http: &Http) {
+    let locks = http.get("/v1/locks").await.has(200).json();
     assert_eq!(locks["locks"].as_array().map(Vec::len), Some(0), "{locks}");
-    let sessions = door.get("/v1/sessions").await.has(200).json();
+    let sessions = http.get("/v1/sessions").await.has(200).json();
     assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(0), "{sessions}");
-    door.put("/v1/locks/good?session=me&ttl=5s").await.has(200);
+    http.put("/v1/locks/good?session=me&ttl=5s").await.has(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn durations_need_a_unit_and_have_bounds() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let endless = format!("/v1/locks/a?session=s&ttl={}h", "9".repeat(40));
     refused(
-        door,
+        http,
         &[
             ("PUT", "/v1/locks/a?session=s&ttl=30", 400, "bad-duration", "30s"),
             ("PUT", "/v1/locks/a?session=s&wait=10", 400, "bad-duration", "10s"),
@@ -57,19 +53,19 @@ async fn durations_need_a_unit_and_have_bounds() {
         ],
     )
     .await;
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_checked_once_and_decoded_once() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let too_long = format!("/v1/locks/{}?session=s", "a".repeat(513));
     let long_session = format!("/v1/locks/a?session={}", "s".repeat(129));
     let labels: Vec<String> = (0..17).map(|i| format!("label.k{i}=v")).collect();
     let too_many_labels = format!("/v1/locks/a?session=s&{}", labels.join("&"));
     refused(
-        door,
+        http,
         &[
             ("PUT", "/v1/locks/?session=s", 400, "bad-name", "empty"),
             ("PUT", "/v1/locks//a?session=s", 400, "bad-name", "empty"),
@@ -98,22 +94,22 @@ async fn names_are_checked_once_and_decoded_once() {
         ],
     )
     .await;
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
     // Decoded once: an escaped percent sign is a percent sign, and an escaped slash separates like any other.
-    let put = door.put("/v1/locks/a%252eb?session=me").await;
+    let put = http.put("/v1/locks/a%252eb?session=me").await;
     assert_eq!(put.has(200).json()["lock"], "a%2eb");
     let longest = format!("/v1/locks/{}?session=me", "a".repeat(512));
-    door.put(&longest).await.has(200);
-    let unicode = door.put("/v1/locks/h%C3%A9?session=me").await;
+    http.put(&longest).await.has(200);
+    let unicode = http.put("/v1/locks/h%C3%A9?session=me").await;
     assert_eq!(unicode.has(200).json()["lock"], "hé");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     refused(
-        door,
+        http,
         &[
             ("PUT", "/v1/locks/a?sesion=me", 400, "invalid-argument", "session"),
             ("PUT", "/v1/locks/a?session=me&tll=30s", 400, "invalid-argument", "ttl"),
@@ -146,13 +142,13 @@ async fn unknown_keys_and_what_does_not_exist_yet_are_refused_with_the_way_out()
         ],
     )
     .await;
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_method_is_405_and_names_the_right_ones() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     for (method, target, allowed) in [
         (Method::PATCH, "/v1/sessions/me", "DELETE"),
         (Method::PUT, "/v1/locks", "GET"),
@@ -160,22 +156,22 @@ async fn a_wrong_method_is_405_and_names_the_right_ones() {
         (Method::GET, "/v1/sessions/me/keepalive", "POST"),
         (Method::DELETE, "/readyz", "GET"),
     ] {
-        let reply = door.call(method.clone(), target).await;
+        let reply = http.call(method.clone(), target).await;
         reply.has_code(405, "method-not-allowed");
         let allow = reply.header("allow").unwrap_or_default();
         assert!(allow.contains(allowed), "{method} {target}: Allow: {allow}");
     }
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_are_json_of_known_keys_and_bounded() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let json = [("content-type", "application/json")];
     let put = async |body: &str| {
         let request = Request::new(Method::PUT, "/v1/locks/a").headers(&json).body(body);
-        door.send(request).await.expect("an answer")
+        http.send(request).await.expect("an answer")
     };
     for (body, code, words) in [
         ("{", "invalid-argument", "JSON"),
@@ -191,7 +187,7 @@ async fn bodies_are_json_of_known_keys_and_bounded() {
     }
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     put(&deep).await.has_code(400, "invalid-argument");
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
     let good = put(r#"{"session":"you","ttl":"30s","wait":"0s"}"#).await;
     assert_eq!(good.has(200).session(), "you", "the same fields are accepted as a body");
 }
@@ -199,11 +195,11 @@ async fn bodies_are_json_of_known_keys_and_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_over_the_limit_is_413_before_it_is_read() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let before_kib = cluster.node(1).resident_kib();
     let announced = "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
                      content-type: application/json\r\ncontent-length: 1073741824\r\n\r\n{";
-    let (answer, _) = door.raw(announced.as_bytes(), PATIENCE).await;
+    let (answer, _) = http.raw(announced.as_bytes(), DEADLINE).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     assert!(answer.contains("payload-too-large"), "{answer}");
     // Without a length, it is refused when the limit is passed.
@@ -213,9 +209,9 @@ async fn a_body_over_the_limit_is_413_before_it_is_read() {
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n",
         chunk.repeat(8)
     );
-    let (answer, _) = door.raw(chunked.as_bytes(), PATIENCE).await;
+    let (answer, _) = http.raw(chunked.as_bytes(), DEADLINE).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413 "), "{answer}");
     let grown_kib = cluster.node(1).resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 64 * 1024, "a refused body costs no memory: {grown_kib} KiB");
-    nothing_was_done(door).await;
+    nothing_was_done(http).await;
 }

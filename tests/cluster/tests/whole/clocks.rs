@@ -49,8 +49,8 @@ impl Rule {
             let done = cluster.nodes()[0].http.call(method.clone(), target).await;
             assert!(matches!(done.status, 200 | 204), "{target}: {done}");
         }
-        let (doors, history) = (cluster.doors(), History::default());
-        let mut next = Actor::new(&format!("next-{name}"), doors, LONG, &history);
+        let (endpoints, history) = (cluster.endpoints(), History::default());
+        let mut next = Actor::new(&format!("next-{name}"), endpoints, LONG, &history);
         let next = tokio::spawn(async move {
             let granted = next.take(name, DEADLINE, lasts + LATE + DEADLINE).await;
             assert!(matches!(granted, Attempt::Granted(_)), "{name}: {granted:?}");
@@ -173,7 +173,7 @@ async fn no_timed_rule_ends_early_when_all_nodes_restart_with_clocks_an_hour_ahe
     }
 }
 
-/// The log's time begins with the wall clock of whoever leads first; this also shows that the clocks of these tests
+/// The log's time begins with the wall clock of the first leader; this also shows that the clocks of these tests
 /// are the ones that the nodes read.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leader() {
@@ -182,9 +182,9 @@ async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leade
     cluster.nodes().iter().for_each(|node| node.clock().set_ahead_ms(ahead_ms));
     cluster.start_all();
     cluster.wait_ready().await;
-    let door = &cluster.nodes()[0].http;
-    door.put_data("/v1/tree/made", "now").await;
-    let made = door.get("/v1/tree/made").await;
+    let http = &cluster.nodes()[0].http;
+    http.put_data("/v1/tree/made", "now").await;
+    let made = http.get("/v1/tree/made").await;
     let made: i64 = made.header("holdfast-created-at-ms").expect("a stamp").parse().expect("ms");
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let now = i64::try_from(since_epoch.as_millis()).expect("milliseconds");

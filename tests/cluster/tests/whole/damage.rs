@@ -63,9 +63,9 @@ async fn refuses(node: &Node, words: &[&str]) {
 
 /// Waits until the id of every member is tied to its data directory: each is a command of its own.
 async fn wait_registered(cluster: &Cluster) {
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     until("every member to be registered", DEADLINE, || async {
-        let locks = door.get("/v1/locks").await.has(200).json();
+        let locks = http.get("/v1/locks").await.has(200).json();
         locks["revision"].as_u64().is_some_and(|revision| revision >= 3)
     })
     .await;
@@ -76,8 +76,8 @@ async fn with_a_stopped_follower(cluster: &Cluster, history: &History) -> (Actor
     let leader = cluster.wait_ready().await;
     wait_registered(cluster).await;
     let follower = cluster.others(leader).next().expect("a follower").id;
-    let doors: Vec<_> = cluster.others(follower).map(|node| node.http.clone()).collect();
-    let mut actor = Actor::new("me", doors, LONG, history);
+    let endpoints: Vec<_> = cluster.others(follower).map(|node| node.http.clone()).collect();
+    let mut actor = Actor::new("me", endpoints, LONG, history);
     let after: Vec<String> = (0..20).map(|index| format!("after/{index}")).collect();
     for lock in [NEEDLE].into_iter().chain(after.iter().map(String::as_str)) {
         let taken = actor.take(lock, Duration::ZERO, DEADLINE).await;
@@ -97,7 +97,7 @@ async fn the_others_go_on(actor: &mut Actor) {
         let lock = format!("meanwhile/{round}");
         let taken = actor.take(&lock, Duration::ZERO, DEADLINE).await;
         assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
-        actor.next_door();
+        actor.next_endpoint();
     }
 }
 
@@ -135,7 +135,8 @@ async fn a_damaged_snapshot_is_refused_with_what_to_do() {
         let of_a_snapshot = |path: &PathBuf| path.to_string_lossy().contains("snapshot");
         files(&node.data_dir).into_iter().filter(of_a_snapshot).collect()
     };
-    let load = Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.endpoints(), &history);
     until("every node to have a snapshot", DEADLINE * 2, || async {
         cluster.nodes().iter().all(|node| !snapshots(node).is_empty())
     })
@@ -199,14 +200,14 @@ async fn a_wiped_node_does_not_come_back_under_its_old_id() {
     // With one of the two others gone there is no majority: its vote does not count.
     let gone = cluster.others(follower).find(|other| other.id != leader).expect("a follower");
     gone.kill();
-    let door = &cluster.node(leader).http;
+    let http = &cluster.node(leader).http;
     until("the leader to know that it is alone", DEADLINE, || async {
-        door.put("/v1/locks/alone?session=x&ttl=60s").await.status == 503
+        http.put("/v1/locks/alone?session=x&ttl=60s").await.status == 503
     })
     .await;
     gone.start();
     until("the two to serve again", DEADLINE, || async {
-        door.put("/v1/locks/alone?session=x&ttl=60s").await.status == 200
+        http.put("/v1/locks/alone?session=x&ttl=60s").await.status == 200
     })
     .await;
     judge::all_of_locks(&history);

@@ -56,7 +56,7 @@ async fn a_full_disk_refuses_writes_keeps_what_is_held_and_recovers_without_a_re
     let cluster = Cluster::of(3).extra(&reserve).data_under(disk.path()).start().await;
     let history = History::default();
     let ttl = Duration::from_secs(8);
-    let mut holder = Actor::new("me", cluster.doors(), ttl, &history);
+    let mut holder = Actor::new("me", cluster.endpoints(), ttl, &history);
     let held = holder.take("orders", Duration::ZERO, DEADLINE).await;
     let ballast = fill(disk.path(), RESERVE_MIB / 2);
 
@@ -111,12 +111,12 @@ async fn one_follower_with_a_full_disk_stops_nobody() {
 
     let ballast = fill(small.path(), RESERVE_MIB / 2);
     let history = History::default();
-    let doors: Vec<_> = cluster.others(follower.id).map(|node| node.http.clone()).collect();
-    let mut actor = Actor::new("me", doors, LONG, &history);
+    let endpoints: Vec<_> = cluster.others(follower.id).map(|node| node.http.clone()).collect();
+    let mut actor = Actor::new("me", endpoints, LONG, &history);
     for round in 0..50 {
         let taken = actor.take(&format!("orders/{round}"), Duration::ZERO, DEADLINE).await;
         assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
-        actor.next_door();
+        actor.next_endpoint();
     }
     std::fs::remove_file(ballast).expect("room again");
     assert_eq!(cluster.wait_ready().await, leader);

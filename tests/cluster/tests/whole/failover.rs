@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_mins(5);
 async fn fifty_clients_survive_the_death_of_leader_after_leader() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let load = Load::FIFTY.start(&cluster.doors(), &history);
+    let load = Load::FIFTY.start(&cluster.endpoints(), &history);
     load.wait_for_grants(100).await;
     for round in 0..3 {
         let leader = cluster.wait_ready().await;
@@ -36,22 +36,23 @@ async fn every_acknowledged_grant_is_there_after_the_death_of_all_nodes() {
     let history = History::default();
     let mut holders = Vec::new();
     for index in 0..30 {
-        let actor =
-            Actor::new(&format!("s{index}"), cluster.doors(), LONG, &history).at_door(index);
+        let actor = Actor::new(&format!("s{index}"), cluster.endpoints(), LONG, &history)
+            .at_endpoint(index);
         assert!(matches!(
             actor.acquire(&format!("own/{index}"), Duration::ZERO).await,
             Attempt::Granted(_)
         ));
         holders.push(actor);
     }
-    let load = Load { holders: 0, contenders: 12, hot_locks: 3 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 0, contenders: 12, hot_locks: 3 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let crashed_us = history.now_us();
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
     for (index, holder) in holders.iter_mut().enumerate() {
-        holder.next_door();
+        holder.next_endpoint();
         assert!(holder.look(&format!("own/{index}")).await.is_some(), "a read after the restart");
     }
     // The hot locks are still under load; what survives of them is what their judges below find.
@@ -72,13 +73,13 @@ async fn the_lock_of_a_dead_client_is_handed_on_and_never_early() {
     let cluster = Cluster::three().await;
     let history = History::default();
     let ttl = Duration::from_secs(2);
-    let dead = Actor::new("dead", cluster.doors(), ttl, &history);
+    let dead = Actor::new("dead", cluster.endpoints(), ttl, &history);
     assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
-    let heir = Actor::new("heir", cluster.doors(), LONG, &history).at_door(1);
+    let heir = Actor::new("heir", cluster.endpoints(), LONG, &history).at_endpoint(1);
     let waiting = tokio::spawn(async move { heir.acquire("orders", DEADLINE).await });
     // A few renewals, then silence.
-    for door in 0..3 {
-        let renewed = dead.clone().at_door(door).keep_alive().await;
+    for http in 0..3 {
+        let renewed = dead.clone().at_endpoint(http).keep_alive().await;
         assert_eq!(renewed, Attempt::Done);
     }
     let silent_since = Instant::now();
@@ -93,10 +94,10 @@ async fn a_session_keeps_its_full_time_when_the_leader_dies() {
     let cluster = Cluster::three().await;
     let history = History::default();
     let leader = cluster.wait_ready().await;
-    let doors: Vec<_> = cluster.others(leader).map(|node| node.http.clone()).collect();
-    let dead = Actor::new("dead", doors.clone(), Duration::from_secs(4), &history);
+    let endpoints: Vec<_> = cluster.others(leader).map(|node| node.http.clone()).collect();
+    let dead = Actor::new("dead", endpoints.clone(), Duration::from_secs(4), &history);
     assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
-    let mut heir = Actor::new("heir", doors, LONG, &history).at_door(1);
+    let mut heir = Actor::new("heir", endpoints, LONG, &history).at_endpoint(1);
     let waiting =
         tokio::spawn(async move { heir.take("orders", Duration::from_secs(10), DEADLINE).await });
     until("the heir to queue", DEADLINE, || async {
@@ -113,7 +114,8 @@ async fn a_session_keeps_its_full_time_when_the_leader_dies() {
 async fn five_nodes_serve_without_two() {
     let cluster = Cluster::of(5).start().await;
     let history = History::default();
-    let load = Load { holders: 5, contenders: 15, hot_locks: 3 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 5, contenders: 15, hot_locks: 3 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let first = cluster.wait_ready().await;
     cluster.node(first).kill();

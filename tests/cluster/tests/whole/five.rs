@@ -11,10 +11,11 @@ const LONG: Duration = Duration::from_mins(5);
 async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
     let cluster = Cluster::of(5).start().await;
     let history = History::default();
-    let mut holder = Actor::new("holder", cluster.doors(), LONG, &history);
+    let mut holder = Actor::new("holder", cluster.endpoints(), LONG, &history);
     let held = holder.take("held", Duration::ZERO, DEADLINE).await;
     assert!(matches!(held, Attempt::Granted(_)), "{held:?}");
-    let load = Load { holders: 5, contenders: 15, hot_locks: 4 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 5, contenders: 15, hot_locks: 4 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
 
     // The leader and one more, as close together as it gets.
@@ -48,13 +49,13 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
     judge::all_of_locks(&history);
 }
 
-async fn refuses_all_but_stale_reads(door: &Http) {
+async fn refuses_all_but_stale_reads(http: &Http) {
     until("two of five to refuse", DEADLINE, || async {
-        let refused = door.put("/v1/locks/alone?session=alone").await;
+        let refused = http.put("/v1/locks/alone?session=alone").await;
         refused.status == 503 && refused.retryable()
     })
     .await;
-    door.get("/v1/locks/held").await.has_code(503, "no-leader");
-    let stale = door.get("/v1/locks/held?stale").await;
+    http.get("/v1/locks/held").await.has_code(503, "no-leader");
+    let stale = http.get("/v1/locks/held?stale").await;
     assert_eq!(stale.has(200).json()["holders"][0]["session"], "holder", "{stale}");
 }

@@ -18,15 +18,15 @@ const ROUNDS: usize = 4;
 const GRANTS: u64 = 10;
 
 /// The holders of a lock and its waiters, as the whole cluster has them.
-async fn places(door: &Http, lock: &str) -> Value {
-    let body = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+async fn places(http: &Http, lock: &str) -> Value {
+    let body = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
     let name = |of: &Value| (of["session"].clone(), of["token"].clone());
     let holders: Vec<_> = body["holders"].as_array().expect("holders").iter().map(name).collect();
     serde_json::json!({ "holders": holders, "waiters": body["waiters"] })
 }
 
-async fn take(door: &Http, lock: &str, query: &str) -> u64 {
-    door.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.has(200).token()
+async fn take(http: &Http, lock: &str, query: &str) -> u64 {
+    http.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.has(200).token()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,21 +37,21 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
         let mut others = cluster.others(leader);
         (others.next().expect("a follower"), others.next().expect("another"))
     };
-    let door = &other.http;
-    let released = take(door, "released", "session=a&attempt=1").await;
-    take(door, "ended", "session=a&attempt=2").await;
-    let handed = take(door, "handed", "session=a&attempt=3").await;
-    take(door, "plain", "session=a").await;
-    let several = "name=one&name=two&session=a&attempt=4";
-    door.post(&format!("/v1/locks?ttl=60s&{several}")).await.has(200);
-    door.put("/v1/sessions/heir?ttl=60s").await.has(201);
-    let opened = door.put("/v1/sessions/closed?ttl=60s").await.has(201).json();
+    let http = &other.http;
+    let released = take(http, "released", "session=a&attempt=1").await;
+    take(http, "ended", "session=a&attempt=2").await;
+    let handed = take(http, "handed", "session=a&attempt=3").await;
+    take(http, "plain", "session=a").await;
+    let both = "name=one&name=two&session=a&attempt=4";
+    http.post(&format!("/v1/locks?ttl=60s&{both}")).await.has(200);
+    http.put("/v1/sessions/heir?ttl=60s").await.has(201);
+    let opened = http.put("/v1/sessions/closed?ttl=60s").await.has(201).json();
 
     let calls = [
         (DELETE, format!("/v1/locks/released?session=a&token={released}")),
         (DELETE, "/v1/locks/ended?session=a&attempt=2".to_owned()),
         (DELETE, format!("/v1/locks/handed?session=a&token={handed}&to=heir")),
-        (DELETE, format!("/v1/locks?{several}")),
+        (DELETE, format!("/v1/locks?{both}")),
         (DELETE, format!("/v1/sessions/closed?incarnation={}", opened["incarnation"])),
         (DELETE, "/v1/locks/plain?session=a".to_owned()),
     ];
@@ -60,29 +60,29 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     unread.begin(&stopped.http);
     for (method, target) in &calls {
         unread.leave(method, target).await;
-        let answer = door.call((*method).clone(), target).await;
+        let answer = http.call((*method).clone(), target).await;
         assert!(matches!(answer.status, 200 | 204), "{target}: {answer}");
     }
-    // This one is never answered, and its client gives up: it cancels the attempt elsewhere.
+    // This one is never answered, and its client gives up: it cancels the attempt at another node.
     unread.leave(PUT, "/v1/locks/cancelled?session=a&attempt=9&ttl=60s").await;
-    door.delete("/v1/locks/cancelled?session=a&attempt=9").await.has(204);
+    http.delete("/v1/locks/cancelled?session=a&attempt=9").await.has(204);
     unread.end();
 
     // The clients go on: the same locks under new attempts, and somebody waits behind each.
-    take(door, "released", "session=a&attempt=11").await;
-    take(door, "ended", "session=a&attempt=12").await;
-    let heir = places(door, "handed").await["holders"][0][1].clone();
-    door.delete(&format!("/v1/locks/handed?session=heir&token={heir}")).await.has(204);
-    take(door, "handed", "session=a&attempt=13").await;
-    door.post("/v1/locks?ttl=60s&name=one&name=two&session=a&attempt=14").await.has(200);
-    door.put("/v1/sessions/closed?ttl=60s").await.has(201);
-    take(door, "kept", "session=closed&attempt=1").await;
-    take(door, "plain", "session=a").await;
+    take(http, "released", "session=a&attempt=11").await;
+    take(http, "ended", "session=a&attempt=12").await;
+    let heir = places(http, "handed").await["holders"][0][1].clone();
+    http.delete(&format!("/v1/locks/handed?session=heir&token={heir}")).await.has(204);
+    take(http, "handed", "session=a&attempt=13").await;
+    http.post("/v1/locks?ttl=60s&name=one&name=two&session=a&attempt=14").await.has(200);
+    http.put("/v1/sessions/closed?ttl=60s").await.has(201);
+    take(http, "kept", "session=closed&attempt=1").await;
+    take(http, "plain", "session=a").await;
     let locks = ["released", "ended", "handed", "one", "two", "kept", "plain", "cancelled"];
-    let waiting = wait_behind(door, &locks[..7]).await;
+    let waiting = wait_behind(http, &locks[..7]).await;
     let mut before = Vec::new();
     for lock in locks {
-        before.push(places(door, lock).await);
+        before.push(places(http, lock).await);
     }
 
     stopped.resume();
@@ -95,7 +95,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
         assert!(expected, "{call}: {answer}");
     }
     for (lock, before) in locks.iter().zip(before) {
-        let after = places(door, lock).await;
+        let after = places(http, lock).await;
         if *lock == "plain" {
             // What the documents say of the plain form, and the proof that the copies arrived.
             assert_ne!(after, before, "a late plain release releases what came after");
@@ -107,12 +107,12 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
 }
 
 /// Somebody else waits for each of the locks.
-async fn wait_behind(door: &Http, locks: &[&str]) -> JoinSet<Reply> {
+async fn wait_behind(http: &Http, locks: &[&str]) -> JoinSet<Reply> {
     let mut waiting = JoinSet::new();
     for lock in locks {
-        let (at, target) = (door.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
+        let (at, target) = (http.clone(), format!("/v1/locks/{lock}?session=b&ttl=60s&wait=60s"));
         waiting.spawn(async move { at.put(&target).await });
-        until("a waiter", DEADLINE, || async { places(door, lock).await["waiters"] == 1 }).await;
+        until("a waiter", DEADLINE, || async { places(http, lock).await["waiters"] == 1 }).await;
     }
     waiting
 }
@@ -132,7 +132,7 @@ async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
     let cluster = Cluster::three().await;
     let (history, unread, began) = (History::default(), Unread::default(), Instant::now());
     let load = Load { holders: 4, contenders: 12, hot_locks: 3 };
-    let load = load.start_leaving(&cluster.doors(), &history, &unread);
+    let load = load.start_leaving(&cluster.endpoints(), &history, &unread);
     let (mut round, mut copies, mut effects) = (0, 0, 0);
     while !is_over(began, round) {
         let leader = cluster.wait_ready().await;

@@ -3,18 +3,18 @@
 //! One module a promise of the issue. Each test starts its own cluster on its own ports, so they run side by side.
 
 mod bad_input;
+mod bootstrap;
 mod clocks;
 mod damage;
 mod disk_full;
-mod doors;
 mod failover;
 mod five;
-mod founding;
-mod knowing;
+mod http_api;
 mod late;
 mod partition;
 mod pause;
 mod power_cut;
+mod queue_streams;
 mod recipes;
 mod restart;
 mod retries;

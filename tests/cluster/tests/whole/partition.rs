@@ -25,9 +25,9 @@ async fn lasts(fault: Duration, mut meanwhile: impl AsyncFnMut()) {
 }
 
 /// The status of a write that a node may have to refuse.
-async fn asked(door: &Http, target: &str) -> Option<(u16, String)> {
+async fn asked(http: &Http, target: &str) -> Option<(u16, String)> {
     let request = Request::new(Method::PUT, target).within(Duration::from_secs(20));
-    let reply = door.send(request).await.ok()?;
+    let reply = http.send(request).await.ok()?;
     Some((reply.status, reply.code()))
 }
 
@@ -49,14 +49,14 @@ async fn an_isolated_follower_comes_back_without_an_election() {
             assert_eq!(actor.give_up("orders", DEADLINE).await, Attempt::Done);
         })
         .await;
-        let door = &cluster.node(follower).http;
+        let http = &cluster.node(follower).http;
         let (status, code) =
-            asked(door, "/v1/locks/other?session=you&ttl=60s").await.expect("an answer");
+            asked(http, "/v1/locks/other?session=you&ttl=60s").await.expect("an answer");
         assert_eq!(status, 503, "a node that hears nobody says so: {code}");
         cluster.links().heal();
         assert_eq!(cluster.wait_leader_among(&[1, 2, 3]).await, leader, "the leader stays");
         until("the follower to serve again", DEADLINE, || async {
-            asked(door, "/v1/locks/other?session=you&ttl=60s").await.is_some_and(|(s, _)| s == 200)
+            asked(http, "/v1/locks/other?session=you&ttl=60s").await.is_some_and(|(s, _)| s == 200)
         })
         .await;
         for node in cluster.nodes() {
@@ -74,7 +74,8 @@ async fn an_isolated_follower_comes_back_without_an_election() {
 async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
     let cluster = linked().await;
     let history = History::default();
-    let load = Load { holders: 6, contenders: 18, hot_locks: 3 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 6, contenders: 18, hot_locks: 3 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let old = cluster.wait_ready().await;
     let (old_term, _) = cluster.term_at(old).await;
@@ -85,16 +86,16 @@ async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
     assert!(new_term > old_term && new != old);
     load.wait_for_grants(50).await;
 
-    let door = &cluster.node(old).http;
+    let http = &cluster.node(old).http;
     for target in ["/v1/locks/alone?session=x&ttl=60s", "/v1/locks/alone?session=y&ttl=60s"] {
-        let (status, code) = asked(door, target).await.expect("an answer");
+        let (status, code) = asked(http, target).await.expect("an answer");
         assert!(
             status == 503 && matches!(code.as_str(), "no-leader" | "outcome-unknown"),
             "an isolated leader acknowledges nothing: {status} {code}"
         );
     }
     let read = Request::new(Method::GET, "/v1/locks/alone").within(Duration::from_secs(20));
-    door.send(read).await.expect("an answer").has_code(503, "no-leader");
+    http.send(read).await.expect("an answer").has_code(503, "no-leader");
 
     cluster.links().heal();
     assert_eq!(cluster.wait_leader_among(&[1, 2, 3]).await, new, "the new leader stays");
@@ -108,7 +109,7 @@ async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
 async fn one_way_losses_stop_nobody_else() {
     let cluster = linked().await;
     let history = History::default();
-    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let mut actor = Actor::new("me", cluster.endpoints(), LONG, &history);
     for (of_leader, outgoing) in [(true, true), (true, false), (false, true), (false, false)] {
         let leader = cluster.wait_ready().await;
         let (term, _) = cluster.term_at(leader).await;
@@ -151,14 +152,14 @@ async fn a_leader_that_reaches_both_is_kept_when_they_do_not_reach_each_other() 
     cluster.links().set(followers[0], followers[1], Flow::Cut);
     cluster.links().set(followers[1], followers[0], Flow::Cut);
     let history = History::default();
-    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let mut actor = Actor::new("me", cluster.endpoints(), LONG, &history);
     lasts(SEVERAL_ELECTIONS, async || {
         assert!(matches!(
             actor.take("orders", Duration::ZERO, DEADLINE).await,
             Attempt::Granted(_)
         ));
         assert_eq!(actor.give_up("orders", DEADLINE).await, Attempt::Done);
-        actor.next_door();
+        actor.next_endpoint();
     })
     .await;
     for node in cluster.nodes() {
@@ -173,7 +174,8 @@ async fn slow_and_jittery_links_cost_no_election_and_no_promise() {
     let leader = cluster.wait_ready().await;
     let (term, _) = cluster.term_at(leader).await;
     let history = History::default();
-    let load = Load { holders: 4, contenders: 12, hot_locks: 3 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 4, contenders: 12, hot_locks: 3 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(60).await;
     load.finish().await;
     assert_eq!(cluster.term_at(leader).await, (term, Some(leader)));

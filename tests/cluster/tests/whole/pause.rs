@@ -9,11 +9,11 @@ use tokio::task::JoinHandle;
 const LONG: Duration = Duration::from_mins(5);
 
 /// Sends a call to a stopped node: the kernel takes it, the node will find it when it wakes.
-fn sent(door: &holdfast_lab::Http, method: Method, target: &str) -> JoinHandle<Option<Reply>> {
-    let (door, target) = (door.clone(), target.to_owned());
+fn sent(http: &holdfast_lab::Http, method: Method, target: &str) -> JoinHandle<Option<Reply>> {
+    let (http, target) = (http.clone(), target.to_owned());
     tokio::spawn(async move {
         let request = Request::new(method, &target).within(DEADLINE);
-        door.send(request).await.ok()
+        http.send(request).await.ok()
     })
 }
 
@@ -24,21 +24,21 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
     let history = History::default();
     let old = cluster.wait_ready().await;
     let others: Vec<u64> = cluster.others(old).map(|node| node.id).collect();
-    let doors: Vec<_> = others.iter().map(|id| cluster.node(*id).http.clone()).collect();
-    let old_door = cluster.node(old).http.clone();
-    let loser = Actor::new("loser", vec![old_door.clone()], Duration::from_secs(2), &history);
+    let endpoints: Vec<_> = others.iter().map(|id| cluster.node(*id).http.clone()).collect();
+    let old_http = cluster.node(old).http.clone();
+    let loser = Actor::new("loser", vec![old_http.clone()], Duration::from_secs(2), &history);
     let lost = loser.acquire("orders", Duration::ZERO).await;
     assert!(matches!(lost, Attempt::Granted(_)), "{lost:?}");
 
     cluster.node(old).pause().await;
-    let mut heir = Actor::new("heir", doors.clone(), LONG, &history);
+    let mut heir = Actor::new("heir", endpoints.clone(), LONG, &history);
     let granted = heir.take("orders", Duration::from_secs(10), DEADLINE).await;
     let Attempt::Granted(token) = granted else { panic!("{granted:?}") };
 
-    let keep_alive = sent(&old_door, Method::POST, "/v1/sessions/loser/keepalive");
-    let renewal = sent(&old_door, Method::PUT, "/v1/locks/orders?session=loser&ttl=2s");
-    let read = sent(&old_door, Method::GET, "/v1/locks/orders");
-    let fence = sent(&old_door, Method::GET, &format!("/v1/fence/orders?token={}", token - 1));
+    let keep_alive = sent(&old_http, Method::POST, "/v1/sessions/loser/keepalive");
+    let renewal = sent(&old_http, Method::PUT, "/v1/locks/orders?session=loser&ttl=2s");
+    let read = sent(&old_http, Method::GET, "/v1/locks/orders");
+    let fence = sent(&old_http, Method::GET, &format!("/v1/fence/orders?token={}", token - 1));
     cluster.node(old).resume();
     for (what, call) in [("keepalive", keep_alive), ("renewal", renewal)] {
         let answer = call.await.expect("the call");
@@ -52,10 +52,10 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
         assert!(matches!(answer.status, 412 | 503), "an old token is good no more: {answer}");
     }
     until("the old leader to answer as the others do", DEADLINE, || async {
-        old_door.get("/v1/locks/orders").await.status == 200
+        old_http.get("/v1/locks/orders").await.status == 200
     })
     .await;
-    let seen = old_door.get("/v1/locks/orders").await;
+    let seen = old_http.get("/v1/locks/orders").await;
     assert_eq!(seen.has(200).json()["holders"][0]["token"], token);
     assert_eq!(loser.keep_alive().await, Attempt::Expired);
     judge::all_of_locks(&history);
@@ -68,9 +68,11 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     let history = History::default();
     let old = cluster.wait_ready().await;
     let others: Vec<u64> = cluster.others(old).map(|node| node.id).collect();
-    let doors: Vec<_> = others.iter().map(|id| cluster.node(*id).http.clone()).collect();
+    let endpoints: Vec<_> = others.iter().map(|id| cluster.node(*id).http.clone()).collect();
     let mut kept: Vec<Actor> = (0..8)
-        .map(|i| Actor::new(&format!("kept{i}"), doors.clone(), Duration::from_secs(3), &history))
+        .map(|i| {
+            Actor::new(&format!("kept{i}"), endpoints.clone(), Duration::from_secs(3), &history)
+        })
         .collect();
     let mut tokens = Vec::new();
     for (index, actor) in kept.iter_mut().enumerate() {
@@ -88,7 +90,8 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     cluster.node(old).resume();
     assert_eq!(cluster.wait_leader_among(&[1, 2, 3]).await, new, "the new leader stays");
     for (index, actor) in kept.iter().enumerate() {
-        let still = actor.clone().at_door(1).acquire(&format!("own/{index}"), Duration::ZERO).await;
+        let still =
+            actor.clone().at_endpoint(1).acquire(&format!("own/{index}"), Duration::ZERO).await;
         assert_eq!(still, tokens[index], "the same hold, the same token");
     }
     assert!(!renewing.is_finished(), "renewals were acknowledged all the time");
@@ -96,7 +99,7 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     judge::all_of_locks(&history);
 }
 
-/// Renews at both other doors; ends if a session is told that it expired.
+/// Renews at the two other nodes until a session has expired.
 async fn renew_for_ever(mut actors: Vec<Actor>) {
     let mut beats = tokio::time::interval(Duration::from_millis(400));
     loop {
@@ -104,7 +107,7 @@ async fn renew_for_ever(mut actors: Vec<Actor>) {
         for actor in &mut actors {
             match actor.keep_alive().await {
                 Attempt::Expired => return,
-                Attempt::Retry(_) => actor.next_door(),
+                Attempt::Retry(_) => actor.next_endpoint(),
                 Attempt::Granted(_) | Attempt::Done | Attempt::Busy | Attempt::Refused(_) => {}
             }
         }
@@ -116,7 +119,7 @@ async fn renew_for_ever(mut actors: Vec<Actor>) {
 async fn a_suspended_cluster_goes_on_where_it_was() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let mut actor = Actor::new("me", cluster.endpoints(), LONG, &history);
     let before = actor.take("orders", Duration::ZERO, DEADLINE).await;
     for node in cluster.nodes() {
         node.pause().await;

@@ -33,7 +33,7 @@ async fn take_locks(mut actor: Actor, cut: u64) {
         if count % 3 == 2 && actor.release(&lock).await != Attempt::Done {
             return;
         }
-        actor.next_door();
+        actor.next_endpoint();
     }
 }
 
@@ -61,11 +61,11 @@ struct Campaign {
 impl Campaign {
     async fn cut(&mut self, cut: u64) {
         let history = History::default();
-        let doors = self.cluster.doors();
+        let endpoints = self.cluster.endpoints();
         let mut clients = JoinSet::new();
         for index in 0..CLIENTS {
             let session = format!("c{cut}-{index}");
-            let actor = Actor::new(&session, doors.clone(), TTL, &history).at_door(index);
+            let actor = Actor::new(&session, endpoints.clone(), TTL, &history).at_endpoint(index);
             clients.spawn(take_locks(actor, cut));
         }
         let goal = grants_before(self.seed, cut);
@@ -80,22 +80,22 @@ impl Campaign {
         self.disk.remount();
         self.cluster.start_all();
         self.cluster.wait_ready().await;
-        for door in &doors {
+        for http in &endpoints {
             // Its own, or one that it was sent.
-            let installed = door.counted("holdfast_snapshots_installed_total").await;
+            let installed = http.counted("holdfast_snapshots_installed_total").await;
             self.from_snapshots += installed.min(1);
         }
-        look_at_everything(&history, &doors).await;
+        look_at_everything(&history, &endpoints).await;
         history.require(judge::acknowledged_grants_survive(&history.operations(), crashed_us));
         self.keep_one_more(cut, &history).await;
         judge::all_of_locks(&history);
-        close_sessions(cut, &doors).await;
+        close_sessions(cut, &endpoints).await;
     }
 
     /// Takes a lock that is never released; its token is larger than every one acknowledged before, on any lock.
     async fn keep_one_more(&mut self, cut: u64, history: &History) {
         let lock = format!("kept/{cut}");
-        let mut actor = Actor::new(&format!("kept{cut}"), self.cluster.doors(), TTL, history);
+        let mut actor = Actor::new(&format!("kept{cut}"), self.cluster.endpoints(), TTL, history);
         let attempt = actor.take(&lock, Duration::ZERO, DEADLINE).await;
         let Attempt::Granted(token) = attempt else { panic!("{attempt:?}") };
         let largest = self.kept.last().map_or(0, |(_, token)| *token);
@@ -107,33 +107,33 @@ impl Campaign {
 
     async fn check_kept(&self, from: usize) {
         for (index, (lock, token)) in self.kept.iter().enumerate().skip(from) {
-            let door = &self.cluster.nodes()[index % 3].http;
-            let seen = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+            let http = &self.cluster.nodes()[index % 3].http;
+            let seen = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
             assert_eq!(seen["holders"][0]["token"], *token, "{seen}");
         }
     }
 }
 
 /// What was judged is released, so that a long campaign does not grow.
-async fn close_sessions(cut: u64, doors: &[Http]) {
+async fn close_sessions(cut: u64, endpoints: &[Http]) {
     for index in 0..CLIENTS {
-        let closed = doors[index % 3].delete(&format!("/v1/sessions/c{cut}-{index}")).await;
+        let closed = endpoints[index % 3].delete(&format!("/v1/sessions/c{cut}-{index}")).await;
         assert!(matches!(closed.status, 204 | 410), "{closed}");
     }
 }
 
 /// Reads every lock somebody was granted.
-async fn look_at_everything(history: &History, doors: &[Http]) {
+async fn look_at_everything(history: &History, endpoints: &[Http]) {
     let operations = history.operations();
     let granted = operations.iter().filter(|operation| operation.answered().is_some());
     let locks: std::collections::BTreeSet<&str> =
         granted.filter_map(|operation| operation.call.lock()).collect();
-    let mut reader = Actor::new("reader", doors.to_vec(), TTL, history);
+    let mut reader = Actor::new("reader", endpoints.to_vec(), TTL, history);
     for lock in locks {
         let mut seen = false;
         while !seen {
             seen = reader.look(lock).await.is_some();
-            reader.next_door();
+            reader.next_endpoint();
         }
     }
 }

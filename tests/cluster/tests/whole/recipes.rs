@@ -7,16 +7,16 @@ use reqwest::Method;
 use tokio::task::JoinHandle;
 
 /// A call that waits, in the background.
-fn begin(door: &Http, method: Method, target: &str) -> JoinHandle<Result<Reply, Trouble>> {
-    let (door, target) = (door.clone(), target.to_owned());
+fn begin(http: &Http, method: Method, target: &str) -> JoinHandle<Result<Reply, Trouble>> {
+    let (http, target) = (http.clone(), target.to_owned());
     tokio::spawn(async move {
-        door.send(Request::new(method, &target).within(Duration::from_mins(2))).await
+        http.send(Request::new(method, &target).within(Duration::from_mins(2))).await
     })
 }
 
-async fn arrived(door: &Http, barrier: &str, members: usize) {
+async fn arrived(http: &Http, barrier: &str, members: usize) {
     until("the arrivals", DEADLINE, || async {
-        let body = door.get(barrier).await.json();
+        let body = http.get(barrier).await.json();
         body["arrived"].as_array().map(Vec::len) == Some(members)
     })
     .await;
@@ -51,38 +51,38 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     let leader = cluster.wait_ready().await;
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
     let at_leader = begin(&cluster.node(leader).http, Method::POST, &arrival("w1", "30s"));
-    let elsewhere = begin(&cluster.node(others[0]).http, Method::POST, &arrival("w2", "30s"));
+    let second = begin(&cluster.node(others[0]).http, Method::POST, &arrival("w2", "30s"));
     arrived(&cluster.node(others[1]).http, GO, 2).await;
     cluster.node(leader).kill();
     assert!(at_leader.await.expect("a task").is_err(), "its node is gone");
     cluster.wait_leader_among(&others).await;
-    let door = &cluster.node(others[1]).http;
+    let http = &cluster.node(others[1]).http;
     // The same call at another node is the same arrival.
-    let again = begin(door, Method::POST, &arrival("w1", "30s"));
-    arrived(door, GO, 2).await;
-    let last = door.post(&arrival("w3", "30s")).await;
+    let again = begin(http, Method::POST, &arrival("w1", "30s"));
+    arrived(http, GO, 2).await;
+    let last = http.post(&arrival("w3", "30s")).await;
     let answers =
-        [again, elsewhere].map(|call| async { call.await.expect("a task").expect("an answer") });
-    let [again, elsewhere] = answers;
-    let (again, elsewhere) = (again.await, elsewhere.await);
-    for answer in [&again, &elsewhere, &last] {
+        [again, second].map(|call| async { call.await.expect("a task").expect("an answer") });
+    let [again, second] = answers;
+    let (again, second) = (again.await, second.await);
+    for answer in [&again, &second, &last] {
         assert_eq!(answer.has(200).json()["generation"], last.json()["generation"], "{answer}");
     }
-    let mut indexes = [&again, &elsewhere, &last].map(|a| a.json()["index"].as_u64());
+    let mut indexes = [&again, &second, &last].map(|a| a.json()["index"].as_u64());
     indexes.sort_unstable();
     assert_eq!(indexes, [Some(0), Some(1), Some(2)]);
-    assert_eq!(door.post(&arrival("w1", "30s")).await.body, again.body);
+    assert_eq!(http.post(&arrival("w1", "30s")).await.body, again.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn latches_double_barriers_and_counters_survive_kill_9_of_everybody() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    door.put("/v1/latches/done?count=2").await.has(201);
-    door.post("/v1/latches/done?key=a").await.has(200);
-    door.post("/v1/counters/hits?add=5").await.has(200);
+    let http = &cluster.node(1).http;
+    http.put("/v1/latches/done?count=2").await.has(201);
+    http.post("/v1/latches/done?key=a").await.has(200);
+    http.post("/v1/counters/hits?add=5").await.has(200);
     let room = "/v1/double-barriers/room";
-    door.put(&format!("{room}?parties=1&session=in&ttl=60s")).await.has(200);
+    http.put(&format!("{room}?parties=1&session=in&ttl=60s")).await.has(200);
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
@@ -91,7 +91,7 @@ async fn latches_double_barriers_and_counters_survive_kill_9_of_everybody() {
     assert_eq!(again.has(200).json()["left"], 1);
     cluster.node(3).http.post("/v1/latches/done?key=b").await.has(200);
     waiting.await.expect("a task").expect("an answer").has(200);
-    assert_eq!(door.get("/v1/counters/hits").await.has(200).json()["value"], 5);
-    assert_eq!(door.get(room).await.has(200).json()["inside"][0], "in");
-    door.delete(&format!("{room}?session=in&wait=5s")).await.has(200);
+    assert_eq!(http.get("/v1/counters/hits").await.has(200).json()["value"], 5);
+    assert_eq!(http.get(room).await.has(200).json()["inside"][0], "in");
+    http.delete(&format!("{room}?session=in&wait=5s")).await.has(200);
 }

@@ -13,7 +13,8 @@ const LONG: Duration = Duration::from_mins(5);
 async fn all_nodes_are_restarted_in_turn_under_load_and_nothing_is_lost() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let load = Load { holders: 10, contenders: 20, hot_locks: 4 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 10, contenders: 20, hot_locks: 4 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     for id in [1, 2, 3] {
         let leader = cluster.wait_ready().await;
@@ -101,10 +102,10 @@ async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     first.http.put("/v1/locks/orders?session=me&ttl=60s").await.has(200);
-    let door = second.http.clone();
+    let http = second.http.clone();
     let waiting = tokio::spawn(async move {
         let target = "/v1/locks/orders?session=you&ttl=60s&wait=60s";
-        door.send(Request::new(Method::PUT, target).within(Duration::from_mins(2))).await
+        http.send(Request::new(Method::PUT, target).within(Duration::from_mins(2))).await
     });
     until("the waiter to queue", DEADLINE, || async {
         let lock = third.http.get("/v1/locks/orders").await.has(200).json();
@@ -115,10 +116,10 @@ async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
     let told = waiting.await.expect("the waiter").expect("an answer, not a broken connection");
     told.has_code(503, "shutting-down");
     assert!(told.retryable());
-    let door = third.http.clone();
+    let http = third.http.clone();
     let again =
         tokio::spawn(
-            async move { door.put("/v1/locks/orders?session=you&ttl=60s&wait=60s").await },
+            async move { http.put("/v1/locks/orders?session=you&ttl=60s&wait=60s").await },
         );
     until("the waiter to be back", DEADLINE, || async {
         let lock = first.http.get("/v1/locks/orders").await.json();
@@ -137,7 +138,7 @@ async fn one_node_alone_remembers_everything_across_restarts() {
     let cluster = Cluster::of(1).start().await;
     let history = History::default();
     let node = cluster.node(1);
-    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let mut actor = Actor::new("me", cluster.endpoints(), LONG, &history);
     let held = actor.take("orders", Duration::ZERO, DEADLINE).await;
     for kill in [true, false, true] {
         if kill {
@@ -158,10 +159,11 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     let cluster = Cluster::of(3).extra("[storage]\nsnapshot_log = \"64KiB\"\n").start().await;
     let history = History::default();
     let away = cluster.others(cluster.wait_ready().await).next().expect("a follower").id;
-    let mut kept = Actor::new("kept", cluster.doors(), LONG, &history);
+    let mut kept = Actor::new("kept", cluster.endpoints(), LONG, &history);
     let held = kept.take("own", Duration::ZERO, DEADLINE).await;
     cluster.node(away).kill();
-    let load = Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.doors(), &history);
+    let load =
+        Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(1_500).await;
     load.finish().await;
     cluster.node(away).start();
@@ -176,8 +178,8 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     cluster.node(gone).kill();
     let rest: Vec<u64> = cluster.others(gone).map(|node| node.id).collect();
     cluster.wait_leader_among(&rest).await;
-    let mut elsewhere = Actor::new("kept", vec![cluster.node(away).http.clone()], LONG, &history);
-    let still = elsewhere.take("own", Duration::ZERO, DEADLINE).await;
+    let mut at_away = Actor::new("kept", vec![cluster.node(away).http.clone()], LONG, &history);
+    let still = at_away.take("own", Duration::ZERO, DEADLINE).await;
     assert_eq!(still, held, "the hold is known to the node that was away");
     assert!(matches!(still, Attempt::Granted(_)));
     judge::all_of_locks(&history);

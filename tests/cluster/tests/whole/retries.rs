@@ -9,28 +9,28 @@ use tokio::task::JoinHandle;
 const LOCK: &str = "/v1/locks/orders";
 
 /// The sessions in the queue, in order.
-async fn queue(door: &Http) -> Vec<String> {
-    let body = door.get(LOCK).await.has(200).json();
+async fn queue(http: &Http) -> Vec<String> {
+    let body = http.get(LOCK).await.has(200).json();
     let queue = body["queue"].as_array().expect("a queue");
     queue.iter().map(|waiter| waiter["session"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-async fn wait_for_queue(door: &Http, expected: &[&str]) {
+async fn wait_for_queue(http: &Http, expected: &[&str]) {
     let what = format!("the queue to be {expected:?}");
-    until(&what, DEADLINE, || async { queue(door).await == expected }).await;
+    until(&what, DEADLINE, || async { queue(http).await == expected }).await;
 }
 
-async fn holder(door: &Http) -> Option<String> {
-    let body = door.get(LOCK).await.has(200).json();
+async fn holder(http: &Http) -> Option<String> {
+    let body = http.get(LOCK).await.has(200).json();
     body["holders"][0]["session"].as_str().map(str::to_owned)
 }
 
 /// A PUT that waits, in the background.
-fn waiting(door: &Http, query: &str) -> JoinHandle<Reply> {
-    let (door, target) = (door.clone(), format!("{LOCK}?{query}"));
+fn waiting(http: &Http, query: &str) -> JoinHandle<Reply> {
+    let (http, target) = (http.clone(), format!("{LOCK}?{query}"));
     tokio::spawn(async move {
         let request = Request::new(Method::PUT, &target).within(Duration::from_mins(2));
-        door.send(request).await.expect("an answer")
+        http.send(request).await.expect("an answer")
     })
 }
 
@@ -62,16 +62,16 @@ async fn the_same_put_renews_with_the_same_token_and_the_same_delete_is_204_agai
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_by_somebody_else_is_409_and_names_the_holder() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    door.put(&format!("{LOCK}?session=me&ttl=20s&label.pid=812")).await.has(200);
-    door.put("/v1/sessions/you?ttl=20s").await.has(201);
+    let http = &cluster.node(1).http;
+    http.put(&format!("{LOCK}?session=me&ttl=20s&label.pid=812")).await.has(200);
+    http.put("/v1/sessions/you?ttl=20s").await.has(201);
     let refused = cluster.node(2).http.delete(&format!("{LOCK}?session=you")).await;
     refused.has_code(409, "not-holder");
     assert!(!refused.retryable());
     assert_eq!(refused.json()["holder"]["session"], "me", "{refused}");
     assert_eq!(refused.json()["holder"]["labels"]["pid"], "812", "{refused}");
-    assert_eq!(holder(door).await.as_deref(), Some("me"), "nobody else's lock is freed");
-    door.delete(LOCK).await.has_code(400, "invalid-argument").says("session");
+    assert_eq!(holder(http).await.as_deref(), Some("me"), "nobody else's lock is freed");
+    http.delete(LOCK).await.has_code(400, "invalid-argument").says("session");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,12 +141,12 @@ async fn each_attempt_is_counted_once_and_the_lock_is_free_when_the_last_has_lef
 #[tokio::test(flavor = "multi_thread")]
 async fn two_owners_of_one_session_exclude_each_other() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    door.put(&format!("{LOCK}?session=me&owner=a&ttl=20s")).await.has(200);
-    door.put(&format!("{LOCK}?session=me&owner=b")).await.has_code(423, "lock-busy");
-    door.delete(&format!("{LOCK}?session=me&owner=b")).await.has_code(409, "not-holder");
-    door.delete(&format!("{LOCK}?session=me&owner=a")).await.has(204);
-    door.put(&format!("{LOCK}?session=me&owner=b")).await.has(200);
+    let http = &cluster.node(1).http;
+    http.put(&format!("{LOCK}?session=me&owner=a&ttl=20s")).await.has(200);
+    http.put(&format!("{LOCK}?session=me&owner=b")).await.has_code(423, "lock-busy");
+    http.delete(&format!("{LOCK}?session=me&owner=b")).await.has_code(409, "not-holder");
+    http.delete(&format!("{LOCK}?session=me&owner=a")).await.has(204);
+    http.put(&format!("{LOCK}?session=me&owner=b")).await.has(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,10 +166,10 @@ async fn an_anonymous_session_ends_with_its_release() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_anonymous_session_ends_with_its_ttl() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
-    let mine = door.put(&format!("{LOCK}?ttl=1s")).await.has(200).session();
-    assert_eq!(holder(door).await, Some(mine));
-    until("the lock to be free", DEADLINE, || async { holder(door).await.is_none() }).await;
+    let http = &cluster.node(1).http;
+    let mine = http.put(&format!("{LOCK}?ttl=1s")).await.has(200).session();
+    assert_eq!(holder(http).await, Some(mine));
+    until("the lock to be free", DEADLINE, || async { holder(http).await.is_none() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,24 +7,24 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than any timeout of a socket has a right to be.
-const PATIENCE: Duration = Duration::from_mins(2);
+const CLOSE_DEADLINE: Duration = Duration::from_mins(2);
 
-async fn a_cycle_works(door: &Http, lock: &str) {
-    door.put(&format!("/v1/locks/{lock}?session=me&ttl=30s")).await.has(200);
-    door.delete(&format!("/v1/locks/{lock}?session=me")).await.has(204);
+async fn a_cycle_works(http: &Http, lock: &str) {
+    http.put(&format!("/v1/locks/{lock}?session=me&ttl=30s")).await.has(200);
+    http.delete(&format!("/v1/locks/{lock}?session=me")).await.has(204);
 }
 
 /// Whether the server ends the connection by itself, and what it says before.
 async fn ended(mut stream: TcpStream) -> Option<String> {
     let mut answer = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    let read = tokio::time::timeout(CLOSE_DEADLINE, stream.read_to_end(&mut answer)).await;
     read.ok().map(|_| String::from_utf8_lossy(&answer).into_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_sent_request_is_given_up_and_harms_nobody() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let halves = [
         "PU",
         "PUT /v1/locks/half?session=half HTTP/1.1\r\nhost:",
@@ -34,18 +34,18 @@ async fn a_half_sent_request_is_given_up_and_harms_nobody() {
     ];
     let mut endings = Vec::new();
     for half in halves {
-        let mut stream = door.connect().await;
+        let mut stream = http.connect().await;
         stream.write_all(half.as_bytes()).await.expect("the server accepts bytes");
         endings.push(tokio::spawn(ended(stream)));
     }
-    a_cycle_works(door, "meanwhile").await;
+    a_cycle_works(http, "meanwhile").await;
     for (half, ending) in halves.iter().zip(endings) {
         let answer = ending.await.expect("the reader");
-        let answer = answer.unwrap_or_else(|| panic!("left open for {PATIENCE:?}: {half:?}"));
+        let answer = answer.unwrap_or_else(|| panic!("left open for {CLOSE_DEADLINE:?}: {half:?}"));
         let polite = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
         assert!(polite, "{half:?}: {answer}");
     }
-    let held = door.get("/v1/locks/half").await.has(200).json();
+    let held = http.get("/v1/locks/half").await.has(200).json();
     assert_eq!(held["held"], false, "half a request takes no lock");
 }
 
@@ -62,14 +62,14 @@ async fn a_dribbled_request_is_given_up() {
             stream.write_all(b"y").await?;
         }
     };
-    let ended: Result<std::io::Result<()>, _> = tokio::time::timeout(PATIENCE, endless).await;
+    let ended: Result<std::io::Result<()>, _> = tokio::time::timeout(CLOSE_DEADLINE, endless).await;
     assert!(ended.is_ok(), "a dribbler is not served for ever");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_is_answered_with_400_or_an_end() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let endless_head = format!("GET / HTTP/1.1\r\nhost: x\r\ny: {}\r\n\r\n", "z".repeat(1 << 20));
     let many_headers = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5_000));
     let long_target = format!("GET /v1/locks/{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(1 << 20));
@@ -85,7 +85,7 @@ async fn garbage_is_answered_with_400_or_an_end() {
     ];
     for bytes in garbage {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-        let (answer, closed) = door.raw(bytes, PATIENCE).await;
+        let (answer, closed) = http.raw(bytes, CLOSE_DEADLINE).await;
         assert!(closed, "left open: {shown:?}");
         assert!(
             answer.is_empty()
@@ -94,16 +94,16 @@ async fn garbage_is_answered_with_400_or_an_end() {
             "{shown:?}: {answer}"
         );
     }
-    a_cycle_works(door, "afterwards").await;
+    a_cycle_works(http, "afterwards").await;
 }
 
 /// Two bodies in one request are how requests are smuggled past a proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_two_lengths_is_refused() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
+    let http = &cluster.node(1).http;
     let ambiguous = "PUT /v1/locks/a?session=s HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde";
-    let (answer, closed) = door.raw(ambiguous.as_bytes(), PATIENCE).await;
+    let (answer, closed) = http.raw(ambiguous.as_bytes(), CLOSE_DEADLINE).await;
     assert!(closed && !answer.starts_with("HTTP/1.1 2"), "{answer}");
 }
 
@@ -121,7 +121,7 @@ async fn two_thousand_idle_connections_keep_nobody_from_being_served() {
     }
     println!("with {} idle connections the node has {} KiB", idle.len(), node.resident_kib());
     drop(idle);
-    until("the node to be ready afterwards", PATIENCE, || node.is_ready()).await;
+    until("the node to be ready afterwards", CLOSE_DEADLINE, || node.is_ready()).await;
     a_cycle_works(&node.http, "orders").await;
 }
 
@@ -132,8 +132,8 @@ const WAITERS_MAX: usize = 10_000;
 async fn one_waiter_more_than_the_bound_is_429() {
     raise_descriptor_limit(12_000);
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    door.put("/v1/locks/hot?session=me&ttl=10m").await.has(200);
+    let http = &cluster.node(1).http;
+    http.put("/v1/locks/hot?session=me&ttl=10m").await.has(200);
     let mut queued = Vec::new();
     for index in 0..WAITERS_MAX {
         let mut stream = cluster.nodes()[index % 3].http.connect().await;
@@ -142,8 +142,8 @@ async fn one_waiter_more_than_the_bound_is_429() {
         stream.write_all(request.as_bytes()).await.expect("the node reads");
         queued.push(stream);
     }
-    until("all to queue", PATIENCE, || async {
-        door.get("/v1/locks/hot").await.has(200).json()["waiters"] == WAITERS_MAX
+    until("all to queue", CLOSE_DEADLINE, || async {
+        http.get("/v1/locks/hot").await.has(200).json()["waiters"] == WAITERS_MAX
     })
     .await;
     for node in cluster.nodes() {
@@ -152,15 +152,15 @@ async fn one_waiter_more_than_the_bound_is_429() {
         assert!(refused.retryable() && refused.header("retry-after").is_some(), "{refused}");
     }
     // The queue still moves: the first is granted, and there is room for one.
-    let lock = door.get("/v1/locks/hot").await.json();
+    let lock = http.get("/v1/locks/hot").await.json();
     let first = lock["queue"][0]["session"].as_str().expect("a waiter").to_owned();
-    door.delete("/v1/locks/hot?session=me").await.has(204);
+    http.delete("/v1/locks/hot?session=me").await.has(204);
     let index: usize = first.trim_start_matches('w').parse().expect("one of ours");
     let mut bytes = [0; 4_096];
     let len = queued[index].read(&mut bytes).await.expect("an answer");
     let answer = String::from_utf8_lossy(&bytes[..len]).into_owned();
     assert!(answer.starts_with("HTTP/1.1 200"), "{first}: {answer}");
-    door.put("/v1/locks/hot?session=one-more&ttl=10m&wait=300ms")
+    http.put("/v1/locks/hot?session=one-more&ttl=10m&wait=300ms")
         .await
         .has_code(423, "wait-timeout");
 }

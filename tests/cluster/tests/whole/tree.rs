@@ -12,17 +12,17 @@ const LARGEST: usize = 1_048_575;
 
 type Headers = &'static [(&'static str, &'static str)];
 
-async fn send(door: &Http, method: Method, target: &str, headers: Headers, body: &str) -> Reply {
+async fn send(http: &Http, method: Method, target: &str, headers: Headers, body: &str) -> Reply {
     let request = Request::new(method, target).headers(headers).body(body);
-    door.send(request).await.expect("an answer")
+    http.send(request).await.expect("an answer")
 }
 
-/// So many PUTs of different data at once, spread over the doors.
+/// Thirty PUTs of different data at once, spread over the nodes.
 fn race(cluster: &Cluster, target: &'static str, headers: Headers) -> Vec<JoinHandle<Reply>> {
-    let doors = cluster.doors();
+    let endpoints = cluster.endpoints();
     let racers = (0..30).map(|n: usize| {
-        let door = doors[n % doors.len()].clone();
-        tokio::spawn(async move { send(&door, Method::PUT, target, headers, &n.to_string()).await })
+        let http = endpoints[n % endpoints.len()].clone();
+        tokio::spawn(async move { send(&http, Method::PUT, target, headers, &n.to_string()).await })
     });
     racers.collect()
 }
@@ -53,10 +53,10 @@ async fn of_conditional_writes_that_race_on_all_nodes_exactly_one_wins() {
 async fn sequential_names_are_given_once_whichever_node_is_asked() {
     let cluster = Cluster::three().await;
     cluster.node(1).http.put("/v1/tree/queue").await.has(201);
-    let doors = cluster.doors();
+    let endpoints = cluster.endpoints();
     let posts = (0..60).map(|n: usize| {
-        let door = doors[n % doors.len()].clone();
-        tokio::spawn(async move { door.post("/v1/tree/queue?sequential&name=job-").await })
+        let http = endpoints[n % endpoints.len()].clone();
+        tokio::spawn(async move { http.post("/v1/tree/queue?sequential&name=job-").await })
     });
     let mut paths = BTreeSet::new();
     for post in posts.collect::<Vec<_>>() {
@@ -74,16 +74,16 @@ async fn sequential_names_are_given_once_whichever_node_is_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemerals_go_with_their_session_on_every_node() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    door.put("/v1/tree/workers").await.has(201);
+    let http = &cluster.node(1).http;
+    http.put("/v1/tree/workers").await.has(201);
     for (session, ttl) in [("closes", "30s"), ("expires", "1s")] {
-        door.put(&format!("/v1/sessions/{session}?ttl={ttl}")).await.has(201);
+        http.put(&format!("/v1/sessions/{session}?ttl={ttl}")).await.has(201);
         let target = format!("/v1/tree/workers/{session}?ephemeral&session={session}");
         cluster.node(2).http.put(&target).await.has(201);
-        door.put(&format!("/v1/tree/workers/{session}/x")).await.has_code(409, "ephemeral-parent");
+        http.put(&format!("/v1/tree/workers/{session}/x")).await.has_code(409, "ephemeral-parent");
     }
     cluster.node(3).http.delete("/v1/sessions/closes").await.has(204);
-    door.get("/v1/tree/workers/closes").await.has_code(404, "not-found");
+    http.get("/v1/tree/workers/closes").await.has_code(404, "not-found");
     for node in cluster.nodes() {
         let what = format!("node {} to see both gone", node.id);
         until(&what, DEADLINE, || async {
@@ -92,7 +92,7 @@ async fn ephemerals_go_with_their_session_on_every_node() {
         })
         .await;
     }
-    door.put("/v1/tree/workers/x?ephemeral&session=expires").await.has_code(410, "session-expired");
+    http.put("/v1/tree/workers/x?ephemeral&session=expires").await.has_code(410, "session-expired");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,8 +124,8 @@ async fn a_transaction_is_all_or_nothing_on_every_node() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     let token = first.http.put("/v1/locks/ledger?session=me&ttl=30s").await.has(200).token();
-    let txn = async |door: &Http, body: &str| {
-        send(door, Method::POST, "/v1/txn", &[("content-type", "application/json")], body).await
+    let txn = async |http: &Http, body: &str| {
+        send(http, Method::POST, "/v1/txn", &[("content-type", "application/json")], body).await
     };
     let good = format!(
         r#"{{"if":[{{"lock":"ledger","holds":{token}}},{{"session":"me","open":true}}],
@@ -148,16 +148,16 @@ async fn a_transaction_is_all_or_nothing_on_every_node() {
     }
 }
 
-/// A change that is sent twice under one request id is done once, whichever nodes are asked and whoever leads.
+/// A change that is sent twice under one request id is done once, whichever nodes receive it and whichever leads.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_through_another_node_after_a_kill_gets_the_first_answer() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
-    let door = &cluster.node(leader).http;
-    door.put("/v1/sessions/me?ttl=60s").await.has(201);
-    door.put("/v1/tree/q").await.has(201);
+    let http = &cluster.node(leader).http;
+    http.put("/v1/sessions/me?ttl=60s").await.has(201);
+    http.put("/v1/tree/q").await.has(201);
     let post = "/v1/tree/q?sequential&session=me&request=r1";
-    let first = door.post(post).await.has(201).json()["path"].clone();
+    let first = http.post(post).await.has(201).json()["path"].clone();
     cluster.node(leader).kill();
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
     cluster.wait_leader_among(&others).await;
@@ -172,11 +172,11 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let follower = cluster.others(leader).next().expect("a follower");
-    let door = &follower.http;
-    door.put("/v1/tree/a").await.has(201);
-    door.put("/v1/tree/a/b").await.has(201);
+    let http = &follower.http;
+    http.put("/v1/tree/a").await.has(201);
+    http.put("/v1/tree/a/b").await.has(201);
     let mine: Headers = &[("authorization", "Basic bWU6c2VjcmV0")];
-    send(door, Method::PUT, "/v1/tree/mine?acl=auth::cdrwa", mine, "").await.has(201);
+    send(http, Method::PUT, "/v1/tree/mine?acl=auth::cdrwa", mine, "").await.has(201);
     let bearer: Headers = &[("authorization", "Bearer x")];
     for (method, target, headers, status, code) in [
         (Method::GET, "/v1/tree/none", &[] as Headers, 404, "not-found"),
@@ -200,12 +200,12 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
         (Method::POST, "/v1/txn", &[], 400, "invalid-argument"),
         (Method::GET, "/v1/watch", &[], 400, "invalid-argument"),
     ] {
-        let reply = send(door, method.clone(), target, headers, "").await;
+        let reply = send(http, method.clone(), target, headers, "").await;
         let found = (reply.status, reply.code());
         assert_eq!(found, (status, code.to_owned()), "{method} {target}: {reply}");
     }
     let waited = Request::new(Method::GET, "/v1/tree/a?stale").within(Duration::from_secs(5));
-    door.send(waited).await.expect("an answer").has(200);
+    http.send(waited).await.expect("an answer").has(200);
 }
 
 /// What one node shows of a gauge.
@@ -241,9 +241,9 @@ async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
     let data = "x".repeat(256 << 10);
     let mut made = Vec::new();
     for n in 0..48_u64 {
-        let door = &cluster.node(n % 3 + 1).http;
+        let http = &cluster.node(n % 3 + 1).http;
         let target = format!("/v1/tree/flood-{n}");
-        let reply = send(door, Method::PUT, &target, &[], &data).await;
+        let reply = send(http, Method::PUT, &target, &[], &data).await;
         if reply.status == 201 {
             made.push(target);
         } else {

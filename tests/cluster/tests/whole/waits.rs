@@ -4,31 +4,31 @@ use holdfast_lab::{Cluster, DEADLINE, Request, until};
 use reqwest::Method;
 
 /// The node that the caller waits at is killed, and the caller's session is kept alive at another: its place goes when
-/// the wait is over, and whoever stands behind it is served.
+/// the wait is over, and the next waiter is served.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_parked_at_a_killed_node_ends_while_its_session_lives_on() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let parking = cluster.others(leader).next().expect("a follower");
-    let door = &cluster.node(leader).http;
-    door.put("/v1/locks/orders?session=holder&ttl=5m").await.has(200);
+    let http = &cluster.node(leader).http;
+    http.put("/v1/locks/orders?session=holder&ttl=5m").await.has(200);
 
-    let http = parking.http.clone();
+    let parked_at = parking.http.clone();
     let waiting = tokio::spawn(async move {
         let target = "/v1/locks/orders?session=waiter&ttl=60s&wait=3s";
-        http.send(Request::new(Method::PUT, target).within(DEADLINE)).await
+        parked_at.send(Request::new(Method::PUT, target).within(DEADLINE)).await
     });
-    let waiters = async || door.get("/v1/locks/orders").await.json()["waiters"].as_u64();
+    let waiters = async || http.get("/v1/locks/orders").await.json()["waiters"].as_u64();
     until("the waiter to stand in the queue", DEADLINE, || async { waiters().await == Some(1) })
         .await;
     parking.kill();
     drop(waiting.await);
     assert_eq!(waiters().await, Some(1), "its session lives, so its place is still there");
     until("the place to be given up", DEADLINE, || async {
-        door.post("/v1/sessions/waiter/keepalive").await.has(200);
+        http.post("/v1/sessions/waiter/keepalive").await.has(200);
         waiters().await == Some(0)
     })
     .await;
-    door.get("/v1/sessions/waiter").await.has(200);
-    assert_eq!(door.get("/v1/locks/orders").await.json()["holders"][0]["session"], "holder");
+    http.get("/v1/sessions/waiter").await.has(200);
+    assert_eq!(http.get("/v1/locks/orders").await.json()["holders"][0]["session"], "holder");
 }

@@ -1,4 +1,4 @@
-//! Watches over HTTP through the death of the node that is watched: whoever goes on from the last id misses nothing.
+//! Watches over HTTP through the death of the node that is watched: a client that goes on from the last id misses nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,15 +7,15 @@ use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until_some};
 use reqwest::Method;
 use tokio::task::JoinHandle;
 
-/// Creates `/log/n0`, `/log/n1` … through one door until told to stop, and answers how many there are. A create whose
+/// Creates `/log/n0`, `/log/n1` … through one node until told to stop, and returns how many there are. A create whose
 /// answer was lost is sent again: then the node is there.
-fn write(door: Http, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
+fn write(http: Http, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
     tokio::spawn(async move {
         let mut written = 0;
         while !stop.load(Ordering::Relaxed) {
             let target = format!("/v1/tree/log/n{written}");
             let headers = [("if-none-match", "*")];
-            let sent = door.send(Request::new(Method::PUT, &target).headers(&headers)).await;
+            let sent = http.send(Request::new(Method::PUT, &target).headers(&headers)).await;
             written += usize::from(sent.is_ok_and(|reply| matches!(reply.status, 201 | 409)));
         }
         written
@@ -33,8 +33,8 @@ async fn follow(events: &mut Events, told: &mut Vec<String>, enough: impl Fn(&[S
     }
 }
 
-async fn open(door: &Http, last: Option<u64>) -> Events {
-    until_some("a stream", DEADLINE, async || door.events("prefix=/log/&since=0", last).await.ok())
+async fn open(http: &Http, last: Option<u64>) -> Events {
+    until_some("a stream", DEADLINE, async || http.events("prefix=/log/&since=0", last).await.ok())
         .await
 }
 

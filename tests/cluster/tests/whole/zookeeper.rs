@@ -1,4 +1,4 @@
-//! `ZooKeeper` clients on three nodes: sessions that outlive nodes, and one queue for both doors.
+//! `ZooKeeper` clients on three nodes: sessions that outlive nodes, and one queue for both front-ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -180,9 +180,9 @@ async fn a_client_never_goes_back_in_time_when_it_changes_nodes() {
     }
 }
 
-/// Quotes decision D1: one tree, two doors. The callers take turns in the order in which they queued.
+/// Quotes decision D1: one tree, two front-ends. The callers take turns in the order in which they queued.
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_of_both_doors_stand_in_one_queue() {
+async fn callers_of_both_front_ends_queue_in_one_order() {
     let cluster = Cluster::three().await;
     let mut first = client(cluster.node(1).zookeeper).await;
     let mut last = client(cluster.node(2).zookeeper).await;

@@ -4,7 +4,7 @@
  *
  *     recipe_load CONNECT SESSIONS SECONDS WORKLOAD
  *
- * WORKLOAD: `own` (every session a lock of its own), `one` (all on one lock: whoever is not first watches the one before),
+ * WORKLOAD: `own` (every session a lock of its own), `one` (all on one lock: each watches the one before it),
  * `reads` (get of one znode). Session i begins with address i of CONNECT. A quarter of the time before is warm-up.
  * Prints one line of JSON: cycles, seconds, and p50, p99 and maximum of a cycle in microseconds.
  */

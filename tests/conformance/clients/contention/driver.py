@@ -124,7 +124,7 @@ class Contention:
         self.await_grants(before + 5)
 
     def look_over_http(self, holding):
-        """What the HTTP door says of the lock while somebody holds it and somebody else waits; for the judge."""
+        """Records what the HTTP API shows of the lock while one caller holds it and another waits; for the judge."""
         address = self.commands.http_address
         if address is None:
             return
@@ -216,16 +216,16 @@ def report(ensemble, plan, verdict):
     return verdict.holds
 
 
-def planted_bug_is_found(ensemble, kinds):
+def a_careless_caller_is_found(ensemble, kinds):
     """A caller that enters without the lock must be found out."""
     verdict = contend(ensemble, plan(kinds, quick=True, careless=2))
     found = any("together with" in complaint for complaint in verdict.complaints)
-    print("the planted bug was", "found:" if found else "NOT FOUND", *verdict.complaints[:1])
+    print("the careless caller was", "found:" if found else "NOT FOUND", *verdict.complaints[:1])
     return found
 
 
 def judge(ensemble, kinds, quick):
-    """The whole step: contention with kills, then the plant."""
+    """The whole step: contention with kills, then a careless caller."""
     chosen = plan(kinds, quick)
     good = report(ensemble, chosen, contend(ensemble, chosen))
-    return planted_bug_is_found(ensemble, ["kazoo"]) and good
+    return a_careless_caller_is_found(ensemble, ["kazoo"]) and good

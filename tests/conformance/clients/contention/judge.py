@@ -1,7 +1,7 @@
 """Reads the log of a contention run and says what was wrong. Pure: events in, complaints out.
 
 Holds a run to this: never two inside, grants in the order of the sequence numbers and never against the order in which
-callers asked, nobody starves, tokens grow, and whoever was killed gives its place up, not too early and not too late.
+callers asked, nobody starves, tokens grow, and a killed caller loses its place, not too early and not too late.
 """
 
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ def in_sequence(verdict, granted):
 
 
 def in_asking_order(verdict, turns):
-    """Whoever was seen in the queue before another asked is granted before it. Needs no sequence number."""
+    """A caller seen in the queue before another asked is granted before it. Needs no sequence number."""
     waiting = [turn for turn in turns if turn.enqueue and turn.grant]
     for late in turns:
         if late.send is None or late.grant is None:
@@ -138,7 +138,7 @@ def tokens_grow(verdict, granted):
 
 
 def both_doors_agree(verdict, events):
-    """Over HTTP the lock looked held by one, with a token, and waited for, whoever held it and waited."""
+    """Over HTTP the lock looked held by one, with a token, and waiters, whichever client held it and waited."""
     for event in (event for event in events if event["what"] == "seen"):
         tokens = [token for token in event["tokens"] if token]
         if not event["held"] or len(tokens) != 1 or event["waiters"] < 1:

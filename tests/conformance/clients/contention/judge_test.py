@@ -1,4 +1,4 @@
-"""The judge judged: a good log passes, and each planted fault is found."""
+"""The judge judged: a good log passes, and each injected fault is found."""
 
 import unittest
 

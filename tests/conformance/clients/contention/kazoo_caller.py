@@ -1,7 +1,7 @@
 """Takes the lock with kazoo, again and again. Arguments: connect, directory, who, mode, cycles, hold_ms, timeout_ms.
 
 Modes: `contend` (so many cycles at least, and until the driver says stop), `hold` (takes it once and sits on it),
-`careless` (enters without the lock: the planted bug that the judge has to find).
+`careless` (enters without the lock: a bug that the judge has to find).
 """
 
 import logging

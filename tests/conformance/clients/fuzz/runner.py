@@ -1,4 +1,4 @@
-"""Lets schemathesis loose on the HTTP door: no server error, and every answer as the API describes itself.
+"""Lets schemathesis loose on the HTTP API: no server error, and every answer as the API describes itself.
 
 Owns the command line of schemathesis, what its calls meet, and the proof that the judge can fail: the same
 run against a description with an answer left out. Refuses to know any route.
@@ -30,7 +30,7 @@ NAMES = ["n0", "n1"]
 GRACE_S = 120
 REQUEST_S = 20
 COUNTED = re.compile(r'holdfast_http_requests_total\{route="([^"]*)",method="([^"]*)",code="([^"]*)"\} (\d+)')
-PLANTED = ("/version", "get", "200")
+UNDOCUMENTED = ("/version", "get", "200")
 
 
 def description(address):
@@ -63,9 +63,9 @@ def run(python, ensemble, document, seconds, *more):
     return spawn.run(command, seconds + GRACE_S, env=environment, cwd=ensemble.directory)
 
 
-def sees_what_is_planted(python, ensemble, document):
+def sees_an_undocumented_answer(python, ensemble, document):
     """That an answer which is not described is found."""
-    path, method, status = PLANTED
+    path, method, status = UNDOCUMENTED
     doctored = json.loads(json.dumps(document))
     answers = doctored["paths"][path][method]["responses"]
     answers["299"] = answers.pop(status)
@@ -108,7 +108,7 @@ def judge(ensemble, seconds):
     ensemble.start()
     address = ensemble.http_addresses[0]
     document = description(address)
-    if not sees_what_is_planted(python, ensemble, document):
+    if not sees_an_undocumented_answer(python, ensemble, document):
         return False
     furnish(address)
     code, output = run(python, ensemble, write(ensemble, document, "openapi.json"), seconds)

@@ -29,10 +29,10 @@ class Control:
         self._path = path
 
     def ask(self, what, **parameters):
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(self._path)
-            door.sendall(json.dumps({"do": what, "with": parameters}).encode() + b"\n")
-            answer = json.loads(door.makefile().readline())
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self._path)
+            connection.sendall(json.dumps({"do": what, "with": parameters}).encode() + b"\n")
+            answer = json.loads(connection.makefile().readline())
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["ok"]

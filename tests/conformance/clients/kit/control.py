@@ -1,4 +1,4 @@
-"""A door for a program that must start and stop members itself: one JSON line asks, one answers.
+"""A socket for a program that must start and stop members itself: one JSON line asks, one answers.
 
 Owns a Unix socket beside the ensemble and one thread, which serves one call at a time; no queue but the socket's.
 """
@@ -19,12 +19,12 @@ class Control:
         self._lock = threading.Lock()
         control = self
 
-        class Door(socketserver.StreamRequestHandler):
+        class Handler(socketserver.StreamRequestHandler):
             def handle(self):
                 for line in self.rfile:
                     self.wfile.write(json.dumps(control.answer(line)).encode() + b"\n")
 
-        self._server = socketserver.ThreadingUnixStreamServer(self.path, Door)
+        self._server = socketserver.ThreadingUnixStreamServer(self.path, Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True, name="control").start()
 
@@ -37,7 +37,7 @@ class Control:
         try:
             call = json.loads(line)
             return {"ok": getattr(self, "do_" + call["do"])(**call.get("with", {}))}
-        except Exception as error:  # whoever asked must hear of it
+        except Exception as error:  # the caller gets it
             return {"error": f"{type(error).__name__}: {error}"}
 
     def do_members(self):

@@ -1,4 +1,4 @@
-"""Three members that serve ZooKeeper's protocol, whoever they are.
+"""Three members that serve ZooKeeper's protocol, of holdfast or of ZooKeeper.
 
 Owns their life: start, stop, kill, reset. A back-end says how one member is configured and started (see
 `zookeeper` and `holdfast` beside this file). Refuses to know clients.

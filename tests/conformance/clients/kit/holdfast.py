@@ -62,7 +62,7 @@ class HoldfastEnsemble(Ensemble):
     def table(self):
         """The members, as node.toml has them."""
         block = '\n[[member]]\nid = {}\nhttp = "{}"\npeer = "{}"\nzookeeper = "{}"\n'
-        return "".join(block.format(number, *doors) for number, doors in enumerate(self.addresses, start=1))
+        return "".join(block.format(number, *ports) for number, ports in enumerate(self.addresses, start=1))
 
     def extra(self):
         """More of node.toml, from HOLDFAST_KIT_CONFIG (the name of a file), to judge another configuration."""

@@ -45,13 +45,13 @@ def signal_group(child, number):
         pass
 
 
-def end(child, patience_s):
-    """SIGTERM, and after the patience SIGKILL. Whether it went by itself."""
+def end(child, deadline_s):
+    """SIGTERM, and SIGKILL after `deadline_s`. Returns whether SIGTERM was enough."""
     if child.poll() is not None:
         return True
     signal_group(child, signal.SIGTERM)
     try:
-        child.wait(patience_s)
+        child.wait(deadline_s)
         return True
     except subprocess.TimeoutExpired:
         kill(child)

@@ -1,4 +1,4 @@
-"""The rival and yardstick: a three-node ensemble of Debian's ZooKeeper 3.8.0."""
+"""The reference: a three-node ensemble of Debian's ZooKeeper 3.8.0."""
 
 import os
 import shutil

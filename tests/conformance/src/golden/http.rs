@@ -6,18 +6,18 @@ use holdfast_lab::{Http, Reply, Request};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::Asked;
-use super::ask::{Ask, Entry, Kind, Op, What, Who};
-use super::door::Door;
+use super::ScriptPlayer;
+use super::command::{Entry, Kind, Op, ScriptCommand, What, Who};
+use super::front_end::FrontEnd;
 use super::said::{self, Stat};
 
 /// The longest time-to-live that HTTP takes, milliseconds.
 const TTL_MAX_MS: i64 = 24 * 3_600_000;
 
-/// One node's door.
-pub(super) struct HttpDoor(Http);
+/// The HTTP API of one node.
+pub(super) struct HttpPlayer(Http);
 
-impl HttpDoor {
+impl HttpPlayer {
     pub(super) fn new(http: Http) -> Self {
         Self(http)
     }
@@ -45,7 +45,7 @@ impl HttpDoor {
     }
 
     async fn change(&self, ops: &[Op], multi: bool, who: &Who) -> Option<String> {
-        // An ephemeral of nobody is refused at the door, in words of its own, before the machine hears of it.
+        // The HTTP API rejects an ephemeral without a session with an error of its own, before the machine does.
         let of_nobody = |op: &Op| {
             who.session.is_none() && matches!(op, Op::Create { kind: Kind::Ephemeral, .. })
         };
@@ -101,21 +101,21 @@ impl HttpDoor {
     }
 }
 
-impl Asked for HttpDoor {
-    const DOOR: Door = Door::Http;
+impl ScriptPlayer for HttpPlayer {
+    const FRONT_END: FrontEnd = FrontEnd::Http;
 
-    async fn ask(&mut self, ask: &Ask) -> Option<String> {
-        match ask {
-            Ask::Open(session) => {
+    async fn execute(&mut self, command: &ScriptCommand) -> Option<String> {
+        match command {
+            ScriptCommand::Open(session) => {
                 let reply = self.0.put(&format!("/v1/sessions/{session}?ttl=60s")).await;
                 Some(if reply.status < 300 { "opened".to_owned() } else { refused(&reply, false) })
             }
-            Ask::Close(session) => {
+            ScriptCommand::Close(session) => {
                 let reply = self.0.delete(&format!("/v1/sessions/{session}")).await;
                 Some(if reply.status < 300 { "closed".to_owned() } else { refused(&reply, false) })
             }
-            Ask::Ops { ops, multi, who } => self.change(ops, *multi, who).await,
-            Ask::Look { what, path, who } => self.look(*what, path, who).await,
+            ScriptCommand::Ops { ops, multi, who } => self.change(ops, *multi, who).await,
+            ScriptCommand::Look { what, path, who } => self.look(*what, path, who).await,
         }
     }
 }

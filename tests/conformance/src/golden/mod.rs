@@ -1,12 +1,11 @@
-//! The golden scripts of the machine, put to the doors of a real node.
+//! Plays the golden scripts of the machine (`crates/machine/scripts`) over both front-ends of a real node.
 //!
-//! Owns the reading of a script (`crates/machine/scripts` says how they look) and the comparison of what the machine
-//! said with what a door says, by [`crate::compare()`]: revisions by their order, session numbers by which is which.
-//! What no door can express, such as a clock, is left out; where it would change the tree, the script ends there.
-//! Refuses to know how a door is asked: `http` and `zookeeper` do.
+//! [`crate::compare()`] compares the machine's answers with those of the front-end: revisions by their order, session
+//! numbers by identity. A line that no front-end can express, such as a clock, is left out; a script ends at such a line if
+//! the line changes the tree.
 
-mod ask;
-mod door;
+mod command;
+mod front_end;
 mod http;
 mod said;
 mod zookeeper;
@@ -15,41 +14,41 @@ use holdfast_lab::Cluster;
 
 use crate::compare::compare;
 use crate::script::Step;
-use ask::Ask;
-pub use door::Door;
-use http::HttpDoor;
-use zookeeper::ZooKeeperDoor;
+use command::ScriptCommand;
+pub use front_end::FrontEnd;
+use http::HttpPlayer;
+use zookeeper::ZooKeeperPlayer;
 
-/// What became of a script at a door.
+/// The result of a script over a front-end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Answers that were the same.
     pub compared: usize,
-    /// Lines that the door cannot say.
+    /// Lines that the front-end cannot express.
     pub left_out: usize,
 }
 
-/// Plays a script at a door of a new node of its own.
+/// Plays a script over a front-end of a new node.
 ///
 /// # Errors
 /// The first line that is answered otherwise.
-pub async fn play_golden(script: &str, door: Door) -> Result<Outcome, String> {
+pub async fn play_golden(script: &str, front_end: FrontEnd) -> Result<Outcome, String> {
     let lines = lines(script);
-    if lines.first().is_none_or(|line| line.ask.is_none()) {
+    if lines.first().is_none_or(|line| line.command.is_none()) {
         return Ok(Outcome::default());
     }
     let cluster = Cluster::of(1).start().await;
     let node = &cluster.nodes()[0];
-    match door {
-        Door::Http => HttpDoor::new(node.http.clone()).run(&lines).await,
-        Door::ZooKeeper => ZooKeeperDoor::new(node.zookeeper).run(&lines).await,
+    match front_end {
+        FrontEnd::Http => HttpPlayer::new(node.http.clone()).run(&lines).await,
+        FrontEnd::ZooKeeper => ZooKeeperPlayer::new(node.zookeeper).run(&lines).await,
     }
 }
 
-/// A line that asks something, and what the machine said.
+/// A command, and the answers of the machine.
 struct Line {
     text: String,
-    ask: Option<Ask>,
+    command: Option<ScriptCommand>,
     said: Vec<String>,
 }
 
@@ -62,8 +61,8 @@ fn lines(script: &str) -> Vec<Line> {
             let start = lines.len();
             // Several commands of one entry are asked one after the other.
             for text in text.split(" ; ") {
-                let ask = Ask::parse(text, line.starts_with('?'));
-                lines.push(Line { text: text.to_owned(), ask, said: Vec::new() });
+                let command = ScriptCommand::parse(text, line.starts_with('?'));
+                lines.push(Line { text: text.to_owned(), command, said: Vec::new() });
             }
             open = start..lines.len();
         } else if command.is_some() {
@@ -84,25 +83,26 @@ fn ignored(command: &str) -> bool {
     command.starts_with("at ") || command == "reload"
 }
 
-/// A door that scripts can be put to.
-trait Asked {
-    /// Which.
-    const DOOR: Door;
+/// Plays script commands over a front-end.
+trait ScriptPlayer {
+    const FRONT_END: FrontEnd;
 
-    /// The answer, in common words; none if it cannot be asked so.
-    async fn ask(&mut self, ask: &Ask) -> Option<String>;
+    /// Executes a command and returns the answer in common words, or `None` if the front-end cannot express it.
+    async fn execute(&mut self, command: &ScriptCommand) -> Option<String>;
 
     async fn run(&mut self, lines: &[Line]) -> Result<Outcome, String> {
         let mut outcome = Outcome::default();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for line in lines {
-            let answer = match &line.ask {
-                Some(ask) => self.ask(ask).await,
+            let answer = match &line.command {
+                Some(command) => self.execute(command).await,
                 None => None,
             };
             let said = line.said.first().map_or("", String::as_str);
-            let said = said::by_machine(said, Self::DOOR).map(|said| match &line.ask {
-                Some(Ask::Ops { multi: true, .. }) if Self::DOOR == Door::ZooKeeper => {
+            let said = said::by_machine(said, Self::FRONT_END).map(|said| match &line.command {
+                Some(ScriptCommand::Ops { multi: true, .. })
+                    if Self::FRONT_END == FrontEnd::ZooKeeper =>
+                {
                     said::without_stats_of_new_nodes(&said)
                 }
                 _ => said,
@@ -119,7 +119,7 @@ trait Asked {
             found.push(vec![format!("0 reply {answer}")]);
             let steps = vec![Step::Open { slot: 0 }; expected.len()];
             if let Some(difference) = compare(&steps, &expected, &found) {
-                return Err(format!("{:?}: `{}`: {difference:#?}", Self::DOOR, line.text));
+                return Err(format!("{:?}: `{}`: {difference:#?}", Self::FRONT_END, line.text));
             }
         }
         Ok(outcome)
@@ -129,7 +129,8 @@ trait Asked {
 impl Line {
     /// Whether what follows depends on it.
     fn changes_something(&self) -> bool {
-        let question = matches!(self.ask, Some(Ask::Look { .. })) || self.is_question();
+        let question =
+            matches!(self.command, Some(ScriptCommand::Look { .. })) || self.is_question();
         !question && !self.said.first().is_some_and(|said| said.contains(" REJECTED "))
     }
 

@@ -1,10 +1,10 @@
-//! What the machine said, in the words that all doors can say.
+//! What the machine said, in words common to both front-ends.
 //!
 //! Owns what is left out: times, how many nodes a deletion took, and which kind of node it is that no session owns, of
 //! which the `ZooKeeper` port shows nothing.
 
-use super::ask::scripted;
-use super::door::Door;
+use super::command::scripted;
+use super::front_end::FrontEnd;
 
 /// A stat, in common words.
 pub(super) struct Stat {
@@ -46,19 +46,19 @@ pub(super) fn acl<'a>(
     format!("{}aversion={version}", entries.map(entry).collect::<String>())
 }
 
-/// The machine's line, or none if this door has no one answer for it.
-pub(super) fn by_machine(line: &str, door: Door) -> Option<String> {
+/// The machine's line, or `None` if the front-end has no single answer for it.
+pub(super) fn by_machine(line: &str, front_end: FrontEnd) -> Option<String> {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let numbered = first.strip_prefix('r').is_some_and(|number| number.parse::<u64>().is_ok());
     let said = if numbered { rest } else { line };
     if let Some(refused) = said.strip_prefix("REJECTED ") {
-        return refusal(refused, door);
+        return refusal(refused, front_end);
     }
     if let Some((name, _)) = said
         .split_once(' ')
-        .filter(|_| door.name_of(said.split(' ').next().unwrap_or("")).is_some())
+        .filter(|_| front_end.name_of(said.split(' ').next().unwrap_or("")).is_some())
     {
-        return refusal(&format!("{name} "), door);
+        return refusal(&format!("{name} "), front_end);
     }
     if said.starts_with("session #") {
         return Some("opened".to_owned());
@@ -79,12 +79,12 @@ pub(super) fn without_stats_of_new_nodes(said: &str) -> String {
     said.split(" | ").map(short).collect::<Vec<_>>().join(" | ")
 }
 
-fn refusal(refused: &str, door: Door) -> Option<String> {
+fn refusal(refused: &str, front_end: FrontEnd) -> Option<String> {
     let (at, refused) = match refused.strip_prefix("at ").and_then(|rest| rest.split_once(": ")) {
         Some((at, refused)) => (at, refused),
         None => ("0", refused),
     };
-    let name = door.name_of(refused.split([' ', '{']).next()?)?;
+    let name = front_end.name_of(refused.split([' ', '{']).next()?)?;
     Some(format!("error {name} at {at}"))
 }
 

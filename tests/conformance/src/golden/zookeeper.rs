@@ -7,27 +7,27 @@ use holdfast_zkwire::{
     Acl, Create, CreateMode, CreateOp, MultiOp, MultiResult, ReplyHeader, Request, Response, perms,
 };
 
-use super::Asked;
-use super::ask::{Ask, Entry, Kind, Op, What, Who};
-use super::door::Door;
+use super::ScriptPlayer;
+use super::command::{Entry, Kind, Op, ScriptCommand, What, Who};
+use super::front_end::FrontEnd;
 use super::said::{self, Stat};
 use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 type Reply = (ReplyHeader, Option<Response>);
 
-/// One node's door.
-pub(super) struct ZooKeeperDoor {
+/// The `ZooKeeper` port of one node.
+pub(super) struct ZooKeeperPlayer {
     address: SocketAddr,
     /// By session, or by what is proved without one.
     connections: BTreeMap<String, ZkConnection>,
 }
 
-impl ZooKeeperDoor {
+impl ZooKeeperPlayer {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self { address, connections: BTreeMap::new() }
     }
 
-    /// The connection of whoever asks; none if there is no such session, or it would have to prove something, too.
+    /// The connection of the caller; `None` if there is no such session, or it would have to prove something, too.
     async fn connection(&mut self, who: &Who) -> Option<&mut ZkConnection> {
         let name = match (&who.session, who.proofs.as_slice()) {
             (Some(session), []) => return self.connections.get_mut(&format!("session {session}")),
@@ -107,12 +107,12 @@ impl ZooKeeperDoor {
     }
 }
 
-impl Asked for ZooKeeperDoor {
-    const DOOR: Door = Door::ZooKeeper;
+impl ScriptPlayer for ZooKeeperPlayer {
+    const FRONT_END: FrontEnd = FrontEnd::ZooKeeper;
 
-    async fn ask(&mut self, ask: &Ask) -> Option<String> {
-        match ask {
-            Ask::Open(session) => {
+    async fn execute(&mut self, command: &ScriptCommand) -> Option<String> {
+        match command {
+            ScriptCommand::Open(session) => {
                 let name = format!("session {session}");
                 if self.connections.contains_key(&name) {
                     return None;
@@ -121,13 +121,13 @@ impl Asked for ZooKeeperDoor {
                 self.connections.insert(name, connection);
                 Some("opened".to_owned())
             }
-            Ask::Close(session) => {
+            ScriptCommand::Close(session) => {
                 let mut connection = self.connections.remove(&format!("session {session}"))?;
                 let (header, _) = call(&mut connection, &Request::CloseSession).await;
                 Some(if header.err == 0 { "closed".to_owned() } else { refused(header.err, 0) })
             }
-            Ask::Ops { ops, multi, who } => self.change(ops, *multi, who).await,
-            Ask::Look { what, path, who } => self.look(*what, path, who).await,
+            ScriptCommand::Ops { ops, multi, who } => self.change(ops, *multi, who).await,
+            ScriptCommand::Look { what, path, who } => self.look(*what, path, who).await,
         }
     }
 }

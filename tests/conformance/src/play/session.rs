@@ -57,8 +57,8 @@ impl Session {
         self.connect(target, hello).await?;
         if let Some(mut old) = old {
             if target.nodes.len() > 1 {
-                // On another node it lives until it wants to change something, as in an ensemble of ZooKeeper. Whoever
-                // may still do this is told that the root stays.
+                // On another node it lives until it wants to change something, as in an ensemble of ZooKeeper. A
+                // session that may still do this gets the error that the root cannot be deleted.
                 old.send(&Request::Delete { path: "/".to_owned(), version: -1 }).await;
             }
             self.drain(&mut old).await;
@@ -99,7 +99,7 @@ impl Session {
         Err(format!("no node took the session {:#x}", hello.session_id))
     }
 
-    /// Only when the session has no connection: `ZooKeeper` cuts it for whoever knows the session's number, and we do not.
+    /// Only when the session has no connection: `ZooKeeper` closes it for a caller that knows the session's number; holdfast does not.
     pub(super) async fn impostor(&mut self, target: &Target) -> Result<(), String> {
         let Some((session_id, mut password)) = self.identity else {
             self.say("no session");

@@ -1,11 +1,11 @@
-//! The golden scripts of the machine at both doors of a real node.
+//! The golden scripts of the machine over both front-ends of a real node.
 
 use std::path::Path;
 
-use holdfast_tests_conformance::{Door, Outcome, play_golden};
+use holdfast_tests_conformance::{FrontEnd, Outcome, play_golden};
 
 /// Every script; returns how much of them could be said.
-async fn all_scripts(door: Door) -> Outcome {
+async fn all_scripts(front_end: FrontEnd) -> Outcome {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/machine/scripts");
     let mut all = Outcome::default();
     let mut wrong = Vec::new();
@@ -13,7 +13,7 @@ async fn all_scripts(door: Door) -> Outcome {
         let path = file.expect("a file").path();
         if path.extension().is_some_and(|extension| extension == "txt") {
             let script = std::fs::read_to_string(&path).expect("a readable script");
-            match play_golden(&script, door).await {
+            match play_golden(&script, front_end).await {
                 Ok(Outcome { compared, left_out }) => {
                     all.compared += compared;
                     all.left_out += left_out;
@@ -28,18 +28,18 @@ async fn all_scripts(door: Door) -> Outcome {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_machine_says_http_says() {
-    let all = all_scripts(Door::Http).await;
+    let all = all_scripts(FrontEnd::Http).await;
     assert!(all.compared >= 200, "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_machine_says_the_zookeeper_port_says() {
-    let all = all_scripts(Door::ZooKeeper).await;
+    let all = all_scripts(FrontEnd::ZooKeeper).await;
     assert!(all.compared >= 150, "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_door_says_otherwise_is_found() {
+async fn a_different_answer_of_a_front_end_is_found() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/machine/scripts");
     let script = std::fs::read_to_string(folder.join("tree_stat.txt")).expect("a script");
     for (said, otherwise) in [
@@ -50,8 +50,8 @@ async fn what_a_door_says_otherwise_is_found() {
     ] {
         let wrong = script.replace(&format!(" {said}"), &format!(" {otherwise}"));
         assert_ne!(wrong, script, "{said}");
-        for door in [Door::Http, Door::ZooKeeper] {
-            assert!(play_golden(&wrong, door).await.is_err(), "{door:?} {said}");
+        for front_end in [FrontEnd::Http, FrontEnd::ZooKeeper] {
+            assert!(play_golden(&wrong, front_end).await.is_err(), "{front_end:?} {said}");
         }
     }
 }

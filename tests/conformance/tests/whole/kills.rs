@@ -8,7 +8,7 @@ use holdfast_lab::{Cluster, DEADLINE, until};
 use holdfast_tests_conformance::{Liar, Lie};
 use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, Request, Response};
 
-use crate::wanderer::{Subject, Wanderer};
+use crate::wanderer::{Wanderer, WatchTarget};
 
 const KEYS: usize = 4;
 /// Children that the writer makes and removes.
@@ -35,9 +35,9 @@ fn create(path: String, mode: CreateMode) -> Request {
     Request::Create(Create { op: CreateOp::Create, path, data, acl, mode })
 }
 
-fn subjects() -> Vec<Subject> {
-    let keys = (0..KEYS).map(|key| Subject::Data(format!("/key{key}")));
-    keys.chain([Subject::Children("/folder".to_owned())]).collect()
+fn targets() -> Vec<WatchTarget> {
+    let keys = (0..KEYS).map(|key| WatchTarget::Data(format!("/key{key}")));
+    keys.chain([WatchTarget::Children("/folder".to_owned())]).collect()
 }
 
 async fn prepare(cluster: &Cluster) -> Vec<std::net::SocketAddr> {
@@ -71,8 +71,8 @@ async fn write(mut client: Wanderer, load: Arc<Load>) {
 /// Watches everything, over and over.
 async fn follow(mut client: Wanderer, load: Arc<Load>) -> Wanderer {
     while !load.stop.load(Ordering::Relaxed) {
-        for subject in subjects() {
-            client.watch(&subject).await;
+        for target in targets() {
+            client.watch(&target).await;
         }
         client.ask(&Request::Ping).await;
     }
@@ -169,7 +169,7 @@ async fn lied_to(lie: Lie) -> (Cluster, Liar, Wanderer) {
     // The first connection is told the truth.
     drop(Wanderer::open(vec![liar.address], 0).await);
     let mut client = Wanderer::open(vec![liar.address], 0).await;
-    client.watch(&subjects()[0]).await;
+    client.watch(&targets()[0]).await;
     let mut other = Wanderer::open(nodes, 0).await;
     let set = Request::SetData { path: "/key0".to_owned(), data: None, version: -1 };
     assert_eq!(other.ask(&set).await.0, 0);
@@ -179,7 +179,7 @@ async fn lied_to(lie: Lie) -> (Cluster, Liar, Wanderer) {
 #[tokio::test]
 async fn a_watch_that_is_lost_would_be_missed() {
     let (_cluster, liar, mut client) = lied_to(Lie::Lost).await;
-    assert_eq!(client.missed().await, [subjects().remove(0)]);
+    assert_eq!(client.missed().await, [targets().remove(0)]);
     assert!(liar.has_lied());
 }
 

@@ -20,7 +20,7 @@ const AWAY_MAX: Duration = Duration::from_secs(25);
 
 /// What a watch is on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Subject {
+pub(crate) enum WatchTarget {
     /// A node's data.
     Data(String),
     /// A node's children.
@@ -35,9 +35,9 @@ pub(crate) struct Wanderer {
     connection: Option<ZkConnection>,
     seen: i64,
     /// What is watched, and the change that the read that armed it has shown.
-    armed: BTreeMap<Subject, i64>,
+    armed: BTreeMap<WatchTarget, i64>,
     /// The change before the last event: what is read next must be newer.
-    told: BTreeMap<Subject, i64>,
+    told: BTreeMap<WatchTarget, i64>,
     /// Events that should not have been.
     pub(crate) wrong: Vec<String>,
     /// Events.
@@ -100,10 +100,10 @@ impl Wanderer {
 
     async fn take_watches_along(&mut self) {
         let mut watches = SetWatches { relative_zxid: self.seen, ..SetWatches::default() };
-        for subject in self.armed.keys() {
-            match subject {
-                Subject::Data(path) => watches.data.push(path.clone()),
-                Subject::Children(path) => watches.child.push(path.clone()),
+        for target in self.armed.keys() {
+            match target {
+                WatchTarget::Data(path) => watches.data.push(path.clone()),
+                WatchTarget::Children(path) => watches.child.push(path.clone()),
             }
         }
         // Without an answer it begins again.
@@ -131,18 +131,18 @@ impl Wanderer {
     fn told(&mut self, event: &WatchedEvent) {
         self.events += 1;
         let path = event.path.clone();
-        let subject = match event.kind {
-            WatchEventType::DataChanged => Subject::Data(path),
-            WatchEventType::ChildrenChanged => Subject::Children(path),
+        let target = match event.kind {
+            WatchEventType::DataChanged => WatchTarget::Data(path),
+            WatchEventType::ChildrenChanged => WatchTarget::Children(path),
             _ => panic!("nobody does such a thing: {event:?}"),
         };
-        match self.armed.remove(&subject) {
-            Some(change) => drop(self.told.insert(subject, change)),
+        match self.armed.remove(&target) {
+            Some(change) => drop(self.told.insert(target, change)),
             None => self.wrong.push(format!("{event:?}, for which nothing was armed")),
         }
     }
 
-    /// Asks until there is an answer, on whichever node. Repeats a request whose outcome is not known.
+    /// Sends until there is an answer, on any node. Repeats a request whose outcome is not known.
     pub(crate) async fn ask(&mut self, request: &Request) -> (i32, Option<Response>) {
         loop {
             self.connected().await;
@@ -153,42 +153,42 @@ impl Wanderer {
     }
 
     /// Reads, and leaves a watch unless there is one.
-    pub(crate) async fn watch(&mut self, subject: &Subject) {
-        if self.armed.contains_key(subject) {
+    pub(crate) async fn watch(&mut self, target: &WatchTarget) {
+        if self.armed.contains_key(target) {
             return;
         }
-        let change = self.read(subject, true).await;
-        if let Some(before) = self.told.remove(subject)
+        let change = self.read(target, true).await;
+        if let Some(before) = self.told.remove(target)
             && change <= before
         {
-            self.wrong.push(format!("{subject:?} is told, and the same as at {before:#x}"));
+            self.wrong.push(format!("{target:?} is told, and the same as at {before:#x}"));
         }
-        self.armed.insert(subject.clone(), change);
+        self.armed.insert(target.clone(), change);
     }
 
     /// The number of the last change of it.
-    async fn read(&mut self, subject: &Subject, watch: bool) -> i64 {
-        let request = match subject.clone() {
-            Subject::Data(path) => Request::GetData { path, watch },
-            Subject::Children(path) => Request::GetChildren2 { path, watch },
+    async fn read(&mut self, target: &WatchTarget, watch: bool) -> i64 {
+        let request = match target.clone() {
+            WatchTarget::Data(path) => Request::GetData { path, watch },
+            WatchTarget::Children(path) => Request::GetChildren2 { path, watch },
         };
         match self.ask(&request).await.1 {
             Some(Response::Data { stat, .. }) => stat.mzxid,
             Some(Response::Children2 { stat, .. }) => stat.pzxid,
-            other => panic!("{subject:?}: {other:?}"),
+            other => panic!("{target:?}: {other:?}"),
         }
     }
 
-    /// Subjects that have changed since their watch was armed, though nobody said so.
-    pub(crate) async fn missed(&mut self) -> Vec<Subject> {
+    /// Targets that have changed since their watch was armed, though nobody said so.
+    pub(crate) async fn missed(&mut self) -> Vec<WatchTarget> {
         self.ask(&Request::Sync { path: "/".to_owned() }).await;
-        let subjects: Vec<Subject> = self.armed.keys().cloned().collect();
+        let targets: Vec<WatchTarget> = self.armed.keys().cloned().collect();
         let mut missed = Vec::new();
-        for subject in subjects {
-            let now = self.read(&subject, false).await;
+        for target in targets {
+            let now = self.read(&target, false).await;
             // What is told by now was not missed.
-            if self.armed.get(&subject).is_some_and(|armed| *armed != now) {
-                missed.push(subject);
+            if self.armed.get(&target).is_some_and(|armed| *armed != now) {
+                missed.push(target);
             }
         }
         missed

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_that_passes_a_waiter_is_refused() {
+    fn a_new_arrival_that_passes_a_waiter_is_refused() {
         let history = [
             op(acquire("a", "s1"), 0, 10, granted(3)),
             op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1"])),

@@ -1,10 +1,9 @@
-//! The two doors, and how each calls the machine's refusals.
-//!
-//! Owns the table of their names. One that a door does not tell from others is common to these there.
+//! The two front-ends, and the name of each rejection of the machine there. Rejections that a front-end does not tell
+//! apart have the same name.
 
-/// Where a script is put.
+/// The API over which a script is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum FrontEnd {
     /// `/v1/tree` and `/v1/txn`.
     Http,
     /// The `ZooKeeper` port.
@@ -24,8 +23,8 @@ const NAMES: &[(&str, &str, i32)] = &[
     ("Reserved", "bad-name", -8),
 ];
 
-impl Door {
-    /// What this door calls a refusal of the machine; none if there is no one name.
+impl FrontEnd {
+    /// The name of a rejection of the machine at this front-end; `None` if there is no single name.
     pub(super) fn name_of(self, refusal: &str) -> Option<String> {
         let (_, http, zookeeper) = NAMES.iter().find(|(name, _, _)| *name == refusal)?;
         Some(match self {

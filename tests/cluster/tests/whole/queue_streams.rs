@@ -4,8 +4,8 @@ use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until, until_some};
 use reqwest::Method;
 use serde_json::Value;
 
-async fn queue(door: &Http, target: &str) -> Events {
-    door.stream(Method::PUT, target).await.expect("a stream")
+async fn queue(http: &Http, target: &str) -> Events {
+    http.stream(Method::PUT, target).await.expect("a stream")
 }
 
 async fn expect(events: &mut Events, name: &str) -> Value {
@@ -42,34 +42,34 @@ async fn a_hold_of_a_connection_to_a_killed_node_ends_with_its_ttl_and_the_next_
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let dying = cluster.others(leader).next().expect("a follower");
-    let door = &cluster.node(leader).http;
+    let http = &cluster.node(leader).http;
     let mut held = queue(&dying.http, "/v1/locks/a?hold=connection&ttl=2s").await;
     let token = expect(&mut held, "granted").await["token"].as_u64().expect("a token");
     expect(&mut held, "renewed").await;
-    let mut next = queue(door, "/v1/locks/a?session=next&wait=1m").await;
+    let mut next = queue(http, "/v1/locks/a?session=next&wait=1m").await;
     expect(&mut next, "queued").await;
     dying.kill();
     let granted = expect(&mut next, "granted").await;
     assert!(granted["token"].as_u64() > Some(token), "{granted}");
-    let history = door.get("/v1/history/a").await.json();
+    let history = http.get("/v1/history/a").await.json();
     assert_eq!(history["holds"][1]["cause"], "session-expired", "{history}");
 }
 
-async fn holds_and_history(door: &Http) -> Value {
+async fn holds_and_history(http: &Http) -> Value {
     for _ in 0..5 {
-        door.put("/v1/locks/a?session=me").await.has(200);
-        door.delete("/v1/locks/a?session=me").await.has(204);
+        http.put("/v1/locks/a?session=me").await.has(200);
+        http.delete("/v1/locks/a?session=me").await.has(204);
     }
-    door.get("/v1/history/a").await.has(200).json()
+    http.get("/v1/history/a").await.has(200).json()
 }
 
 /// What is known again after a restart.
-async fn remembered(cluster: &Cluster, door: &Http) -> Value {
+async fn remembered(cluster: &Cluster, http: &Http) -> Value {
     cluster.start_all();
     cluster.wait_ready().await;
     until_some("the history to answer", DEADLINE, async || {
         let asked = Request::new(Method::GET, "/v1/history/a");
-        door.send(asked).await.ok().filter(|reply| reply.status == 200).map(|reply| reply.json())
+        http.send(asked).await.ok().filter(|reply| reply.status == 200).map(|reply| reply.json())
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! One line of a golden script, as far as a door can be asked it.
+//! One line of a golden script, if a front-end can express it.
 //!
 //! Owns the parts of the scripts' language that are about the tree and its sessions; anything else is none of them.
 
@@ -68,7 +68,7 @@ pub(super) struct Who {
 
 /// A question or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum ScriptCommand {
     Ops { ops: Vec<Op>, multi: bool, who: Who },
     Open(String),
     Close(String),
@@ -158,7 +158,7 @@ fn entry(text: &str) -> Option<Entry> {
     Some((scheme.to_owned(), proven(scheme, id), perms.to_owned()))
 }
 
-/// `alice:h` as whoever knows the password `h` proves it; anything else as it is.
+/// `alice:h` as a client that knows the password `h` proves it; anything else as it is.
 fn proven(scheme: &str, id: &str) -> String {
     match id.split_once(':') {
         Some((user, password)) if scheme == "digest" && !password.contains(':') => {
@@ -168,7 +168,7 @@ fn proven(scheme: &str, id: &str) -> String {
     }
 }
 
-/// An entry of a list as the door shows it and as the script had it. The masked hash stays `x`.
+/// An entry of an access list as the script has it, from the form that a front-end shows. The masked hash stays `x`.
 pub(super) fn scripted(id: &str) -> String {
     let Some((user, hash)) = id.split_once(':') else { return id.to_owned() };
     let known = ["h", "h1", "h2", "g", "p"].into_iter();
@@ -177,8 +177,8 @@ pub(super) fn scripted(id: &str) -> String {
     format!("{user}:{}", password.unwrap_or(hash))
 }
 
-impl Ask {
-    /// None if no door has words for it.
+impl ScriptCommand {
+    /// `None` if no front-end can express the line.
     pub(super) fn parse(line: &str, question: bool) -> Option<Self> {
         let words = Words::of(line);
         if question {
@@ -198,7 +198,7 @@ impl Ask {
     }
 }
 
-fn look(words: &Words) -> Option<Ask> {
+fn look(words: &Words) -> Option<ScriptCommand> {
     let what = match *words.0.first()? {
         "node" => What::Node,
         "stat" => What::Stat,
@@ -206,5 +206,5 @@ fn look(words: &Words) -> Option<Ask> {
         "acl" => What::Acl,
         _ => return None,
     };
-    Some(Ask::Look { what, path: words.path()?, who: words.who()? })
+    Some(ScriptCommand::Look { what, path: words.path()?, who: words.who()? })
 }

@@ -46,7 +46,7 @@ async fn a_new_cluster_waits_for_all_members_and_says_for_whom() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_majority_never_becomes_a_cluster_of_the_same_name() {
     let (cluster, history) = (Cluster::three().await, History::default());
-    let mut actor = Actor::new("me", cluster.doors(), LONG, &history);
+    let mut actor = Actor::new("me", cluster.endpoints(), LONG, &history);
     let taken = actor.take("orders", Duration::ZERO, DEADLINE).await;
     assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
     cluster.kill_all();

@@ -1,4 +1,4 @@
-//! The doors: the four curl lines at every node, tokens as plain text, hand-over by push, and what else HTTP promises.
+//! The HTTP API: the four curl lines at every node, tokens as plain text, and a grant within the one call that waits for it.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ async fn curl(arguments: &[&str]) -> (String, u16) {
 }
 
 /// The sessions in a lock's queue, in order.
-async fn queue(door: &Http, lock: &str) -> Vec<String> {
-    let body = door.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+async fn queue(http: &Http, lock: &str) -> Vec<String> {
+    let body = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
     let queue = body["queue"].as_array().expect("a queue");
     queue.iter().map(|waiter| waiter["session"].as_str().unwrap_or_default().to_owned()).collect()
 }
@@ -54,10 +54,10 @@ async fn the_four_curl_lines_work_at_each_of_three_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_text_is_just_the_token() {
     let cluster = Cluster::of(1).start().await;
-    let door = &cluster.node(1).http;
-    let target = format!("{}/v1/locks/job?ttl=30s&wait=10s&session=me", door.base());
+    let http = &cluster.node(1).http;
+    let target = format!("{}/v1/locks/job?ttl=30s&wait=10s&session=me", http.base());
     let (text, status) = curl(&["-f", "-X", "PUT", "-H", "accept: text/plain", &target]).await;
-    let grant = door.put("/v1/locks/job?session=me").await;
+    let grant = http.put("/v1/locks/job?session=me").await;
     assert_eq!((text.trim_end(), status), (grant.token().to_string().as_str(), 200));
     assert!(text.len() <= grant.token().to_string().len() + 1, "nothing but the token: {text:?}");
     assert_eq!(grant.header("fencing-token"), Some(text.trim_end()));
@@ -98,8 +98,8 @@ async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
 async fn a_busy_lock_names_its_holder_and_every_answer_names_its_node() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
-    let door = &cluster.node(1).http;
-    let mine = door.put("/v1/locks/a/b?session=me&ttl=30s&label.host=web3").await;
+    let http = &cluster.node(1).http;
+    let mine = http.put("/v1/locks/a/b?session=me&ttl=30s&label.host=web3").await;
     let revision: u64 =
         mine.has(200).header("holdfast-revision").expect("a revision").parse().expect("a number");
     assert!(revision > 0);
@@ -136,9 +136,9 @@ async fn a_follower_redirects_to_the_leader_when_asked_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stale_reads_are_labelled_and_answered_without_a_leader() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(1).http;
-    let token = door.put("/v1/locks/a?session=me&ttl=60s").await.has(200).token();
-    let fresh = door.get("/v1/locks/a").await;
+    let http = &cluster.node(1).http;
+    let token = http.put("/v1/locks/a?session=me&ttl=60s").await.has(200).token();
+    let fresh = http.get("/v1/locks/a").await;
     assert_eq!(
         fresh.has(200).header("holdfast-applied-revision"),
         None,
@@ -146,45 +146,45 @@ async fn stale_reads_are_labelled_and_answered_without_a_leader() {
     );
     cluster.node(2).kill();
     cluster.node(3).kill();
-    let stale = door.get("/v1/locks/a?stale").await;
+    let stale = http.get("/v1/locks/a?stale").await;
     assert_eq!(stale.has(200).json()["holders"][0]["token"], token);
     assert!(stale.header("holdfast-applied-revision").is_some(), "{:?}", stale.headers);
     assert!(stale.header("holdfast-leader-contact-ms").is_some(), "{:?}", stale.headers);
-    let refused = door.send(Request::new(Method::GET, "/v1/locks/a")).await.expect("an answer");
+    let refused = http.send(Request::new(Method::GET, "/v1/locks/a")).await.expect("an answer");
     refused.has_code(503, "no-leader");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_can_be_checked_and_locks_and_sessions_are_listed_in_pages() {
     let cluster = Cluster::three().await;
-    let door = &cluster.node(2).http;
+    let http = &cluster.node(2).http;
     let mut tokens = Vec::new();
     for name in ["a/1", "a/2", "a/3", "b"] {
         tokens
-            .push(door.put(&format!("/v1/locks/{name}?session=me&ttl=60s")).await.has(200).token());
+            .push(http.put(&format!("/v1/locks/{name}?session=me&ttl=60s")).await.has(200).token());
     }
     let fence = |token: u64, more: &str| format!("/v1/fence/a/1?token={token}{more}");
-    assert_eq!(door.get(&fence(tokens[0], "")).await.has(200).json()["valid"], true);
-    let stale = door.get(&fence(tokens[0] - 1, "")).await;
+    assert_eq!(http.get(&fence(tokens[0], "")).await.has(200).json()["valid"], true);
+    let stale = http.get(&fence(tokens[0] - 1, "")).await;
     assert_eq!(stale.has_code(412, "stale-token").json()["current"], tokens[0]);
-    door.get(&fence(tokens[0] + 1, "&mode=monotonic")).await.has(200);
+    http.get(&fence(tokens[0] + 1, "&mode=monotonic")).await.has(200);
 
     let names = |body: &serde_json::Value| -> Vec<String> {
         let locks = body["locks"].as_array().expect("locks").iter();
         locks.map(|lock| lock["lock"].as_str().unwrap_or_default().to_owned()).collect()
     };
-    let page = door.get("/v1/locks?prefix=a/&limit=2&held").await.has(200).json();
+    let page = http.get("/v1/locks?prefix=a/&limit=2&held").await.has(200).json();
     assert_eq!(names(&page), ["a/1", "a/2"]);
     let next = page["next_page_token"].as_str().expect("there is more").replace('/', "%2F");
-    let rest = door.get(&format!("/v1/locks?prefix=a/&limit=2&held&page_token={next}")).await;
+    let rest = http.get(&format!("/v1/locks?prefix=a/&limit=2&held&page_token={next}")).await;
     assert_eq!(names(&rest.has(200).json()), ["a/3"]);
 
-    let session = door.get("/v1/sessions/me").await.has(200).json();
+    let session = http.get("/v1/sessions/me").await.has(200).json();
     assert_eq!(session["holds"].as_array().map(Vec::len), Some(4), "{session}");
-    let sessions = door.get("/v1/sessions").await.has(200).json();
+    let sessions = http.get("/v1/sessions").await.has(200).json();
     assert_eq!(sessions["sessions"][0]["session"], "me", "{sessions}");
-    door.delete("/v1/sessions/me").await.has(204);
-    let held = door.get("/v1/locks?held").await.has(200).json();
+    http.delete("/v1/sessions/me").await.has(204);
+    let held = http.get("/v1/locks?held").await.has(200).json();
     assert_eq!(names(&held), [""; 0], "closing a session releases everything");
 }
 

@@ -115,7 +115,7 @@ async fn all_or_none_and_one_by_one() {
     blocker.release().await.expect("released");
 }
 
-/// Handed on without a gap: whoever waits stays waiting, the old token is stale, and only the receiver gets it.
+/// Handed on without a gap: waiters keep waiting, the old token is stale, and only the receiver gets the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_handed_to_a_session_that_receives_it() {
     let cluster = Cluster::three().await;
