@@ -117,19 +117,19 @@ impl HttpClient {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// Opens a stream of server-sent events after the event with the id `last_event`. `head_timeout` bounds the time
-    /// until the head of the answer; the stream itself has no timeout.
-    pub(crate) async fn open_events(
-        &self,
-        url: String,
-        last_event: Option<u64>,
-        head_timeout: Duration,
-    ) -> Result<reqwest::Response, SendError> {
-        let mut request = self.0.get(url).header("accept", "text/event-stream");
-        if let Some(id) = last_event {
-            request = request.header("last-event-id", id);
+    /// Opens a stream of server-sent events. The timeout of the request bounds the time until the head of the answer; the
+    /// stream itself has no timeout.
+    ///
+    /// # Errors
+    /// [`SendError`] if no head of an answer arrived within the timeout.
+    pub async fn open_stream(&self, request: HttpRequest) -> Result<reqwest::Response, SendError> {
+        let HttpRequest { method, url, headers, body, timeout } = request;
+        let mut request = self.0.request(method, url).body(body);
+        request = request.header("accept", "text/event-stream");
+        for (name, value) in headers {
+            request = request.header(name, value);
         }
-        let Ok(answer) = tokio::time::timeout(head_timeout, request.send()).await else {
+        let Ok(answer) = tokio::time::timeout(timeout, request.send()).await else {
             let reason = "no answer in time".to_owned();
             return Err(SendError { reason, may_be_done: true, timed_out: true });
         };

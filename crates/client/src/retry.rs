@@ -238,8 +238,10 @@ impl Nodes {
         target: &str,
         last_event: Option<u64>,
     ) -> AttemptOutcome<reqwest::Response> {
-        let url = format!("{base}{target}");
-        let stream = match self.http.open_events(url, last_event, HEAD_TIMEOUT).await {
+        let mut request = HttpRequest::new(Method::GET, format!("{base}{target}"), HEAD_TIMEOUT);
+        let last_event = last_event.map(|id| ("last-event-id".to_owned(), id.to_string()));
+        request.headers.extend(last_event);
+        let stream = match self.http.open_stream(request).await {
             Ok(stream) if stream.status().is_success() => return AttemptOutcome::Success(stream),
             Ok(stream) => stream,
             Err(error) => return AttemptOutcome::of(base, &error),

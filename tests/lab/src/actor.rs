@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
+use holdfast_client::http::{Method, SendError};
 use serde_json::Value;
 
 use crate::history::{Answer, Call, History, What};
-use crate::http::{Http, Reply, Request, Trouble};
+use crate::http::{Http, Reply, Request};
 use crate::unread::Unread;
 
 /// What a call may take beyond the time it asks the server to wait.
@@ -201,16 +201,18 @@ impl Actor {
         let op = self.history.invoke(call);
         let (attempt, what) = match self.send(method, target, wait).await {
             Ok(reply) => understood(&reply),
-            Err(Trouble::NotSent(why)) => {
-                (Attempt::Retry(why), What::Fail { code: "not-sent".into() })
+            Err(SendError { reason, may_be_done: false, .. }) => {
+                (Attempt::Retry(reason), What::Fail { code: "not-sent".into() })
             }
-            Err(Trouble::Unknown(why)) => (Attempt::Retry(why.clone()), What::Unknown { why }),
+            Err(SendError { reason, .. }) => {
+                (Attempt::Retry(reason.clone()), What::Unknown { why: reason })
+            }
         };
         self.history.complete(op, what);
         attempt
     }
 
-    async fn send(&self, method: Method, target: &str, wait: Duration) -> Result<Reply, Trouble> {
+    async fn send(&self, method: Method, target: &str, wait: Duration) -> Result<Reply, SendError> {
         let request = Request::new(method, target).within(wait + CALL_TIMEOUT);
         self.endpoints[self.endpoint].send(request).await
     }

@@ -3,11 +3,11 @@
 //! Owns the configuration files, the processes and the network between them. When the test panics, the tail of every
 //! node's log is printed before the processes are killed.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use holdfast_client::http::Method;
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ use crate::http::{Http, Request};
 use crate::links::{Delays, Links};
 use crate::ports::Ports;
 use crate::process::{Process, pause, tail};
-use crate::until::{DEADLINE, until, until_some};
+use crate::until::{DEADLINE, report, until, until_some};
 
 const LOG_TAIL_LINES: usize = 60;
 
@@ -117,8 +117,11 @@ impl ClusterBuilder {
             .collect();
         let links = match self.delays {
             Some(delays) => {
-                let real: BTreeMap<_, _> = members.iter().map(|m| (m.id, m.peer)).collect();
-                Some(Links::between(&real, delays).await)
+                let links = Links::delayed_between(self.size, delays).await;
+                for member in &members {
+                    links.point(member.id, Some(member.peer));
+                }
+                Some(links)
             }
             None => None,
         };
@@ -288,20 +291,20 @@ impl Node {
 
     /// What it says about the cluster; nothing while it does not answer.
     pub async fn view(&self) -> Option<ClusterView> {
-        let request = Request::new(reqwest::Method::GET, "/v1/cluster");
+        let request = Request::new(Method::GET, "/v1/cluster");
         let reply = self.http.send(request.within(Duration::from_secs(3))).await.ok()?;
         serde_json::from_str(&reply.body).ok()
     }
 
     /// Whether it answers HTTP.
     pub async fn answers(&self) -> bool {
-        let request = Request::new(reqwest::Method::GET, "/livez");
+        let request = Request::new(Method::GET, "/livez");
         self.http.send(request.within(Duration::from_secs(3))).await.is_ok()
     }
 
     /// Whether it says it is ready.
     pub async fn is_ready(&self) -> bool {
-        let request = Request::new(reqwest::Method::GET, "/readyz");
+        let request = Request::new(Method::GET, "/readyz");
         let reply = self.http.send(request.within(Duration::from_secs(3))).await;
         reply.is_ok_and(|reply| reply.status == 200)
     }
@@ -418,11 +421,6 @@ impl Drop for Cluster {
             }
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "the test runner shows it beside the failure")]
-fn report(text: &str) {
-    eprintln!("{text}");
 }
 
 async fn wait_agreement(nodes: &[&Node]) -> u64 {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::until::report;
+
 const MOUNT_DEADLINE: Duration = Duration::from_secs(20);
 
 /// `_IOR('X', 125, u32)` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: from here on nothing reaches the disk.
@@ -19,14 +21,9 @@ const POWER_CUT: &str = "import fcntl, os, struct, sys\n\
 pub fn is_root(otherwise_skipped: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        say(&format!("SKIPPED: {otherwise_skipped}: needs root to mount"));
+        report(&format!("SKIPPED: {otherwise_skipped}: needs root to mount"));
     }
     root
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }
 
 /// A file system in memory of a fixed size.

@@ -1,12 +1,11 @@
 //! The HTTP API of one node as a client sees it: a request with a deadline, and the answer with its facts.
 //!
-//! Never retries and never follows a redirect by itself: a test counts requests. Tells "certainly not sent" from
-//! "no answer came", because a judge treats them differently.
+//! It never retries and follows no redirect: tests count requests.
 
 use std::fmt;
 use std::time::Duration;
 
-use reqwest::{Method, redirect};
+use holdfast_client::http::{HttpClient, HttpRequest, Method, SendError};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -14,23 +13,7 @@ use tokio::net::TcpStream;
 use crate::events::Events;
 use crate::until::DEADLINE;
 
-/// No answer came.
-#[derive(Clone, Debug)]
-pub enum Trouble {
-    /// The connection was refused: certainly nothing happened.
-    NotSent(String),
-    /// The connection broke or the deadline passed: it may have happened, or may still.
-    Unknown(String),
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::NotSent(why) => write!(f, "not sent: {why}"),
-            Trouble::Unknown(why) => write!(f, "outcome unknown: {why}"),
-        }
-    }
-}
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An answer.
 #[derive(Clone, Debug)]
@@ -109,15 +92,14 @@ impl fmt::Display for Reply {
 #[derive(Clone, Debug)]
 pub struct Http {
     base: String,
-    client: reqwest::Client,
+    client: HttpClient,
 }
 
 impl Http {
     /// The API at `address` (`127.0.0.1:7400`).
     pub fn new(address: impl fmt::Display) -> Self {
-        let builder = reqwest::Client::builder().redirect(redirect::Policy::none()).no_proxy();
-        let client = builder.connect_timeout(Duration::from_secs(2)).build();
-        Self { base: format!("http://{address}"), client: client.expect("an HTTP client") }
+        let client = HttpClient::new(CONNECT_TIMEOUT).expect("an HTTP client");
+        Self { base: format!("http://{address}"), client }
     }
 
     /// `http://127.0.0.1:7400`.
@@ -128,55 +110,41 @@ impl Http {
     /// Sends any request.
     ///
     /// # Errors
-    /// [`Trouble`] when no answer came within `deadline`.
-    pub async fn send(&self, request: Request<'_>) -> Result<Reply, Trouble> {
-        let url = format!("{}{}", self.base, request.target);
-        let mut builder = self.client.request(request.method, url).timeout(request.deadline);
-        for (name, value) in request.headers {
-            builder = builder.header(*name, *value);
-        }
-        if let Some(body) = request.body {
-            builder = builder.body(body.to_owned());
-        }
-        let response = builder.send().await.map_err(|error| trouble(&error))?;
-        let status = response.status().as_u16();
-        let text = |value: &reqwest::header::HeaderValue| {
-            String::from_utf8_lossy(value.as_bytes()).into_owned()
-        };
-        let headers = response.headers().iter();
-        let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
-        let body = response.text().await.map_err(|error| Trouble::Unknown(shown(&error)))?;
-        Ok(Reply { status, headers, body })
+    /// [`SendError`] if no answer came within the request's deadline.
+    pub async fn send(&self, request: Request<'_>) -> Result<Reply, SendError> {
+        let response = self.client.send(request.to(&self.base)).await?;
+        let headers = response.headers.iter().map(|(name, value)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        Ok(Reply { status: response.status.as_u16(), headers: headers.collect(), body })
     }
 
-    /// Begins a call that is answered with server-sent events.
+    /// Opens a stream of server-sent events.
     ///
     /// # Errors
-    /// [`Trouble`] when no answer came, or one that is no stream: then the text is the answer.
-    pub async fn stream(&self, method: Method, target: &str) -> Result<Events, Trouble> {
-        self.begin(self.client.request(method, format!("{}{target}", self.base))).await
+    /// The reason or the answer, if the answer is no stream.
+    pub async fn stream(&self, method: Method, target: &str) -> Result<Events, String> {
+        self.open(Request::new(method, target)).await
     }
 
-    /// Follows the changes that `/v1/watch?{query}` tells, from the one after `last` on.
+    /// Follows the changes of `/v1/watch?{query}` after the event `last`.
     ///
     /// # Errors
     /// As [`Http::stream`].
-    pub async fn events(&self, query: &str, last: Option<u64>) -> Result<Events, Trouble> {
-        let mut request = self.client.get(format!("{}/v1/watch?{query}", self.base));
-        if let Some(last) = last {
-            request = request.header("last-event-id", last.to_string());
-        }
-        self.begin(request).await
+    pub async fn events(&self, query: &str, last: Option<u64>) -> Result<Events, String> {
+        let (target, last) = (format!("/v1/watch?{query}"), last.map(|last| last.to_string()));
+        let headers: Vec<_> = last.iter().map(|last| ("last-event-id", last.as_str())).collect();
+        self.open(Request::new(Method::GET, &target).headers(&headers)).await
     }
 
-    async fn begin(&self, request: reqwest::RequestBuilder) -> Result<Events, Trouble> {
-        let request = request.header("accept", "text/event-stream");
-        let response = request.send().await.map_err(|error| trouble(&error))?;
+    async fn open(&self, request: Request<'_>) -> Result<Events, String> {
+        let opened = self.client.open_stream(request.to(&self.base)).await;
+        let response = opened.map_err(|error| error.to_string())?;
         if response.status().is_success() {
             return Ok(Events::new(response));
         }
-        let status = response.status();
-        Err(Trouble::NotSent(format!("{status}: {}", response.text().await.unwrap_or_default())))
+        Err(format!("{}: {}", response.status(), response.text().await.unwrap_or_default()))
     }
 
     /// PUT with a body, answered.
@@ -255,6 +223,17 @@ impl<'a> Request<'a> {
         Self { method, target, headers: &[], body: None, deadline: DEADLINE }
     }
 
+    fn to(&self, base: &str) -> HttpRequest {
+        let header = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        HttpRequest {
+            method: self.method.clone(),
+            url: format!("{base}{}", self.target),
+            headers: self.headers.iter().map(header).collect(),
+            body: self.body.unwrap_or_default().into(),
+            timeout: self.deadline,
+        }
+    }
+
     /// With these headers.
     #[must_use]
     pub fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
@@ -272,19 +251,4 @@ impl<'a> Request<'a> {
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
-}
-
-fn trouble(error: &reqwest::Error) -> Trouble {
-    if error.is_connect() { Trouble::NotSent(shown(error)) } else { Trouble::Unknown(shown(error)) }
-}
-
-/// The error with its causes; reqwest shows only the outermost.
-fn shown(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }

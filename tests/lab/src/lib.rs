@@ -1,8 +1,8 @@
 //! The laboratory of the whole-system tests: real `holdfast serve` processes, real sockets, real disks, and judges.
 //!
 //! A [`Cluster`] starts, kills, pauses and restarts processes; [`Links`] cuts and delays the network between nodes. [`Http`]
-//! and [`zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. The
-//! laboratory links no crate of holdfast except `zkwire`. Dropping a value ends everything that it started, also in a panic.
+//! and [`zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. It links
+//! two crates of holdfast: `zkwire` for the frames of `ZooKeeper`, and `client` for requests over HTTP. Dropping a value ends everything that it started, also in a panic.
 //!
 //! Bounds: a log tail has 60 lines a node; a history is as long as the test's load, which has a number of rounds or a
 //! deadline; a proxied connection buffers 16 KiB a direction. Every wait is a condition with a deadline ([`until`]), and a
@@ -25,8 +25,10 @@ mod http;
 pub mod judge;
 mod links;
 mod load;
+mod locks;
 mod ports;
 mod process;
+mod program;
 mod store;
 mod unread;
 mod until;
@@ -41,11 +43,13 @@ pub use descriptors::raise_descriptor_limit;
 pub use disk::{LoopImage, Tmpfs, is_root};
 pub use events::{Events, Notice};
 pub use history::{Answer, Call, Completion, Event, History, Operation, What};
-pub use http::{Http, Reply, Request, Trouble};
+pub use holdfast_client::http::{Method, SendError};
+pub use http::{Http, Reply, Request};
 pub use links::{Flow, Links};
 pub use load::{Load, LoadReport};
 pub use ports::Ports;
-pub use process::Process;
+pub use process::{Process, is_running, send};
+pub use program::{End, Program};
 pub use store::{FencedStore, StoreOp};
 pub use unread::Unread;
-pub use until::{DEADLINE, until, until_some};
+pub use until::{DEADLINE, LONG_DEADLINE, eventually, until, until_some};

@@ -3,7 +3,7 @@
 //! Node *i* reaches *j* through the proxy (i, j); that file of addresses is *i*'s own configuration. A [`Flow`] belongs
 //! to a direction: what *i* sends to *j*, on connections of either. A black hole behaves like lost packets: nothing is
 //! closed, bytes wait and arrive after the heal, late; a cut closes and refuses. With a seed, every chunk is delayed
-//! by a pseudo-random time that is the same in every run.
+//! by a pseudo-random time that is the same in every run. A node that restarts at another address keeps its proxies.
 //!
 //! Bounds: 16 KiB a direction of a connection; a connection that finds a black hole is given up after 3 s.
 
@@ -34,10 +34,14 @@ pub enum Flow {
 
 type Pair = (u64, u64);
 
+/// The id of a client beside those of the nodes.
+const CLIENT: u64 = 0;
+
 /// All proxies of a cluster. Dropping it ends them.
 pub struct Links {
     addresses: BTreeMap<Pair, SocketAddr>,
     flows: Arc<BTreeMap<Pair, watch::Sender<Flow>>>,
+    targets: BTreeMap<u64, watch::Sender<Option<SocketAddr>>>,
     _proxies: JoinSet<()>,
 }
 
@@ -67,27 +71,58 @@ impl Delays {
 }
 
 impl Links {
-    /// Puts a proxy between every two of `nodes` (id and real address).
-    pub(crate) async fn between(nodes: &BTreeMap<u64, SocketAddr>, delays: Delays) -> Self {
-        let pairs = || {
-            let ids = nodes.keys().copied();
-            ids.flat_map(|from| nodes.keys().map(move |to| (from, *to)))
-                .filter(|(from, to)| from != to)
-        };
-        let flows: BTreeMap<Pair, _> =
-            pairs().map(|pair| (pair, watch::Sender::new(Flow::Open))).collect();
-        let flows = Arc::new(flows);
+    /// Puts a proxy between every two of the nodes 1 to `count`, whose addresses [`Links::point`] sets.
+    pub async fn between(count: u64) -> Self {
+        Self::delayed_between(count, Delays::NONE).await
+    }
+
+    pub(crate) async fn delayed_between(count: u64, delays: Delays) -> Self {
+        let pairs = (1..=count).flat_map(|from| (1..=count).map(move |to| (from, to)));
+        Self::start(pairs.collect(), delays).await
+    }
+
+    /// Puts a proxy between one client and each of `nodes`.
+    pub async fn of_client(nodes: &[String]) -> Self {
+        let ids = || (1..).zip(nodes);
+        let links = Self::start(ids().map(|(id, _)| (CLIENT, id)).collect(), Delays::NONE).await;
+        for (id, node) in ids() {
+            links.point(id, Some(node.parse().expect("an address")));
+        }
+        links
+    }
+
+    async fn start(pairs: Vec<Pair>, delays: Delays) -> Self {
+        let directions = pairs.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]);
+        let flows = directions.map(|pair| (pair, watch::Sender::new(Flow::Open)));
+        let flows: Arc<BTreeMap<Pair, _>> = Arc::new(flows.collect());
+        let targets: BTreeMap<u64, _> =
+            pairs.iter().map(|(_, to)| (*to, watch::Sender::new(None))).collect();
         let (mut addresses, mut proxies) = (BTreeMap::new(), JoinSet::new());
-        for pair in pairs() {
+        for pair in pairs {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a proxy port");
             addresses.insert(pair, listener.local_addr().expect("a bound address"));
-            let target = nodes[&pair.1];
             let seed = delays.seed ^ (pair.0 << 32) ^ (pair.1 << 40);
+            let target = targets[&pair.1].subscribe();
             let link =
                 Link { pair, target, flows: flows.clone(), delays: Delays { seed, ..delays } };
             proxies.spawn(link.accept(listener));
         }
-        Self { addresses, flows, _proxies: proxies }
+        Self { addresses, flows, targets, _proxies: proxies }
+    }
+
+    /// Sets the address of a node, which closes every connection to it; without one, connections to it are closed.
+    pub fn point(&self, node: u64, address: Option<SocketAddr>) {
+        self.targets[&node].send_replace(address);
+    }
+
+    /// Where the client has to connect to reach each node.
+    pub fn client_endpoints(&self) -> Vec<String> {
+        self.addresses.values().map(SocketAddr::to_string).collect()
+    }
+
+    /// Keeps back everything between the client and the nodes; no connection closes.
+    pub fn isolate_client(&self) {
+        self.isolate(CLIENT, Flow::BlackHole);
     }
 
     /// Where `from` has to connect to reach `to`.
@@ -119,7 +154,7 @@ impl Links {
 
 struct Link {
     pair: Pair,
-    target: SocketAddr,
+    target: watch::Receiver<Option<SocketAddr>>,
     flows: Arc<BTreeMap<Pair, watch::Sender<Flow>>>,
     delays: Delays,
 }
@@ -142,7 +177,7 @@ impl Link {
         self.delays.seed = self.delays.seed.wrapping_add(1);
         let back = (self.pair.1, self.pair.0);
         Connection {
-            target: self.target,
+            target: self.target.clone(),
             forth: self.flows[&self.pair].subscribe(),
             back: self.flows[&back].subscribe(),
             delays: self.delays,
@@ -151,7 +186,7 @@ impl Link {
 }
 
 struct Connection {
-    target: SocketAddr,
+    target: watch::Receiver<Option<SocketAddr>>,
     forth: watch::Receiver<Flow>,
     back: watch::Receiver<Flow>,
     delays: Delays,
@@ -163,7 +198,8 @@ impl Connection {
         let handshake = async {
             open(&mut self.forth).await?;
             open(&mut self.back).await?;
-            TcpStream::connect(self.target).await.ok()
+            let target = *self.target.borrow_and_update();
+            TcpStream::connect(target?).await.ok()
         };
         let Ok(Some(server)) = tokio::time::timeout(CONNECT_TIMEOUT, handshake).await else {
             return;
@@ -177,7 +213,7 @@ impl Connection {
         let forth = pump(from_client, to_server, self.forth, self.delays);
         let back = pump(from_server, to_client, self.back, self.delays);
         // Ending either ends both: a half-closed connection is no use to a request-reply protocol.
-        tokio::select! { _ = forth => {}, _ = back => {} }
+        tokio::select! { _ = forth => {}, _ = back => {}, _ = self.target.changed() => {} }
     }
 }
 
@@ -236,8 +272,8 @@ mod tests {
                 });
             }
         });
-        let nodes = BTreeMap::from([(1, address), (2, address)]);
-        let links = Links::between(&nodes, Delays::new(7, Duration::from_millis(2))).await;
+        let links = Links::delayed_between(2, Delays::new(7, Duration::from_millis(2))).await;
+        links.point(2, Some(address));
         let stream = TcpStream::connect(links.address(1, 2)).await.expect("connect");
         (links, stream, servers)
     }
@@ -280,6 +316,18 @@ mod tests {
         links.heal();
         let mut healed = TcpStream::connect(links.address(1, 2)).await.expect("connect");
         assert_eq!(ask(&mut healed, LONG).await, Some(b'x'));
+    }
+
+    #[tokio::test]
+    async fn a_node_at_another_address_keeps_its_proxy_and_loses_its_connections() {
+        let (links, mut stream, _servers) = echo().await;
+        assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
+        links.point(2, None);
+        assert_eq!(ask(&mut stream, LONG).await, None);
+        let (other, _stream, _others) = echo().await;
+        links.point(2, *other.targets[&2].borrow());
+        let mut again = TcpStream::connect(links.address(1, 2)).await.expect("connect");
+        assert_eq!(ask(&mut again, LONG).await, Some(b'x'));
     }
 
     #[test]

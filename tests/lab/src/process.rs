@@ -98,7 +98,8 @@ pub(crate) async fn pause(pid: u32) {
     until("a stopped process", Duration::from_secs(5), stopped).await;
 }
 
-fn send(pid: u32, signal: Signal) {
+/// Sends a signal to a process, which must exist.
+pub fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).expect("a pid fits");
     kill(Pid::from_raw(pid), signal).expect("the process is ours");
 }
@@ -121,4 +122,11 @@ pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Whether a process exists and is not a zombie.
+pub fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+    })
 }

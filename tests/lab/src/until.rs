@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// The deadline of any condition of a healthy cluster: generous, for a loaded two-core machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The deadline of what takes several of those, such as a program with a cluster of its own.
+pub const LONG_DEADLINE: Duration = Duration::from_mins(1);
+
 const INTERVAL: Duration = Duration::from_millis(15);
 
 /// Waits until `condition` returns true.
@@ -28,4 +31,18 @@ pub async fn until_some<T>(
         assert!(started.elapsed() < deadline, "waited {deadline:?} in vain for: {what}");
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Waits until `condition` returns true, in a test without a runtime.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < LONG_DEADLINE, "waited {LONG_DEADLINE:?} in vain for: {what}");
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the test runner shows it beside the failure")]
+pub(crate) fn report(text: &str) {
+    eprintln!("{text}");
 }

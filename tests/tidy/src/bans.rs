@@ -37,15 +37,6 @@ pub fn panics(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// Code that is not there yet.
-pub fn stubs(sources: &[Source]) -> Vec<Violation> {
-    each(sources, |_, tokens, i| {
-        let called =
-            matches!(tokens[i].text.as_str(), "todo" | "unimplemented") && is_at(tokens, i, 1, "!");
-        called.then(|| format!("`{}!`: finish it, or leave it out", tokens[i].text))
-    })
-}
-
 /// Fields of a log line that are Rust's debug text, in code that is not a test: `?field`, `name = ?value`.
 pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
@@ -205,12 +196,6 @@ mod tests {
     fn panics_outside_tests_are_caught() {
         let text = "fn a() { panic!() }\nfn b() { unreachable!(\"c\") }\nfn d() { assert!(e); }\n#[test]\nfn f() { panic!() }";
         assert_eq!(lines(panics, "crates/a/src/lib.rs", text), [1, 2]);
-    }
-
-    #[test]
-    fn stubs_are_caught_everywhere() {
-        let text = concat!("fn a() { to", "do!() }\n#[test]\nfn b() { unimpl", "emented!() }");
-        assert_eq!(lines(stubs, "crates/a/src/lib.rs", text), [1, 3]);
     }
 
     #[test]

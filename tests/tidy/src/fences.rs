@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_in_the_service_is_caught_whoever_opens_it() {
+    fn a_socket_in_the_service_is_caught() {
         let text = "use tokio::{net::TcpListener, sync::watch};\nuse tokio::time::sleep;\nfn a() { std::fs::read(b) }";
         assert_eq!(lines(&absences(&sources("crates/service/src/a.rs", text))), [1, 3]);
     }

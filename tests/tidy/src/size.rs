@@ -1,6 +1,6 @@
-//! Files of at most 500 lines and functions of at most 70, blank lines and tests apart.
+//! Files of at most 500 lines, blank lines and tests apart, and a report of the lengths of files and functions.
 //!
-//! Owns the limits' check and the report of medians, which has no limit: it is there to be looked at.
+//! Clippy limits the length of a function (`too-many-lines-threshold`).
 
 use crate::policy::limits;
 use crate::{Source, Violation};
@@ -12,24 +12,6 @@ pub fn files(sources: &[Source]) -> Vec<Violation> {
         format!("{} lines, at most {}: split it by what it owns", source.code_lines(), limits::FILE)
     };
     long.map(|source| Violation::of(&source.path, what(source))).collect()
-}
-
-/// Functions over the limit.
-pub fn functions(sources: &[Source]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for source in sources {
-        for function in source.functions() {
-            let lines = source.function_lines(function);
-            if lines > limits::FUNCTION {
-                let (name, max) = (&function.name, limits::FUNCTION);
-                let what = format!(
-                    "`{name}` has {lines} lines, at most {max}: name its steps and call them"
-                );
-                found.push(Violation::at(&source.path, *function.lines.start(), what));
-            }
-        }
-    }
-    found
 }
 
 /// Median, 90th percentile and maximum.
@@ -79,16 +61,6 @@ mod tests {
         let tests = format!("#[cfg(test)]\nmod tests {{\n{code}}}\n");
         assert_eq!(files(&sources(&format!("{code}\n\n{tests}"))).len(), 0);
         assert_eq!(files(&sources(&format!("{code}fn b() {{}}\n{tests}"))).len(), 1);
-    }
-
-    #[test]
-    fn a_function_over_the_limit_is_caught_and_tests_are_free() {
-        let body = "    one();\n".repeat(limits::FUNCTION - 2);
-        let fits = format!("fn a() {{\n\n{body}}}\n");
-        let long = format!("fn a() {{\n{body}    two();\n}}\n");
-        assert_eq!(functions(&sources(&fits)).len(), 0);
-        assert_eq!(functions(&sources(&long)).len(), 1);
-        assert_eq!(functions(&sources(&format!("#[test]\n{long}"))).len(), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::program::{self, Program, free_ports};
+use crate::program::{self, Program, free_ports, spawn};
 
 /// The files of a cluster, in order of their nodes.
 fn committed(dir: &str, nodes: u16) -> Vec<PathBuf> {
@@ -36,7 +36,7 @@ fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
     for file in &files {
         let data = scratch.path().join("data").join(file.file_stem().unwrap());
         let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
-        servers.push(Program::spawn(&["serve", "--config", file], &[("HOLDFAST_DATA_DIR", data)]));
+        servers.push(spawn(&["serve", "--config", file], &[("HOLDFAST_DATA_DIR", data)]));
     }
     // Each node alone is asked: it must answer for the whole cluster.
     let mut newest = 0;
@@ -45,7 +45,7 @@ fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
         program::eventually("the node has a leader", || {
             program::holdfast(&["status", "--addr", &address]).code == Some(0)
         });
-        let mut holder = Program::spawn(&["lock", "orders", "--addr", &address], &[]);
+        let mut holder = spawn(&["lock", "orders", "--addr", &address], &[]);
         let token: u64 = holder.next_stdout_line().parse().unwrap();
         assert!(token > newest, "tokens grow");
         newest = token;
@@ -85,7 +85,7 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
         ("HOLDFAST_RAFT_LISTEN", peer.as_str()),
         ("HOLDFAST_ZOOKEEPER_LISTEN", zookeeper.as_str()),
     ];
-    let mut server = Program::spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
+    let mut server = spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
     // Its peers do not exist here, so there is no leader; but it lives and answers.
     program::eventually("the node answers", || {
         let status = program::holdfast(&["status", "--addr", &http, "-o", "json"]);

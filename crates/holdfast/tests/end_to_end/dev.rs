@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use crate::program::{self, DevCluster, Program, free_ports, holdfast};
+use nix::sys::signal::Signal;
+
+use crate::program::{self, DevCluster, free_ports, holdfast, spawn};
 
 #[test]
 fn a_cluster_starts_with_one_command_and_says_when_it_is_ready() {
@@ -149,7 +151,7 @@ fn nodes_do_not_outlive_a_supervisor_that_is_killed() {
 fn a_node_that_dies_is_reported_and_the_others_go_on() {
     let mut cluster = DevCluster::start(&["--nodes", "3"]);
     let victim = cluster.node_pids()[2];
-    program::kill(victim);
+    program::send(victim, Signal::SIGKILL);
     let line = cluster.program().next_stderr_line();
     assert!(line.contains(&format!("node 3 (pid {victim}) ended")), "{line}");
     let mut holder = cluster.spawn_client(&["lock", "job"]);
@@ -191,7 +193,7 @@ fn a_port_in_use_is_named_with_the_flag() {
 #[test]
 fn a_cluster_that_is_not_there_is_said_to_be_unreachable_with_the_flag() {
     let address = format!("127.0.0.1:{}", free_ports(1));
-    let mut status = Program::spawn(&["status", "--addr", &address], &[]);
+    let mut status = spawn(&["status", "--addr", &address], &[]);
     let end = status.wait_for(Duration::from_secs(30));
     assert_eq!(end.code, Some(1));
     assert!(

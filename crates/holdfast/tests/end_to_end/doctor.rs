@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{DevCluster, Program, eventually, free_ports, send};
+use crate::program::{DevCluster, eventually, free_ports, send, spawn};
 
 /// Verdict and finding of each check, the address apart.
 fn checks(json: &str) -> Vec<(String, String, String)> {
@@ -74,7 +74,7 @@ fn a_node_that_is_gone_is_found_and_the_exit_code_says_so() {
 fn an_address_without_a_node_is_a_failure_and_one_address_of_three_a_warning() {
     let port = free_ports(1);
     let address = format!("127.0.0.1:{port}");
-    let mut doctor_of_none = Program::spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
+    let mut doctor_of_none = spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
     let end = doctor_of_none.wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), "fail\n"), "{}", end.stderr);
     let cluster = DevCluster::start(&["--nodes", "3"]);

@@ -1,6 +1,6 @@
 //! `holdfast run` while its lock is safe: environment, exit codes, signals, waiting, nesting.
 
-use crate::program::{DevCluster, Program};
+use crate::program::{DevCluster, spawn};
 
 fn one() -> DevCluster {
     DevCluster::start(&["--nodes", "1"])
@@ -139,7 +139,7 @@ fn runs_can_be_nested() {
 #[test]
 fn without_a_cluster_the_command_does_not_run() {
     let address = format!("127.0.0.1:{}", crate::program::free_ports(1));
-    let end = Program::spawn(&["run", "job", "--addr", &address, "--", "echo", "ran"], &[]).wait();
+    let end = spawn(&["run", "job", "--addr", &address, "--", "echo", "ran"], &[]).wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""));
     assert!(end.stderr.contains(&address), "{}", end.stderr);
 }
@@ -196,7 +196,7 @@ fn a_try_against_nodes_that_do_not_answer_ends_soon() {
     {
         let line = [&["run", "job", "--addr", &addresses][..], options, &["--", "true"]].concat();
         let begun = std::time::Instant::now();
-        let end = Program::spawn(&line, &[]).wait();
+        let end = spawn(&line, &[]).wait();
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let lasted = begun.elapsed();
         assert!(lasted < std::time::Duration::from_secs(at_most), "{options:?}: {lasted:?}");

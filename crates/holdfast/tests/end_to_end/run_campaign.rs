@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, Program, eventually, is_running, kill, send};
+use crate::program::{DevCluster, Program, eventually, is_running, send};
 
 const TTL: Duration = Duration::from_secs(3);
 /// Tells two process ids, its own and a child's, and cannot be asked to end.
@@ -176,7 +176,9 @@ fn strike(cluster: &DevCluster, fault: InjectedFault, trials: &mut [Trial]) -> I
             cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGSTOP));
         }
         InjectedFault::LeaderStops | InjectedFault::BothStop => send(leader, Signal::SIGSTOP),
-        InjectedFault::LeaderIsKilled | InjectedFault::BothAreKilled => kill(leader),
+        InjectedFault::LeaderIsKilled | InjectedFault::BothAreKilled => {
+            send(leader, Signal::SIGKILL);
+        }
         InjectedFault::RunStops | InjectedFault::RunIsKilled => {}
     }
     for trial in trials {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{DevCluster, Program, eventually, is_running, send};
+use crate::program::{DevCluster, Program, eventually, is_running, send, spawn};
 
 const TTL: Duration = Duration::from_secs(3);
 /// Tells two process ids, its own and a child's, and cannot be asked to end.
@@ -351,10 +351,10 @@ fn after_a_suspension_beyond_the_deadline_the_command_is_killed_at_once() {
             ("SUSPENDED_FILE", file.to_str().unwrap()),
         ];
         let other = format!("other/{name}");
-        let mut lock = Program::spawn(&["lock", &other, "--ttl", "1m"], &environment);
+        let mut lock = spawn(&["lock", &other, "--ttl", "1m"], &environment);
         lock.next_stdout_line();
         let line = ["run", name, "--ttl", "1m", "--", "sh", "-c", STUBBORN];
-        let mut program = Program::spawn(&line, &environment);
+        let mut program = spawn(&line, &environment);
         let ids = processes(&mut program);
         if run_is_stopped {
             program.signal(Signal::SIGSTOP);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::program::{self, Program, free_ports, holdfast};
+use crate::program::{self, free_ports, holdfast, spawn};
 
 /// A file for a cluster of one node.
 fn single(dir: &Path, port: u16, more: &str) -> String {
@@ -68,7 +68,7 @@ fn a_data_directory_of_another_node_is_refused() {
     let port = free_ports(1);
     let file = single(dir.path(), port, "");
     let address = format!("127.0.0.1:{port}");
-    let mut server = Program::spawn(&["serve", "--config", &file], &[]);
+    let mut server = spawn(&["serve", "--config", &file], &[]);
     program::eventually("the node leads", || {
         holdfast(&["status", "--addr", &address]).code == Some(0)
     });
@@ -88,7 +88,7 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
     let port = free_ports(1);
     let file = single(dir.path(), port, "");
     let address = format!("127.0.0.1:{port}");
-    let mut server = Program::spawn(&["serve", "--config", &file], &[]);
+    let mut server = spawn(&["serve", "--config", &file], &[]);
     program::eventually("the node leads", || {
         holdfast(&["status", "--addr", &address]).code == Some(0)
     });
@@ -111,14 +111,14 @@ fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let address = format!("127.0.0.1:{port}");
-    let mut server = Program::spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
+    let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
     program::eventually("the node leads", || {
         holdfast(&["status", "--addr", &address]).code == Some(0)
     });
-    let mut holder = Program::spawn(&["lock", "job", "--session", "a", "--addr", &address], &[]);
+    let mut holder = spawn(&["lock", "job", "--session", "a", "--addr", &address], &[]);
     holder.next_stdout_line();
     let waits = ["lock", "job", "--session", "b", "--ttl", "3s", "--addr", &address];
-    let mut waiter = Program::spawn(&waits, &[]);
+    let mut waiter = spawn(&waits, &[]);
     waiter.next_stderr_line();
     server.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(server.wait().code, Some(0));
@@ -133,7 +133,7 @@ fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
 fn logs_are_json_with_the_nodes_id_when_nobody_watches() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
-    let mut server = Program::spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
+    let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
     let line: serde_json::Value = serde_json::from_str(&server.next_stderr_line()).unwrap();
     assert_eq!(line["node"], 1, "{line}");
     assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
@@ -154,7 +154,7 @@ fn the_zookeeper_port_in_use_is_named_with_its_key_unless_the_front_end_is_disab
         end.stderr
     );
     let shut = ["serve", "--config", &file, "--set", "zookeeper.enabled=false"];
-    let mut server = Program::spawn(&shut, &[]);
+    let mut server = spawn(&shut, &[]);
     let address = format!("127.0.0.1:{port}");
     program::eventually("the node answers over HTTP", || {
         holdfast(&["status", "--addr", &address]).code == Some(0)
@@ -174,11 +174,11 @@ fn json_log_lines_carry_plain_values_and_each_field_once() {
     let address = format!("127.0.0.1:{port}");
     let file = single(dir.path(), port, "");
     let args = ["serve", "--config", &file, "--log-format", "json", "--log-level", "debug"];
-    let mut server = Program::spawn(&args, &[]);
+    let mut server = spawn(&args, &[]);
     program::eventually("the node leads", || {
         holdfast(&["status", "--addr", &address]).code == Some(0)
     });
-    let mut holder = Program::spawn(&["lock", "a b", "--session", "me", "--addr", &address], &[]);
+    let mut holder = spawn(&["lock", "a b", "--session", "me", "--addr", &address], &[]);
     let token: u64 = holder.next_stdout_line().parse().unwrap();
     let args = ["unlock", "a b", "--force", "--reason", "on call", "--addr", &address];
     assert_eq!(holdfast(&args).code, Some(0));

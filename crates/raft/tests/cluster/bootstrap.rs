@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
+use holdfast_lab::Flow;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
@@ -157,13 +158,13 @@ async fn a_survivor_is_refused_by_the_cluster_that_was_bootstrapped_without_it()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_node_is_refused_by_a_peer_that_never_applied_its_registration() {
     let mut lab = bootstrapped_without_the_third().await;
-    lab.links.isolate(2, true);
+    lab.links.isolate(2, Flow::BlackHole);
     lab.boot(3).await.unwrap();
     let late =
         lab.node(1).propose(open_session("late"), Urgency::Immediate, Instant::now() + WHILE).await;
     lab.kill_all().await;
     wipe(&mut lab, 3);
-    lab.links.isolate(2, false);
+    lab.links.isolate(2, Flow::Open);
     lab.boot(2).await.unwrap();
     lab.boot(3).await.unwrap();
     stays_leaderless(&lab).await;

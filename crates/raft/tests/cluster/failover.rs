@@ -1,5 +1,6 @@
 //! Leaders that are killed, shut down or partitioned.
 
+use holdfast_lab::Flow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -104,7 +105,7 @@ async fn a_partitioned_follower_returns_without_an_election() {
     let lab = Lab::start(3).await;
     let before = lab.epoch().await;
     let follower = lab.follower_of(before.node.0);
-    lab.links.isolate(follower, true);
+    lab.links.isolate(follower, Flow::BlackHole);
     let lost = eventually("the follower misses its leader", || {
         let age = lab.node(follower).status().leader_contact?;
         (age > Duration::from_secs(4)).then_some(())
@@ -112,7 +113,7 @@ async fn a_partitioned_follower_returns_without_an_election() {
     lost.await;
     lab.open(before.node.0, "meanwhile").await.unwrap();
     assert!(!has_session(lab.node(follower), "meanwhile"));
-    lab.links.isolate(follower, false);
+    lab.links.isolate(follower, Flow::Open);
     eventually("the follower catches up", || {
         has_session(lab.node(follower), "meanwhile").then_some(())
     })
@@ -126,7 +127,7 @@ async fn a_partitioned_leader_acknowledges_nothing_and_is_replaced() {
     let lab = Lab::start(3).await;
     let before = lab.epoch().await;
     let old = before.node.0;
-    lab.links.isolate(old, true);
+    lab.links.isolate(old, Flow::BlackHole);
     let survivor = lab.follower_of(old);
     let new = eventually("a new leader", || {
         let view = *lab.node(survivor).leadership().borrow();
@@ -140,7 +141,7 @@ async fn a_partitioned_leader_acknowledges_nothing_and_is_replaced() {
     assert_eq!(read, Err(ReadError::NoLeader));
     let written = lab.node(old).propose(open_session("old"), Urgency::Immediate, short()).await;
     assert!(written.is_err(), "{written:?}");
-    lab.links.isolate(old, false);
+    lab.links.isolate(old, Flow::Open);
     lab.agree().await;
     assert!(has_session(lab.node(old), "new"));
     let refused = lab.node(old).propose_as_leader(vec![open_session("late")], before).await;

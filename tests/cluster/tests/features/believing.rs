@@ -4,9 +4,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Loss};
-use holdfast_lab::{Cluster, DEADLINE, FencedStore};
+use holdfast_lab::{Cluster, DEADLINE, FencedStore, Links};
 
-use crate::gate::Gate;
 use crate::program::addresses;
 
 const TTL: Duration = Duration::from_secs(3);
@@ -15,13 +14,13 @@ const TTL: Duration = Duration::from_secs(3);
 async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stale_writes_are_refused()
  {
     let cluster = Cluster::three().await;
-    let gate = Gate::before(&addresses(&cluster)).await;
-    let client = Client::builder(gate.endpoints()).ttl(TTL).build().expect("a client");
+    let links = Links::of_client(&addresses(&cluster)).await;
+    let client = Client::builder(links.client_endpoints()).ttl(TTL).build().expect("a client");
     let next = Client::new(addresses(&cluster)).expect("a client");
     let store = FencedStore::default();
     let guard = client.lock("orders").acquire().await.expect("the lock");
     assert_eq!(store.read(guard.token().0), Some(0));
-    gate.close();
+    links.isolate_client();
     let warned = async {
         let left = guard.jeopardy().await;
         (Instant::now(), left, guard.is_held())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_client::{Client, Loss};
 use holdfast_lab::{Cluster, DEADLINE, Http, until};
 
-use crate::lab::{look, one};
+use crate::lab::one;
 use crate::program::addresses;
 
 const TTL: Duration = Duration::from_millis(1_200);
@@ -51,7 +51,7 @@ async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_
         }
         // The client lives on, and does not renew for nobody: its session ends by itself.
         until("no lock", DEADLINE, || async {
-            !look(&http, &format!("kept/{how}")).await["held"].as_bool().expect("a word")
+            !http.lock(&format!("kept/{how}")).await["held"].as_bool().expect("a word")
         })
         .await;
         until("no session", DEADLINE, || async { sessions(&http).await == 0 }).await;

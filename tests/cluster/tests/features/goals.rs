@@ -5,16 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use holdfast_client::Error;
-use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, binary, raise_descriptor_limit, until};
+use holdfast_lab::{
+    Cluster, DEADLINE, History, Http, Load, Method, binary, raise_descriptor_limit, until,
+};
 use nix::sys::signal::Signal;
-use reqwest::Method;
 use tokio::task::JoinSet;
 
-use crate::lab::{
-    GRANTED, WOKEN, begin, client, give_back, holders, look, one, queue, queue_up, take,
-    until_held_by, until_waiters,
-};
-use crate::program::{Program, addresses};
+use crate::lab::{GRANTED, WOKEN, client, one};
+use crate::program::{addresses, start_example};
 
 /// What clients did and saw while the leader stood still is judged: one owner at every point of the log, and each store took
 /// what its lock's owner wrote, and nothing from those who only believed that they were.
@@ -55,11 +53,11 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
     let file = cluster.dir().join("journal");
     let (nodes, file) = (addresses(&cluster).join(","), file.to_str().expect("a path").to_owned());
     let ttl = TTL_MS.to_string();
-    let mut program = Program::start("journal", &[&nodes, "crash", &ttl, &file]);
+    let mut program = start_example("journal", &[&nodes, "crash", &ttl, &file]);
     assert!(program.line().await.is_some_and(|line| line.starts_with("held ")));
     assert_eq!(program.line().await.as_deref(), Some("writing"));
-    let next = queue_up(&http, "crash?session=next");
-    until_waiters(&http, "crash", 1).await;
+    let next = http.queue_up("crash?session=next");
+    http.until_waiters("crash", 1).await;
     let killed_ms = now_ms();
     program.signal(Signal::SIGKILL);
     assert!(!program.end().await.success());
@@ -77,8 +75,8 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
 async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_asked_for() {
     let (_cluster, http) = one().await;
     http.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.has(200);
-    take(&http, "crash?session=dead&ttl=1s").await;
-    queue_up(&http, "crash?session=next").await.expect("a task").has(200);
+    http.take("crash?session=dead&ttl=1s").await;
+    http.queue_up("crash?session=next").await.expect("a task").has(200);
     let holds = past(&http, "crash").await;
     let (lost, next) = (holds[1]["until_at_ms"].as_u64(), holds[0]["since_at_ms"].as_u64());
     assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
@@ -123,20 +121,20 @@ async fn row_03_a_majority_grants_and_a_minority_grants_nothing_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() {
     let (cluster, http) = one().await;
-    let token = take(&http, "a?session=me&ttl=1m&attempt=1").await;
+    let token = http.take("a?session=me&ttl=1m&attempt=1").await;
     for (attempt, entries) in [(2, 2), (3, 3), (3, 3)] {
         let again = http.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!((again.has(200).token(), &again.json()["entries"]), (token, &entries.into()));
     }
     for (attempt, left) in [(2, "2"), (1, "1"), (3, "0")] {
-        assert_eq!(holders(&http, "a").await, ["me"]);
+        assert_eq!(http.holders("a").await, ["me"]);
         let leaving = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left));
     }
-    assert_eq!(look(&http, "a").await["held"], false, "n attempts, n releases");
+    assert_eq!(http.lock("a").await["held"], false, "n attempts, n releases");
     // After the loss of the session there is no silent second hold.
-    take(&http, "a?session=brief&ttl=1s&attempt=1").await;
-    until_held_by(&http, "a", &[]).await;
+    http.take("a?session=brief&ttl=1s&attempt=1").await;
+    http.until_held_by("a", &[]).await;
     http.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
     let guard = client(&cluster).lock("b").acquire().await.expect("the lock");
     http.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session())).await.has(204);
@@ -178,15 +176,15 @@ async fn row_06_a_try_is_one_round_trip_and_a_wait_that_ends_leaves_nothing_behi
     let (cluster, http) = one().await;
     let client = client(&cluster);
     let _session = client.session().await.expect("open");
-    take(&http, "a?session=me&ttl=5m").await;
+    http.take("a?session=me&ttl=5m").await;
     assert!(matches!(client.lock("a").try_acquire().await, Err(Error::Busy(_))));
     assert_eq!(http.counted(TRIED).await, 1, "one call, one answer");
-    assert_eq!(look(&http, "a").await["waiters"], 0);
+    assert_eq!(http.lock("a").await["waiters"], 0);
     let told = http.put("/v1/locks/a?session=you&ttl=5m&wait=300ms").await;
     let waited = told.has_code(423, "wait-timeout").json()["waited_ms"].as_u64();
     let budget = Duration::from_millis(300)..DEADLINE;
     assert!(waited.is_some_and(|ms| budget.contains(&Duration::from_millis(ms))), "{told}");
-    assert_eq!(look(&http, "a").await["waiters"], 0, "no queue entry is left");
+    assert_eq!(http.lock("a").await["waiters"], 0, "no queue entry is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,20 +192,20 @@ async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them
     const WAITERS: u64 = 1_000;
     raise_descriptor_limit(3_000);
     let (_cluster, http) = one().await;
-    take(&http, "hot?session=first&ttl=5m").await;
+    http.take("hot?session=first&ttl=5m").await;
     let mut waiting = JoinSet::new();
     for number in 0..WAITERS {
-        let call = queue_up(&http, &format!("hot?session=w{number}"));
+        let call = http.queue_up(&format!("hot?session=w{number}"));
         waiting.spawn(async move { call.await.expect("a task") });
         // No more connections at once than a node takes in on a busy machine.
         if number % 50 == 49 {
-            until_waiters(&http, "hot", number + 1).await;
+            http.until_waiters("hot", number + 1).await;
         }
     }
     assert_eq!((http.counted(WOKEN).await, http.counted(GRANTED).await), (0, 1));
     let mut holder = "first".to_owned();
     for released in 1..=WAITERS {
-        give_back(&http, &format!("hot?session={holder}")).await;
+        http.release(&format!("hot?session={holder}")).await;
         let granted = waiting.join_next().await.expect("a waiter").expect("a task");
         holder = granted.has(200).session();
         if released <= 3 || released.is_multiple_of(100) {
@@ -224,8 +222,8 @@ async fn drain(http: &Http, lock: &str, first: &str, count: usize) -> Vec<String
     let mut order = Vec::new();
     let mut holder = first.to_owned();
     for _ in 0..count {
-        give_back(http, &format!("{lock}?session={holder}")).await;
-        let held = holders(http, lock).await;
+        http.release(&format!("{lock}?session={holder}")).await;
+        let held = http.holders(lock).await;
         holder.clone_from(held.first().expect("a lock with waiters is never free"));
         order.push(holder.clone());
     }
@@ -236,12 +234,12 @@ async fn drain(http: &Http, lock: &str, first: &str, count: usize) -> Vec<String
 async fn row_08_grants_follow_the_order_of_the_queue_unless_priority_says_otherwise() {
     let (_cluster, http) = one().await;
     for (lock, urgent) in [("fifo", None), ("urgent", Some(5))] {
-        take(&http, &format!("{lock}?session=first&ttl=5m")).await;
+        http.take(&format!("{lock}?session=first&ttl=5m")).await;
         let mut calls = Vec::new();
         for number in 0..8 {
             let priority = if urgent == Some(number) { "&priority=9" } else { "" };
-            calls.push(queue_up(&http, &format!("{lock}?session=w{number}{priority}")));
-            until_waiters(&http, lock, number + 1).await;
+            calls.push(http.queue_up(&format!("{lock}?session=w{number}{priority}")));
+            http.until_waiters(lock, number + 1).await;
         }
         let asked: Vec<String> = (0..8).map(|number| format!("w{number}")).collect();
         let granted = drain(&http, lock, "first", asked.len()).await;
@@ -253,7 +251,7 @@ async fn row_08_grants_follow_the_order_of_the_queue_unless_priority_says_otherw
             expected.insert(0, first);
         }
         assert_eq!(granted, expected, "{lock}");
-        assert_eq!(queue(&http, lock).await, [""; 0]);
+        assert_eq!(http.queue(lock).await, [""; 0]);
     }
 }
 
@@ -283,7 +281,7 @@ async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
         drop(work.await);
     }
     // A session that never releases it loses it at its TTL.
-    let forgotten = begin(&http, Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
+    let forgotten = http.begin(Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
     forgotten.await.expect("a task").has(200);
     let next = other.lock("forgotten").wait(DEADLINE).acquire().await.expect("after its time");
     next.release().await.expect("released");

@@ -4,9 +4,7 @@ use holdfast_lab::zk::{WatchEventType, ZkClient, create, delete, exists};
 use holdfast_lab::{Cluster, DEADLINE, Http, until};
 use serde_json::json;
 
-use crate::lab::{
-    give_back, holders, look, one, queue, queue_up, take, until_held_by, until_waiters,
-};
+use crate::lab::one;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
@@ -16,21 +14,21 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
         assert!(token > last, "{token} after {last}");
         last = token;
     };
-    let first = take(&http, "a?session=me&ttl=5m&attempt=1").await;
-    assert_eq!(take(&http, "a?session=me&attempt=2").await, first, "reentry");
-    assert_eq!(take(&http, "a?session=me&attempt=1").await, first, "renewal");
+    let first = http.take("a?session=me&ttl=5m&attempt=1").await;
+    assert_eq!(http.take("a?session=me&attempt=2").await, first, "reentry");
+    assert_eq!(http.take("a?session=me&attempt=1").await, first, "renewal");
     grow(first);
-    give_back(&http, "a?session=me").await;
+    http.release("a?session=me").await;
     // Shared holders, permits, an expiry, a hand-over, and another lock between.
-    grow(take(&http, "a?session=r1&mode=shared&ttl=5m").await);
-    grow(take(&http, "a?session=r2&mode=shared&ttl=5m").await);
+    grow(http.take("a?session=r1&mode=shared&ttl=5m").await);
+    grow(http.take("a?session=r2&mode=shared&ttl=5m").await);
     for reader in ["r1", "r2"] {
-        give_back(&http, &format!("a?session={reader}")).await;
+        http.release(&format!("a?session={reader}")).await;
     }
-    grow(take(&http, "a?session=brief&ttl=1s").await);
-    until_held_by(&http, "a", &[]).await;
-    grow(take(&http, "other?session=me&ttl=5m").await);
-    grow(take(&http, "a?session=me&ttl=5m").await);
+    grow(http.take("a?session=brief&ttl=1s").await);
+    http.until_held_by("a", &[]).await;
+    grow(http.take("other?session=me&ttl=5m").await);
+    grow(http.take("a?session=me&ttl=5m").await);
     http.put("/v1/sessions/you?ttl=5m").await.has(201);
     let handed = http.delete("/v1/locks/a?session=me&to=you").await.has(200).json();
     grow(handed["token"].as_u64().expect("a token"));
@@ -38,20 +36,20 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
     cluster.node(1).kill();
     cluster.node(1).start();
     cluster.wait_ready().await;
-    give_back(&http, "a?session=you").await;
-    grow(take(&http, "a?session=me&ttl=5m").await);
+    http.release("a?session=you").await;
+    grow(http.take("a?session=me&ttl=5m").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
-    let token = take(http, "a?session=me&ttl=5m").await;
+    let token = http.take("a?session=me&ttl=5m").await;
     // At once, everywhere, without a word.
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
-    assert_eq!(look(http, "a").await["holders"][0]["token"], token);
+    assert_eq!(http.lock("a").await["holders"][0]["token"], token);
     // Without a majority there is no acknowledgement to be had.
     let leader = cluster.wait_ready().await;
     cluster.others(leader).for_each(holdfast_lab::Node::kill);
@@ -63,13 +61,13 @@ async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
 async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_operator_may_end_it()
  {
     let (_cluster, http) = one().await;
-    let free = look(&http, "a").await;
+    let free = http.lock("a").await;
     assert_eq!((&free["held"], &free["holders"]), (&json!(false), &json!([])));
-    let token = take(&http, "a?session=me&owner=import&ttl=1m&attempt=1").await;
-    take(&http, "a?session=me&owner=import&attempt=2").await;
-    let _waiting = queue_up(&http, "a?session=you");
-    until_waiters(&http, "a", 1).await;
-    let lock = look(&http, "a").await;
+    let token = http.take("a?session=me&owner=import&ttl=1m&attempt=1").await;
+    http.take("a?session=me&owner=import&attempt=2").await;
+    let _waiting = http.queue_up("a?session=you");
+    http.until_waiters("a", 1).await;
+    let lock = http.lock("a").await;
     let holder = &lock["holders"][0];
     assert_eq!((&lock["held"], &lock["waiters"]), (&json!(true), &json!(1)));
     assert_eq!(
@@ -81,7 +79,7 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     http.delete("/v1/locks/a?force").await.has_code(400, "invalid-argument").says("reason");
     let broken = http.delete(&format!("/v1/locks/a?force&reason=stuck&token={token}")).await;
     assert_eq!(broken.has(200).json()["broken"], 1);
-    until_held_by(&http, "a", &["you"]).await;
+    http.until_held_by("a", &["you"]).await;
 }
 
 /// Any follower answers reads, by the leader unless it is allowed to be stale; writes are the leader's alone, and counted.
@@ -100,7 +98,7 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     let written = async |http: &Http| http.counted("holdfast_applied_revision").await;
     let before = written(&cluster.node(leader).http).await;
     for number in 0..10 {
-        take(&follower.http, &format!("w/{number}?session=me&ttl=5m")).await;
+        follower.http.take(&format!("w/{number}?session=me&ttl=5m")).await;
     }
     until("the rate of writes to be seen", DEADLINE, || async {
         written(&cluster.node(leader).http).await >= before + 10
@@ -133,31 +131,31 @@ async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
         assert!([0, -110].contains(&error), "{path}: error {error}");
     }
     let mine = first.create("/locks/orders/lock-", 3).await;
-    let over_http = queue_up(&http, "orders?session=http");
-    until_waiters(&http, "orders", 1).await;
+    let over_http = http.queue_up("orders?session=http");
+    http.until_waiters("orders", 1).await;
     let theirs = last.create("/locks/orders/lock-", 3).await;
     // The lowest number holds; each of the others comes after the one before it.
     let mut names = last.children("/locks/orders").await;
     names.sort_unstable_by_key(|name| name.rsplit('-').next().map(str::to_owned));
     assert_eq!(names.len(), 3);
     assert!(mine.ends_with(&names[0]) && theirs.ends_with(&names[2]), "{names:?}");
-    assert_eq!(queue(&http, "orders").await[0], "http");
+    assert_eq!(http.queue("orders").await[0], "http");
     last.done(exists(&format!("/locks/orders/{}", names[1]), true)).await;
     first.done(delete(&mine, -1)).await;
     over_http.await.expect("a task").has(200);
-    give_back(&http, "orders?session=http").await;
+    http.release("orders?session=http").await;
     let woken = (WatchEventType::Deleted, format!("/locks/orders/{}", names[1]));
     assert_eq!(last.event().await, woken);
     last.sync().await;
     let left = last.children("/locks/orders").await;
     assert!(left.len() == 1 && theirs.ends_with(&left[0]), "{left:?}: it holds");
-    assert!(holders(&http, "orders").await[0].starts_with("zk-"));
+    assert!(http.holders("orders").await[0].starts_with("zk-"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_floor() {
     let (_cluster, http) = one().await;
-    let token = take(&http, "a?session=me&ttl=5m").await;
+    let token = http.take("a?session=me&ttl=5m").await;
     let quiet = http.post("/v1/sessions/me/keepalive?wait=0s").await.json();
     let since = quiet["revision"].as_u64().expect("a revision");
     // Asked only: nothing is taken.
@@ -170,13 +168,13 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
         [&json!("release-requested"), &json!(token), &json!("patch day")],
         "{news}"
     );
-    let next = queue_up(&http, "a?session=next");
-    until_waiters(&http, "a", 1).await;
+    let next = http.queue_up("a?session=next");
+    http.until_waiters("a", 1).await;
     // And now with what follows if it is not given back.
     http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
     let granted = next.await.expect("a task");
     assert!(granted.has(200).token() > token);
-    let floor = look(&http, "a").await["floor"].as_u64();
+    let floor = http.lock("a").await["floor"].as_u64();
     assert_eq!(floor, Some(granted.token()), "the old token is below the floor");
     let stale = http.get(&format!("/v1/fence/a?token={token}&mode=monotonic")).await;
     stale.has_code(412, "stale-token");

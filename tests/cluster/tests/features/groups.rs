@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use holdfast_client::recipes::Group;
 use holdfast_client::{Change, Client, Loss, Node, ZnodePath, blocking};
-use holdfast_lab::{Cluster, DEADLINE, Http, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, Request, until};
 
 use crate::lab::{client, one};
 use crate::program::addresses;

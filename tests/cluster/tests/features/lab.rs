@@ -1,13 +1,10 @@
-//! What the tests of this target share: one node and its HTTP API, calls in the background, and what a lock, its queue and the
-//! metrics say.
+//! What the tests of this target share: one node and its HTTP API, metrics, and the changes that a watch shows.
 
 use std::time::Duration;
 
 use holdfast_client::Client;
-use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, Http};
 use serde_json::Value;
-use tokio::task::JoinHandle;
 
 use crate::program::addresses;
 
@@ -22,62 +19,6 @@ pub(crate) async fn one() -> (Cluster, Http) {
 pub(crate) fn client(cluster: &Cluster) -> Client {
     let builder = Client::builder(addresses(cluster)).ttl(Duration::from_mins(5));
     builder.build().expect("a client")
-}
-
-/// A call that waits, in the background.
-pub(crate) fn begin(http: &Http, method: Method, target: &str) -> JoinHandle<Reply> {
-    let (http, target) = (http.clone(), target.to_owned());
-    tokio::spawn(async move {
-        let request = Request::new(method, &target).within(Duration::from_mins(4));
-        http.send(request).await.expect("an answer")
-    })
-}
-
-/// Asks for a lock (`a?session=me`) and waits for it, in the background.
-pub(crate) fn queue_up(http: &Http, lock: &str) -> JoinHandle<Reply> {
-    begin(http, Method::PUT, &format!("/v1/locks/{lock}&ttl=4m&wait=3m"))
-}
-
-/// Takes a lock (`a?session=me`): its token.
-pub(crate) async fn take(http: &Http, lock: &str) -> u64 {
-    http.put(&format!("/v1/locks/{lock}")).await.has(200).token()
-}
-
-/// Gives a lock back (`a?session=me`).
-pub(crate) async fn give_back(http: &Http, lock: &str) {
-    http.delete(&format!("/v1/locks/{lock}")).await.has(204);
-}
-
-/// What a lock says about itself.
-pub(crate) async fn look(http: &Http, lock: &str) -> Value {
-    http.get(&format!("/v1/locks/{lock}")).await.has(200).json()
-}
-
-/// The sessions that hold it, in the order of their grants.
-pub(crate) async fn holders(http: &Http, lock: &str) -> Vec<String> {
-    sessions_of(&look(http, lock).await["holders"])
-}
-
-/// The sessions that wait for it, in their order; the first hundred.
-pub(crate) async fn queue(http: &Http, lock: &str) -> Vec<String> {
-    sessions_of(&look(http, lock).await["queue"])
-}
-
-fn sessions_of(places: &Value) -> Vec<String> {
-    let places = places.as_array().expect("a list");
-    places.iter().map(|place| place["session"].as_str().unwrap_or_default().to_owned()).collect()
-}
-
-/// Waits until so many wait for a lock.
-pub(crate) async fn until_waiters(http: &Http, lock: &str, waiters: u64) {
-    let what = format!("{waiters} to wait for {lock}");
-    until(&what, DEADLINE, || async { look(http, lock).await["waiters"] == waiters }).await;
-}
-
-/// Waits until exactly these hold a lock.
-pub(crate) async fn until_held_by(http: &Http, lock: &str, sessions: &[&str]) {
-    let what = format!("{lock} to be held by {sessions:?}");
-    until(&what, DEADLINE, || async { holders(http, lock).await == sessions }).await;
 }
 
 /// Parked calls that a node has woken so far.

@@ -5,8 +5,6 @@
 
 mod believing;
 mod conduct;
-#[path = "../sdk/gate.rs"]
-mod gate;
 mod goals;
 mod grants;
 mod groups;

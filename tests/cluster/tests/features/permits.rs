@@ -1,37 +1,36 @@
 //! Rows 41, 42 and 81a: semaphores.
 
 use holdfast_client::Error;
-use holdfast_lab::{DEADLINE, until};
-use reqwest::Method;
+use holdfast_lab::{DEADLINE, Method, until};
 use serde_json::json;
 
-use crate::lab::{client, give_back, look, one, queue_up, take, until_waiters};
+use crate::lab::{client, one};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never_given_back_twice()
 {
     let (_cluster, http) = one().await;
-    let held = async || look(&http, "pool").await["permits_held"].clone();
-    take(&http, "pool?session=a&ttl=5m&limit=4&permits=3").await;
+    let held = async || http.lock("pool").await["permits_held"].clone();
+    http.take("pool?session=a&ttl=5m&limit=4&permits=3").await;
     http.put("/v1/locks/pool?session=b&ttl=5m&permits=2").await.has_code(423, "lock-busy");
     // First come, first served: a smaller request does not overtake.
-    let many = queue_up(&http, "pool?session=b&permits=2");
-    until_waiters(&http, "pool", 1).await;
-    let few = queue_up(&http, "pool?session=c");
-    until_waiters(&http, "pool", 2).await;
+    let many = http.queue_up("pool?session=b&permits=2");
+    http.until_waiters("pool", 1).await;
+    let few = http.queue_up("pool?session=c");
+    http.until_waiters("pool", 2).await;
     assert_eq!(held().await, 3, "one is free, and kept for the first in line");
-    give_back(&http, "pool?session=a").await;
+    http.release("pool?session=a").await;
     many.await.expect("a task").has(200);
     few.await.expect("a task").has(200);
     assert_eq!(held().await, 3);
     // Given back again: nothing more comes back than was taken, nor by who has none.
-    give_back(&http, "pool?session=a").await;
+    http.release("pool?session=a").await;
     http.put("/v1/sessions/nobody?ttl=1m").await.has(201);
     http.delete("/v1/locks/pool?session=nobody").await.has_code(409, "not-holder");
     assert_eq!(held().await, 3);
     http.put("/v1/locks/pool?session=d&ttl=5m&permits=2").await.has_code(423, "lock-busy");
     // A crash: the session ends, and its permits are back.
-    take(&http, "pool?session=dead&ttl=1s").await;
+    http.take("pool?session=dead&ttl=1s").await;
     assert_eq!(held().await, 4);
     until("the permit of the dead", DEADLINE, || async { held().await == 3 }).await;
 }
@@ -55,7 +54,7 @@ async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by
         "each its own: {first} {second}"
     );
     let ids = async || {
-        let holders = look(&http, "pool").await["holders"].clone();
+        let holders = http.lock("pool").await["holders"].clone();
         let holders = holders.as_array().expect("holders").iter();
         holders
             .map(|holder| holder["owner"].as_str().unwrap_or_default().to_owned())
@@ -64,7 +63,7 @@ async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by
     // The second expires by itself, and the session and the others live on.
     until("the end of p2", DEADLINE, || async { ids().await == ["p1", "p3"] }).await;
     for _ in 0..2 {
-        give_back(&http, "pool?session=me&owner=p1").await;
+        http.release("pool?session=me&owner=p1").await;
         assert_eq!(ids().await, ["p3"], "once, and only that one");
     }
     let token = &first["token"];
@@ -82,17 +81,17 @@ async fn row_81a_the_limit_of_a_semaphore_is_the_servers_and_is_changed_while_it
     let both = pool().permits(2).acquire().await.expect("both");
     let wrong = other.semaphore("pool", 3).try_acquire().await.expect_err("it has 2");
     assert_eq!(wrong.problem().expect("a problem").code.as_str(), "limit-mismatch");
-    let waiting = queue_up(&http, "pool?session=w");
-    until_waiters(&http, "pool", 1).await;
+    let waiting = http.queue_up("pool?session=w");
+    http.until_waiters("pool", 1).await;
     pool().set_limit(3).await.expect("larger");
     waiting.await.expect("a task").has(200);
     // Smaller than what is held: nobody loses a permit, and nobody gets one until it fits.
     http.call(Method::PATCH, "/v1/locks/pool?limit=1").await.has(200);
     assert!(both.is_held());
-    assert_eq!(look(&http, "pool").await["permits_held"], 3);
+    assert_eq!(http.lock("pool").await["permits_held"], 3);
     both.release().await.expect("released");
     assert!(matches!(other.semaphore("pool", 1).try_acquire().await, Err(Error::Busy(_))));
-    give_back(&http, "pool?session=w").await;
+    http.release("pool?session=w").await;
     other
         .semaphore("pool", 1)
         .try_acquire()

@@ -3,23 +3,19 @@
 use std::time::Duration;
 
 use holdfast_client::Loss;
-use holdfast_lab::{Cluster, DEADLINE, Http, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, until};
 use serde_json::{Value, json};
 
-use crate::lab::{
-    WOKEN, begin, changes, client, give_back, holders, look, now, one, queue, queue_up, revisions,
-    take, until_held_by, until_waiters,
-};
+use crate::lab::{WOKEN, changes, client, now, one, revisions};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&owner=import&ttl=1m&attempt=1").await;
-    take(&http, "a?session=me&owner=import&attempt=2").await;
+    http.take("a?session=me&owner=import&ttl=1m&attempt=1").await;
+    http.take("a?session=me&owner=import&attempt=2").await;
     http.put("/v1/locks/a?session=me&owner=export").await.has_code(423, "lock-busy");
     http.put("/v1/locks/a?session=you&owner=import").await.has_code(423, "lock-busy");
-    let holder = look(&http, "a").await["holders"][0].clone();
+    let holder = http.lock("a").await["holders"][0].clone();
     assert_eq!(
         (&holder["session"], &holder["owner"], &holder["entries"]),
         (&json!("me"), &json!("import"), &json!(2))
@@ -31,16 +27,16 @@ async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobody_else() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=1m&attempt=1").await;
-    take(&http, "a?session=me&attempt=2").await;
-    let next = queue_up(&http, "a?session=w1");
-    until_waiters(&http, "a", 1).await;
-    let others = [queue_up(&http, "a?session=w2"), queue_up(&http, "a?session=w3")];
-    until_waiters(&http, "a", 3).await;
+    http.take("a?session=me&ttl=1m&attempt=1").await;
+    http.take("a?session=me&attempt=2").await;
+    let next = http.queue_up("a?session=w1");
+    http.until_waiters("a", 1).await;
+    let others = [http.queue_up("a?session=w2"), http.queue_up("a?session=w3")];
+    http.until_waiters("a", 3).await;
     let since = now(&http).await;
-    give_back(&http, "a?session=me&attempt=1").await;
+    http.release("a?session=me&attempt=1").await;
     assert_eq!(revisions(&changes(&http, "/locks/a", since).await, "lost"), [0; 0], "one is left");
-    give_back(&http, "a?session=me&attempt=2").await;
+    http.release("a?session=me&attempt=2").await;
     next.await.expect("a task").has(200);
     let told = changes(&http, "/locks/a", since).await;
     let (lost, granted) = (revisions(&told, "lost"), revisions(&told, "granted"));
@@ -52,17 +48,17 @@ async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobo
 #[tokio::test(flavor = "multi_thread")]
 async fn row_33_a_grant_whose_notification_is_lost_is_there_when_it_is_asked_for() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=1m").await;
-    let deaf = queue_up(&http, "a?session=you");
-    until_waiters(&http, "a", 1).await;
+    http.take("a?session=me&ttl=1m").await;
+    let deaf = http.queue_up("a?session=you");
+    http.until_waiters("a", 1).await;
     let since = now(&http).await;
     // The caller is gone, so nobody hears of the grant.
     deaf.abort();
-    give_back(&http, "a?session=me").await;
-    until_held_by(&http, "a", &["you"]).await;
+    http.release("a?session=me").await;
+    http.until_held_by("a", &["you"]).await;
     let again = http.put("/v1/locks/a?session=you&ttl=4m").await;
     assert_eq!(again.has(200).json()["renewed"], true, "the same grant: {again}");
-    assert_eq!(look(&http, "a").await["holders"][0]["token"], again.token());
+    assert_eq!(http.lock("a").await["holders"][0]["token"], again.token());
     let news = http.post(&format!("/v1/sessions/you/keepalive?wait=0s&since={since}")).await.json();
     assert_eq!(
         (&news["events"][0]["kind"], &news["events"][0]["token"]),
@@ -93,7 +89,7 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_clien
     assert!(plain.has(200).json().get("ends_in_ms").is_none(), "{plain}");
     let short = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
     short.has_code(423, "wait-timeout");
-    give_back(&http, "b?session=me").await;
+    http.release("b?session=me").await;
     let leased = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
     assert!(leased.has(200).json()["ends_in_ms"].as_u64() <= Some(60_000), "{leased}");
 }
@@ -103,7 +99,7 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_clien
 async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_ways() {
     const CALL: &str = "/v1/locks/a?session=me&ttl=4m&wait=3m";
     let (_cluster, http) = one().await;
-    take(&http, "a?session=other&ttl=5m").await;
+    http.take("a?session=other&ttl=5m").await;
     let mut events = http.stream(Method::PUT, CALL).await.expect("a stream");
     let receipt = events.next().await.expect("an event");
     assert_eq!((receipt.name.as_str(), &receipt.data["position"]), ("queued", &json!(1)));
@@ -111,11 +107,11 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
     let waits = async || http.get("/v1/sessions/me").await.json()["waits"].clone();
     assert_eq!(waits().await, json!(["a"]));
     http.put("/v1/locks/a?session=me").await.has_code(423, "lock-busy");
-    assert_eq!(queue(&http, "a").await, ["me"]);
+    assert_eq!(http.queue("a").await, ["me"]);
     // By a long poll, beside the stream.
-    let polled = begin(&http, Method::PUT, CALL);
+    let polled = http.begin(Method::PUT, CALL);
     until("the long poll", DEADLINE, || async { http.counted(PARKED).await == 2 }).await;
-    give_back(&http, "a?session=other").await;
+    http.release("a?session=other").await;
     let token = polled.await.expect("a task").has(200).token();
     // By the stream of events.
     let mut last = events.next().await.expect("an event");
@@ -132,29 +128,29 @@ const PARKED: &str = "holdfast_parked_calls";
 #[tokio::test(flavor = "multi_thread")]
 async fn row_37_the_order_is_strict_and_a_dead_waiter_costs_no_more_than_its_own_time() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=5m").await;
-    let dead = begin(&http, Method::PUT, "/v1/locks/a?session=dead&ttl=1s&wait=3m");
-    until_waiters(&http, "a", 1).await;
-    let alive = queue_up(&http, "a?session=alive");
-    until_waiters(&http, "a", 2).await;
-    assert_eq!(queue(&http, "a").await, ["dead", "alive"]);
+    http.take("a?session=me&ttl=5m").await;
+    let dead = http.begin(Method::PUT, "/v1/locks/a?session=dead&ttl=1s&wait=3m");
+    http.until_waiters("a", 1).await;
+    let alive = http.queue_up("a?session=alive");
+    http.until_waiters("a", 2).await;
+    assert_eq!(http.queue("a").await, ["dead", "alive"]);
     // It dies: nobody renews its session any more. Released at once, it is its turn, and its time runs out.
     dead.abort();
-    give_back(&http, "a?session=me").await;
+    http.release("a?session=me").await;
     alive.await.expect("a task").has(200);
     http.get("/v1/sessions/dead").await.has_code(410, "session-expired");
     // A dead waiter behind a holder costs nobody anything.
-    let dead = begin(&http, Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
-    until_waiters(&http, "a", 1).await;
-    let last = queue_up(&http, "a?session=last");
-    until_waiters(&http, "a", 2).await;
+    let dead = http.begin(Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
+    http.until_waiters("a", 1).await;
+    let last = http.queue_up("a?session=last");
+    http.until_waiters("a", 2).await;
     dead.abort();
     until("the dead one to leave the queue", DEADLINE, || async {
-        queue(&http, "a").await == ["last"]
+        http.queue("a").await == ["last"]
     })
     .await;
-    assert_eq!(holders(&http, "a").await, ["alive"]);
-    give_back(&http, "a?session=alive").await;
+    assert_eq!(http.holders("a").await, ["alive"]);
+    http.release("a?session=alive").await;
     last.await.expect("a task").has(200);
 }
 
@@ -169,17 +165,17 @@ async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
         }
         sum
     };
-    take(&endpoints[0], "a?session=first&ttl=5m").await;
+    endpoints[0].take("a?session=first&ttl=5m").await;
     let mut calls = Vec::new();
     for number in 0..30 {
-        calls.push(queue_up(&endpoints[number % 3], &format!("a?session=w{number}")));
+        calls.push(endpoints[number % 3].queue_up(&format!("a?session=w{number}")));
     }
-    until_waiters(&endpoints[0], "a", 30).await;
+    endpoints[0].until_waiters("a", 30).await;
     assert_eq!(woken().await, 0);
     let mut holder = "first".to_owned();
     for released in 1..=5 {
-        give_back(&endpoints[1], &format!("a?session={holder}")).await;
-        holder = holders(&endpoints[2], "a").await[0].clone();
+        endpoints[1].release(&format!("a?session={holder}")).await;
+        holder = endpoints[2].holders("a").await[0].clone();
         until("the one wake-up", DEADLINE, || async { woken().await == released }).await;
     }
     assert_eq!(calls.iter().filter(|call| call.is_finished()).count(), 5);
@@ -188,23 +184,23 @@ async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_70_a_waiter_that_dies_in_the_middle_orphans_nobody_and_lets_nobody_in_early() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=5m").await;
+    http.take("a?session=me&ttl=5m").await;
     let mut calls = Vec::new();
     for (number, session) in ["w1", "w2", "w3"].into_iter().enumerate() {
-        calls.push(queue_up(&http, &format!("a?session={session}")));
-        until_waiters(&http, "a", u64::try_from(number).expect("small") + 1).await;
+        calls.push(http.queue_up(&format!("a?session={session}")));
+        http.until_waiters("a", u64::try_from(number).expect("small") + 1).await;
     }
     http.delete("/v1/sessions/w2").await.has(204);
-    until_waiters(&http, "a", 2).await;
+    http.until_waiters("a", 2).await;
     assert_eq!(
-        (holders(&http, "a").await, queue(&http, "a").await),
+        (http.holders("a").await, http.queue("a").await),
         (names(&["me"]), names(&["w1", "w3"]))
     );
     assert!(!calls[0].is_finished() && !calls[2].is_finished(), "nobody is granted early");
-    give_back(&http, "a?session=me").await;
+    http.release("a?session=me").await;
     calls.remove(0).await.expect("a task").has(200);
-    assert_eq!(holders(&http, "a").await, ["w1"]);
-    give_back(&http, "a?session=w1").await;
+    assert_eq!(http.holders("a").await, ["w1"]);
+    http.release("a?session=w1").await;
     calls.pop().expect("the last").await.expect("a task").has(200);
 }
 
@@ -215,8 +211,8 @@ fn names(sessions: &[&str]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=1m&attempt=1").await;
-    take(&http, "a?session=me&attempt=2").await;
+    http.take("a?session=me&ttl=1m&attempt=1").await;
+    http.take("a?session=me&attempt=2").await;
     let leave = async |attempt: u32| {
         let left = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         left.has(204).header("holdfast-entries-left").map(str::to_owned)
@@ -224,13 +220,13 @@ async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     // The answer was lost: the same call gets the first answer.
     assert_eq!(leave(1).await.as_deref(), Some("1"));
     assert_eq!(leave(1).await.as_deref(), Some("1"));
-    assert_eq!(holders(&http, "a").await, ["me"], "the other attempt holds on");
+    assert_eq!(http.holders("a").await, ["me"], "the other attempt holds on");
     assert_eq!(leave(2).await.as_deref(), Some("0"));
-    let next = take(&http, "a?session=you&ttl=1m").await;
+    let next = http.take("a?session=you&ttl=1m").await;
     // Late copies of it take nothing from who came after.
     http.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
     http.delete("/v1/locks/a?session=me").await.has(204);
-    assert_eq!(look(&http, "a").await["holders"][0]["token"], next);
+    assert_eq!(http.lock("a").await["holders"][0]["token"], next);
 }
 
 /// What is left of a place: in the queue, in its session, and in the tree.
@@ -239,28 +235,28 @@ async fn is_gone(http: &Http, session: &str) -> bool {
     let children = http.get("/v1/tree/locks/a?children").await.has(200).json();
     let places = children["children"].as_array().map(Vec::len);
     told["waits"].as_array().is_none_or(Vec::is_empty)
-        && queue(http, "a").await.is_empty()
+        && http.queue("a").await.is_empty()
         && places == Some(1)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_74_timeout_cancel_and_disconnect_each_take_the_whole_place() {
     let (_cluster, http) = one().await;
-    take(&http, "a?session=me&ttl=5m").await;
+    http.take("a?session=me&ttl=5m").await;
     http.put("/v1/locks/a?session=late&ttl=5m&wait=100ms").await.has_code(423, "wait-timeout");
     assert!(is_gone(&http, "late").await, "timeout");
-    let cancelled = queue_up(&http, "a?session=cancelled");
-    until_waiters(&http, "a", 1).await;
-    give_back(&http, "a?session=cancelled").await;
+    let cancelled = http.queue_up("a?session=cancelled");
+    http.until_waiters("a", 1).await;
+    http.release("a?session=cancelled").await;
     assert!(is_gone(&http, "cancelled").await, "cancel");
     assert_eq!(cancelled.await.expect("a task").status, 423);
     // A caller that named no session leaves when it hangs up.
-    let nameless = begin(&http, Method::PUT, "/v1/locks/a?wait=3m&ttl=5m");
-    until_waiters(&http, "a", 1).await;
-    let session = queue(&http, "a").await.remove(0);
+    let nameless = http.begin(Method::PUT, "/v1/locks/a?wait=3m&ttl=5m");
+    http.until_waiters("a", 1).await;
+    let session = http.queue("a").await.remove(0);
     nameless.abort();
     until("the end of the place", DEADLINE, || async { is_gone(&http, &session).await }).await;
-    assert_eq!(holders(&http, "a").await, ["me"]);
+    assert_eq!(http.holders("a").await, ["me"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,10 +267,10 @@ async fn row_79_waiting_is_a_future_that_is_woken_once_and_can_be_given_up() {
     let given_up = other.lock("a").acquire();
     let short = tokio::time::timeout(Duration::from_millis(300), given_up).await;
     assert!(short.is_err());
-    until_waiters(&http, "a", 0).await;
+    http.until_waiters("a", 0).await;
     let waiting = other.lock("a").acquire();
     let releasing = async {
-        until_waiters(&http, "a", 1).await;
+        http.until_waiters("a", 1).await;
         guard.release().await.expect("released");
     };
     let (next, ()) = tokio::join!(waiting, releasing);
@@ -282,6 +278,6 @@ async fn row_79_waiting_is_a_future_that_is_woken_once_and_can_be_given_up() {
     assert_eq!(next.ensure(), Ok::<(), Loss>(()));
     let calls = http.counted(crate::lab::GRANTED).await;
     assert_eq!((calls, http.counted(WOKEN).await), (2, 1), "it asked once, and was woken once");
-    let body: Value = look(&http, "a").await;
+    let body: Value = http.lock("a").await;
     assert_eq!(body["holders"][0]["token"], next.token().0);
 }

@@ -1,13 +1,10 @@
 //! Rows 12, 43, 81c and 81e: what is not a lock.
 
 use holdfast_client::Error;
-use holdfast_lab::{DEADLINE, until};
-use reqwest::Method;
+use holdfast_lab::{DEADLINE, Method, until};
 use serde_json::json;
 
-use crate::lab::{
-    begin, changes, client, give_back, look, now, one, queue_up, revisions, take, until_waiters,
-};
+use crate::lab::{changes, client, now, one, revisions};
 
 /// A version that was read is replaced once, however many have read it; the others are told, and try again.
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +61,7 @@ async fn row_43_a_latch_is_set_once_counts_each_key_once_wakes_all_and_counts_th
     http.put(&format!("{latch}?count=3")).await.has(201);
     http.put(&format!("{latch}?count=3")).await.has(200);
     http.put(&format!("{latch}?count=4")).await.has_code(409, "count-mismatch");
-    let waiting = [(); 3].map(|()| begin(&http, Method::GET, &format!("{latch}?wait=3m")));
+    let waiting = [(); 3].map(|()| http.begin(Method::GET, &format!("{latch}?wait=3m")));
     for left in [2, 2] {
         let down = http.post(&format!("{latch}?key=eu")).await;
         assert_eq!(down.has(200).json()["left"], left, "each key once");
@@ -97,9 +94,9 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         .await;
     };
     // One of the first three dies: the two that wait are told, and none passes.
-    let first = begin(&http, Method::POST, &arrival("w1", "5m"));
+    let first = http.begin(Method::POST, &arrival("w1", "5m"));
     arrived(1).await;
-    let dying = begin(&http, Method::POST, &arrival("w2", "1s"));
+    let dying = http.begin(Method::POST, &arrival("w2", "1s"));
     arrived(2).await;
     dying.abort();
     let told = first.await.expect("a task");
@@ -111,8 +108,8 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     arrived(0).await;
     // Then three who all come.
     let calls = [
-        begin(&http, Method::POST, &arrival("w1", "5m")),
-        begin(&http, Method::POST, &arrival("w3", "5m")),
+        http.begin(Method::POST, &arrival("w1", "5m")),
+        http.begin(Method::POST, &arrival("w3", "5m")),
     ];
     arrived(2).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "nobody passes without the third");
@@ -126,8 +123,8 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     let room = "/v1/double-barriers/room";
     let enter =
         |session: &str, ttl: &str| format!("{room}?parties=2&session={session}&ttl={ttl}&wait=3m");
-    let one = begin(&http, Method::PUT, &enter("in1", "5m"));
-    let two = begin(&http, Method::PUT, &enter("in2", "1s"));
+    let one = http.begin(Method::PUT, &enter("in1", "5m"));
+    let two = http.begin(Method::PUT, &enter("in2", "1s"));
     one.await.expect("a task").has(200);
     two.await.expect("a task").has(200);
     http.delete(&format!("{room}?session=in1&wait=25s")).await.has(200);
@@ -138,18 +135,18 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
 async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_token_when_one_resigns()
  {
     let (_cluster, http) = one().await;
-    let first = take(&http, "elections/db?session=db1&ttl=5m&value=10.0.0.1").await;
-    let second = queue_up(&http, "elections/db?session=db2&value=10.0.0.2");
-    until_waiters(&http, "elections/db", 1).await;
-    let third = queue_up(&http, "elections/db?session=db3&value=10.0.0.3");
-    until_waiters(&http, "elections/db", 2).await;
-    let seen = look(&http, "elections/db").await;
+    let first = http.take("elections/db?session=db1&ttl=5m&value=10.0.0.1").await;
+    let second = http.queue_up("elections/db?session=db2&value=10.0.0.2");
+    http.until_waiters("elections/db", 1).await;
+    let third = http.queue_up("elections/db?session=db3&value=10.0.0.3");
+    http.until_waiters("elections/db", 2).await;
+    let seen = http.lock("elections/db").await;
     assert_eq!(
         [&seen["holders"][0]["value"], &seen["queue"][0]["value"], &seen["queue"][1]["value"]],
         [&json!("10.0.0.1"), &json!("10.0.0.2"), &json!("10.0.0.3")]
     );
     let since = now(&http).await;
-    give_back(&http, "elections/db?session=db1").await;
+    http.release("elections/db?session=db1").await;
     let token = second.await.expect("a task").has(200).token();
     assert!(token > first && !third.is_finished());
     // Who observes is told of the end of one and the beginning of the next by one change of the log.
@@ -160,11 +157,11 @@ async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_to
         "{told:?}"
     );
     // Who resigned may stand again, at the end.
-    let again = queue_up(&http, "elections/db?session=db1&value=10.0.0.1");
-    until_waiters(&http, "elections/db", 2).await;
+    let again = http.queue_up("elections/db?session=db1&value=10.0.0.1");
+    http.until_waiters("elections/db", 2).await;
     http.delete("/v1/sessions/db2").await.has(204);
     third.await.expect("a task").has(200);
-    assert_eq!(look(&http, "elections/db").await["holders"][0]["value"], "10.0.0.3");
+    assert_eq!(http.lock("elections/db").await["holders"][0]["value"], "10.0.0.3");
     drop(again);
 }
 

@@ -3,17 +3,17 @@
 use holdfast_client::{Client, Error};
 use holdfast_lab::DEADLINE;
 
-use crate::lab::{client, give_back, holders, look, one, take};
+use crate::lab::{client, one};
 use crate::program::addresses;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
     let (_cluster, http) = one().await;
-    let token = take(&http, "a?session=me&ttl=1m&attempt=1&reentrant=false").await;
+    let token = http.take("a?session=me&ttl=1m&attempt=1&reentrant=false").await;
     // It would be a wait for oneself: refused, however long it offers to wait.
     let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
     http.put(second).await.has_code(409, "not-reentrant");
-    assert_eq!(look(&http, "a").await["holders"][0]["entries"], 1);
+    assert_eq!(http.lock("a").await["holders"][0]["entries"], 1);
     // The same entry again is no second one, but a renewal.
     let again = http.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
     assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
@@ -27,13 +27,13 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
     let first = import(&client).acquire().await.expect("held");
     let second = import(&client).acquire().await.expect("once more");
     assert_eq!(
-        (first.token(), look(&http, "a").await["holders"][0]["entries"].as_u64()),
+        (first.token(), http.lock("a").await["holders"][0]["entries"].as_u64()),
         (second.token(), Some(2))
     );
     let wait = std::time::Duration::from_millis(100);
     assert!(matches!(import(&other).wait(wait).acquire().await, Err(Error::Busy(_))));
     first.release().await.expect("released");
-    assert_eq!(look(&http, "a").await["held"], true);
+    assert_eq!(http.lock("a").await["held"], true);
     second.release().await.expect("released");
     let next = import(&other).wait(DEADLINE).acquire().await.expect("free");
     next.release().await.expect("released");
@@ -58,14 +58,14 @@ async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session
     let again = after.lock("a").owner("import").try_acquire().await.expect("it is the same owner");
     assert_eq!(again.token(), token);
     assert_eq!(
-        look(&http, "a").await["holders"][0]["entries"],
+        http.lock("a").await["holders"][0]["entries"],
         2,
         "the first entry is still counted"
     );
     again.release().await.expect("released");
-    assert_eq!(holders(&http, "a").await, ["web1"]);
-    give_back(&http, "a?session=web1&owner=import").await;
-    assert_eq!(look(&http, "a").await["held"], false);
+    assert_eq!(http.holders("a").await, ["web1"]);
+    http.release("a?session=web1&owner=import").await;
+    assert_eq!(http.lock("a").await["held"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,12 @@
 
 use holdfast_lab::{DEADLINE, Http, until};
 
-use crate::lab::{changes, look, now, one, queue_up, revisions, take, until_waiters};
+use crate::lab::{changes, now, one, revisions};
 
 /// Everything of a session: a lock, a place in another queue, a node.
 async fn have_everything(http: &Http, session: &str) {
     http.put("/v1/locks/other?session=other&ttl=5m").await.has(200);
-    take(http, &format!("a?session={session}")).await;
+    http.take(&format!("a?session={session}")).await;
     let node = format!("/v1/tree/mine?ephemeral&session={session}");
     http.put(&node).await.has(201);
 }
@@ -31,8 +31,8 @@ async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_ove
     let (_cluster, http) = one().await;
     http.put("/v1/sessions/clean?ttl=24h").await.has(201);
     have_everything(&http, "clean").await;
-    let next = queue_up(&http, "a?session=next");
-    until_waiters(&http, "a", 1).await;
+    let next = http.queue_up("a?session=next");
+    http.until_waiters("a", 1).await;
     let since = now(&http).await;
     http.delete("/v1/sessions/clean").await.has(204);
     // A day of time-to-live is left, and all is gone when the call is answered.
@@ -42,8 +42,8 @@ async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_ove
 
     http.put("/v1/sessions/crashed?ttl=1s").await.has(201);
     have_everything(&http, "crashed").await;
-    let next = queue_up(&http, "a?session=heir");
-    until_waiters(&http, "a", 1).await;
+    let next = http.queue_up("a?session=heir");
+    http.until_waiters("a", 1).await;
     let since = now(&http).await;
     next.await.expect("a task").has(200);
     all_went_together(&http, since).await;
@@ -61,7 +61,7 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
     cluster.node(1).kill();
     cluster.node(1).start();
     cluster.wait_ready().await;
-    let lock = look(&http, "migration").await;
+    let lock = http.lock("migration").await;
     let holder = &lock["holders"][0];
     assert_eq!((&holder["token"], &holder["labels"]["by"]), (&token.into(), &"carol".into()));
     assert_eq!(holder["value"], "moving to v2");

@@ -1,14 +1,10 @@
 //! Rows 38, 40, 44d, 77 and 78: readers and writers, and several locks at once.
 
 use holdfast_client::{Error, Mode};
-use holdfast_lab::{DEADLINE, Http, until};
-use reqwest::Method;
+use holdfast_lab::{DEADLINE, Http, Method, until};
 use serde_json::{Value, json};
 
-use crate::lab::{
-    begin, changes, client, give_back, holders, look, now, one, queue_up, revisions, take,
-    until_held_by, until_waiters,
-};
+use crate::lab::{changes, client, now, one, revisions};
 
 /// Stands in the queue, behind everybody who does already.
 async fn behind(
@@ -16,16 +12,16 @@ async fn behind(
     lock: &str,
     place: u64,
 ) -> tokio::task::JoinHandle<holdfast_lab::Reply> {
-    let call = queue_up(http, lock);
+    let call = http.queue_up(lock);
     let name = lock.split('?').next().expect("a name");
-    until_waiters(http, name, place).await;
+    http.until_waiters(name, place).await;
     call
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_its_place() {
     let (_cluster, http) = one().await;
-    let writer = take(&http, "fifo?session=w1&ttl=5m").await;
+    let writer = http.take("fifo?session=w1&ttl=5m").await;
     let readers = [
         behind(&http, "fifo?session=r1&mode=shared", 1).await,
         behind(&http, "fifo?session=r2&mode=shared", 2).await,
@@ -38,28 +34,28 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     for reader in readers {
         reader.await.expect("a task").has(200);
     }
-    assert_eq!(holders(&http, "fifo").await, ["w1", "r1", "r2"]);
+    assert_eq!(http.holders("fifo").await, ["w1", "r1", "r2"]);
     assert!(!second.is_finished() && !late.is_finished(), "no reader overtakes the writer");
     for session in ["w1", "r1", "r2"] {
-        give_back(&http, &format!("fifo?session={session}")).await;
+        http.release(&format!("fifo?session={session}")).await;
     }
     second.await.expect("a task").has(200);
-    assert_eq!(holders(&http, "fifo").await, ["w2"], "one writer, alone");
-    give_back(&http, "fifo?session=w2").await;
+    assert_eq!(http.holders("fifo").await, ["w2"], "one writer, alone");
+    http.release("fifo?session=w2").await;
     late.await.expect("a task").has(200);
 
     http.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.has(200);
-    take(&http, "writers?session=me&ttl=5m").await;
+    http.take("writers?session=me&ttl=5m").await;
     let reader = behind(&http, "writers?session=r&mode=shared", 1).await;
     let writer = behind(&http, "writers?session=w", 2).await;
-    give_back(&http, "writers?session=me").await;
+    http.release("writers?session=me").await;
     writer.await.expect("a task").has(200);
     assert!(!reader.is_finished());
 
     http.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.has(200);
-    take(&http, "readers?session=r1&mode=shared&ttl=5m").await;
+    http.take("readers?session=r1&mode=shared&ttl=5m").await;
     let writer = behind(&http, "readers?session=w", 1).await;
-    take(&http, "readers?session=r2&mode=shared&ttl=5m").await;
+    http.take("readers?session=r2&mode=shared&ttl=5m").await;
     assert!(!writer.is_finished(), "readers join readers while a writer waits");
 }
 
@@ -81,7 +77,7 @@ async fn row_77_a_writer_may_take_the_read_lock_and_a_reader_writes_only_if_it_i
     let before = editor.token();
     reader.release().await.expect("released");
     assert!(editor.upgrade(DEADLINE).await.expect("alone") > before, "with a new token");
-    assert_eq!(look(&http, "page").await["holders"][0]["mode"], "exclusive");
+    assert_eq!(http.lock("page").await["holders"][0]["mode"], "exclusive");
 }
 
 fn grants(answer: &Value) -> Vec<(String, u64)> {
@@ -98,21 +94,21 @@ fn grants(answer: &Value) -> Vec<(String, u64)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_to_each() {
     let (_cluster, http) = one().await;
-    take(&http, "b?session=other&ttl=5m").await;
+    http.take("b?session=other&ttl=5m").await;
     let both = "/v1/locks?name=a&name=b&session=me&ttl=5m";
     http.post(both).await.has_code(423, "lock-busy");
-    assert_eq!(look(&http, "a").await["held"], false, "nothing is held in part");
-    let waiting = begin(&http, Method::POST, &format!("{both}&wait=3m"));
-    until_waiters(&http, "b", 1).await;
-    assert_eq!(look(&http, "a").await["held"], false, "nor while it waits");
+    assert_eq!(http.lock("a").await["held"], false, "nothing is held in part");
+    let waiting = http.begin(Method::POST, &format!("{both}&wait=3m"));
+    http.until_waiters("b", 1).await;
+    assert_eq!(http.lock("a").await["held"], false, "nor while it waits");
     let since = now(&http).await;
-    give_back(&http, "b?session=other").await;
+    http.release("b?session=other").await;
     let answer = waiting.await.expect("a task").has(200).json();
     let [(first, one), (second, two)] = grants(&answer).try_into().expect("two grants");
     assert_eq!((first.as_str(), second.as_str()), ("a", "b"));
     assert_ne!(one, two);
     // Who looks at one of them sees what was granted with it; and one revision made both.
-    assert_eq!(look(&http, "a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
+    assert_eq!(http.lock("a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
     let told = changes(&http, "/locks/", since).await;
     let granted = revisions(&told, "granted");
     assert!(granted.len() == 2 && granted[0] == granted[1], "{told:?}");
@@ -128,15 +124,15 @@ async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_gi
     for round in 0..5 {
         let one = format!("/v1/locks?name=a&name=b&session=s1-{round}&ttl=1m&wait=1m");
         let two = format!("/v1/locks?name=b&name=a&session=s2-{round}&ttl=1m&wait=1m");
-        let calls = [begin(&http, Method::POST, &one), begin(&http, Method::POST, &two)];
+        let calls = [http.begin(Method::POST, &one), http.begin(Method::POST, &two)];
         until("one of both to hold both", DEADLINE, || async {
-            let (a, b) = (holders(&http, "a").await, holders(&http, "b").await);
+            let (a, b) = (http.holders("a").await, http.holders("b").await);
             a.len() == 1 && a == b
         })
         .await;
         for _ in 0..2 {
-            let holder = holders(&http, "a").await.remove(0);
-            assert_eq!(holders(&http, "b").await, [holder.as_str()], "no partial hold is visible");
+            let holder = http.holders("a").await.remove(0);
+            assert_eq!(http.holders("b").await, [holder.as_str()], "no partial hold is visible");
             http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
             // Sent again, or about one that is gone: done still.
             http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
@@ -147,13 +143,13 @@ async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_gi
     }
     // One member may go alone, and the rest stays.
     http.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.has(200);
-    give_back(&http, "a?session=me").await;
+    http.release("a?session=me").await;
     assert_eq!(
-        (holders(&http, "a").await.len(), holders(&http, "b").await),
+        (http.holders("a").await.len(), http.holders("b").await),
         (0, vec!["me".to_owned()])
     );
     http.delete("/v1/locks?name=a&name=b&session=me").await.has(204);
-    until_held_by(&http, "b", &[]).await;
+    http.until_held_by("b", &[]).await;
 }
 
 /// The most that one call may name. No time of the caller's is in it: how long it holds is the server's to count.
@@ -178,6 +174,6 @@ async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
     // One of them is enough to refuse all of another call, which then holds nothing.
     let other = format!("/v1/locks?name=stage&name={}&session=you&ttl=1m", names[9]);
     http.post(&other).await.has_code(423, "lock-busy");
-    assert_eq!(look(&http, "stage").await["held"], false);
+    assert_eq!(http.lock("stage").await["held"], false);
     http.post(&format!("{all}&name=seat/99&session=you")).await.has(400);
 }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use holdfast_client::{Client, Error, FencingToken, Guard, LockName, MultiGuard};
-use holdfast_lab::{Cluster, DEADLINE, until, until_some};
+use holdfast_lab::{Cluster, DEADLINE, Program, until, until_some};
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
 
 use crate::journal::{self, Line};
-use crate::program::{Program, addresses};
+use crate::program::{addresses, start_example};
 
 /// Kinds of a hold, in the example's words.
 const KINDS: [&str; 6] = ["exclusive", "shared", "upgradable", "permits", "leader", "several"];
@@ -122,7 +122,7 @@ impl Trial {
     async fn begin(nodes: String, next: Client, lock: String, file: PathBuf, turn: usize) -> Self {
         let (kind, ttl) = (KINDS[turn % KINDS.len()], TTLS[turn / KINDS.len()]);
         let (millis, path) = (ttl.as_millis().to_string(), file.to_str().expect("a path"));
-        let mut holder = Program::start("journal", &[&nodes, &lock, &millis, path, "-", kind]);
+        let mut holder = start_example("journal", &[&nodes, &lock, &millis, path, "-", kind]);
         let line = holder.line().await.expect("a line");
         let token = line.strip_prefix("held ").and_then(|token| token.parse().ok());
         let token = token.unwrap_or_else(|| panic!("{kind} is not held: {line}"));

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Error, Leadership, Loss, Observed, Observer, blocking};
-use holdfast_lab::{Cluster, DEADLINE, until};
+use holdfast_lab::{Cluster, DEADLINE, Program, until};
 use nix::sys::signal::Signal;
 
-use crate::program::{Program, addresses};
+use crate::program::{addresses, start_example};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -17,7 +17,7 @@ fn client(cluster: &Cluster) -> Client {
 /// A process that leads, and its token.
 async fn leading(cluster: &Cluster, election: &str, value: &str) -> (Program, u64) {
     let (nodes, ttl) = (addresses(cluster).join(","), TTL.as_millis().to_string());
-    let mut program = Program::start("leader", &[&nodes, election, value, &ttl]);
+    let mut program = start_example("leader", &[&nodes, election, value, &ttl]);
     let line = program.line().await.expect("a line");
     let token = line.strip_prefix("leads ").and_then(|token| token.parse().ok());
     (program, token.unwrap_or_else(|| panic!("not elected: {line}")))

@@ -3,7 +3,7 @@
 use holdfast_client::Client;
 use holdfast_lab::Cluster;
 
-use crate::program::{Program, addresses};
+use crate::program::{addresses, start_example};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_examples_do_what_they_say() {
@@ -12,7 +12,7 @@ async fn the_examples_do_what_they_say() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("file").to_str().expect("a path").to_owned();
 
-    let mut journal = Program::start("journal", &[&nodes, "journal", "5000", &file, "3"]);
+    let mut journal = start_example("journal", &[&nodes, "journal", "5000", &file, "3"]);
     let held = journal.line().await.expect("a line");
     let token = held.strip_prefix("held ").expect("it holds");
     assert_eq!(journal.line().await.as_deref(), Some("writing"));
@@ -22,11 +22,11 @@ async fn the_examples_do_what_they_say() {
     let tokens = written.lines().filter_map(|line| Some(line.split_once(' ')?.0));
     assert_eq!(tokens.collect::<Vec<_>>(), [token; 3]);
 
-    let mut with_lock = Program::start("with_lock", &[&nodes, "work"]);
+    let mut with_lock = start_example("with_lock", &[&nodes, "work"]);
     assert_eq!(with_lock.line().await.as_deref(), Some("sum 55"));
     assert!(with_lock.end().await.success());
 
-    let mut kinds = Program::start("kinds", &[&nodes]);
+    let mut kinds = start_example("kinds", &[&nodes]);
     for line in [
         "reading: shared and upgradable",
         "writing with a new token: true",
@@ -39,13 +39,13 @@ async fn the_examples_do_what_they_say() {
     }
     assert!(kinds.end().await.success());
 
-    let mut blocking = Program::start("blocking", &[&nodes, "blocking"]);
+    let mut blocking = start_example("blocking", &[&nodes, "blocking"]);
     let line = blocking.line().await.expect("a line");
     assert!(line.starts_with("token "), "{line}");
     assert!(blocking.end().await.success());
     let client = Client::new(addresses(&cluster)).expect("a client");
     let _guard = client.lock("blocking").try_acquire().await.expect("it was given back");
-    let mut busy = Program::start("blocking", &[&nodes, "blocking"]);
+    let mut busy = start_example("blocking", &[&nodes, "blocking"]);
     assert_eq!(busy.line().await, None);
     assert_eq!(busy.end().await.code(), Some(1));
 }

@@ -11,8 +11,8 @@ fn client(cluster: &Cluster) -> Client {
     Client::new(addresses(cluster)).expect("a client")
 }
 
-/// Waits until so many wait for a lock.
-async fn queued(client: &Client, lock: &str, waiters: u32) {
+/// Waits until `waiters` sessions wait for a lock.
+pub(crate) async fn queued(client: &Client, lock: &str, waiters: u32) {
     let name = LockName::new(lock).expect("a name");
     until("the queue", DEADLINE, || async {
         client.look(&name).await.is_ok_and(|body| body.waiters == waiters)

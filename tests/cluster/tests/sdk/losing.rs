@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use holdfast_client::{Client, Error, Loss};
-use holdfast_lab::{Cluster, DEADLINE};
+use holdfast_lab::{Cluster, DEADLINE, Links, Program};
 use nix::sys::signal::Signal;
 use tokio::task::JoinSet;
 
-use crate::gate::Gate;
 use crate::journal;
-use crate::program::{Program, addresses};
+use crate::program::{addresses, start_example};
 
 const TTL: Duration = Duration::from_secs(1);
 /// Trials of a campaign that run side by side, each with a lock and a process of its own.
@@ -40,7 +39,7 @@ where
 /// A process that writes under a lock, with what it has written so far.
 async fn writer(addresses: &str, lock: &str, file: &Path) -> (Program, u64) {
     let (ttl, file) = (TTL.as_millis().to_string(), file.to_str().expect("a path"));
-    let mut program = Program::start("journal", &[addresses, lock, &ttl, file]);
+    let mut program = start_example("journal", &[addresses, lock, &ttl, file]);
     let line = program.line().await.expect("a line");
     let token = line.strip_prefix("held ").and_then(|token| token.parse().ok());
     assert_eq!(program.line().await.as_deref(), Some("writing"));
@@ -104,11 +103,12 @@ async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
     campaign(|number| {
         let (endpoints, lock) = (addresses(&cluster), format!("cut/{number}"));
         async move {
-            let gate = Gate::before(&endpoints).await;
-            let client = Client::builder(gate.endpoints()).ttl(ttl).build().expect("a client");
+            let links = Links::of_client(&endpoints).await;
+            let client =
+                Client::builder(links.client_endpoints()).ttl(ttl).build().expect("a client");
             let next = Client::new(endpoints).expect("a client");
             let guard = client.lock(&lock).acquire().await.expect("the lock");
-            gate.close();
+            links.isolate_client();
             let told = async {
                 let loss = guard.lost().await;
                 (Instant::now(), loss)
@@ -130,8 +130,8 @@ async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_under_a_lock_is_cancelled_before_the_next_one_begins() {
     let cluster = Cluster::three().await;
-    let gate = Gate::before(&addresses(&cluster)).await;
-    let client = Client::builder(gate.endpoints()).ttl(3 * TTL).build().expect("a client");
+    let links = Links::of_client(&addresses(&cluster)).await;
+    let client = Client::builder(links.client_endpoints()).ttl(3 * TTL).build().expect("a client");
     let next = Client::new(addresses(&cluster)).expect("a client");
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let work = client.lock("orders").with_lock(async |hold: holdfast_client::Hold| {
@@ -140,7 +140,7 @@ async fn work_under_a_lock_is_cancelled_before_the_next_one_begins() {
     });
     let other = async {
         let hold = has_begun.await.expect("the work begins");
-        gate.close();
+        links.isolate_client();
         let next = next.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
         assert!(!hold.is_held());
         (Instant::now(), next)

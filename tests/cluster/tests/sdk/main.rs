@@ -8,7 +8,6 @@ mod campaign;
 mod elections;
 mod examples;
 mod failing;
-mod gate;
 mod holding;
 mod journal;
 mod kinds;

@@ -4,26 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use holdfast_client::{Client, Error, LockName, Loss, SessionName};
-use holdfast_lab::{Cluster, DEADLINE, until};
+use holdfast_client::{Client, Error, Loss, SessionName};
+use holdfast_lab::{Cluster, DEADLINE};
 
+use crate::kinds::queued;
 use crate::program::addresses;
 
 fn client(cluster: &Cluster) -> Client {
     Client::builder(addresses(cluster)).ttl(Duration::from_secs(3)).build().expect("a client")
-}
-
-fn name(lock: &str) -> LockName {
-    LockName::new(lock).expect("a name")
-}
-
-/// Waits until so many wait for a lock.
-async fn queued(client: &Client, lock: &str, waiters: u32) {
-    let name = name(lock);
-    until("the queue", DEADLINE, || async {
-        client.look(&name).await.is_ok_and(|body| body.waiters == waiters)
-    })
-    .await;
 }
 
 /// Everybody wants the same locks in another order, and the leader dies in the middle: nobody waits for ever, nobody is

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::program::{Program, addresses};
+use crate::program::{addresses, start_example};
 
 const SEGMENTS: usize = 8;
 const EACH: u64 = 100;
@@ -102,7 +102,7 @@ async fn eight_hundred_pieces_are_sold_once_each_while_leaders_and_sellers_die()
     let nodes = addresses(&cluster).join(",");
     let shop = Shop::default();
     let (address, _open) = shop.open().await;
-    let start = || Program::start("stock", &[&nodes, "stock", "8", &address, SELLERS]);
+    let start = || start_example("stock", &[&nodes, "stock", "8", &address, SELLERS]);
     let mut sellers = [start(), start(), start()];
     let reached = async |pieces: u64| {
         until(&format!("{pieces} to be sold"), DEADLINE, || async { shop.sold() >= pieces }).await;

@@ -1,7 +1,6 @@
 //! Bad input at the real port: refused with a code, the offending parameter and the fix; and nothing is done.
 
-use holdfast_lab::{Cluster, DEADLINE, Http, Request};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, Request};
 
 /// What a line of a table expects: method, target, status, code, and words that show the way out.
 type Line<'a> = (&'a str, &'a str, u16, &'a str, &'a str);

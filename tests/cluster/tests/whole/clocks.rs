@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Node};
-use reqwest::Method;
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node};
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_mins(5);

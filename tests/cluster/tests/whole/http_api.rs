@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Cluster, DEADLINE, Http, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, Method, Request};
 
 /// Runs the real curl; answers the body and the status.
 async fn curl(arguments: &[&str]) -> (String, u16) {
@@ -14,13 +13,6 @@ async fn curl(arguments: &[&str]) -> (String, u16) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let (body, status) = text.rsplit_once('\n').expect("curl prints the status");
     (body.to_owned(), status.parse().expect("a status"))
-}
-
-/// The sessions in a lock's queue, in order.
-async fn queue(http: &Http, lock: &str) -> Vec<String> {
-    let body = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
-    let queue = body["queue"].as_array().expect("a queue");
-    queue.iter().map(|waiter| waiter["session"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,10 +67,7 @@ async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
         let asking = second.http.clone();
         let target = format!("/v1/locks/orders?session={waiter}&ttl=60s&wait=60s");
         let waiting = tokio::spawn(async move { (asking.put(&target).await, Instant::now()) });
-        until("the second to queue", DEADLINE, || async {
-            queue(&third.http, "orders").await == [waiter.clone()]
-        })
-        .await;
+        third.http.until_queue("orders", &[waiter.as_str()]).await;
         assert!(!waiting.is_finished(), "nobody is granted while somebody holds");
         let target = format!("/v1/locks/orders?session={holder}");
         third.http.delete(&target).await.has(204);

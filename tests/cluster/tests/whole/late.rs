@@ -5,8 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, Reply, Unread, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, Method, Reply, Unread, until};
 use serde_json::Value;
 use tokio::task::JoinSet;
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use holdfast_lab::{
-    Actor, Attempt, Cluster, DEADLINE, Flow, History, Http, Load, Request, judge, until,
+    Actor, Attempt, Cluster, DEADLINE, Flow, History, Http, Load, Method, Request, judge, until,
 };
-use reqwest::Method;
 use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_mins(5);

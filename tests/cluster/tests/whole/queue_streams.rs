@@ -1,7 +1,6 @@
 //! Streams of waiters and holders through the death of the node that streams.
 
-use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until, until_some};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Events, Http, Method, Request, until, until_some};
 use serde_json::Value;
 
 async fn queue(http: &Http, target: &str) -> Events {

@@ -1,26 +1,6 @@
 //! Latches and barriers when nodes and members die: nobody passes without the others, and everybody is told.
 
-use std::time::Duration;
-
-use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, Trouble, until};
-use reqwest::Method;
-use tokio::task::JoinHandle;
-
-/// A call that waits, in the background.
-fn begin(http: &Http, method: Method, target: &str) -> JoinHandle<Result<Reply, Trouble>> {
-    let (http, target) = (http.clone(), target.to_owned());
-    tokio::spawn(async move {
-        http.send(Request::new(method, &target).within(Duration::from_mins(2))).await
-    })
-}
-
-async fn arrived(http: &Http, barrier: &str, members: usize) {
-    until("the arrivals", DEADLINE, || async {
-        let body = http.get(barrier).await.json();
-        body["arrived"].as_array().map(Vec::len) == Some(members)
-    })
-    .await;
-}
+use holdfast_lab::{Cluster, Method};
 
 const GO: &str = "/v1/barriers/go";
 
@@ -32,9 +12,9 @@ fn arrival(session: &str, ttl: &str) -> String {
 async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    let waiting = begin(&first.http, Method::POST, &arrival("w1", "20s"));
-    let dying = begin(&second.http, Method::POST, &arrival("w2", "1s"));
-    arrived(&third.http, GO, 2).await;
+    let waiting = first.http.begin_unreliable(Method::POST, &arrival("w1", "20s"));
+    let dying = second.http.begin_unreliable(Method::POST, &arrival("w2", "1s"));
+    third.http.until_arrived(GO, 2).await;
     // The member is killed: nobody renews its session any more.
     dying.abort();
     let told = waiting.await.expect("a task").expect("an answer");
@@ -42,7 +22,7 @@ async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     assert_eq!(told.json()["session"], "w2", "{told}");
     assert_eq!(told.json()["cause"], "session-expired", "{told}");
     third.http.post(&arrival("w1", "20s")).await.has_code(409, "barrier-broken");
-    arrived(&third.http, GO, 0).await;
+    third.http.until_arrived(GO, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,16 +30,16 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
-    let at_leader = begin(&cluster.node(leader).http, Method::POST, &arrival("w1", "30s"));
-    let second = begin(&cluster.node(others[0]).http, Method::POST, &arrival("w2", "30s"));
-    arrived(&cluster.node(others[1]).http, GO, 2).await;
+    let at_leader = cluster.node(leader).http.begin_unreliable(Method::POST, &arrival("w1", "30s"));
+    let second = cluster.node(others[0]).http.begin_unreliable(Method::POST, &arrival("w2", "30s"));
+    cluster.node(others[1]).http.until_arrived(GO, 2).await;
     cluster.node(leader).kill();
     assert!(at_leader.await.expect("a task").is_err(), "its node is gone");
     cluster.wait_leader_among(&others).await;
     let http = &cluster.node(others[1]).http;
     // The same call at another node is the same arrival.
-    let again = begin(http, Method::POST, &arrival("w1", "30s"));
-    arrived(http, GO, 2).await;
+    let again = http.begin_unreliable(Method::POST, &arrival("w1", "30s"));
+    http.until_arrived(GO, 2).await;
     let last = http.post(&arrival("w3", "30s")).await;
     let answers =
         [again, second].map(|call| async { call.await.expect("a task").expect("an answer") });
@@ -86,7 +66,7 @@ async fn latches_double_barriers_and_counters_survive_kill_9_of_everybody() {
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
-    let waiting = begin(&cluster.node(2).http, Method::GET, "/v1/latches/done?wait=60s");
+    let waiting = cluster.node(2).http.begin_unreliable(Method::GET, "/v1/latches/done?wait=60s");
     let again = cluster.node(3).http.post("/v1/latches/done?key=a").await;
     assert_eq!(again.has(200).json()["left"], 1);
     cluster.node(3).http.post("/v1/latches/done?key=b").await.has(200);

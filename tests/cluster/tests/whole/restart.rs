@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_lab::{
-    Actor, Attempt, Cluster, DEADLINE, History, Load, Request, Timing, judge, until,
+    Actor, Attempt, Cluster, DEADLINE, History, Load, Method, Request, Timing, judge, until,
 };
-use reqwest::Method;
 
 const LONG: Duration = Duration::from_mins(5);
 

@@ -1,37 +1,18 @@
 //! Exactly once: whatever is sent twice has one effect and gets the first answer, and places in a queue keep.
 
-use std::time::Duration;
-
-use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, Reply, until};
 use tokio::task::JoinHandle;
 
+const ORDERS: &str = "orders";
 const LOCK: &str = "/v1/locks/orders";
 
-/// The sessions in the queue, in order.
-async fn queue(http: &Http) -> Vec<String> {
-    let body = http.get(LOCK).await.has(200).json();
-    let queue = body["queue"].as_array().expect("a queue");
-    queue.iter().map(|waiter| waiter["session"].as_str().unwrap_or_default().to_owned()).collect()
-}
-
-async fn wait_for_queue(http: &Http, expected: &[&str]) {
-    let what = format!("the queue to be {expected:?}");
-    until(&what, DEADLINE, || async { queue(http).await == expected }).await;
-}
-
 async fn holder(http: &Http) -> Option<String> {
-    let body = http.get(LOCK).await.has(200).json();
-    body["holders"][0]["session"].as_str().map(str::to_owned)
+    http.holders(ORDERS).await.pop()
 }
 
 /// A PUT that waits, in the background.
 fn waiting(http: &Http, query: &str) -> JoinHandle<Reply> {
-    let (http, target) = (http.clone(), format!("{LOCK}?{query}"));
-    tokio::spawn(async move {
-        let request = Request::new(Method::PUT, &target).within(Duration::from_mins(2));
-        http.send(request).await.expect("an answer")
-    })
+    http.begin(Method::PUT, &format!("{LOCK}?{query}"))
 }
 
 /// The client hangs up.
@@ -178,11 +159,11 @@ async fn an_anonymous_waiter_that_hangs_up_leaves_the_queue() {
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     first.http.put(&format!("{LOCK}?session=me&ttl=60s")).await.has(200);
     let leaving = waiting(&second.http, "ttl=60s&wait=60s");
-    until("somebody to queue", DEADLINE, || async { queue(&third.http).await.len() == 1 }).await;
+    third.http.until_waiters(ORDERS, 1).await;
     let staying = waiting(&third.http, "session=you&ttl=60s&wait=60s");
-    until("a second to queue", DEADLINE, || async { queue(&third.http).await.len() == 2 }).await;
+    third.http.until_waiters(ORDERS, 2).await;
     hang_up(leaving).await;
-    wait_for_queue(&first.http, &["you"]).await;
+    first.http.until_queue(ORDERS, &["you"]).await;
     first.http.delete(&format!("{LOCK}?session=me")).await.has(204);
     assert_eq!(staying.await.expect("the waiter").has(200).session(), "you");
 }
@@ -193,12 +174,12 @@ async fn a_named_waiter_keeps_its_place_when_it_hangs_up_and_asks_again_elsewher
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     first.http.put(&format!("{LOCK}?session=me&ttl=60s")).await.has(200);
     let interrupted = waiting(&second.http, "session=early&ttl=60s&wait=60s");
-    wait_for_queue(&third.http, &["early"]).await;
+    third.http.until_queue(ORDERS, &["early"]).await;
     let late = waiting(&third.http, "session=late&ttl=60s&wait=60s");
-    wait_for_queue(&third.http, &["early", "late"]).await;
+    third.http.until_queue(ORDERS, &["early", "late"]).await;
     hang_up(interrupted).await;
     let again = waiting(&third.http, "session=early&ttl=60s&wait=60s");
-    assert_eq!(queue(&first.http).await, ["early", "late"], "the place keeps");
+    assert_eq!(first.http.queue(ORDERS).await, ["early", "late"], "the place keeps");
     first.http.delete(&format!("{LOCK}?session=me")).await.has(204);
     let early = again.await.expect("the waiter");
     assert_eq!(early.has(200).session(), "early");
@@ -214,12 +195,12 @@ async fn the_same_waiter_at_two_nodes_has_one_place_and_one_token() {
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     first.http.put(&format!("{LOCK}?session=me&ttl=60s")).await.has(200);
     let here = waiting(&second.http, "session=you&ttl=60s&wait=60s");
-    wait_for_queue(&first.http, &["you"]).await;
+    first.http.until_queue(ORDERS, &["you"]).await;
     let there = waiting(&third.http, "session=you&ttl=60s&wait=60s");
     first.http.delete(&format!("{LOCK}?session=me")).await.has(204);
     let (here, there) = (here.await.expect("a waiter"), there.await.expect("a waiter"));
     assert_eq!(here.has(200).token(), there.has(200).token());
-    assert_eq!(queue(&first.http).await, [""; 0]);
+    assert_eq!(first.http.queue(ORDERS).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +213,7 @@ async fn who_waited_in_vain_is_told_so_and_is_out_of_the_queue() {
     assert!(told.retryable());
     assert_eq!(told.json()["holder"]["session"], "me", "{told}");
     assert!(told.json()["waited_ms"].as_u64().is_some_and(|waited| waited >= 300), "{told}");
-    assert_eq!(queue(&third.http).await, [""; 0]);
+    assert_eq!(third.http.queue(ORDERS).await, [""; 0]);
     first.http.delete(&format!("{LOCK}?session=me")).await.has(204);
     assert_eq!(holder(&third.http).await, None, "nobody is granted who has gone");
 }
@@ -243,9 +224,9 @@ async fn a_waiter_may_leave_the_queue_by_delete() {
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
     first.http.put(&format!("{LOCK}?session=me&ttl=60s")).await.has(200);
     let waiter = waiting(&second.http, "session=you&ttl=60s&wait=60s");
-    wait_for_queue(&third.http, &["you"]).await;
+    third.http.until_queue(ORDERS, &["you"]).await;
     third.http.delete(&format!("{LOCK}?session=you")).await.has(204);
     let told = waiter.await.expect("the waiter");
     assert_eq!(told.status, 423, "it does not hold, and hears so at once: {told}");
-    assert_eq!(queue(&first.http).await, [""; 0]);
+    assert_eq!(first.http.queue(ORDERS).await, [""; 0]);
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_lab::{Cluster, DEADLINE, Http, Reply, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Http, Method, Reply, Request, until};
 use tokio::task::JoinHandle;
 
 /// Bytes that the data of one node may have.

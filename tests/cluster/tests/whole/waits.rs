@@ -1,7 +1,6 @@
 //! Waits that end by themselves, whatever becomes of the node they were parked on.
 
-use holdfast_lab::{Cluster, DEADLINE, Request, until};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Method, Request, until};
 
 /// The node that the caller waits at is killed, and the caller's session is kept alive at another: its place goes when
 /// the wait is over, and the next waiter is served.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdfast_lab::{Cluster, DEADLINE, Events, Http, Request, until_some};
-use reqwest::Method;
+use holdfast_lab::{Cluster, DEADLINE, Events, Http, Method, Request, until_some};
 use tokio::task::JoinHandle;
 
 /// Creates `/log/n0`, `/log/n1` … through one node until told to stop, and returns how many there are. A create whose

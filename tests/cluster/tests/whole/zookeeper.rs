@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use holdfast_lab::zk::WatchEventType::{ChildrenChanged, Created, DataChanged, Deleted};
 use holdfast_lab::zk::{ZkClient, children, create, exists, four_letter_word, get, new_session};
-use holdfast_lab::{Cluster, DEADLINE, Flow, Request, until};
+use holdfast_lab::{Cluster, DEADLINE, Flow, Method, Request, until};
 use holdfast_zkwire::{ConnectRequest, Request as ZkRequest};
-use reqwest::Method;
 use serde_json::Value;
 
 /// Longer than anything that a test does to a node.

@@ -60,7 +60,7 @@ def judge(events, *, counter, cycles, timeout_s):
     in_asking_order(verdict, turns)
     nobody_starves(verdict, events, turns, killed, cycles)
     tokens_grow(verdict, granted)
-    both_doors_agree(verdict, events)
+    both_front_ends_agree(verdict, events)
     killed_give_way(verdict, turns, granted, killed, timeout_s)
     return verdict
 
@@ -137,7 +137,7 @@ def tokens_grow(verdict, granted):
             verdict.complain(f"{later.who} got token {later.token} after {earlier.who} got {earlier.token}")
 
 
-def both_doors_agree(verdict, events):
+def both_front_ends_agree(verdict, events):
     """Over HTTP the lock looked held by one, with a token, and waiters, whichever client held it and waited."""
     for event in (event for event in events if event["what"] == "seen"):
         tokens = [token for token in event["tokens"] if token]

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use holdfast_lab::Method;
 use holdfast_lab::{Http, Reply, Request};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::ScriptPlayer;

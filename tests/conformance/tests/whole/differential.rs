@@ -92,7 +92,7 @@ open 1
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_planted_difference_is_found() {
+async fn every_injected_difference_is_found() {
     let cluster = Cluster::of(1).start().await;
     let server = target(&cluster).nodes[0];
     let steps = parse_script(SCRIPT).unwrap();

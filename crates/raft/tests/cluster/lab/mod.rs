@@ -5,8 +5,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
-pub(crate) mod links;
-
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -15,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use holdfast_lab::Links;
 use holdfast_machine::Machine;
 use holdfast_raft::{
     Committed, LeaderEpoch, MemberAddresses, Observer, PeerListen, ProposeError, RaftConfig,
@@ -26,8 +25,6 @@ use holdfast_types::{
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
-
-use self::links::Links;
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
@@ -91,7 +88,7 @@ impl Lab {
             dirs: ids.clone().map(|id| (id, tempfile::tempdir().unwrap())).collect(),
             nodes: BTreeMap::new(),
             notes: BTreeMap::new(),
-            links: Links::new(count).await,
+            links: Links::between(count).await,
             free_bytes: ids.map(free).collect(),
             tune,
             log: None,
@@ -100,7 +97,7 @@ impl Lab {
 
     pub(crate) fn config(&self, id: u64) -> RaftConfig {
         let members = self.dirs.keys().map(|other| {
-            let peer = self.links.address(id, *other);
+            let peer = self.links.address(id, *other).to_string();
             (
                 NodeId(*other),
                 MemberAddresses { peer, http: String::new(), zookeeper: String::new() },

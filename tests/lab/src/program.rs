@@ -1,0 +1,178 @@
+//! A child process whose output is read line by line. Dropping it kills the process.
+//!
+//! Bounds: a thread per stream reads into a queue without a bound, because a test reads what it wants and the rest is
+//! little. Every wait has a deadline. When the test panics, unread errors are printed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tokio::sync::mpsc::{UnboundedReceiver, error::TryRecvError, unbounded_channel};
+
+use crate::process;
+use crate::until::{LONG_DEADLINE, eventually, report};
+
+/// The rest of a closed stream arrives within this.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct End {
+    /// Its exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Unread lines of its standard output.
+    pub stdout: String,
+    /// Unread lines of its standard error.
+    pub stderr: String,
+}
+
+/// A running program.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl Program {
+    /// Starts the command without input.
+    pub fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stdout = Lines::of(child.stdout.take().expect("its stdout"));
+        let stderr = Lines::of(child.stderr.take().expect("its stderr"));
+        Self { child, stdout, stderr }
+    }
+
+    /// The next line of standard output.
+    pub fn next_stdout_line(&mut self) -> String {
+        let line = self.stdout.next();
+        line.unwrap_or_else(|| panic!("no line on stdout: {:?}", self.rest()))
+    }
+
+    /// The next line of standard error.
+    pub fn next_stderr_line(&mut self) -> String {
+        self.stderr.next().expect("a line on stderr")
+    }
+
+    /// The next line of standard output; `None` at its end.
+    pub async fn line(&mut self) -> Option<String> {
+        let line = tokio::time::timeout(LONG_DEADLINE, self.stdout.0.recv()).await;
+        line.expect("a line in time")
+    }
+
+    /// Sends SIGINT.
+    pub fn interrupt(&self) {
+        self.signal(Signal::SIGINT);
+    }
+
+    /// Sends any signal.
+    pub fn signal(&self, signal: Signal) {
+        process::send(self.child.id(), signal);
+    }
+
+    /// Sends SIGKILL and reaps.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the program is ours");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// The exit status, if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it can be waited for")
+    }
+
+    /// Waits for the end of its standard output, and then for its own.
+    pub async fn end(&mut self) -> ExitStatus {
+        while self.line().await.is_some() {}
+        self.child.wait().expect("it can be waited for")
+    }
+
+    /// Waits for its end and reads the rest of its output.
+    pub fn wait(&mut self) -> End {
+        self.wait_for(LONG_DEADLINE)
+    }
+
+    /// The same with another deadline.
+    pub fn wait_for(&mut self, deadline: Duration) -> End {
+        let end = Instant::now() + deadline;
+        let mut status = None;
+        eventually("the end of the program", || {
+            status = self.ended();
+            status.is_some() || Instant::now() >= end
+        });
+        let Some(status) = status else {
+            self.kill();
+            panic!("still running after {deadline:?}: {:?}", self.rest());
+        };
+        End { code: status.code(), ..self.rest() }
+    }
+
+    fn rest(&mut self) -> End {
+        End { code: None, stdout: self.stdout.rest(), stderr: self.stderr.rest() }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing to kill.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            report(&self.stderr.rest());
+        }
+    }
+}
+
+/// The lines of a stream, which a thread reads.
+#[derive(Debug)]
+struct Lines(UnboundedReceiver<String>);
+
+impl Lines {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = unbounded_channel();
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok())
+        });
+        Self(receiver)
+    }
+
+    /// The next line, or `None` at the end of the stream, if it is there.
+    fn poll(&mut self) -> Poll<Option<String>> {
+        match self.0.try_recv() {
+            Ok(line) => Poll::Ready(Some(line)),
+            Err(TryRecvError::Disconnected) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => Poll::Pending,
+        }
+    }
+
+    /// Waits for the next line; `None` at the end.
+    fn next(&mut self) -> Option<String> {
+        let mut next = Poll::Pending;
+        eventually("a line", || {
+            next = self.poll();
+            next.is_ready()
+        });
+        match next {
+            Poll::Ready(line) => line,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Everything until the end of the stream, or until [`DRAIN_DEADLINE`] if another process keeps it open.
+    fn rest(&mut self) -> String {
+        let (end, mut all) = (Instant::now() + DRAIN_DEADLINE, String::new());
+        eventually("the rest of the output", || {
+            let mut next = self.poll();
+            while let Poll::Ready(Some(line)) = next {
+                all.extend([line.as_str(), "\n"]);
+                next = self.poll();
+            }
+            next.is_ready() || Instant::now() >= end
+        });
+        all
+    }
+}
