@@ -12,11 +12,11 @@ pub enum FrontEnd {
 
 /// The machine's, HTTP's, `ZooKeeper`'s.
 const NAMES: &[(&str, &str, i32)] = &[
-    ("NoNode", "not-found", -101),
+    ("NoZnode", "not-found", -101),
     ("NotAllowed", "forbidden", -102),
     ("BadVersion", "version-mismatch", -103),
     ("NoChildrenForEphemerals", "ephemeral-parent", -108),
-    ("NodeExists", "node-exists", -110),
+    ("ZnodeExists", "node-exists", -110),
     ("NotEmpty", "not-empty", -111),
     ("BadAcl", "invalid-argument", -114),
     ("QuotaExceeded", "quota-exceeded", -125),

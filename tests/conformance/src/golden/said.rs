@@ -6,6 +6,9 @@
 use super::command::scripted;
 use super::front_end::FrontEnd;
 
+/// The group of rejections that both front-ends have a name for.
+const TREE: &str = "Tree(";
+
 /// A stat, in common words.
 pub(super) struct Stat {
     pub(super) created: i64,
@@ -54,11 +57,8 @@ pub(super) fn by_machine(line: &str, front_end: FrontEnd) -> Option<String> {
     if let Some(refused) = said.strip_prefix("REJECTED ") {
         return refusal(refused, front_end);
     }
-    if let Some((name, _)) = said
-        .split_once(' ')
-        .filter(|_| front_end.name_of(said.split(' ').next().unwrap_or("")).is_some())
-    {
-        return refusal(&format!("{name} "), front_end);
+    if front_end.name_of(rejection(said)).is_some() {
+        return refusal(said, front_end);
     }
     if said.starts_with("session #") {
         return Some("opened".to_owned());
@@ -84,8 +84,14 @@ fn refusal(refused: &str, front_end: FrontEnd) -> Option<String> {
         Some((at, refused)) => (at, refused),
         None => ("0", refused),
     };
-    let name = front_end.name_of(refused.split([' ', '{']).next()?)?;
+    let name = front_end.name_of(rejection(refused))?;
     Some(format!("error {name} at {at}"))
+}
+
+/// The name of a rejection without its group and its fields.
+fn rejection(text: &str) -> &str {
+    let text = text.strip_prefix(TREE).unwrap_or(text);
+    text.split([' ', '{', ')']).next().unwrap_or_default()
 }
 
 fn item(item: &str) -> String {

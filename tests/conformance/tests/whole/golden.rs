@@ -45,7 +45,7 @@ async fn a_different_answer_of_a_front_end_is_found() {
     for (said, otherwise) in [
         ("version=2 cversion=2", "version=3 cversion=2"),
         ("p=r3", "p=r2"),
-        ("BadVersion", "NoNode"),
+        ("Tree(BadVersion", "Tree(NoZnode"),
         ("data=\"one\"", "data=\"two\""),
     ] {
         let wrong = script.replace(&format!(" {said}"), &format!(" {otherwise}"));
