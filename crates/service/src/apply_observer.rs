@@ -107,7 +107,7 @@ impl ApplyObserver {
             }
             Event::Lock(LockEvent::HoldEnded { ticket, cause, .. }) => {
                 self.metrics.lost(*cause).inc();
-                // A holder may wait to hold otherwise.
+                // A holder may wait for another mode.
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }
             Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
@@ -138,7 +138,7 @@ impl ApplyObserver {
             | Event::NodeRegistered { .. } => {}
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
-                tracing::warn!(%path, "a soft quota is passed");
+                tracing::warn!(%path, "a soft quota is exceeded");
             }
         }
     }

@@ -9,77 +9,63 @@ use holdfast_types::{NodeId, Revision};
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
 
-/// How long a member has to answer before it counts as unreachable.
+/// A member that takes longer to answer counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// A node's part in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRole {
-    /// It orders the log.
     Leader,
-    /// It follows a leader.
     Follower,
-    /// It asks for votes.
     Candidate,
-    /// It receives the log without a vote.
+    /// The node receives the log and has no vote.
     Learner,
-    /// It answers, but has failed or is about to stop.
+    /// The node answers, but has failed or is shutting down.
     Stopped,
-    /// It did not answer.
+    /// The node did not answer.
     Unreachable,
 }
 
-/// The cluster as one node sees it.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
-    /// Its name.
     pub cluster: String,
-    /// The present term.
     pub term: u64,
-    /// Who leads, as far as this node knows.
+    /// The leader that this node knows.
     pub leader: Option<NodeId>,
     /// All members, by id.
     pub nodes: Vec<ClusterMember>,
 }
 
-/// One member.
 #[derive(Clone, Debug)]
 pub struct ClusterMember {
-    /// Its id.
     pub id: NodeId,
-    /// Its part.
     pub role: MemberRole,
-    /// Where clients reach it.
+    /// The address for HTTP clients.
     pub http: String,
-    /// Where nodes reach it.
+    /// The address for other nodes.
     pub peer: String,
-    /// Where `ZooKeeper` clients reach it.
+    /// The address for `ZooKeeper` clients.
     pub zookeeper: String,
-    /// The last revision it has applied.
+    /// The last applied revision.
     pub applied: Revision,
-    /// Digest of what it has applied so far.
+    /// The digest of the state at that revision.
     pub digest: u64,
-    /// It answered and knows a leader.
+    /// The node answered, has not failed and knows a leader.
     pub healthy: bool,
 }
 
-/// One thing that must hold for a node to be well.
+/// A condition of a healthy node.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Short name.
     pub name: &'static str,
-    /// Whether it holds.
     pub ok: bool,
-    /// What was found.
     pub detail: String,
 }
 
-/// A node's health.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// If any fails, the process should be restarted.
+    /// If one fails, restart the process.
     pub live: Vec<Check>,
-    /// If any fails, traffic should go elsewhere.
+    /// If one fails, send traffic to other nodes.
     pub ready: Vec<Check>,
 }
 
@@ -97,7 +83,7 @@ impl Service {
         }
     }
 
-    /// Asks every member how it is. Takes at most about half a second.
+    /// Asks all members for their states; takes at most about half a second.
     pub async fn cluster(&self) -> ClusterView {
         let own = self.report();
         let asked =
@@ -135,14 +121,14 @@ impl Service {
         self.raft().read(Machine::counts)
     }
 
-    /// Whether this node is well enough to be left running, and to be sent traffic.
+    /// Whether this node should keep running, and should receive traffic.
     pub fn health(&self) -> Health {
         let status = self.raft().status();
         let failed = self.failed();
         let storage = Check {
             name: "storage",
             ok: failed.is_none(),
-            detail: failed.unwrap_or_else(|| "the log can be trusted".to_owned()),
+            detail: failed.unwrap_or_else(|| "the log is intact".to_owned()),
         };
         let leader = Check {
             name: "leader",
@@ -162,7 +148,7 @@ impl Service {
         Health { live: vec![storage.clone()], ready: vec![storage, leader, serving] }
     }
 
-    /// Brings the gauges up to date; call before the registry is encoded.
+    /// Updates the gauges; call it before encoding the registry.
     pub fn refresh_metrics(&self) {
         let status = self.raft().status();
         let (revision, counts, limits) =

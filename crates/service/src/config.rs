@@ -6,40 +6,39 @@ use holdfast_types::Limits;
 
 use crate::hold_history::HistoryBounds;
 
-/// The service's tunables.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
-    /// The longest wait of one acquire.
+    /// The longest wait of one call.
     pub wait_max: Duration,
-    /// Callers parked on this node at most.
+    /// The most calls parked on this node.
     pub waiters_max: usize,
-    /// How long a write or a linearizable read may take before the answer is `OutcomeUnknown` or `NoLeader`.
+    /// A write or a linearizable read that takes longer fails with `OutcomeUnknown` or `NoLeader`.
     pub request_timeout: Duration,
-    /// How often the leader looks for leases that ran out.
+    /// Time between two checks of the leader for expired leases.
     pub tick: Duration,
-    /// How much later than asked the leader ends a wait that the caller's own node did not end.
+    /// The leader ends an orphaned wait this long after its deadline.
     pub wait_grace: Duration,
-    /// Empty lock directories stay at least this long.
+    /// An empty lock directory is kept at least this long.
     pub container_idle: Duration,
-    /// Streams on this node at most.
+    /// The most streams on this node.
     pub streams_max: usize,
-    /// Watches of all streams of this node at most.
+    /// The most watches of all streams of this node.
     pub watches_max: usize,
-    /// How long a client that has seen more than this node has applied is made to wait.
+    /// The longest wait until this node has applied what the client has seen.
     pub catch_up_max: Duration,
-    /// Sessions whose clients ask for news with their keepalives, at most.
+    /// The most sessions that listen with their keepalives.
     pub listeners_max: usize,
-    /// Holds that are over, kept in this node's history.
+    /// The bounds of the lock history.
     pub past_holds: HistoryBounds,
-    /// Changes remembered for those who watch from a revision on.
+    /// Changes kept for watchers.
     pub history_events_max: usize,
-    /// Bytes of them.
+    /// Bytes of these changes.
     pub history_bytes_max: usize,
-    /// Who follows the changes of this node at once, at most.
+    /// The most watch streams on this node.
     pub watch_streams_max: usize,
-    /// How often a follower to whom nothing happens is told up to where.
+    /// The time after which a watch stream without changes sends a bookmark.
     pub bookmark_every: Duration,
-    /// Bytes that clients may store in the cluster. A leader writes its own value into the replicated limits.
+    /// Bytes that clients may store in the cluster. A leader replicates its own value.
     pub tree_bytes_max: u64,
 }
 

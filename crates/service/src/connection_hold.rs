@@ -17,33 +17,30 @@ use crate::waiting::{
     Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within,
 };
 
-/// How long the end of a session is tried when the node is about to stop.
+/// How long a node that shuts down tries to close the session.
 const CLOSING_IN_A_HURRY: Duration = Duration::from_secs(3);
 
-/// Why a hold is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// The log says so.
+    /// The hold ended in the log.
     Lost(LossCause),
-    /// No quorum has confirmed it for a whole time-to-live: it may be lost.
+    /// No quorum has confirmed a renewal for a whole TTL: the hold may be lost.
     Unconfirmed,
-    /// The node is about to stop, and the connection with it: the lock is given up.
+    /// The node is shutting down, and releases the lock.
     ShuttingDown,
 }
 
-/// What happens to a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEvent {
-    /// A quorum has confirmed it.
+    /// A quorum has confirmed a renewal.
     Renewed {
-        /// What is certainly left of it.
+        /// The guaranteed rest of the lease.
         expires_in: Duration,
     },
-    /// It is over.
     Over(HoldEnd),
 }
 
-/// A hold that lives as long as its connection. Dropping it releases the lock.
+/// Dropping it releases the lock.
 pub struct ConnectionHold {
     service: Service,
     grant: Grant,
@@ -63,7 +60,7 @@ impl ConnectionHold {
         Self { service, grant, parked, wait, permit: Some(permit) }
     }
 
-    /// What happens next; only the end after the end. Dropping the future loses nothing.
+    /// The next event; the end is repeated. Dropping the future loses nothing.
     pub async fn next(&mut self) -> HoldEvent {
         if let Some(end) = self.look() {
             return HoldEvent::Over(end);
@@ -83,7 +80,7 @@ impl ConnectionHold {
                     Some(Standing::Holding(held)) if held.token == self.grant.token => {
                         return self.renewed(began);
                     }
-                    // The hold is over: this node's own apply names the cause in a moment.
+                    // The hold has ended: the event of this node's `apply` has the cause.
                     Some(_) | None => {}
                 },
                 WaitEvent::SessionEnded(Rejection::Session(SessionRejection::Expired {
@@ -106,7 +103,7 @@ impl ConnectionHold {
         HoldEvent::Renewed { expires_in: ttl.saturating_sub(began.elapsed()) }
     }
 
-    /// The state as this node has it, if it says that the hold is over.
+    /// The end of the hold, if this node has applied it.
     fn look(&self) -> Option<HoldEnd> {
         let Grant { lock, session, owner, token, granted_in, .. } = &self.grant;
         let (standing, revision) = self

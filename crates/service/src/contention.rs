@@ -11,44 +11,40 @@ use std::time::{Duration, Instant};
 use holdfast_types::{LockName, Stamp};
 use parking_lot::Mutex;
 
-/// Locks remembered.
 const LOCKS_MAX: usize = 1_000;
-/// Counts are halved this often.
 const FADE: Duration = Duration::from_mins(10);
-/// Buckets: the first up to 1 ms, each next one twice as wide, the last without an end.
+/// The first bucket ends at 1 ms, each next one at twice as much; the last has no end.
 const BUCKETS: usize = 24;
-/// Recent holds that an estimate is made of.
+/// Recent holds that an estimate uses.
 const RECENT: usize = 16;
 
-/// Durations, counted in buckets that double.
+/// Durations in buckets of doubling width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
     buckets: [u32; BUCKETS],
     longest_ms: u64,
 }
 
-/// How long a waiter may have to wait. An estimate: holders do as they like.
+/// The expected wait of a waiter, from recent holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitEstimate {
     /// Milliseconds from now.
     pub ms: u64,
-    /// From how many holds.
+    /// The number of holds behind the estimate.
     pub holds: u32,
 }
 
-/// What is known of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockTimes {
-    /// How long those who were granted after a wait had waited.
+    /// Waits that ended with a grant.
     pub waits: DurationHistogram,
-    /// How long it was held.
     pub holds: DurationHistogram,
 }
 
 #[derive(Debug, Default)]
 struct LockContention {
     times: LockTimes,
-    /// Milliseconds waited in all, halved with the counts.
+    /// Total milliseconds of waits, halved with the counts.
     waited_ms: u64,
     recent: [u64; RECENT],
     seen: usize,
@@ -57,12 +53,11 @@ struct LockContention {
 #[derive(Debug)]
 struct ContentionState {
     by_lock: HashMap<LockName, LockContention>,
-    /// Invariant: one line a lock, with its present weight.
+    /// Invariant: one entry a lock, with its current weight.
     by_weight: BTreeSet<(u64, LockName)>,
     faded: Instant,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Contention(Mutex<ContentionState>);
 
@@ -77,17 +72,15 @@ impl DurationHistogram {
         self.longest_ms = self.longest_ms.max(ms);
     }
 
-    /// How many.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The longest, milliseconds.
     pub fn longest_ms(&self) -> u64 {
         self.longest_ms
     }
 
-    /// The upper end, milliseconds, of the bucket in which this share of them is reached; never above the longest.
+    /// The upper end of the bucket that contains this percentile, at most the longest duration.
     pub fn percentile_ms(&self, percent: u64) -> u64 {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut sum = 0;
@@ -106,7 +99,7 @@ impl DurationHistogram {
 }
 
 impl LockContention {
-    /// Waiting is what hurts; holds only tell locks apart that nobody waits for.
+    /// Waits count most; holds order the locks without waits.
     fn weight(&self) -> u64 {
         self.waited_ms.saturating_mul(1_000).saturating_add(self.times.holds.count())
     }
@@ -120,7 +113,6 @@ impl Default for Contention {
 }
 
 impl Contention {
-    /// Somebody was granted a lock after a wait.
     pub(crate) fn waited(&self, lock: &LockName, ms: u64) {
         self.0.lock().with(lock, |lock_times| {
             lock_times.times.waits.note(ms);
@@ -128,7 +120,6 @@ impl Contention {
         });
     }
 
-    /// A hold ended.
     pub(crate) fn held(&self, lock: &LockName, ms: u64) {
         self.0.lock().with(lock, |lock_times| {
             lock_times.times.holds.note(ms);
@@ -139,7 +130,7 @@ impl Contention {
         });
     }
 
-    /// Halves what is known, if it is time.
+    /// Halves the counts if [`FADE`] has passed.
     pub(crate) fn fade(&self, now: Instant) {
         let mut inner = self.0.lock();
         if now.saturating_duration_since(inner.faded) >= FADE {
@@ -148,19 +139,18 @@ impl Contention {
         }
     }
 
-    /// What is known of a lock.
     pub(crate) fn of(&self, lock: &LockName) -> Option<LockTimes> {
         self.0.lock().by_lock.get(lock).map(|lock_times| lock_times.times.clone())
     }
 
-    /// The locks that were waited for longest, the worst first.
+    /// The locks with the most waiting, in descending order.
     pub(crate) fn busiest(&self, prefix: &str, count_max: usize) -> Vec<LockName> {
         let inner = self.0.lock();
         let names = inner.by_weight.iter().rev().map(|(_, lock)| lock);
         names.filter(|lock| lock.as_str().starts_with(prefix)).take(count_max).cloned().collect()
     }
 
-    /// How long the waiter in a position may wait, if every hold takes as long as the recent ones did.
+    /// The expected wait at a position if every hold lasts as long as the recent ones.
     pub(crate) fn estimate(
         &self,
         lock: &LockName,

@@ -17,13 +17,12 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Nodes of the same build make the same digests.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 
-/// What comparing digests showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DigestComparison {
     Agree,
-    /// Somebody differs, but no majority says who is right.
+    /// A node differs, and no majority decides.
     Unclear(Revision),
-    /// A majority of the members says otherwise.
+    /// A majority of the members has another digest.
     Diverged(Revision),
 }
 
@@ -61,7 +60,7 @@ pub(crate) async fn run(service: Service) {
         match compare(&own, &others, service.members().members.len()) {
             DigestComparison::Agree => {}
             DigestComparison::Unclear(revision) => {
-                tracing::error!(revision = revision.0, "nodes disagree about the state, and no majority says who is right");
+                tracing::error!(revision = revision.0, "the states of the nodes differ, and no majority has the same state");
             }
             DigestComparison::Diverged(revision) => service.fail(format!(
                 "this node's state differs from the majority's at revision {revision}: stop it, keep its data \

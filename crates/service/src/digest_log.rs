@@ -14,7 +14,6 @@ const DIGESTS_MAX: usize = 64;
 /// A digest at a revision.
 pub(crate) type DigestAt = (Revision, u64);
 
-/// The digests a node remembers.
 #[derive(Debug, Default)]
 pub(crate) struct DigestLog {
     last: VecDeque<DigestAt>,
@@ -22,7 +21,7 @@ pub(crate) struct DigestLog {
 }
 
 impl DigestLog {
-    /// Records the digest if the log has come far enough. Every node sees the same entries, so all record the same points.
+    /// Records the digest of the first entry in each [`DIGEST_INTERVAL`].
     pub(crate) fn record(&mut self, revision: Revision, digest: impl FnOnce() -> u64) {
         if revision.0 / DIGEST_INTERVAL == self.bucket {
             return;

@@ -17,44 +17,39 @@ use crate::hold_history::{HistoryQuery, PastHold};
 use crate::service::Service;
 use crate::service_call::LeaseView;
 
-/// A lock with all that is known about it.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// Who holds it and who waits.
+    /// Holders and waiters.
     pub view: LockView,
-    /// The leases of those who hold it, in their order; none where no leader could say.
+    /// The leases of the holders, in their order; `None` where no leader answered.
     pub leases: Vec<Option<LeaseView>>,
-    /// What the holder waits for itself, and so on.
+    /// The lock that the holder waits for, its holder, and so on.
     pub chain: Vec<BlockingLink>,
-    /// How long it was waited for and held, as this node has seen it.
+    /// Waits and holds, as recorded by this node.
     pub times: Option<LockTimes>,
 }
 
-/// Which part of a lock's past.
 #[derive(Clone, Debug)]
 pub struct HistoryRequest {
-    /// Which lock.
     pub lock: LockName,
-    /// Only who held it at this time.
+    /// Only the hold at this time.
     pub at: Option<Stamp>,
-    /// Past holds at most.
+    /// The most past holds to return.
     pub limit: usize,
 }
 
-/// A lock's past and present, as one node knows it.
+/// The holds of a lock, as recorded by one node.
 #[derive(Clone, Debug)]
 pub struct LockHistory {
-    /// Which lock.
     pub lock: LockName,
-    /// Who holds it now; with a time asked for, only if it did so then.
+    /// The current holders; with `at`, only those that held the lock then.
     pub holders: Vec<HolderView>,
-    /// Holds that are over, the youngest first.
+    /// Past holds, the youngest first.
     pub holds: Vec<PastHold>,
-    /// Every hold of this lock that ended after this revision is known.
+    /// Every hold that ended after this revision is included.
     pub complete_after: Revision,
 }
 
-/// A lock that is waited for, with what this node has seen of it.
 #[derive(Clone, Debug)]
 pub struct ContendedLock {
     pub view: LockView,
@@ -62,7 +57,7 @@ pub struct ContendedLock {
 }
 
 impl Service {
-    /// Who held a lock when: asks this node's history once it has noted everything applied so far.
+    /// The lock history of this node, including everything applied so far.
     ///
     /// # Errors
     /// [`Failure::Overloaded`] if the history does not answer in time; else as any read.
@@ -85,7 +80,7 @@ impl Service {
         Ok(Response::new(LockHistory { lock, holders, holds, complete_after }, revision))
     }
 
-    /// Who holds a lock and who waits, with everything that explains why it is not free. Linearizable.
+    /// Holders and waiters of a lock, and why it is not free. Linearizable.
     ///
     /// # Errors
     /// Those of any read.
@@ -99,7 +94,7 @@ impl Service {
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// First the locks with the longest queues now, then those that were waited for longest lately.
+    /// The locks with the longest queues, then those with the longest recent waits.
     ///
     /// # Errors
     /// Those of any read.

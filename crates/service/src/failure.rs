@@ -1,25 +1,28 @@
-//! Why a call of the service has no answer, and the one place that maps the errors of `holdfast-raft` to it.
+//! Why a call of the service fails.
 
 use std::fmt;
 use std::time::Duration;
 
-use holdfast_types::{LatchView, LockView, Rejection, Revision, TreeRejection};
+use holdfast_machine::Machine;
+use holdfast_types::{
+    LatchView, LockView, Rejection, Revision, SessionName, SessionRejection, SessionStatus,
+    TreeRejection,
+};
 
-/// Why there is no answer. Each says what the caller may do.
+/// Why a call failed, and what the caller may do.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The machine refused: the same on every node, asking again gives the same until something changes.
+    /// The state machine rejects the command. A retry gives the same result until the state changes.
     Rejected(Rejection),
-    /// The wait ended without a grant; the caller is no longer in the queue.
+    /// The wait ended without a grant, and the caller has left the queue.
     WaitTimeout {
-        /// The lock as it was then.
+        /// The lock at that time.
         lock: Box<LockView>,
         /// From the request's arrival.
         waited: Duration,
     },
-    /// What the caller waited for at a latch or a barrier has not happened.
+    /// The latch or barrier did not open in time.
     NotYet {
-        /// What.
         what: NotYet,
         /// From the request's arrival.
         waited: Duration,
@@ -29,73 +32,60 @@ pub enum Failure {
         /// The longest allowed.
         max: Duration,
     },
-    /// No leader is known. Nothing was done; ask again soon.
+    /// No leader is known. Nothing was done; retry soon.
     NoLeader,
-    /// No answer came: it may or may not have been done. Ask again with the same session.
+    /// The command may or may not have been done. Retry with the same session.
     OutcomeUnknown,
-    /// The state machine answered a command with the reply of another one: a bug of this program.
+    /// The reply belongs to another command: a bug of this program.
     UnexpectedReply,
-    /// Too much is queued. Nothing was done; ask again after a while.
-    Overloaded {
-        /// How long a while.
-        retry_after: Duration,
-    },
-    /// Too many callers are parked on this node. Nothing was done.
-    TooManyWaiters {
-        /// The bound.
-        limit: usize,
-    },
-    /// Too little disk is left. Nothing was done; reads and renewals go on.
+    /// The queue of commands is full. Nothing was done; retry later.
+    Overloaded { retry_after: Duration },
+    /// Too many calls are parked on this node. Nothing was done.
+    TooManyWaiters { limit: usize },
+    /// Free disk space is below the reserve. Nothing was done; reads and renewals continue.
     DiskFull,
-    /// The command is larger than an entry may be. Nothing was done.
+    /// The command is larger than a log entry may be. Nothing was done.
     TooLarge,
-    /// This node lags behind the leader, so the read would be stale. Ask another node.
+    /// This node lags behind the leader, so the read would be stale. Use another node.
     Behind {
-        /// Whether it cannot catch up because its disk is full.
+        /// The node cannot catch up because its disk is full.
         disk_full: bool,
     },
-    /// This node has not applied what the caller has seen elsewhere. Nothing was done; ask another one.
+    /// This node has not applied what the caller has seen on another node. Nothing was done; use another node.
     Lagging,
-    /// Too many streams are open on this node, or too many watch it. Nothing was done; ask another one.
-    TooManyStreams {
-        /// The bound.
-        limit: usize,
-    },
-    /// The stream has too many watches, or all streams of the node together. Not all that was asked for is armed.
+    /// Too many streams are open on this node. Nothing was done; use another node.
+    TooManyStreams { limit: usize },
+    /// The stream, or the node, has too many watches. Some requested watches are not armed.
     TooManyWatches {
-        /// The stream's bound.
+        /// The bound of one stream.
         limit: usize,
     },
-    /// Changes that were asked for are forgotten. Look at the state anew, then watch from there.
-    Compacted {
-        /// From where on.
-        restart_from: Revision,
-    },
-    /// The node is about to stop. Ask another one.
+    /// The requested changes were discarded. Read the state, then watch from that revision.
+    Compacted { restart_from: Revision },
+    /// The node is shutting down. Use another node.
     ShuttingDown,
-    /// The node has no log yet, and waits for what is said here. Nothing was done.
+    /// The node has no log yet, and waits for this condition. Nothing was done.
     Starting(String),
-    /// The node cannot trust its disk and serves nothing any more.
+    /// The node cannot trust its disk and has stopped serving.
     Failed(String),
 }
 
-/// What a caller waited for and has not happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotYet {
     /// The latch is not at zero.
     Latch(LatchView),
-    /// Others are missing. The caller's arrival, if there was one, is taken back.
+    /// Members are missing. The caller's arrival, if any, is taken back.
     Arrivals {
         arrived: u32,
-        /// How many pass together.
+        /// The number of members that the barrier needs.
         parties: u32,
     },
-    /// Others are still inside. The caller has left.
+    /// Other members are still inside. The caller has left.
     Inside { round: Revision, inside: u32 },
 }
 
 impl Failure {
-    /// The failure of a call that made one operation: what that was refused for, without its place.
+    /// The failure of a call with one operation: the rejection without the operation's index.
     #[must_use]
     pub fn of_one_op(self) -> Self {
         if let Self::Rejected(Rejection::Tree(TreeRejection::OfOperation { why, .. })) = self {
@@ -127,4 +117,15 @@ impl fmt::Display for Failure {
             Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
         })
     }
+}
+
+/// The rejection of a request for a session that is not open.
+pub(crate) fn session_ended(machine: &Machine, session: &SessionName) -> Rejection {
+    let expired = machine.session(session) == SessionStatus::Expired;
+    let session = session.clone();
+    Rejection::Session(if expired {
+        SessionRejection::Expired { session }
+    } else {
+        SessionRejection::Unknown { session }
+    })
 }

@@ -24,40 +24,30 @@ use serde::{Deserialize, Serialize};
 
 use self::table::HoldTable;
 
-/// The database's cache.
 const CACHE_BYTES: u64 = 4 << 20;
-/// Holds in one block at most.
+/// The most holds in one block.
 const BLOCK_MAX: usize = 64;
-/// Holds in blocks that may be too many before the oldest block is looked at.
+/// Surplus holds in blocks before the oldest block is cleaned.
 const SLACK: usize = 16 * BLOCK_MAX;
 const MARKS: &[u8] = b"marks";
-/// Keys removed at a time from a database of another layout.
+/// Keys removed in one batch from a database of another layout.
 const FORGET_MAX: usize = 1_024;
 
-/// A hold that is over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastHold {
-    /// Of which lock.
     pub lock: LockName,
-    /// Whose.
     pub session: SessionName,
-    /// Who within the session.
     pub owner: Owner,
-    /// Its token.
     pub token: FencingToken,
-    /// When it began.
     pub since: Stamp,
     /// The revision of the grant.
     pub granted_in: Revision,
-    /// When it ended.
     pub until: Stamp,
     /// The revision that ended it.
     pub ended_in: Revision,
-    /// Why.
     pub cause: LossCause,
 }
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct HistoryQuery {
     pub(crate) lock: LockName,
@@ -66,41 +56,36 @@ pub(crate) struct HistoryQuery {
     pub(crate) limit: usize,
 }
 
-/// What is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HistoryResult {
     /// The youngest first.
     pub(crate) holds: Vec<PastHold>,
-    /// All that ended after this is known.
+    /// All holds that ended after this revision are included.
     pub(crate) complete_after: Revision,
 }
 
-/// How much of the past is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// In all.
     pub holds_max: usize,
-    /// Of one lock.
     pub per_lock_max: usize,
 }
 
-/// See the module.
 pub(crate) struct HoldHistory {
     database: RebuildableDatabase,
     table: HoldTable,
-    /// Number and holds of each block, the oldest first.
+    /// Number and hold count of each block, the oldest first.
     blocks: VecDeque<(u64, usize)>,
     /// Holds in all blocks.
     in_blocks: usize,
     next_block: u64,
-    /// Everything up to this is here, or known to be missing.
+    /// All holds up to here are stored, or marked as missing.
     stored: Revision,
-    /// Something was written since the last sync.
+    /// The database has unsynced writes.
     dirty: bool,
 }
 
 impl HoldHistory {
-    /// Opens the history of a node, or an empty one.
+    /// Opens or creates the history of a node.
     pub(crate) fn open(dir: &Path, bounds: HistoryBounds) -> Result<Self, StoreError> {
         let database = RebuildableDatabase::open(dir, CACHE_BYTES)?;
         let marks = database.get(MARKS)?;
@@ -116,7 +101,7 @@ impl HoldHistory {
         Ok(history)
     }
 
-    /// Remembers what is in the blocks.
+    /// Loads the holds of the blocks.
     fn recall(&mut self) -> Result<(), StoreError> {
         let Self { database, table, blocks, in_blocks, next_block, stored, .. } = self;
         database.scan(b"b", b"c", |key, bytes| {
@@ -149,17 +134,17 @@ impl HoldHistory {
         self.stored
     }
 
-    /// Something that ended up to here is not known. Kept with the next holds that are added.
+    /// Marks the history as incomplete up to a revision; the next [`Self::add`] writes the mark.
     pub(crate) fn gap(&mut self, until: Revision) {
         self.table.gap(until);
     }
 
-    /// Nothing that ended after this is missing, whatever the lock.
+    /// All holds that ended after this revision are here, for every lock.
     pub(crate) fn complete_after(&self) -> Revision {
         self.table.complete_after()
     }
 
-    /// Adds holds; those that are there already change nothing. `stored`: nothing up to here is missing with them.
+    /// Adds new holds. With them, all holds up to `stored` are here.
     pub(crate) fn add(
         &mut self,
         holds: &[PastHold],
@@ -177,7 +162,7 @@ impl HoldHistory {
         rewritten.add(&self.table, fresh.into_iter().cloned());
         self.clean(&mut rewritten, &mut batch)?;
         for hold in rewritten.forgotten {
-            // What a restart would have found out from the holds themselves.
+            // A restart can no longer derive this from the holds.
             if let Some(complete) = self.table.complete_of(&hold.lock) {
                 batch.put(&complete_key(&hold.lock), complete.0.to_be_bytes().to_vec());
             }
@@ -192,8 +177,8 @@ impl HoldHistory {
         self.database.write(&batch)
     }
 
-    /// Removes the oldest blocks while too much in them is forgotten, two for each that is to come; what is not forgotten
-    /// is to be written once more.
+    /// Removes the oldest blocks while the blocks have too many discarded holds, at most two for each new block. Kept
+    /// holds of these blocks are written again.
     fn clean(
         &mut self,
         rewritten: &mut RewrittenHolds,
@@ -215,7 +200,7 @@ impl HoldHistory {
     }
 
     fn put_block(&mut self, holds: &[PastHold], batch: &mut WriteBatch) {
-        // Holds are bounded far below what an envelope takes.
+        // A block of holds is far smaller than an envelope.
         let Ok(bytes) = holdfast_codec::encode(Kind::PastHolds, holds) else { return };
         batch.put(&block_key(self.next_block), bytes);
         self.blocks.push_back((self.next_block, holds.len()));
@@ -223,7 +208,7 @@ impl HoldHistory {
         self.next_block += 1;
     }
 
-    /// Makes what was added survive.
+    /// Syncs the added holds to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         if !std::mem::take(&mut self.dirty) {
             return Ok(());
@@ -231,13 +216,12 @@ impl HoldHistory {
         self.database.sync()
     }
 
-    /// What is known of a lock.
     pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
         self.table.find(query)
     }
 }
 
-/// Holds on their way to the disk, and those that need not go there.
+/// Holds to write, and discarded holds.
 #[derive(Default)]
 struct RewrittenHolds {
     kept: Vec<PastHold>,
@@ -253,7 +237,7 @@ impl RewrittenHolds {
     }
 }
 
-/// Empties a database of another layout: what is in it can be had again, or not at all.
+/// Empties a database of another layout.
 fn forget_everything(database: &RebuildableDatabase) -> Result<(), StoreError> {
     loop {
         let mut batch = WriteBatch::default();
@@ -268,12 +252,12 @@ fn forget_everything(database: &RebuildableDatabase) -> Result<(), StoreError> {
     }
 }
 
-/// The holds of a block; none if it is damaged.
+/// The holds of a block; `None` if it is damaged.
 fn block_of(bytes: &Bytes) -> Option<Vec<PastHold>> {
     holdfast_codec::decode(Kind::PastHolds, bytes).ok()
 }
 
-/// What can be read. Whatever was in a block that cannot, ended before everything that is stored.
+/// The holds of a block. All holds of a damaged block ended at or before `stored`, so they are marked as missing.
 fn readable(
     holds: Option<Vec<PastHold>>,
     table: &mut HoldTable,

@@ -20,9 +20,7 @@ use crate::contention::Contention;
 use crate::hold_history::{HistoryBounds, HistoryQuery, HistoryResult, HoldHistory, PastHold};
 use crate::metrics::ServiceMetrics;
 
-/// Items waiting for the thread.
 const QUEUE_MAX: usize = 16_384;
-/// Items the thread takes at a time.
 const BATCH_MAX: usize = 512;
 /// How often the thread drains the queue. Only queries wake it: waking it for each hold costs more than all recording.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -35,18 +33,19 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 enum RecorderItem {
     /// A lock was granted after a wait.
-    Waited { lock: LockName, ms: u64 },
+    Waited {
+        lock: LockName,
+        ms: u64,
+    },
     /// A hold ended.
     Held(Box<PastHold>),
-    /// The machine is at this revision, and nobody saw how it came there.
+    /// Entries up to this revision were skipped.
     Restored(Revision),
-    /// What is known of a lock?
+    /// A query of the history.
     Query(HistoryQuery, oneshot::Sender<HistoryResult>),
-    /// The node stops.
     Stop(oneshot::Sender<()>),
 }
 
-/// Where the history is kept, and how much of it.
 #[derive(Clone, Debug)]
 pub(crate) struct HistoryConfig {
     pub(crate) dir: PathBuf,
@@ -55,23 +54,22 @@ pub(crate) struct HistoryConfig {
 
 #[derive(Debug, Default)]
 struct RecorderProgress {
-    /// The last revision of which something was left out.
+    /// The last revision with a dropped record.
     missed: AtomicU64,
-    /// Everything up to here is in the queue, or has been.
+    /// All records up to this revision were put into the queue.
     head: AtomicU64,
 }
 
-/// The queue's end in the apply step.
 #[derive(Debug)]
 pub(crate) struct HoldRecorder {
     items: SyncSender<RecorderItem>,
     progress: Arc<RecorderProgress>,
-    /// None if there is no thread.
+    /// `None` if the thread could not start.
     thread: Option<Thread>,
 }
 
 impl HoldRecorder {
-    /// Starts the thread. It ends with this handle, or when it is told to.
+    /// Starts the thread. It ends with this handle or with [`Self::stop`].
     pub(crate) fn start(
         config: HistoryConfig,
         contention: Arc<Contention>,
@@ -91,7 +89,7 @@ impl HoldRecorder {
         Self { items, progress, thread }
     }
 
-    /// Notes what an entry changed. Inside the apply step: never waits.
+    /// Runs inside the apply step; never waits.
     pub(crate) fn on_applied(&self, machine: &Machine, applied: &Applied) {
         for (revision, event) in &applied.events {
             if let Some(item) = item(machine, *revision, event) {
@@ -101,7 +99,6 @@ impl HoldRecorder {
         self.progress.head.store(applied.revision.0, Ordering::Release);
     }
 
-    /// Entries were skipped.
     pub(crate) fn restart(&self, revision: Revision) {
         self.put(RecorderItem::Restored(revision), revision);
         self.progress.head.store(revision.0, Ordering::Release);
@@ -119,7 +116,7 @@ impl HoldRecorder {
         }
     }
 
-    /// What is known of a lock, of all that was applied before the query. None if there is no room for it.
+    /// Queries the history, including everything applied before the query. `None` if the queue is full.
     pub(crate) async fn query(&self, query: HistoryQuery) -> Option<HistoryResult> {
         let (reply, found) = oneshot::channel();
         self.items.try_send(RecorderItem::Query(query, reply)).ok()?;
@@ -127,7 +124,7 @@ impl HoldRecorder {
         found.await.ok()
     }
 
-    /// Writes what is in the queue, and ends the thread.
+    /// Writes the queued records and ends the thread.
     pub(crate) async fn stop(&self) {
         let stopped = async {
             let (done, stopped) = oneshot::channel();
@@ -150,7 +147,7 @@ impl HoldRecorder {
 
 fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<RecorderItem> {
     match event {
-        // Granted in the step in which it was asked for: it did not wait.
+        // The request was granted in its own entry: it did not wait.
         Event::Lock(LockEvent::Granted(grant)) if grant.ticket.0 == grant.granted_in.0 => None,
         Event::Lock(LockEvent::Granted(grant)) => {
             machine.waited_ms(grant).map(|ms| RecorderItem::Waited { lock: grant.lock.clone(), ms })
@@ -192,21 +189,20 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
     }
 }
 
-/// The thread.
 struct HoldWriter {
     contention: Arc<Contention>,
     metrics: ServiceMetrics,
     progress: Arc<RecorderProgress>,
-    /// None while the history cannot be kept.
+    /// `None` while the history cannot be written.
     history: Option<HoldHistory>,
 }
 
-/// What was in the queue.
+/// Items taken from the queue.
 struct Drained {
     items: Vec<RecorderItem>,
-    /// Up to where nothing is left in it; none if there may be more.
+    /// All records up to here were taken; `None` if the queue may have more items.
     all: Option<Revision>,
-    /// Nobody puts anything into it any more.
+    /// The queue has no sender left.
     abandoned: bool,
 }
 
@@ -235,11 +231,11 @@ impl HoldWriter {
         }
     }
 
-    /// Takes what is in the queue, up to a batch.
+    /// Takes at most a batch of items.
     fn drain(&self, queue: &Receiver<RecorderItem>) -> Drained {
         let mut items = Vec::new();
         while items.len() < BATCH_MAX {
-            // Everything up to here has been put into the queue.
+            // All records up to here are in the queue.
             let head = Revision(self.progress.head.load(Ordering::Acquire));
             match queue.try_recv() {
                 Ok(item) => items.push(item),
@@ -252,19 +248,21 @@ impl HoldWriter {
         Drained { items, all: None, abandoned: false }
     }
 
-    /// Opens the history with the first thing to note: by then the node has found that the directory is its own.
+    /// Opens the history with the first item: by then the node has verified that it owns the directory.
     fn open(&mut self, config: &HistoryConfig, items: &[RecorderItem]) -> bool {
         if items.is_empty() {
             return false;
         }
         match HoldHistory::open(&config.dir, config.bounds) {
             Ok(history) => self.history = Some(history),
-            Err(error) => tracing::warn!(%error, "this node keeps no history of locks"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot open the lock history: this node records none");
+            }
         }
         true
     }
 
-    /// Notes a batch and answers the queries in it. True if the node stops.
+    /// Records a batch and answers its queries. Returns true if the node stops.
     fn take(&mut self, items: Vec<RecorderItem>, all: Option<Revision>) -> bool {
         let (mut holds, mut queries, mut stop) = (Vec::new(), Vec::new(), None);
         let mut gap = Revision(self.progress.missed.load(Ordering::Relaxed));
@@ -287,7 +285,7 @@ impl HoldWriter {
         }
         self.write(&holds, all, gap);
         for (query, reply) in queries {
-            // An error means that nobody waits for it any more.
+            // An error means that the caller has gone.
             reply.send(self.find(&query)).ok();
         }
         if stop.is_some() {
@@ -296,7 +294,7 @@ impl HoldWriter {
         stop.is_some()
     }
 
-    /// Up to where something is missing, of a machine that came to a revision unseen.
+    /// The revision up to which the history is incomplete after skipped entries.
     fn skipped(&self, revision: Revision) -> Revision {
         match &self.history {
             Some(history) if history.stored() < revision => revision,
@@ -321,14 +319,14 @@ impl HoldWriter {
         self.history.as_ref().map_or_else(nothing, |history| history.find(query))
     }
 
-    /// Does something with the history. After an error it is not touched any more.
+    /// Runs `act` on the history. After an error the history stays closed.
     fn with_history(
         &mut self,
         act: impl FnOnce(&mut HoldHistory) -> Result<(), holdfast_storage::StoreError>,
     ) {
         let done = self.history.as_mut().map_or(Ok(()), act);
         if let Err(error) = done {
-            tracing::warn!(%error, "this node keeps no history of locks until it is started again");
+            tracing::warn!(%error, "cannot write the lock history: this node records none until its next start");
             self.history = None;
         }
     }

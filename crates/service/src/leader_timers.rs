@@ -16,17 +16,17 @@ use crate::pause_detector::PauseDetector;
 use crate::service::Service;
 use crate::waiting::{OrphanedWaits, WaitSource};
 
-/// Sessions expired by one proposal at most, so that an expiry storm leaves room for others.
+/// Sessions expired by one proposal; the bound leaves room for other commands.
 const BATCH_MAX: usize = 128;
-/// Waits ended by one proposal at most.
+/// Waits ended by one proposal.
 const CANCELS_MAX: usize = 128;
-/// Locks of which something is due, looked at by one proposal at most.
+/// Locks whose timers one proposal runs.
 const LOCK_TIMERS_MAX: usize = 128;
-/// How old the log's last stamp gets while a timer is pending: what a restart of all nodes may make the timer late.
+/// The age of the log's last stamp while a timer is pending, and so the delay that a restart of all nodes adds.
 const TIME_EVERY: Duration = Duration::from_secs(5);
-/// How often empty directories are looked for.
+/// Time between two sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-/// Directories swept by one command at most.
+/// Directories swept by one command.
 const SWEEP_MAX: u32 = 1_000;
 
 /// Runs until the service is stopped.
@@ -103,7 +103,7 @@ impl LeaderTimers {
         }
     }
 
-    /// Begins a leadership once a quorum stands behind it and all it inherits is applied.
+    /// Begins a leadership after a quorum has confirmed it and its log is applied.
     async fn begin(&mut self) {
         let service = self.service.clone();
         let confirmed =
@@ -113,12 +113,12 @@ impl LeaderTimers {
             self.service.observer().leases.lock().reset(machine.leases(), Instant::now());
         });
         self.orphans = orphaned_waits();
-        tracing::info!(term = epoch.term, "leases begin anew");
+        tracing::info!(term = epoch.term, "new leadership: all leases restart with their full TTL");
         self.set_limits(&epoch).await;
         self.epoch = Some(epoch);
     }
 
-    /// Writes this node's configured bound into the replicated limits, if they have another one.
+    /// Replicates this node's configured `tree_bytes_max` if the replicated value differs.
     async fn set_limits(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let tree_bytes_max = service.config().tree_bytes_max;
@@ -128,8 +128,8 @@ impl LeaderTimers {
         }
         let commands = vec![Command::SetLimits(Limits { tree_bytes_max, ..limits })];
         match self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await {
-            Ok(_) => tracing::info!(tree_bytes_max, "the limit of stored bytes is set"),
-            // The next leadership tries again.
+            Ok(_) => tracing::info!(tree_bytes_max, "tree_bytes_max is set"),
+            // The next leadership retries.
             Err(error) => tracing::warn!(%error, "cannot set limits.tree_bytes_max"),
         }
     }
@@ -149,7 +149,7 @@ impl LeaderTimers {
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
-        // Those that took effect have no lease any more.
+        // Expired sessions have no lease any more.
         let outcome = match proposed {
             Ok(_) => ExpiryOutcome::Applied,
             Err(ProposeError::Unknown) => ExpiryOutcome::Unknown,
@@ -161,7 +161,7 @@ impl LeaderTimers {
         }
     }
 
-    /// Ends waits whose callers' nodes did not: those nodes have failed.
+    /// Ends waits of callers whose nodes have failed.
     async fn end_orphaned_waits(&mut self, epoch: &LeaderEpoch) {
         let (service, now) = (self.service.clone(), Instant::now());
         let grace = service.config().wait_grace;
@@ -183,9 +183,8 @@ impl LeaderTimers {
         }
     }
 
-    /// Has the machine run the timers of locks that are due by the log's time: ends of holds, openings. While one is
-    /// pending, at least one command every [`TIME_EVERY`] carries the log's time: a node that restarts continues from
-    /// its last stamp.
+    /// Proposes the timers of locks that are due by the log's time. While a timer is pending, a command at least every
+    /// [`TIME_EVERY`] carries the log's time, because a restarted node continues from its last stamp.
     async fn run_lock_timers(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let now = service.raft().stamp();
@@ -205,7 +204,7 @@ impl LeaderTimers {
         if let Err(error) =
             self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
         {
-            tracing::debug!(%error, "failed to propose what is due");
+            tracing::debug!(%error, "failed to propose lock timers");
         }
     }
 
@@ -236,6 +235,6 @@ fn orphaned_waits() -> [OrphanedWaits; 2] {
 fn log_pause(gap: Option<Duration>) {
     if let Some(gap) = gap {
         let gap_ms = gap.as_millis();
-        tracing::warn!(gap_ms, "the timers was late: all leases are extended");
+        tracing::warn!(gap_ms, "this node was paused: all leases are extended");
     }
 }

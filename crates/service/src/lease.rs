@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{SessionId, Ttl};
 
-/// Overtaken heap entries that are always tolerated.
+/// Outdated heap entries that are always tolerated.
 const TRIM_SLACK: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,40 +22,37 @@ struct RunningLease {
     phase: LeasePhase,
 }
 
-/// Who decides about a lease.
+/// What ends a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeasePhase {
     /// The deadline.
     Running,
-    /// The log: an expiry was proposed and has no outcome yet.
+    /// The log: an expiry is proposed and has no outcome yet.
     Expiring,
     /// The log: an expiry has no known outcome and may still take effect. Another one is proposed at the deadline.
     Undecided,
 }
 
-/// What became of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
     /// The lease runs from now.
     Renewed,
     /// An expiry is under way: renew through the log, behind it.
     Expiring,
-    /// No such lease here.
+    /// This node has no such lease.
     Unknown,
 }
 
-/// What is known of a proposed expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpiryOutcome {
     /// It was applied, and with it every expiry of the session that was proposed before.
     Applied,
-    /// It is certainly not in the log.
+    /// It is not in the log.
     NotProposed,
-    /// It may be in the log, or come into it.
+    /// It may be in the log, or be appended later.
     Unknown,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     live: BTreeMap<SessionId, RunningLease>,
@@ -77,7 +74,7 @@ impl Leases {
         }
     }
 
-    /// Ends a leadership: nothing is due here any more.
+    /// Ends a leadership.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -87,12 +84,12 @@ impl Leases {
         self.active
     }
 
-    /// A session showed life through the log. Ignored unless active.
+    /// Starts or renews a lease through the log. Ignored unless active.
     pub(crate) fn touch(&mut self, id: SessionId, ttl: Ttl, generation: u64, now: Instant) {
         if !self.active {
             return;
         }
-        // What was promised under a longer time-to-live stands. A lease on its way out promises nothing any more.
+        // A shorter TTL never moves a promised deadline back. An expiring lease has no promised deadline.
         let promised = self.live.get(&id).filter(|lease| lease.phase == LeasePhase::Running);
         let promised = promised.map(|lease| lease.deadline);
         let deadline = promised.unwrap_or(now).max(now + ttl.as_duration());
@@ -104,7 +101,7 @@ impl Leases {
         }
     }
 
-    /// Entries that later ones have overtaken are dropped before they are more than the leases.
+    /// Drops outdated entries before they outnumber the leases.
     fn trim(&mut self) {
         if self.due.len() > 2 * self.live.len() + TRIM_SLACK {
             let timed = self.live.iter().filter(|(_, lease)| lease.phase != LeasePhase::Expiring);
@@ -124,17 +121,15 @@ impl Leases {
         }
     }
 
-    /// The session has ended.
     pub(crate) fn end(&mut self, id: SessionId) {
         self.live.remove(&id);
     }
 
-    /// What is left of a lease.
     pub(crate) fn remaining(&self, id: SessionId, now: Instant) -> Option<Duration> {
         self.live.get(&id).map(|lease| lease.deadline.saturating_duration_since(now))
     }
 
-    /// The tick came late by `gap`: nobody could renew meanwhile, so everybody gets that time back.
+    /// Extends all leases by a pause in which no client could renew.
     pub(crate) fn extend(&mut self, gap: Duration) {
         for lease in self.live.values_mut() {
             lease.deadline += gap;

@@ -22,6 +22,7 @@ mod digest_log;
 mod explain;
 mod failure;
 mod hold_history;
+mod hold_notice;
 mod hold_recorder;
 mod leader_timers;
 mod lease;
@@ -57,6 +58,7 @@ pub use context::{Principal, ReadMode, RequestContext, Response};
 pub use explain::{ContendedLock, Explanation, HistoryRequest, LockHistory};
 pub use failure::{Failure, NotYet};
 pub use hold_history::{HistoryBounds, PastHold};
+pub use hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
 pub use listen::{ListenReply, ListenRequest};
 pub use lock::{FenceMode, TokenCheck};
@@ -69,7 +71,6 @@ pub use renewal::{KeptAlive, RENEWED_MAX};
 pub use service::Service;
 pub use service_call::LeaseView;
 pub use session::{SessionLease, generate_session_name, session_or_anonymous};
-pub use session_events::HoldNotice;
 pub use stream::{
     Attached, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
     StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,

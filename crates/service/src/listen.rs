@@ -8,37 +8,35 @@ use holdfast_types::{Revision, SessionName, SessionView};
 
 use crate::context::Response;
 use crate::failure::Failure;
+use crate::hold_notice::HoldNotice;
 use crate::service::Service;
-use crate::session_events::{EventsSince, HoldNotice};
+use crate::session_events::EventsSince;
 use crate::waiting::{Wait, WaitEvent};
 
-/// A keepalive that listens.
 #[derive(Clone, Debug)]
 pub struct ListenRequest {
-    /// Which session.
     pub session: SessionName,
-    /// The cursor of the answer before; none means from now on.
+    /// The cursor of the previous reply; `None` means from now on.
     pub since: Option<Revision>,
     /// How long to wait for the first event. At most `ServiceConfig::wait_max`.
     pub wait: Duration,
 }
 
-/// A session that was renewed, and what happened to its locks.
 #[derive(Clone, Debug)]
 pub struct ListenReply {
     pub view: SessionView,
-    /// What is certainly left of the lease at the moment of this answer.
+    /// The guaranteed rest of the lease at the time of this reply.
     pub expires_in: Duration,
-    /// From the request's arrival to this answer.
+    /// From the request's arrival to this reply.
     pub waited: Duration,
-    /// Oldest first. The response's revision is the cursor: give it back as `since`.
+    /// Oldest first. The response's revision is the cursor for the next `since`.
     pub events: Vec<HoldNotice>,
-    /// Events after the caller's `since` and up to this revision are no longer known.
+    /// Events after `since` and up to this revision may be missing.
     pub gap: Option<Revision>,
 }
 
 impl Service {
-    /// Renews a session, then waits for something that happens to its locks.
+    /// Renews a session, then waits for an event of its locks.
     ///
     /// # Errors
     /// A rejection if the session has ended; [`Failure::WaitTooLong`], [`Failure::TooManyWaiters`],
@@ -51,7 +49,7 @@ impl Service {
         }
         let arrived = Instant::now();
         let renewed = self.renew(&session, None, self.deadline()).await?;
-        // What an answer gave is no later than this; what nobody gave is not waited for.
+        // No reply can have given a later cursor.
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;
         let _permit = self.observer().waiter_permits.take()?;
@@ -74,7 +72,7 @@ impl Service {
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
-            // A session that has ended is no listener any more; its view says how.
+            // An ended session does not listen any more; `view` has the reason.
             let Some(found) = self.observer().session_events.since(&session, since) else {
                 self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);

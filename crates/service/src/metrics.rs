@@ -1,4 +1,4 @@
-//! What a node counts about locks and sessions, as Prometheus metrics (prefix `holdfast_` set by the registry).
+//! Prometheus metrics of locks, sessions and the log. The registry adds the prefix `holdfast_`.
 //!
 //! No labels by lock or session: their number has no bound.
 
@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 const BUCKETS: [f64; 14] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0];
 
-/// A histogram of how long something took.
+/// A histogram of durations.
 #[derive(Clone, Debug)]
 pub(crate) struct Seconds(Histogram);
 
@@ -62,25 +62,29 @@ pub struct ServiceMetrics {
     log: [Counter; LOG_COUNTS.len()],
 }
 
-/// What the node has done for the log since it started: names, help, and where each count is.
+/// Name, help and source of a count of the log.
 type LogCount = (&'static str, &'static str, fn(&RaftCounts) -> u64);
 const LOG_COUNTS: [LogCount; 12] = [
-    ("raft_entries_proposed", "Entries written as leader", |c| c.proposed_entries),
-    ("raft_commands_proposed", "Commands in them", |c| c.proposed_commands),
-    ("raft_batches_forwarded", "Batches sent to the leader", |c| c.forwarded_batches),
-    ("raft_commands_forwarded", "Commands in them", |c| c.forwarded_commands),
-    ("raft_outcomes_unknown", "Commands of unknown outcome", |c| c.unknown_outcomes),
-    ("raft_read_rounds", "Rounds that confirmed a leader", |c| c.read_rounds),
-    ("raft_reads", "Reads and renewals that they served", |c| c.reads),
-    ("raft_entries_applied", "Entries applied", |c| c.applied_entries),
-    ("raft_commands_applied", "Commands in them", |c| c.applied_commands),
-    ("snapshots_built", "Snapshots made", |c| c.snapshots_built),
-    ("snapshots_installed", "Snapshots taken over", |c| c.snapshots_installed),
-    ("snapshots_refused", "Snapshots of peers that cannot be used", |c| c.snapshots_refused),
+    ("raft_entries_proposed", "Log entries proposed by this node as leader", |c| {
+        c.proposed_entries
+    }),
+    ("raft_commands_proposed", "Commands proposed by this node as leader", |c| c.proposed_commands),
+    ("raft_batches_forwarded", "Batches of commands forwarded to the leader", |c| {
+        c.forwarded_batches
+    }),
+    ("raft_commands_forwarded", "Commands forwarded to the leader", |c| c.forwarded_commands),
+    ("raft_outcomes_unknown", "Commands with an unknown outcome", |c| c.unknown_outcomes),
+    ("raft_read_rounds", "Quorum rounds that confirmed the leadership", |c| c.read_rounds),
+    ("raft_reads", "Reads and renewals served by these rounds", |c| c.reads),
+    ("raft_entries_applied", "Log entries applied", |c| c.applied_entries),
+    ("raft_commands_applied", "Commands applied", |c| c.applied_commands),
+    ("snapshots_built", "Snapshots built", |c| c.snapshots_built),
+    ("snapshots_installed", "Snapshots installed", |c| c.snapshots_installed),
+    ("snapshots_refused", "Snapshots of peers rejected as unusable", |c| c.snapshots_refused),
 ];
 
 impl ServiceMetrics {
-    /// Makes the metrics and puts them into a registry.
+    /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         metrics.register_counters(registry);
@@ -94,12 +98,16 @@ impl ServiceMetrics {
 
     fn register_counters(&self, registry: &mut Registry) {
         let counters: [(&str, &str, &Counter); 6] = [
-            ("lock_acquire_granted", "Acquire calls answered with a new grant", &self.granted),
-            ("lock_acquire_busy", "Acquire calls answered busy at once", &self.busy),
-            ("lock_acquire_timeout", "Acquire calls whose wait ended", &self.timed_out),
-            ("lock_wake_ups", "Calls that waited for a lock and were woken", &self.wake_ups),
+            ("lock_acquire_granted", "Acquire calls answered with a grant", &self.granted),
+            (
+                "lock_acquire_busy",
+                "Acquire calls without a wait that were rejected as busy",
+                &self.busy,
+            ),
+            ("lock_acquire_timeout", "Acquire calls that timed out", &self.timed_out),
+            ("lock_wake_ups", "Wake-ups of calls that wait for a lock", &self.wake_ups),
             ("keepalives", "Renewals answered by this node", &self.keepalives),
-            ("session_expired", "Sessions whose lease ran out", &self.session_expired),
+            ("session_expired", "Sessions that expired", &self.session_expired),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
@@ -111,20 +119,20 @@ impl ServiceMetrics {
             self.lost(cause);
         }
         registry.register("lock_lost", "Holds that ended, by cause", self.lost.clone());
-        let help = "From the request of a lock to its grant, of those who had to wait";
+        let help = "Seconds from a lock request to its grant, for requests that waited";
         registry.register("lock_wait_seconds", help, self.wait_seconds.0.clone());
-        let help = "From the grant of a lock to the end of the hold";
+        let help = "Seconds from a grant to the end of the hold";
         registry.register("lock_hold_seconds", help, self.hold_seconds.0.clone());
     }
 
-    /// Brings what the log counts itself up to date.
+    /// Updates the counters of the log.
     pub(crate) fn set_log(&self, counts: &RaftCounts) {
         for ((_, _, count), counter) in LOG_COUNTS.iter().zip(&self.log) {
             counter.inner().store(count(counts), Ordering::Relaxed);
         }
     }
 
-    /// Holds that ended for this reason.
+    /// The counter of holds that ended with this cause.
     pub(crate) fn lost(&self, cause: LossCause) -> Counter {
         self.lost.get_or_create(&[("cause", cause.as_str())]).clone()
     }
@@ -133,17 +141,21 @@ impl ServiceMetrics {
         let gauges: [(&str, &str, &Gauge); 15] = [
             ("has_leader", "1 if this node knows a leader", &self.has_leader),
             ("is_leader", "1 if this node leads", &self.is_leader),
-            ("raft_term", "The present term", &self.term),
+            ("raft_term", "The current term", &self.term),
             ("applied_revision", "The last applied revision", &self.revision),
             ("sessions", "Open sessions", &self.sessions),
-            ("znodes", "Nodes of the tree", &self.znodes),
+            ("znodes", "Znodes of the tree", &self.znodes),
             ("tree_bytes", "Bytes that clients have stored in the cluster", &self.tree_bytes),
             ("tree_bytes_max", "The limit of these bytes", &self.tree_bytes_max),
             ("locks_held", "Locks held", &self.locks_held),
-            ("lock_waiters", "Contenders in queues", &self.waiters),
-            ("parked_calls", "Calls waiting on this node", &self.parked),
-            ("disk_free_bytes", "Free bytes where the data directory is", &self.disk_free),
-            ("streams", "Connections of this node that speak for a session", &self.streams),
+            ("lock_waiters", "Waiters in lock queues", &self.waiters),
+            ("parked_calls", "Calls parked on this node", &self.parked),
+            (
+                "disk_free_bytes",
+                "Free bytes of the file system with the data directory",
+                &self.disk_free,
+            ),
+            ("streams", "Streams: connections that act for a session", &self.streams),
             ("watches", "Watches of streams; a persistent one counts twice", &self.watches),
             ("watch_streams", "Open watch streams", &self.watch_streams),
         ];

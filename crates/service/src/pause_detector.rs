@@ -9,10 +9,9 @@ use holdfast_types::SessionId;
 
 use crate::lease::Leases;
 
-/// A beat later than this, beyond the usual time between two, ends a gap in which nobody was served.
+/// A check that is later than its period and this counts as a pause.
 const LATE: Duration = Duration::from_millis(250);
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct PauseDetector {
     last: Instant,
@@ -20,12 +19,12 @@ pub(crate) struct PauseDetector {
 }
 
 impl PauseDetector {
-    /// Beats are expected every `period`, from `now` on.
+    /// Expects a check every `period`, beginning now.
     pub(crate) fn new(now: Instant, period: Duration) -> Self {
         Self { last: now, period }
     }
 
-    /// Beats; if the last beat is too long ago, everybody gets the gap back, which is returned.
+    /// Extends all leases by the time since the last check if that was a pause, and returns it.
     pub(crate) fn check(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
         let gap = now.saturating_duration_since(self.last);
         self.last = self.last.max(now);
@@ -36,7 +35,7 @@ impl PauseDetector {
         Some(gap)
     }
 
-    /// Beats, and only then looks who is overdue: see [`Leases::overdue`].
+    /// Checks for a pause first, then takes the overdue leases: see [`Leases::overdue`].
     pub(crate) fn overdue(
         &mut self,
         now: Instant,
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beat_in_time_is_no_gap_and_time_never_runs_back() {
+    fn a_check_in_time_is_no_pause_and_time_never_runs_back() {
         let t0 = Instant::now();
         let mut pauses = PauseDetector::new(t0, TICK);
         let mut leases = Leases::default();

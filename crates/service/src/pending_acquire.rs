@@ -16,28 +16,26 @@ use crate::queue_positions::{PositionWatcher, QueuePosition};
 use crate::service::Service;
 use crate::waiting::WaiterPermit;
 
-/// What a caller is told.
 #[derive(Debug)]
 pub enum AcquireProgress {
-    /// It waits, and stands here.
+    /// The caller waits at this position.
     Queued(Box<QueuePosition>),
-    /// It holds the lock, or does not and is no longer in the queue unless the failure says so.
+    /// The result. After a failure the caller is not in the queue, except as the failure states.
     Done(Box<Result<Response<Granted>, Failure>>),
 }
 
-/// See the module.
 pub struct PendingAcquire {
     service: Service,
     call: BoxFuture<'static, Result<Response<Granted>, Failure>>,
     queued: Option<oneshot::Receiver<PositionWatcher>>,
     watcher: Option<PositionWatcher>,
-    /// Kept for a hold that lives as long as its connection.
+    /// Kept for the hold of a connection.
     permit: Option<WaiterPermit>,
 }
 
 impl Service {
-    /// Begins to take a lock. With `for_connection`, the hold is to live as long as the connection, and the session of
-    /// the acquire is anonymous.
+    /// Begins an acquire. With `for_connection`, the hold will last as long as the connection, and the session of the
+    /// acquire is anonymous.
     ///
     /// # Errors
     /// [`Failure::TooManyWaiters`] and [`Failure::ShuttingDown`], before anything is done.
@@ -60,7 +58,7 @@ impl Service {
 }
 
 impl PendingAcquire {
-    /// The next thing to tell; nothing after [`AcquireProgress::Done`]. Dropping the future loses nothing.
+    /// The next progress; do not call it after [`AcquireProgress::Done`]. Dropping the future loses nothing.
     pub async fn next(&mut self) -> AcquireProgress {
         loop {
             tokio::select! {
@@ -77,8 +75,7 @@ impl PendingAcquire {
         }
     }
 
-    /// Keeps a lock that was granted to an anonymous session, as long as this is kept. `None` unless the acquire was
-    /// begun with `for_connection`.
+    /// Turns the grant into the hold of a connection. `None` without `for_connection`.
     pub fn into_hold(self, granted: &Granted) -> Option<ConnectionHold> {
         Some(ConnectionHold::new(self.service, granted, self.permit?))
     }

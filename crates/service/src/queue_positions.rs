@@ -104,8 +104,8 @@ fn read(service: &Service, lock: &LockName) -> QueueContents {
 }
 
 impl PositionWatcher {
-    /// Resolves when the waiter stands somewhere else than reported before, at first as soon as it is known. Never
-    /// resolves for a position that is no more. Dropping the future loses nothing.
+    /// Resolves with the first known position, and then with each changed one. Never resolves after the waiter has left
+    /// the queue. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> QueuePosition {
         loop {
             let found = {

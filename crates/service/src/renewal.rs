@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, SessionRejection,
-    SessionStatus, Ttl,
+    Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ttl,
 };
 
 use crate::context::Response;
-use crate::failure::Failure;
+use crate::failure::{Failure, session_ended};
 use crate::lease::Renewal;
 use crate::service::Service;
 use crate::service_call::{
-    BatchRenewal, CallRefusal, LeaseView, NamedRenewal, ReadLeases, ReadRemaining, Renew,
-    RenewMany, RenewNamed, Renewed,
+    BatchRenewal, CallRefusal, LeaseView, NamedRenewal, ReadLeases, Renew, RenewMany, RenewNamed,
+    Renewed,
 };
 
 /// The most sessions that one call renews.
@@ -59,13 +58,12 @@ impl Service {
         if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
     }
 
-    /// Returns how long a session's lease still runs.
-    pub(crate) async fn remaining(
-        &self,
-        session: &SessionName,
-        deadline: Instant,
-    ) -> Result<Duration, Failure> {
-        self.call_leader(ReadRemaining { session: session.clone() }, deadline).await
+    /// Returns how long a session's lease still runs; zero for a session that has ended.
+    pub(crate) async fn remaining(&self, session: &SessionName) -> Result<Duration, Failure> {
+        let call = ReadLeases { sessions: vec![session.clone()] };
+        let leases = self.call_leader(call, self.deadline()).await?;
+        let lease = leases.into_iter().next().flatten();
+        Ok(lease.map_or(Duration::ZERO, |lease| Duration::from_millis(lease.left_ms)))
     }
 
     /// Confirms with a quorum that this node leads.
@@ -129,18 +127,6 @@ impl Service {
             Ok(Err(rejection)) => Err(CallRefusal::Rejected(rejection)),
             Ok(Ok(_)) | Err(_) => Err(CallRefusal::Unavailable),
         }
-    }
-
-    pub(crate) async fn remaining_as_leader(
-        &self,
-        session: &SessionName,
-        deadline: Instant,
-    ) -> Result<Duration, CallRefusal> {
-        self.confirm_leadership(deadline).await?;
-        let now = Instant::now();
-        let found = self.raft().read(|machine| find(machine, session));
-        let (id, ttl) = found.map_err(CallRefusal::Rejected)?;
-        Ok(self.observer().leases.lock().remaining(id, now).unwrap_or(ttl.as_duration()))
     }
 
     /// Renews at most [`RENEWED_MAX`] sessions with one quorum round: one result to each, in order.
@@ -242,11 +228,5 @@ impl Service {
 }
 
 fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
-    match machine.session_id(session) {
-        Some(found) => Ok(found),
-        None if machine.session(session) == SessionStatus::Expired => {
-            Err(Rejection::Session(SessionRejection::Expired { session: session.clone() }))
-        }
-        None => Err(Rejection::Session(SessionRejection::Unknown { session: session.clone() })),
-    }
+    machine.session_id(session).ok_or_else(|| session_ended(machine, session))
 }

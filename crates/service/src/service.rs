@@ -158,7 +158,7 @@ impl Service {
         Ok((outcome.map_err(Failure::Rejected)?, revision))
     }
 
-    /// The same for a command whose reply `extract` takes apart; `None` means that the reply belongs to another command.
+    /// Proposes a command and extracts its reply; `None` means that the reply belongs to another command.
     pub(crate) async fn propose_for<T>(
         &self,
         command: Command,
@@ -186,7 +186,7 @@ impl Service {
             .map_err(|_| Failure::Lagging)
     }
 
-    /// Reads the state machine: after a read barrier, or as this node has it.
+    /// Reads the state machine, after a read barrier if the read is linearizable.
     pub(crate) async fn read<T>(
         &self,
         mode: ReadMode,
@@ -235,7 +235,7 @@ impl Service {
         }
     }
 
-    /// A node without a log says what it waits for.
+    /// The failure without a leader. A node without a log names the condition that it waits for.
     pub(crate) fn no_leader(&self) -> Failure {
         self.raft().status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
     }
@@ -250,7 +250,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Each of ten thousand waiters keeps both, and a caller that does not wait moves the first as a whole.
+    /// Ten thousand waiters keep both futures in memory.
     #[test]
     fn a_call_takes_little_room() {
         let acquire = size(|(service, context, acquire): (&'static Service, _, _)| {

@@ -71,20 +71,6 @@ impl ServiceCall for Renew {
     }
 }
 
-/// Returns how long the lease of a session still runs. Leader only.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ReadRemaining {
-    pub(crate) session: SessionName,
-}
-
-impl ServiceCall for ReadRemaining {
-    type Reply = Duration;
-
-    async fn answer(self, service: &Service, deadline: Instant) -> Result<Duration, CallRefusal> {
-        service.remaining_as_leader(&self.session, deadline).await
-    }
-}
-
 /// Returns the state of the called node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadReport;
@@ -323,4 +309,4 @@ macro_rules! service_requests {
     };
 }
 
-service_requests!(Renew, ReadRemaining, ReadReport, ReadDigests, RenewMany, RenewNamed, ReadLeases);
+service_requests!(Renew, ReadReport, ReadDigests, RenewMany, RenewNamed, ReadLeases);

@@ -3,21 +3,20 @@
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Command, Labels, OpenSession, Page, Rejection, Reply, SessionId, SessionName,
-    SessionOpenedReply, SessionRejection, SessionStatus, SessionView, Ttl, ZnodePath,
+    Command, Labels, OpenSession, Page, Reply, SessionId, SessionName, SessionOpenedReply,
+    SessionStatus, SessionView, Ttl, ZnodePath,
 };
 
 use crate::context::{ReadMode, Response};
-use crate::failure::Failure;
+use crate::failure::{Failure, session_ended};
 use crate::service::Service;
 
-/// A session with what is left of its lease.
 #[derive(Clone, Debug)]
 pub struct SessionLease {
     pub view: SessionView,
     /// True if the call opened the session.
     pub created: bool,
-    /// What is certainly left of the lease at the moment of this answer; zero for a stale read.
+    /// The guaranteed rest of the lease at the time of this reply; zero for a stale read.
     pub expires_in: Duration,
 }
 
@@ -32,8 +31,7 @@ impl Service {
         let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
         let Response { value: SessionOpenedReply { ttl, created, .. }, revision, .. } =
             opened.await?;
-        // The view must show the session just opened, so this node has to have applied it. The session is open by
-        // now, so a failure here says nothing about it.
+        // This node must apply the command before it can show the session. The session is open, also if this fails.
         self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
         let view = self.view(&session)?;
         let expires_in = ttl.as_duration().saturating_sub(arrived.elapsed());
@@ -53,7 +51,7 @@ impl Service {
         let view = if let Ok(view) = self.view(session) {
             view
         } else {
-            // Opened through another node a moment ago: catch up with the leader first.
+            // The session may have been opened through another node: catch up with the leader.
             self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
             self.view(session)?
         };
@@ -61,7 +59,7 @@ impl Service {
         Ok(Response::new(SessionLease { view, created: false, expires_in }, renewed.revision))
     }
 
-    /// Ends a session and releases everything it has. With an `incarnation`, only that session of the name.
+    /// Closes a session and releases all its holds. With an `incarnation`, only that session of the name.
     ///
     /// # Errors
     /// Those of any write.
@@ -86,7 +84,7 @@ impl Service {
         self.freshen(mode).await?;
         let (view, revision) = (self.view(session)?, self.revision());
         let expires_in = match mode {
-            ReadMode::Linearizable => self.remaining(session, self.deadline()).await?,
+            ReadMode::Linearizable => self.remaining(session).await?,
             ReadMode::Stale => Duration::ZERO,
         };
         Ok(self.labelled(SessionLease { view, created: false, expires_in }, revision, mode))
@@ -116,18 +114,14 @@ impl Service {
         self.raft().read(|machine| machine.ephemerals(session, ""))
     }
 
-    /// A session as this node has it.
+    /// A session as applied by this node.
     pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
-        let rejection = match self.raft().read(|machine| machine.session(session)) {
-            SessionStatus::Open(view) => return Ok(view),
-            SessionStatus::Expired => {
-                Rejection::Session(SessionRejection::Expired { session: session.clone() })
+        self.raft().read(|machine| match machine.session(session) {
+            SessionStatus::Open(view) => Ok(view),
+            SessionStatus::Expired | SessionStatus::Closed | SessionStatus::Unknown => {
+                Err(Failure::Rejected(session_ended(machine, session)))
             }
-            SessionStatus::Closed | SessionStatus::Unknown => {
-                Rejection::Session(SessionRejection::Unknown { session: session.clone() })
-            }
-        };
-        Err(Failure::Rejected(rejection))
+        })
     }
 }
 
@@ -145,7 +139,7 @@ pub fn session_or_anonymous(
     Ok(OpenSession { session, ttl, anonymous, labels, password: None })
 }
 
-/// A session name that nobody has: 128 random bits.
+/// A unique session name: 128 random bits.
 ///
 /// # Errors
 /// [`Failure::Failed`] if the system gives no random numbers.

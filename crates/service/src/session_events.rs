@@ -10,52 +10,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_types::{
-    Applied, Event, FencingToken, LockEvent, LockName, LossCause, Owner, Reason, ReleaseRequest,
-    Revision, SessionEvent, SessionName,
-};
+use holdfast_types::{Applied, Event, Revision, SessionEvent, SessionName};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Events kept for one session.
+use crate::hold_notice::HoldNotice;
+
 const KEPT_MAX: usize = 256;
-/// A session that has not asked for so long makes room for another.
+/// A session that has not asked for this time makes room for another session.
 const IDLE_MAX: Duration = Duration::from_mins(2);
 
-/// What happened to a session's locks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldNotice {
-    /// When.
-    pub revision: Revision,
-    /// Which lock.
-    pub lock: LockName,
-    /// Who within the session.
-    pub owner: Owner,
-    /// The token of the hold.
-    pub token: FencingToken,
-    /// Why the hold ended; none if it began, or goes on.
-    pub lost: Option<LossCause>,
-    /// The reason that the operator gave who broke the hold.
-    pub broken: Option<Reason>,
-    /// The hold goes on, and the holder is asked to give it back.
-    pub asked: Option<ReleaseRequest>,
-}
-
-/// What a session finds.
+/// The events of a session since a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventsSince {
     /// Oldest first.
     pub(crate) events: Vec<HoldNotice>,
-    /// Everything up to this is told: give it back as `since`.
+    /// All events up to here are included: the next `since`.
     pub(crate) cursor: Revision,
-    /// What happened after the caller's `since` and up to this is not known any more.
+    /// Events after `since` and up to this revision may be missing.
     pub(crate) gap: Option<Revision>,
 }
 
 #[derive(Debug)]
 struct ListeningSession {
     kept: VecDeque<HoldNotice>,
-    /// Everything after this is kept.
+    /// All events after this revision are kept.
     complete_after: Revision,
     woken: Arc<Notify>,
     asked: Instant,
@@ -68,22 +47,21 @@ struct Sessions {
     head: Revision,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct SessionEvents {
     inner: Mutex<Sessions>,
-    /// How many, for `apply`.
+    /// The number of listening sessions: `apply` skips the events while it is zero.
     count: AtomicUsize,
     sessions_max: usize,
     events_max: usize,
 }
 
-/// A session that listens.
+/// A call that listens for events of a session.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    /// Woken when there may be something.
+    /// Notified when there may be an event.
     pub(crate) woken: Arc<Notify>,
-    /// Everything after this is found here.
+    /// All events after this revision are kept.
     pub(crate) begins: Revision,
 }
 
@@ -93,7 +71,7 @@ impl SessionEvents {
         Self { inner, count, sessions_max, events_max }
     }
 
-    /// Notes what an entry changed. Inside the apply step, after the watch history.
+    /// Runs inside the apply step, after the change log has the entry.
     pub(crate) fn on_applied(&self, applied: &Applied) {
         let mut inner = self.inner.lock();
         inner.head = applied.revision;
@@ -104,14 +82,15 @@ impl SessionEvents {
             if let Event::Session(SessionEvent::Ended { session, .. }) = event {
                 inner.forget(session);
                 self.count.store(inner.by_session.len(), Ordering::Relaxed);
-            } else if let Some((session, mut found)) = session_event(*revision, event) {
-                found.broken = broken_because(&applied.events, event);
-                inner.keep(session, found, self.events_max);
+            } else if let Some(notice) = HoldNotice::of(*revision, event, &applied.events)
+                && notice.is_session_event()
+            {
+                inner.keep(notice, self.events_max);
             }
         }
     }
 
-    /// Entries were skipped: nothing before this revision is known.
+    /// Entries were skipped: discards all events.
     pub(crate) fn restart(&self, revision: Revision) {
         let mut inner = self.inner.lock();
         (inner.head, inner.kept) = (revision, 0);
@@ -123,10 +102,10 @@ impl SessionEvents {
         }
     }
 
-    /// Begins to listen, or goes on.
+    /// Begins or continues to listen.
     ///
     /// # Errors
-    /// The bound, if too many listen.
+    /// The bound, if too many sessions listen.
     pub(crate) fn listen(&self, session: &SessionName, now: Instant) -> Result<Listening, usize> {
         let mut inner = self.inner.lock();
         if let Some(listener) = inner.by_session.get_mut(session) {
@@ -150,7 +129,7 @@ impl SessionEvents {
         Ok(Listening { woken, begins: complete_after })
     }
 
-    /// What happened before a session listened here, from another memory that reaches back to `since`.
+    /// Adds the events between `since` and the beginning of the listening, from the change log.
     pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<HoldNotice>) {
         let mut inner = self.inner.lock();
         let Some(listener) = inner.by_session.get_mut(session) else { return };
@@ -166,7 +145,7 @@ impl SessionEvents {
         inner.kept += count;
     }
 
-    /// What happened after a revision. None if the session does not listen any more.
+    /// The events after a revision; `None` if the session does not listen.
     pub(crate) fn since(&self, session: &SessionName, since: Revision) -> Option<EventsSince> {
         let inner = self.inner.lock();
         let listener = inner.by_session.get(session)?;
@@ -175,7 +154,7 @@ impl SessionEvents {
         Some(EventsSince { events: later.cloned().collect(), cursor: inner.head.max(since), gap })
     }
 
-    /// The client has seen everything up to here: it need not be kept any more.
+    /// Discards the events that the client has seen.
     pub(crate) fn seen(&self, session: &SessionName, until: Revision) {
         let mut inner = self.inner.lock();
         let until = until.min(inner.head);
@@ -191,8 +170,8 @@ impl SessionEvents {
 }
 
 impl Sessions {
-    fn keep(&mut self, session: &SessionName, event: HoldNotice, events_max: usize) {
-        let Some(listener) = self.by_session.get_mut(session) else { return };
+    fn keep(&mut self, event: HoldNotice, events_max: usize) {
+        let Some(listener) = self.by_session.get_mut(&event.session) else { return };
         let full = listener.kept.len() >= KEPT_MAX || self.kept >= events_max;
         listener.kept.push_back(event);
         self.kept += 1;
@@ -213,7 +192,7 @@ impl Sessions {
     fn make_room(&mut self, now: Instant) {
         let mut freed = 0;
         self.by_session.retain(|_, listener| {
-            // Somebody waits as long as there is another handle.
+            // A call waits while there is another handle.
             let stays = Arc::strong_count(&listener.woken) > 1
                 || now.saturating_duration_since(listener.asked) < IDLE_MAX;
             freed += if stays { 0 } else { listener.kept.len() };
@@ -223,65 +202,15 @@ impl Sessions {
     }
 }
 
-/// The reason with which an operator broke the hold that this event ends. The log entry has it in an event of its own.
-pub(crate) fn broken_because(entry: &[(Revision, Event)], lost: &Event) -> Option<Reason> {
-    let Event::Lock(LockEvent::HoldEnded { cause: LossCause::Broken, ticket: of, .. }) = lost
-    else {
-        return None;
-    };
-    entry.iter().find_map(|(_, event)| {
-        let Event::Lock(LockEvent::BrokenByOperator { ticket, reason, .. }) = event else {
-            return None;
-        };
-        (ticket == of).then(|| reason.clone())
-    })
-}
-
-/// What an event means to a session.
-pub(crate) fn session_event(
-    revision: Revision,
-    event: &Event,
-) -> Option<(&SessionName, HoldNotice)> {
-    match event {
-        Event::Lock(LockEvent::Granted(grant)) => {
-            let (lock, owner) = (grant.lock.clone(), grant.owner.clone());
-            let (token, lost, broken, asked) = (grant.token, None, None, None);
-            let event = HoldNotice { revision, lock, owner, token, lost, broken, asked };
-            Some((&grant.session, event))
-        }
-        Event::Lock(LockEvent::HoldEnded { lock, session, owner, token, cause, .. }) => {
-            let (lock, owner, lost) = (lock.clone(), owner.clone(), Some(*cause));
-            let (token, broken, asked) = (*token, None, None);
-            Some((session, HoldNotice { revision, lock, owner, token, lost, broken, asked }))
-        }
-        Event::Lock(LockEvent::ReleaseRequested {
-            lock, session, owner, token, request, ..
-        }) => {
-            let (lock, owner, token) = (lock.clone(), owner.clone(), *token);
-            let (lost, broken, asked) = (None, None, Some(request.clone()));
-            Some((session, HoldNotice { revision, lock, owner, token, lost, broken, asked }))
-        }
-        Event::Lock(
-            LockEvent::WaitEnded { .. }
-            | LockEvent::ModeChanged(_)
-            | LockEvent::ValueChanged(_)
-            | LockEvent::PolicyChanged { .. }
-            | LockEvent::CooldownStarted { .. }
-            | LockEvent::CooldownEnded { .. }
-            | LockEvent::BrokenByOperator { .. },
-        )
-        | Event::Session(_)
-        | Event::Tree(_)
-        | Event::Recipe(_)
-        | Event::NodeRegistered { .. } => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Grant, Mode, SessionEnd, SessionId, Stamp, Ticket, Ttl};
+    use holdfast_types::{
+        FencingToken, Grant, LockEvent, LockName, LossCause, Mode, Owner, Reason, SessionEnd,
+        SessionId, Stamp, Ticket, Ttl,
+    };
 
     use super::*;
+    use crate::hold_notice::HoldChange;
 
     fn me() -> SessionName {
         SessionName::new("me").unwrap()
@@ -365,7 +294,10 @@ mod tests {
         apply(&session_events, vec![(Revision(8), broken), (Revision(8), lost(LossCause::Broken))]);
         apply(&session_events, vec![(Revision(9), lost(LossCause::Revoked))]);
         let found = session_events.since(&me(), Revision(0)).unwrap().events;
-        let reasons = found.iter().map(|event| event.broken.as_ref().map(Reason::as_str));
+        let reasons = found.iter().map(|notice| {
+            let HoldChange::Lost { broken, .. } = &notice.change else { panic!("{notice:?}") };
+            broken.as_ref().map(Reason::as_str)
+        });
         assert_eq!(reasons.collect::<Vec<_>>(), [Some("stuck"), None]);
     }
 
@@ -399,7 +331,7 @@ mod tests {
         let listening = session_events.listen(&me(), Instant::now()).unwrap();
         assert_eq!(listening.begins, Revision(3));
         let earlier = [granted(2), granted(3)];
-        let events = earlier.iter().map(|(at, event)| session_event(*at, event).unwrap().1);
+        let events = earlier.iter().map(|(at, event)| HoldNotice::of(*at, event, &[]).unwrap());
         session_events.recall(&me(), Revision(1), events.collect());
         assert_eq!(found(&session_events, 1), (vec![2, 3], None));
     }

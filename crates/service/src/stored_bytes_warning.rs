@@ -7,19 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_machine::Machine;
 
-/// Of the bound, from which on a node warns.
+/// Percent of the bound at which a node warns.
 const WARN_PERCENT: u64 = 80;
-/// Of the bound, below which the next warning is armed.
+/// Percent of the bound below which the next warning is armed.
 const REARM_PERCENT: u64 = 75;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct StoredBytesWarning {
     warned: AtomicBool,
 }
 
 impl StoredBytesWarning {
-    /// Looks at the machine after a change.
     pub(crate) fn check(&self, machine: &Machine) {
         let (used, max) = (machine.counts().tree_bytes, machine.limits().tree_bytes_max);
         if self.crosses(used, max) {
@@ -33,7 +31,7 @@ impl StoredBytesWarning {
         }
     }
 
-    /// True once for each crossing.
+    /// Returns true once a crossing.
     fn crosses(&self, used: u64, max: u64) -> bool {
         let reaches =
             |percent: u64| u128::from(used) * 100 >= u128::from(max) * u128::from(percent);

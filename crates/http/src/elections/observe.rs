@@ -8,8 +8,8 @@ use tokio::sync::watch as signal;
 
 use holdfast_api::{GapBody, LeaderBody, LeadershipBody};
 use holdfast_service::{
-    Failure, ReadMode, Response, Service, WatchFilter, WatchItem, WatchRequest, WatchStream,
-    Watched,
+    Failure, HoldChange, HoldNotice, ReadMode, Response, Service, WatchFilter, WatchItem,
+    WatchRequest, WatchStream, Watched,
 };
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
@@ -128,22 +128,29 @@ impl ElectionStream {
         }
     }
 
-    /// The event after an item, once the last item of its revision has come.
-    fn receive(&mut self, Watched { resume, item }: Watched) -> Option<String> {
-        match item {
-            WatchItem::Granted { revision, token, session, owner, value, .. }
-            | WatchItem::ValueSet { revision, token, session, owner, value, .. } => {
-                if revision > self.seen {
-                    self.leader = Some(LeaderBody::new((session, owner), token, value.as_ref()));
-                    self.changed = Some(revision);
-                }
+    fn receive_hold(&mut self, notice: HoldNotice) {
+        let HoldNotice { revision, session, owner, token, change, .. } = notice;
+        if revision <= self.seen {
+            return;
+        }
+        match change {
+            HoldChange::Granted { value } | HoldChange::ValueChanged { value } => {
+                self.leader = Some(LeaderBody::new((session, owner), token, value.as_ref()));
+                self.changed = Some(revision);
             }
-            WatchItem::Lost { revision, token, .. } => {
-                let leads = self.leader.as_ref().is_none_or(|leader| leader.token == token);
-                if revision > self.seen && leads {
+            HoldChange::Lost { .. } => {
+                if self.leader.as_ref().is_none_or(|leader| leader.token == token) {
                     (self.leader, self.changed) = (None, Some(revision));
                 }
             }
+            HoldChange::ReleaseRequested(_) => {}
+        }
+    }
+
+    /// The event after an item, once the last item of its revision has come.
+    fn receive(&mut self, Watched { resume, item }: Watched) -> Option<String> {
+        match item {
+            WatchItem::Hold(notice) => self.receive_hold(notice),
             WatchItem::Bookmark { revision } => {
                 self.seen = self.seen.max(revision);
                 let body = serde_json::json!({ "revision": self.seen });
@@ -151,7 +158,7 @@ impl ElectionStream {
             }
             WatchItem::Compacted { .. } => self.gap = true,
             WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
-            WatchItem::Change { .. } | WatchItem::ReleaseRequested { .. } => {}
+            WatchItem::Change { .. } => {}
         }
         let changed = self.changed.filter(|changed| resume >= *changed && !self.gap)?;
         (self.seen, self.changed) = (changed, None);

@@ -9,7 +9,7 @@ use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, EventBody, GapBody, NewsBody, Schemas, SessionBody, params,
 };
-use holdfast_service::{HoldNotice, ListenReply, ListenRequest, Response};
+use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, Response};
 use holdfast_types::{Revision, Stamp};
 
 use super::session_reply;
@@ -68,12 +68,15 @@ async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> Result<Re
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-fn event_body(event: HoldNotice, now: Stamp) -> EventBody {
-    let HoldNotice { revision, lock, owner, token, lost, asked, broken } = event;
-    let body = EventBody::new(revision, lock, owner, token, lost);
-    match (asked, broken) {
-        (Some(request), _) => body.asked(request, now),
-        (None, Some(reason)) => body.broken(reason.to_string()),
-        (None, None) => body,
+fn event_body(notice: HoldNotice, now: Stamp) -> EventBody {
+    let HoldNotice { revision, lock, owner, token, change, .. } = notice;
+    let body = |lost| EventBody::new(revision, lock, owner, token, lost);
+    match change {
+        HoldChange::Granted { .. } | HoldChange::ValueChanged { .. } => body(None),
+        HoldChange::Lost { cause, broken: None } => body(Some(cause)),
+        HoldChange::Lost { cause, broken: Some(reason) } => {
+            body(Some(cause)).broken(reason.to_string())
+        }
+        HoldChange::ReleaseRequested(request) => body(None).asked(request, now),
     }
 }

@@ -13,7 +13,8 @@ use holdfast_api::{
     CallParams as _, ChangeBody, ChangeKind, ErrorCode, ParamError, Schemas, WatchBody, params,
 };
 use holdfast_service::{
-    WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind,
+    HoldChange, HoldNotice, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+    ZnodeChangeKind,
 };
 use holdfast_types::{Revision, ZnodePath};
 use tokio::sync::watch as signal;
@@ -194,16 +195,18 @@ impl From<WatchItem> for ClientEvent {
                 };
                 Self::Change(ChangeBody::of_node(revision, kind, path))
             }
-            WatchItem::Granted { revision, lock, token, session, .. } => {
-                Self::Change(ChangeBody::of_lock(revision, lock, session, Some(token)))
+            WatchItem::Hold(HoldNotice { revision, lock, session, token, change, .. }) => {
+                let holder = match change {
+                    HoldChange::Granted { .. } => Some(token),
+                    HoldChange::Lost { .. } => None,
+                    // A release request reaches its holder with the keepalive.
+                    HoldChange::ValueChanged { .. } | HoldChange::ReleaseRequested(_) => {
+                        return Self::Bookmark;
+                    }
+                };
+                Self::Change(ChangeBody::of_lock(revision, lock, session, holder))
             }
-            WatchItem::Lost { revision, lock, session, .. } => {
-                Self::Change(ChangeBody::of_lock(revision, lock, session, None))
-            }
-            // A release request reaches its holder with the keepalive.
-            WatchItem::ReleaseRequested { .. }
-            | WatchItem::ValueSet { .. }
-            | WatchItem::Bookmark { .. } => Self::Bookmark,
+            WatchItem::Bookmark { .. } => Self::Bookmark,
             WatchItem::Compacted { restart_from } => Self::Compacted(restart_from),
             WatchItem::ShuttingDown => Self::ShuttingDown,
         }

@@ -8,24 +8,24 @@ use holdfast_types::{FencingToken, LockName, Revision};
 
 use super::{HistoryBounds, HistoryQuery, HistoryResult, PastHold};
 
-/// See the module. The maps are flat: a hundred thousand locks with one hold each have no map each.
+/// The maps are flat, so a lock with one hold needs no map of its own.
 #[derive(Debug)]
 pub(crate) struct HoldTable {
     bounds: HistoryBounds,
     holds: BTreeMap<(LockName, FencingToken), PastHold>,
-    /// All holds, in the order in which they ended.
+    /// All holds, by their ends.
     order: BTreeMap<(Revision, FencingToken), LockName>,
-    /// Locks of which anything is remembered.
+    /// Locks with at least one hold.
     locks: BTreeMap<LockName, LockHolds>,
-    /// Nothing that ended after this is missing, whatever the lock.
+    /// All holds that ended after this revision are here, for every lock.
     complete_after: Revision,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct LockHolds {
-    /// How many holds of it are remembered; at least one.
+    /// At least one.
     count: usize,
-    /// Nothing of this lock that ended after this is missing, but for what is missing of all.
+    /// All holds of this lock that ended after this revision are here, unless the table's own mark is later.
     complete_after: Revision,
 }
 
@@ -45,17 +45,15 @@ impl HoldTable {
         self.bounds
     }
 
-    /// How many holds are remembered.
     pub(crate) fn len(&self) -> usize {
         self.holds.len()
     }
 
-    /// Whether this hold is remembered.
     pub(crate) fn has(&self, hold: &PastHold) -> bool {
         self.holds.contains_key(&(hold.lock.clone(), hold.token))
     }
 
-    /// Remembers a hold; the oldest makes room. Says of which lock nothing is remembered any more.
+    /// Adds a hold; the oldest makes room. Returns the lock whose last hold was discarded.
     pub(crate) fn add(&mut self, hold: PastHold) -> Option<LockName> {
         let name = hold.lock.clone();
         self.order.insert((hold.ended_in, hold.token), name.clone());
@@ -100,29 +98,28 @@ impl HoldTable {
         range.map(|(_, hold)| hold)
     }
 
-    /// Something that ended up to here is not known.
+    /// Marks holds up to a revision as missing.
     pub(crate) fn gap(&mut self, until: Revision) {
         self.complete_after = self.complete_after.max(until);
     }
 
-    /// The same of one lock, if any of its holds is remembered.
+    /// The same for one lock, if it has a hold here.
     pub(crate) fn gap_of(&mut self, lock: &LockName, until: Revision) {
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.complete_after = lock.complete_after.max(until);
         }
     }
 
-    /// Nothing that ended after this is missing, whatever the lock.
+    /// All holds that ended after this revision are here, for every lock.
     pub(crate) fn complete_after(&self) -> Revision {
         self.complete_after
     }
 
-    /// From where on a lock is whole, as far as the lock alone has to do with it; none if nothing is remembered of it.
+    /// The lock's own mark; `None` if it has no hold here.
     pub(crate) fn complete_of(&self, lock: &LockName) -> Option<Revision> {
         self.locks.get(lock).map(|lock| lock.complete_after)
     }
 
-    /// What is known of a lock.
     pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
         let asked =
             |hold: &&PastHold| query.at.is_none_or(|at| hold.since <= at && at < hold.until);

@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::session::random_bytes;
 use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
 
-/// A caller's place, as long as the call lives.
+/// A caller's place at a barrier.
 #[derive(Clone, Debug)]
 pub(super) struct ArrivalPlace {
     gate: BarrierKind,
@@ -33,7 +33,7 @@ pub(super) struct ArrivalPlace {
 }
 
 impl ArrivalPlace {
-    /// The command that ends the wait, unless the same member has asked again since.
+    /// The command that ends the wait, unless the member has repeated its arrival.
     pub(super) fn give_up(&self) -> Command {
         Command::Recipe(Recipe::CancelArrival(CancelArrival {
             gate: self.gate,
@@ -46,7 +46,7 @@ impl ArrivalPlace {
     }
 }
 
-/// One wait.
+/// The times of one wait.
 #[derive(Clone, Copy)]
 struct ArrivalTimes {
     began: Instant,
@@ -119,7 +119,7 @@ impl Service {
         }
     }
 
-    /// The state as this node has it; the end may have come before the caller was parked. None goes on waiting.
+    /// The result, if this node has applied it, possibly before the call was parked. `None` continues the wait.
     fn look_at(
         &self,
         place: &ArrivalPlace,
@@ -128,22 +128,27 @@ impl Service {
         if let Some(event) = parked.event() {
             return Some(self.over(place, event));
         }
-        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
-        let ticket = Revision(arrived.ticket.0);
-        let (found, revision) = self.raft().read(|machine| {
-            let who = (session, owner);
-            (machine.arrival(*gate, name, who, ticket, request.as_ref()), machine.revision())
-        });
+        let (found, revision) = self.arrival(place);
         match found {
             Arrival::Answered(outcome) => Some(tripped(outcome, revision)),
             Arrival::Waiting => None,
             // This node has not applied the arrival yet.
-            Arrival::Gone if revision < arrived.asked => None,
+            Arrival::Gone if revision < place.arrived.asked => None,
             Arrival::Gone => Some(Err(self.forgotten(place))),
         }
     }
 
-    /// The place is gone, and how is no longer known: because the session has ended, or was given up by another call.
+    /// The arrival as this node has it.
+    fn arrival(&self, place: &ArrivalPlace) -> (Arrival, Revision) {
+        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
+        let ticket = Revision(arrived.ticket.0);
+        self.raft().read(|machine| {
+            let member = (session, owner);
+            (machine.arrival(*gate, name, member, ticket, request.as_ref()), machine.revision())
+        })
+    }
+
+    /// The failure for a place whose end is unknown: the session has ended, or another call gave the place up.
     fn forgotten(&self, place: &ArrivalPlace) -> Failure {
         match self.view(&place.session) {
             Ok(_) => Failure::OutcomeUnknown,
@@ -151,28 +156,23 @@ impl Service {
         }
     }
 
-    /// The generation ended; the caller's place in it is known from the order of tickets at the time.
+    /// The result after an event that ended the generation.
     fn over(&self, place: &ArrivalPlace, event: RecipeEvent) -> Result<Response<Tripped>, Failure> {
-        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
         if let RecipeEvent::Broken { breach, .. } = event {
-            return match self.view(session) {
+            return match self.view(&place.session) {
                 Ok(_) => Err(Failure::Rejected(Rejection::Recipe(RecipeRejection::Broken(breach)))),
                 Err(ended) => Err(ended),
             };
         }
-        let ticket = Revision(arrived.ticket.0);
-        let (found, revision) = self.raft().read(|machine| {
-            let who = (session, owner);
-            (machine.arrival(*gate, name, who, ticket, request.as_ref()), machine.revision())
-        });
+        let (found, revision) = self.arrival(place);
         match found {
             Arrival::Answered(outcome) => tripped(outcome, revision),
-            // It opened for the caller, but whatever was remembered of it is forgotten.
+            // The barrier opened for the caller, but the machine no longer has the result.
             Arrival::Waiting | Arrival::Gone => Err(self.forgotten(place)),
         }
     }
 
-    /// The wait is over; the log says whether the barrier opened first.
+    /// Ends the wait through the log, which decides whether the barrier opened first.
     async fn cancel_arrival(
         &self,
         wait: ArrivalTimes,
@@ -203,7 +203,7 @@ fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Fa
     Ok(Response::new(passed.ok_or(Failure::UnexpectedReply)?, revision))
 }
 
-/// A request id that nobody has: 128 random bits.
+/// A unique request id: 128 random bits.
 fn generate_request_id() -> Result<RequestId, Failure> {
     let id = format!("r-{:032x}", u128::from_le_bytes(random_bytes()?));
     RequestId::new(id).map_err(|error| Failure::Failed(error.to_string()))

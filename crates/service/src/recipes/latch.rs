@@ -11,7 +11,7 @@ use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
-    /// Waits until a latch is open. With a zero `wait` the call only looks.
+    /// Waits until a latch is open. With a zero `wait` the call only reads.
     ///
     /// # Errors
     /// [`Failure::NotYet`] if it is not open in time; a rejection if there is no such latch; else as any read.
@@ -29,7 +29,7 @@ impl Service {
         let mut wait = Wait::until(self, arrived + wait);
         loop {
             let (view, revision) = self.latch(latch)?;
-            // Another latch of the same name is another one.
+            // The name now belongs to another latch.
             if view.made != first.made {
                 return Err(no_latch());
             }
@@ -42,7 +42,7 @@ impl Service {
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
-        // "Not yet" must be true of the cluster, not of a node that lags.
+        // A lagging node must not report a closed latch.
         self.freshen(mode).await?;
         let (view, revision) = self.latch(latch)?;
         if view.left == 0 && view.made == first.made {

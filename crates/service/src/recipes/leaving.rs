@@ -11,11 +11,11 @@ use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
-    /// Leaves a barrier, which breaks it, or a double barrier, and then waits until the others have left it too. Returns
-    /// whether there was something to leave.
+    /// Leaves a barrier, which breaks it, or a double barrier, and then waits until the other members have left. Returns
+    /// whether the caller was inside.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if others are inside when the wait ends: the caller has left. Else as any write.
+    /// [`Failure::NotYet`] if members are inside when the wait ends; the caller has left. Else as any write.
     pub async fn leave_barrier(
         &self,
         leave: LeaveBarrier,

@@ -1,7 +1,7 @@
 //! Latches, barriers, double barriers and counters, for callers of any protocol.
 //!
-//! Changes are commands. A call that waits is parked on this node and woken by this node's own apply (`parked.rs`); it
-//! takes a permit, like a call that waits for a lock. The state machine decides when a latch or a barrier opens.
+//! Changes are commands, and the state machine decides when a latch or a barrier opens. A waiting call is parked on this
+//! node (`parked.rs`) and takes a waiter permit, like a call that waits for a lock.
 
 mod arriving;
 mod latch;
@@ -30,14 +30,14 @@ pub struct MadeLatch {
 
 #[derive(Clone, Copy, Debug)]
 pub struct CountedDown {
-    /// What was left right after the key was counted; for a key that is counted later, what is left now.
+    /// The count right after the key was counted; for a key that is counted later, the present count.
     pub left: u32,
-    /// False if the latch was open before the key came, or the key is counted later.
+    /// False if the latch was already open, or the key is counted later.
     pub counted: bool,
 }
 
 impl Service {
-    /// Makes a latch, or finds that there is one of the same count.
+    /// Makes a latch; succeeds also if one with the same count exists.
     ///
     /// # Errors
     /// Those of any write. So do the other methods for recipes.

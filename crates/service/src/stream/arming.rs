@@ -10,7 +10,7 @@ use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 
 impl LockedStream<'_> {
-    /// Reads, and arms a watch if one is wanted and the read arms one.
+    /// Reads. With `watch`, arms the watch of the read.
     pub(crate) fn read(
         &mut self,
         read: &StreamRead,
@@ -24,7 +24,6 @@ impl LockedStream<'_> {
         answer.map_err(Failure::Rejected)
     }
 
-    /// What a read answers.
     pub(crate) fn evaluate(
         &self,
         read: &StreamRead,
@@ -57,8 +56,7 @@ impl LockedStream<'_> {
         })
     }
 
-    /// Arms the watch that goes with a read. Only the question for existence arms one when there is no such node; what
-    /// was refused arms none.
+    /// Arms the watch of a read. `Exists` arms it also for a missing node; a rejected read arms none.
     fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
         match read {
             StreamRead::Exists(path) => self.arm(path, WatchFlags::DATA),
@@ -72,7 +70,7 @@ impl LockedStream<'_> {
         }
     }
 
-    /// Arms the watches of a client that has seen everything up to `relative`, or tells what each of them missed.
+    /// Arms the watches of a client that has seen everything up to `relative`, or puts in the notices that they missed.
     pub(crate) fn arm_again(&mut self, relative: Revision, set: &WatchSet) -> Result<(), Failure> {
         let data = |stat: Option<Stat>| match stat {
             None => Some(NoticeKind::Deleted),

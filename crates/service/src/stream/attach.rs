@@ -21,12 +21,12 @@ use crate::service::Service;
 use crate::session::random_bytes;
 
 impl Service {
-    /// Opens a session for a connection, under a name and a password made here. `seen` is the newest revision that the
-    /// client knows of, 0 for none: this node catches up with it first.
+    /// Opens a session for a connection, with a generated name and password. `seen` is the newest revision that the client
+    /// has seen, or 0: this node catches up with it first.
     ///
     /// # Errors
-    /// [`Failure::Lagging`] if this node does not catch up in time: the client asks another one; else as any write.
-    /// After [`Failure::OutcomeUnknown`] there may be a session that nobody uses; it expires by itself.
+    /// [`Failure::Lagging`] if this node does not catch up in time; else as any write. After [`Failure::OutcomeUnknown`]
+    /// there may be an unused session, which expires.
     pub async fn open_stream_session(
         &self,
         ttl: Ttl,
@@ -48,19 +48,18 @@ impl Service {
             value: SessionOpenedReply { id, created, .. }, revision: attachment, ..
         } = opened.await?;
         if !created {
-            // Another client chose the same 64 random bits.
+            // Another client has the same 64 random bits.
             return Err(Failure::NoLeader);
         }
         self.catch_up(attachment).await?;
         Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
-    /// Takes a session over for a connection. One to this node that spoke for it before is ended with `Moved`; one to
-    /// another node goes on, but its writes are rejected.
-    /// `seen` as in [`Service::open_stream_session`].
+    /// Attaches a session to a connection. An older stream of the session on this node ends with `Moved`; one on another
+    /// node continues, but its writes are rejected. `seen` as in [`Service::open_stream_session`].
     ///
     /// # Errors
-    /// A rejection `NoSession` if the password is wrong or no such session lives; [`Failure::Lagging`] as above.
+    /// A rejection if the password is wrong or the session has ended; [`Failure::Lagging`] as above.
     pub async fn attach_session(
         &self,
         id: SessionId,
@@ -77,10 +76,10 @@ impl Service {
         Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
-    /// The two ends of a stream: one to ask with, and the queue of what goes out to the client.
+    /// Starts the stream: one end for requests, and the outbox for the client.
     ///
     /// # Errors
-    /// [`Failure::TooManyStreams`]; a rejection if the session has moved on or ended meanwhile;
+    /// [`Failure::TooManyStreams`]; a rejection if the session has been attached again or has ended;
     /// [`Failure::ShuttingDown`].
     pub fn stream(
         &self,
@@ -99,7 +98,7 @@ impl Service {
     }
 }
 
-/// What the session lives in the log: so much longer that a reply which leaves without a new renewal is covered.
+/// The session's TTL in the log: longer than the client's by the slack of renewals.
 fn lease_ttl(ttl: Ttl) -> Ttl {
     let ms = ttl.as_duration().saturating_add(slack(ttl)).min(Duration::from_hours(24)).as_millis();
     u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok()).unwrap_or(Ttl::MAX)

@@ -24,7 +24,6 @@ use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// See the module.
 pub struct SessionStream {
     service: Service,
     entry: StreamEntry,
@@ -44,36 +43,33 @@ impl SessionStream {
         Self { service, entry, liveness, attachment, identities: Mutex::default() }
     }
 
-    /// The session's number.
     pub fn session_id(&self) -> SessionId {
         self.liveness.id
     }
 
-    /// The session's name.
     pub fn session(&self) -> &SessionName {
         &self.liveness.session
     }
 
-    /// Whom the client has proved to be, from now on. `world:anyone` need not be named.
+    /// Sets the proven identities of the client. `world:anyone` is implied.
     pub fn identify(&self, identities: Vec<Identity>) {
         let identities: Arc<[Identity]> = identities.into();
         *self.identities.lock() = identities.clone();
         self.service.observer().streams.identify(self.entry.number, identities);
     }
 
-    /// Whom the client has proved to be.
+    /// The proven identities of the client.
     pub fn identities(&self) -> Arc<[Identity]> {
         self.identities.lock().clone()
     }
 
-    /// Reads from this node, never behind what the stream has been answered before. With `watch`, arms one as the read
-    /// says.
+    /// Reads from this node, never older state than earlier replies. With `watch`, arms the watch of the read.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
         let identities = self.identities();
         self.look(tag, |locked| locked.read(&read, watch, &identities)).await;
     }
 
-    /// Several reads at one revision, each answered for itself. Arms no watches.
+    /// Several reads at one revision, each with its own result. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let identities = self.identities();
         self.look(tag, |locked| {
@@ -83,7 +79,7 @@ impl SessionStream {
         .await;
     }
 
-    /// A watch that stays. There need be no such node.
+    /// Arms a persistent watch. The node need not exist.
     pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
         self.look(tag, |locked| {
             locked.arm(&path, WatchFlags::of_mode(mode))?;
@@ -92,21 +88,21 @@ impl SessionStream {
         .await;
     }
 
-    /// Whether the stream has a watch of that kind there: [`StreamAnswer::Watched`].
+    /// Answers [`StreamAnswer::Watched`].
     pub async fn check_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
         self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.has(&path, kind)))).await;
     }
 
-    /// Removes the stream's watches of that kind, and says whether there was one: [`StreamAnswer::Watched`].
+    /// Removes the watches of that kind. Answers [`StreamAnswer::Watched`]: whether there was one.
     pub async fn remove_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
         self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.remove(&path, kind)))).await;
     }
 
-    /// Sets the watches of a client that comes back: what it missed since `relative`, the newest revision it has seen,
-    /// is told before the reply, and those watches are spent; the others are armed. Persistent ones are armed, and not
-    /// told what they missed, as `ZooKeeper` does it.
+    /// Sets the watches of a returning client. A watch that missed a change since `relative`, the newest revision that
+    /// the client has seen, fires before the reply; the others are armed. Persistent watches are armed without notices
+    /// of missed changes, as in `ZooKeeper`.
     ///
-    /// If there is no room for all of them the stream ends: clients take it for granted that they are set.
+    /// If there is no room for all watches the stream ends, because clients assume that they are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
         self.look(tag, |locked| {
             let armed = locked.arm_again(relative, &set);
@@ -118,12 +114,12 @@ impl SessionStream {
         .await;
     }
 
-    /// Client activity, answered when the session is renewed. May be awaited beside other calls.
+    /// Answered when the session is renewed. May be awaited beside other calls.
     pub async fn ping(&self, tag: i64) {
         self.look(tag, |_| Ok(StreamAnswer::Done)).await;
     }
 
-    /// Answered when this node has applied everything that was acknowledged anywhere before the call.
+    /// Answered when this node has applied everything that the cluster acknowledged before the call.
     pub async fn sync(&self, tag: i64) {
         if self.ready().await.is_err() {
             return;
@@ -131,20 +127,20 @@ impl SessionStream {
         match self.service.read_barrier().await {
             Ok(()) => self.look(tag, |_| Ok(StreamAnswer::Done)).await,
             Err(error) => {
-                tracing::debug!(%error, session = %self.liveness.session, "a sync failed");
+                tracing::debug!(%error, session = %self.liveness.session, "a sync failed; the stream ends");
                 self.end(StreamEnd::CutOff);
             }
         }
     }
 
-    /// Changes the tree, for this stream's session and identities; whatever the multi says of its caller but a request
-    /// id is replaced. Answered when this node has applied it. If nobody can tell what became of it, the stream ends.
+    /// Changes the tree with this stream's session and identities; only the request id of the multi's caller is kept.
+    /// Answered when this node has applied the change. If its outcome is unknown, the stream ends.
     pub async fn write(&self, tag: i64, multi: Multi) {
         self.write_run(vec![(tag, multi)]).await;
     }
 
-    /// Consecutive writes of a pipelining client: in this order, each answered for itself, and if it is not certain that
-    /// one was done or refused, none after it is done. They share entries of the log.
+    /// Consecutive writes of a pipelining client, in this order, each with its own reply. If the outcome of one is unknown,
+    /// no later one is done. The writes share log entries.
     pub async fn write_run(&self, run: Vec<(i64, Multi)>) {
         if self.heard().await.is_err() {
             return;
@@ -164,9 +160,8 @@ impl SessionStream {
         Command::Multi(Multi { caller, ..multi })
     }
 
-    /// Ends the session: whatever it owns goes. The stream ends after the reply. As on `ZooKeeper`, a connection that no
-    /// longer speaks for the session can end it: its client has asked for the end, and never asks for anything else. A
-    /// stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
+    /// Closes the session; the stream ends after the reply. As in `ZooKeeper`, a connection that is no longer attached can
+    /// also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
         match self.heard().await {
             Ok(()) | Err(StreamEnd::Moved) => {}
@@ -177,14 +172,14 @@ impl SessionStream {
         let close = Command::CloseSession { session, attachment: None, incarnation };
         let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
-            // Whether the session still lives is no question any more, so this reply needs no renewal.
+            // The session has ended, so this reply needs no renewal.
             self.conclude(tag, committed).await;
         }
         self.end(failure.as_ref().and_then(fatal).unwrap_or(StreamEnd::Closed));
     }
 
-    /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree is no renewal:
-    /// its reply, which the client takes for a sign that its session lives, waits like every other until that is certain.
+    /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not renew
+    /// the session, so its reply waits for a fresh renewal like every reply.
     async fn propose(&self, tags: &[i64], commands: Vec<Command>) {
         let (done, failure) = self.service.propose_in_order(commands).await;
         let mut left = tags.iter();
@@ -206,7 +201,7 @@ impl SessionStream {
         }
     }
 
-    /// Replies to a command that is committed, when it is applied here. False if the stream ended over that.
+    /// Replies to a committed command when this node has applied it. Returns false if the stream ended instead.
     async fn conclude(&self, tag: i64, committed: Committed) -> bool {
         let Committed { outcome, revision } = committed;
         let result = outcome.map_err(Failure::Rejected).and_then(answer);
@@ -218,21 +213,20 @@ impl SessionStream {
         true
     }
 
-    /// Client activity that asks for nothing: the session is renewed in the background. Costs nothing if it was
-    /// renewed a moment ago.
+    /// Notes client activity without a reply: renews the session in the background unless a renewal is fresh.
     pub fn renew(&self) {
         if self.liveness.heard(Instant::now()) {
             self.service.0.stream_renewals.add(self.liveness.clone());
         }
     }
 
-    /// Resolves when the client was heard, but its session could not be renewed in time: the outbox then ends with
-    /// [`StreamEnd::CutOff`] by itself.
+    /// Resolves when the session of an active client could not be renewed in time. The outbox then ends with
+    /// [`StreamEnd::CutOff`].
     pub async fn lost(&self) {
         self.liveness.lost().await;
     }
 
-    /// Looks at the machine and replies, within one read lock.
+    /// Reads the machine and replies within one read lock.
     async fn look(
         &self,
         tag: i64,
@@ -244,13 +238,13 @@ impl SessionStream {
         }
     }
 
-    /// Client activity, and room for a reply.
+    /// Notes client activity and waits for room for a reply.
     async fn heard(&self) -> Result<(), StreamEnd> {
         self.renew();
         self.entry.queue.room().await
     }
 
-    /// Client activity, room for a reply, and the certainty that the session lives.
+    /// The same, and waits for a fresh renewal.
     async fn ready(&self) -> Result<(), StreamEnd> {
         loop {
             self.heard().await?;
@@ -295,8 +289,8 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
     Ok(StreamAnswer::Multi { succeeded, results })
 }
 
-/// Failures after which a stream cannot go on: a later write must not be done when this one may not have been. The
-/// others say for certain that nothing was done, and that only this write is concerned.
+/// Failures that end a stream, because a later write must not follow a write with an unknown outcome. After the other
+/// failures certainly nothing was done.
 fn fatal(failure: &Failure) -> Option<StreamEnd> {
     match failure {
         Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(StreamEnd::Unknown),

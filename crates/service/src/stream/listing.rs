@@ -8,46 +8,41 @@ use holdfast_types::{Revision, SessionId, ZnodePath};
 use super::order::Streams;
 use crate::service::Service;
 
-/// One stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamView {
-    /// Whose.
     pub session: SessionId,
-    /// The revision since which it speaks for the session.
+    /// The revision of the attachment.
     pub attachment: Revision,
-    /// Since when this node has it.
     pub since: Instant,
-    /// Its watches; a persistent one counts twice.
+    /// A persistent watch counts twice.
     pub watches: usize,
-    /// Items waiting to be written.
+    /// Items in the outbox.
     pub queued: usize,
 }
 
-/// How much is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchCounts {
-    /// Streams that watch something.
+    /// Streams with at least one watch.
     pub streams: usize,
-    /// Paths that are watched.
     pub paths: usize,
-    /// Watches; a persistent one counts twice.
+    /// A persistent watch counts twice.
     pub watches: usize,
 }
 
 impl Service {
-    /// The streams of this node, in the order of their beginning.
+    /// The streams of this node, the oldest first.
     pub fn streams_list(&self) -> Vec<StreamView> {
         self.observer().streams.list()
     }
 
-    /// How much is watched on this node. O(1).
+    /// O(1).
     pub fn watch_counts(&self) -> WatchCounts {
         let registry = self.observer().streams.registry.lock();
         let table = &registry.table;
         WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
     }
 
-    /// What is watched on this node, by session. Applying waits while it is copied.
+    /// The watched paths by session. `apply` waits while they are copied.
     pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
         let registry = self.observer().streams.registry.lock();
         let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
@@ -60,7 +55,7 @@ impl Service {
         found
     }
 
-    /// What is watched on this node, by path.
+    /// The watching sessions by path.
     pub fn watches_by_path(&self) -> BTreeMap<ZnodePath, Vec<SessionId>> {
         let mut found: BTreeMap<ZnodePath, Vec<SessionId>> = BTreeMap::new();
         for (session, paths) in self.watches_by_session() {

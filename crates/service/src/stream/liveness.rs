@@ -14,7 +14,7 @@ use holdfast_types::{SessionId, SessionName, Ttl};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How old a confirmed renewal may be when a reply leaves.
+/// The greatest age of a confirmed renewal when a reply leaves.
 pub(crate) fn slack(ttl: Ttl) -> Duration {
     (ttl.as_duration() / 4).min(Duration::from_secs(1))
 }
@@ -23,17 +23,16 @@ pub(crate) fn slack(ttl: Ttl) -> Duration {
 struct LivenessState {
     /// When the last confirmed renewal began.
     renewed: Instant,
-    /// When the client was last heard.
+    /// The last activity of the client.
     heard: Instant,
-    /// Since when the client is owed a renewal: it was heard, and the last confirmed one is too old.
+    /// Since when a renewal is due: the client was active, and the last confirmed renewal is too old.
     owed: Option<Instant>,
-    /// A renewal is waiting to be sent, or on its way.
+    /// A renewal is queued or in flight.
     asked: bool,
     /// The stream has ended.
     over: bool,
 }
 
-/// One stream's.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     pub(crate) id: SessionId,
@@ -44,14 +43,14 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// That of a session that was opened or attached by a command proposed then.
+    /// Begins with the command that opened or attached the session, proposed at `since`.
     pub(crate) fn new(id: SessionId, session: SessionName, ttl: Ttl, since: Instant) -> Self {
         let state =
             LivenessState { renewed: since, heard: since, owed: None, asked: false, over: false };
         Self { id, session, ttl, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// The client was heard. Answers whether a renewal is to be sent now.
+    /// Notes activity of the client. Returns whether the caller must send a renewal.
     pub(crate) fn heard(&self, now: Instant) -> bool {
         let mut state = self.state.lock();
         state.heard = state.heard.max(now);
@@ -68,12 +67,12 @@ impl Liveness {
         send
     }
 
-    /// Whether what was heard then needs no further renewal.
+    /// Whether the last renewal covers activity at this time.
     fn covers(&self, state: &LivenessState, heard: Instant) -> bool {
         heard.saturating_duration_since(state.renewed) < slack(self.ttl) / 2
     }
 
-    /// A renewal that began then is confirmed.
+    /// Notes a confirmed renewal that began at `began`.
     pub(crate) fn renewed(&self, began: Instant) {
         let mut state = self.state.lock();
         state.renewed = state.renewed.max(began);
@@ -82,14 +81,14 @@ impl Liveness {
         self.changed.notify_waiters();
     }
 
-    /// The renewal that was sent is answered, or never will be. Answers whether another one is to be sent.
+    /// Notes the end of a renewal. Returns whether the caller must send another one.
     pub(crate) fn settled(&self) -> bool {
         let mut state = self.state.lock();
         state.asked = state.owed.is_some() && !state.over;
         state.asked
     }
 
-    /// The stream has ended: there is nothing to renew.
+    /// Ends the renewals.
     pub(crate) fn over(&self) {
         self.state.lock().over = true;
         self.changed.notify_waiters();
@@ -101,20 +100,20 @@ impl Liveness {
         now.saturating_duration_since(state.renewed) <= slack(self.ttl)
     }
 
-    /// When the stream is cut off, unless a renewal is confirmed before: after two thirds of the client's time without
-    /// one, and not before it has been owed for one third.
+    /// When the stream is cut off without a confirmed renewal: two thirds of the TTL after the last one, and at least one
+    /// third after it became due.
     fn cut_off_at(&self) -> Option<Instant> {
         let (state, ttl) = (*self.state.lock(), self.ttl.as_duration());
         let owed = state.owed.filter(|_| !state.over)?;
         Some((state.renewed + ttl * 2 / 3).max(owed + ttl / 3))
     }
 
-    /// Resolves after the next change of any of this.
+    /// Resolves after the next change.
     pub(crate) fn changed(&self) -> impl Future<Output = ()> {
         self.changed.notified()
     }
 
-    /// Resolves when the stream is to be cut off.
+    /// Resolves when the stream must be cut off.
     pub(crate) async fn lost(&self) {
         loop {
             let changed = self.changed.notified();

@@ -18,14 +18,14 @@ use std::time::Instant;
 use holdfast_machine::Machine;
 use holdfast_types::{
     Event, Identity, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId,
-    SessionName, SessionRejection, SessionStatus, TreeEvent, Ttl, ZnodePath,
+    SessionName, SessionRejection, TreeEvent, Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
 
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
 use super::watch_table::{FiredWatch, StreamNo, WatchFlags, WatchTable};
-use crate::failure::Failure;
+use crate::failure::{Failure, session_ended};
 use crate::watch::is_visible;
 
 /// A session, and this connection's attachment to it.
@@ -43,7 +43,6 @@ pub struct Attached {
     pub(crate) since: Instant,
 }
 
-/// What the registry knows of a stream.
 #[derive(Debug)]
 pub(crate) struct RegisteredStream {
     pub(crate) session: SessionId,
@@ -55,7 +54,6 @@ pub(crate) struct RegisteredStream {
     identities: Arc<[Identity]>,
 }
 
-/// A stream's entry among the others.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEntry {
     pub(crate) number: StreamNo,
@@ -64,7 +62,6 @@ pub(crate) struct StreamEntry {
     pub(crate) limits: StreamLimits,
 }
 
-/// The streams of this node and what they watch.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRegistry {
     pub(crate) streams: BTreeMap<StreamNo, RegisteredStream>,
@@ -73,15 +70,14 @@ pub(crate) struct StreamRegistry {
     last: u64,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) registry: Mutex<StreamRegistry>,
-    /// Watches of all streams: with none, `apply` looks no further. Written with the machine locked.
+    /// Watches of all streams: `apply` skips the registry while it is zero. Written while the machine is locked.
     armed: AtomicUsize,
-    /// Streams: the same.
+    /// Streams: likewise.
     live: AtomicUsize,
-    /// Bytes of notices in all queues.
+    /// Bytes of notices in all outbox queues.
     queued: Arc<AtomicUsize>,
     entered_max: usize,
     watches_max: usize,
@@ -131,19 +127,18 @@ impl Streams {
         Ok(StreamEntry { number, session: attached.id, queue, limits })
     }
 
-    /// Streams of this node.
+    /// The number of streams.
     pub(crate) fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Ends a stream: none of its watches stays.
+    /// Ends a stream and removes its watches.
     pub(crate) fn leave(&self, number: StreamNo, reason: StreamEnd) {
         let mut registry = self.registry.lock();
         registry.end(number, reason);
         self.count(&registry);
     }
 
-    /// Ends every stream of the node.
     pub(crate) fn end_all(&self, reason: StreamEnd) {
         let mut registry = self.registry.lock();
         let all: Vec<_> = registry.streams.keys().copied().collect();
@@ -153,21 +148,20 @@ impl Streams {
         self.count(&registry);
     }
 
-    /// From now on the stream ends itself when its session is closed.
+    /// From now on the stream ends its own queue when its session closes.
     pub(crate) fn closes(&self, number: StreamNo) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.closing = true;
         }
     }
 
-    /// Whom the stream has proved to be.
     pub(crate) fn identify(&self, number: StreamNo, identities: Arc<[Identity]>) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.identities = identities;
         }
     }
 
-    /// One change, inside the apply step.
+    /// Runs inside the apply step.
     pub(crate) fn on_event(&self, machine: &Machine, revision: Revision, event: &Event) {
         match event {
             Event::Tree(TreeEvent::Created { path }) => {
@@ -194,8 +188,8 @@ impl Streams {
         }
     }
 
-    /// Entries were skipped, so nobody knows what the watches missed: clients that connect again and set their watches
-    /// relative to what they have seen are told exactly that.
+    /// Entries were skipped, so watches may have missed changes: ends all streams. Clients that reconnect and set their
+    /// watches relative to the last seen revision receive the missed notices.
     pub(crate) fn diverged(&self) {
         self.end_all(StreamEnd::Diverged);
     }
@@ -211,7 +205,6 @@ impl Streams {
         self.count(&registry);
     }
 
-    /// Ends the streams of a session that is over.
     fn end_session(&self, session: SessionId, reason: StreamEnd) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
@@ -223,7 +216,7 @@ impl Streams {
         self.count(&registry);
     }
 
-    /// Looks at the machine, arms watches and replies, with the machine locked for reading by the caller.
+    /// Reads the machine, arms watches and replies. The caller has locked the machine for reading.
     pub(crate) fn answer(
         &self,
         machine: &Machine,
@@ -236,7 +229,7 @@ impl Streams {
         entry.queue.reply(StreamReply { tag, revision: machine.revision(), result });
     }
 
-    /// Puts in a reply that shows nothing later than what this node has applied.
+    /// Puts in a reply about a revision that this node has applied.
     pub(crate) fn reply(entry: &StreamEntry, reply: StreamReply) {
         entry.queue.reply(reply);
     }
@@ -247,7 +240,7 @@ impl Streams {
     }
 }
 
-/// What a read may do beside looking, within one lock of the machine.
+/// A stream during one read lock of the machine.
 pub(crate) struct LockedStream<'a> {
     pub(crate) machine: &'a Machine,
     streams: &'a Streams,
@@ -255,16 +248,14 @@ pub(crate) struct LockedStream<'a> {
 }
 
 impl LockedStream<'_> {
-    /// Whose stream it is.
     pub(crate) fn session(&self) -> SessionId {
         self.entry.session
     }
 
-    /// Arms a watch.
     pub(crate) fn arm(&mut self, path: &ZnodePath, arms: WatchFlags) -> Result<(), Failure> {
         let (number, limit) = (self.entry.number, self.entry.limits.watches_max);
         let mut registry = self.streams.registry.lock();
-        // A stream that has ended meanwhile has no watches any more.
+        // A stream that has ended meanwhile has no watches.
         if registry.streams.contains_key(&number) {
             let added = registry.table.added(number, path, arms);
             if registry.table.len_of(number) + added > limit
@@ -278,7 +269,7 @@ impl LockedStream<'_> {
         Ok(())
     }
 
-    /// Tells of a change that the client missed.
+    /// Puts in a notice of a change that the client missed.
     pub(crate) fn missed(&mut self, kind: NoticeKind, path: ZnodePath) {
         let revision = self.machine.revision();
         if !self.entry.queue.missed(Notice { revision, kind, path }) {
@@ -286,13 +277,12 @@ impl LockedStream<'_> {
         }
     }
 
-    /// Ends the stream: it cannot be told everything that it has to be told.
+    /// Ends the stream, because a notice or a watch has no room.
     pub(crate) fn overflow(&mut self) {
         self.entry.queue.end(StreamEnd::Overflow);
         self.streams.leave(self.entry.number, StreamEnd::Overflow);
     }
 
-    /// Whether there is a watch of that kind.
     pub(crate) fn has(&self, path: &ZnodePath, kind: WatchKind) -> bool {
         self.streams.registry.lock().table.has(self.entry.number, path, kind)
     }
@@ -312,7 +302,7 @@ impl StreamRegistry {
         self.by_session.range(range).map(|(_, number)| *number).collect()
     }
 
-    /// Ends the streams that the new one replaces. One whose close is under way stays: the close ends the session.
+    /// Ends the streams that the new one replaces. A stream that closes its session stays.
     fn supersede(&mut self, attached: &Attached) -> Result<(), Failure> {
         for number in self.streams_of(attached.id) {
             let Some(stream) = self.streams.get(&number) else { continue };
@@ -340,7 +330,7 @@ impl StreamRegistry {
         }
     }
 
-    /// Takes a stream out, with all its watches. One that closes its own session ends its queue itself.
+    /// Removes a stream with its watches. A stream that closes its own session ends its queue itself.
     fn end(&mut self, number: StreamNo, reason: StreamEnd) {
         self.table.forget(number);
         if let Some(stream) = self.streams.remove(&number) {
@@ -352,15 +342,11 @@ impl StreamRegistry {
     }
 }
 
-/// Rejects a stream whose session is over.
+/// Rejects a stream whose session has ended.
 fn still_open(machine: &Machine, attached: &Attached) -> Result<(), Failure> {
-    let session = attached.session.clone();
     match machine.attached(attached.id) {
         Some(_) => Ok(()),
-        None if machine.session(&session) == SessionStatus::Expired => {
-            Err(Failure::Rejected(Rejection::Session(SessionRejection::Expired { session })))
-        }
-        None => Err(Failure::Rejected(Rejection::Session(SessionRejection::Unknown { session }))),
+        None => Err(Failure::Rejected(session_ended(machine, &attached.session))),
     }
 }
 

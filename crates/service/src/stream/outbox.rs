@@ -16,17 +16,17 @@ use tokio::sync::Notify;
 use super::liveness::Liveness;
 use super::message::{Notice, Outgoing, StreamAnswer, StreamEnd, StreamReply};
 
-/// Bytes of notices waiting in all queues of a node.
+/// Bytes of notices in all queues of a node.
 pub(crate) const NOTICE_BYTES_MAX: usize = 256 << 20;
-/// What an item costs beside its texts and data, bytes.
+/// The bytes of an item besides its texts and data.
 const ITEM_BYTES: usize = 96;
 
-/// What a stream may make this node keep.
+/// The bounds of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Replies waiting to be written, and notices waiting to be written.
+    /// Queued replies, and as many queued notices.
     pub outbox_max: usize,
-    /// Bytes of each of them.
+    /// Bytes of the replies, and of the notices.
     pub outbox_bytes_max: usize,
     /// Watches; a persistent one counts twice.
     pub watches_max: usize,
@@ -48,7 +48,6 @@ struct OutboxState {
     ended: Option<StreamEnd>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct OutboxQueue {
     state: Mutex<OutboxState>,
@@ -77,7 +76,7 @@ impl OutboxQueue {
         }
     }
 
-    /// Puts a notice in, or ends the queue if there is no room. Answers whether it goes on.
+    /// Puts a notice in, or ends the queue if there is no room. Returns whether the queue continues.
     pub(crate) fn notice(&self, notice: Notice) -> bool {
         self.put(notice, true)
     }
@@ -111,7 +110,7 @@ impl OutboxQueue {
         true
     }
 
-    /// Nothing comes after what is in. The first reason counts.
+    /// Ends the queue after its current items. The first reason counts.
     pub(crate) fn end(&self, reason: StreamEnd) {
         let mut state = self.state.lock();
         if state.ended.is_none() {
@@ -130,12 +129,10 @@ impl OutboxQueue {
         *state = OutboxState { ended: state.ended, ..OutboxState::default() };
     }
 
-    /// Why it is over, if it is.
     pub(crate) fn ended(&self) -> Option<StreamEnd> {
         self.state.lock().ended
     }
 
-    /// Items waiting.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().items.len()
     }
@@ -143,7 +140,7 @@ impl OutboxQueue {
     /// Resolves when there is room for a reply.
     ///
     /// # Errors
-    /// Why the queue is over, if it is.
+    /// The reason why the queue has ended.
     pub(crate) async fn room(&self) -> Result<(), StreamEnd> {
         loop {
             let emptied = self.emptied.notified();
@@ -160,7 +157,7 @@ impl OutboxQueue {
         }
     }
 
-    /// Resolves when the queue is over.
+    /// Resolves when the queue has ended.
     pub(crate) async fn over(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -211,7 +208,7 @@ impl Outbox {
         Self { queue, liveness }
     }
 
-    /// The next item. After [`Outgoing::End`] there is only that, again. Dropping the future loses nothing.
+    /// The next item; [`Outgoing::End`] is repeated. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Outgoing {
         loop {
             let filled = self.queue.filled.notified();
@@ -225,8 +222,8 @@ impl Outbox {
         }
     }
 
-    /// Resolves when the queue overflows: nobody takes what is being written, so that there is no point in waiting for
-    /// it. Dropping the future loses nothing.
+    /// Resolves when the queue overflows: waiting for the client to read is then pointless. Dropping the future loses
+    /// nothing.
     pub async fn overflowed(&self) {
         loop {
             let filled = self.queue.filled.notified();
@@ -237,7 +234,7 @@ impl Outbox {
         }
     }
 
-    /// The next item, if one is there: to write several with one call.
+    /// The next item, if the queue has one.
     pub fn try_next(&mut self) -> Option<Outgoing> {
         self.queue.take()
     }
@@ -245,7 +242,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // Nobody reads any more.
+        // The reader has gone.
         self.queue.end(StreamEnd::Overflow);
         let mut state = self.queue.state.lock();
         self.queue.clear(&mut state);

@@ -18,12 +18,12 @@ use crate::failure::Failure;
 use crate::service::Service;
 use crate::service_call::BatchRenewal;
 
-/// How long one call is tried; then it is made again, with whatever has come in meanwhile.
+/// A batch that takes longer is sent again, together with new streams.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Renewals through the log at once.
 const SINGLE_MAX: usize = 16;
 
-/// Sends batches until the service is stopped. A node that cannot go on must not answer either: it ends its streams.
+/// Sends batches until the service stops. A failed node ends its streams.
 pub(crate) async fn run(service: Service) {
     let mut failed = std::pin::pin!(service.wait_failed());
     loop {
@@ -42,7 +42,7 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
     let answers = match service.renew_many(sessions, began + BATCH_TIMEOUT).await {
         Ok(answers) => answers,
         Err(failure) => {
-            tracing::debug!(%failure, count = batch.len(), "failed to renew streams");
+            tracing::debug!(%failure, count = batch.len(), "failed to renew the sessions of streams");
             Vec::new()
         }
     };
@@ -68,14 +68,14 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
     }
 }
 
-/// An expiry is under way: only the log can say which of the two came first.
+/// The expiries of these sessions are in flight: the log decides which comes first.
 async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
     let renewals = streams.into_iter().map(|liveness| async {
         let began = Instant::now();
         match service.renew(&liveness.session, None, service.deadline()).await {
             Ok(_) => liveness.renewed(began),
             Err(Failure::Rejected(_)) => liveness.over(),
-            Err(failure) => tracing::debug!(%failure, "failed to renew a stream"),
+            Err(failure) => tracing::debug!(%failure, "failed to renew the session of a stream"),
         }
         settle(&service, liveness);
     });

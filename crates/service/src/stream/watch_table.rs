@@ -13,11 +13,11 @@ use holdfast_types::ZnodePath;
 
 use super::message::{NoticeKind, WatchKind, WatchMode};
 
-/// A stream of this node. Never reused.
+/// The number of a stream on this node. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StreamNo(pub(crate) u64);
 
-/// A set of reasons to be told.
+/// The watches of one stream at one path, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchFlags(u8);
 
@@ -50,12 +50,11 @@ impl WatchFlags {
         self.0 & other.0 != 0
     }
 
-    /// How many watches it stands for: one for each side.
+    /// The number of watches: one for each side.
     pub(crate) const fn count(self) -> usize {
         self.meets(Self::DATA_SIDE) as usize + self.meets(Self::CHILD_SIDE) as usize
     }
 
-    /// A watch that stays.
     pub(crate) const fn of_mode(mode: WatchMode) -> Self {
         match mode {
             WatchMode::Persistent => Self::PERSISTENT,
@@ -78,55 +77,48 @@ pub(crate) struct FiredWatch {
     pub(crate) stream: StreamNo,
     pub(crate) kind: NoticeKind,
     pub(crate) path: ZnodePath,
-    /// Only because the stream watches everything below some node above: it may not know that there is such a path.
+    /// Fired by a recursive watch of a node above: the stream may not be allowed to see the path.
     pub(crate) below: bool,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     by_path: HashMap<ZnodePath, BTreeMap<StreamNo, WatchFlags>>,
     /// Invariant: the paths under which `by_path` names the stream, and the sum of their watches.
     by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
-    /// Places of `by_path` with a recursive watch: none means that no ancestor need be looked at.
+    /// Entries of `by_path` with a recursive watch: ancestors are skipped while it is zero.
     recursive: usize,
-    /// Of all streams.
     watches: usize,
 }
 
 impl WatchTable {
-    /// Watches of all streams.
     pub(crate) fn len(&self) -> usize {
         self.watches
     }
 
-    /// Paths that somebody watches.
     pub(crate) fn paths(&self) -> usize {
         self.by_path.len()
     }
 
-    /// Streams that watch something.
     pub(crate) fn streams(&self) -> usize {
         self.by_stream.len()
     }
 
-    /// Watches of one stream.
     pub(crate) fn len_of(&self, stream: StreamNo) -> usize {
         self.by_stream.get(&stream).map_or(0, |(_, watches)| *watches)
     }
 
-    /// What one stream watches, by path.
     pub(crate) fn paths_of(&self, stream: StreamNo) -> impl Iterator<Item = &ZnodePath> {
         self.by_stream.get(&stream).into_iter().flat_map(|(paths, _)| paths)
     }
 
-    /// How many watches arming this would add.
+    /// The number of watches that arming would add.
     pub(crate) fn added(&self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) -> usize {
         let old = self.arms(stream, path);
         old.and(arms).count() - old.count()
     }
 
-    /// Arms a watch; one that is there already stays as it is.
+    /// Arms a watch; an existing watch stays.
     pub(crate) fn arm(&mut self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.and(arms));
@@ -144,7 +136,6 @@ impl WatchTable {
         old.meets(WatchFlags::of_kind(kind))
     }
 
-    /// Removes all of a stream's watches.
     pub(crate) fn forget(&mut self, stream: StreamNo) {
         let paths: Vec<_> = self.paths_of(stream).cloned().collect();
         for path in paths {
@@ -158,7 +149,6 @@ impl WatchTable {
         found.copied().unwrap_or_default()
     }
 
-    /// Puts `new` where `old` is.
     fn put(&mut self, stream: StreamNo, path: &ZnodePath, old: WatchFlags, new: WatchFlags) {
         if new == old {
             return;
@@ -192,7 +182,7 @@ impl WatchTable {
         }
     }
 
-    /// Whom a change concerns, in the order of the notices; watches that fire once are gone after it.
+    /// The watches that a change fires, in the order of the notices. Removes one-shot watches.
     pub(crate) fn fire(&mut self, kind: NoticeKind, path: &ZnodePath) -> Vec<FiredWatch> {
         let (own, once) = match kind {
             NoticeKind::Created | NoticeKind::Changed => (WatchFlags::DATA_SIDE, WatchFlags::DATA),
@@ -229,7 +219,7 @@ impl WatchTable {
         streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
     }
 
-    /// Those with a recursive watch above the path, and none at it.
+    /// Streams with a recursive watch above the path, and none at it.
     fn concerned_above(
         &self,
         path: &ZnodePath,
@@ -244,7 +234,7 @@ impl WatchTable {
         above.filter(|stream| !here.contains(stream)).collect()
     }
 
-    /// Takes away what fires once.
+    /// Removes one-shot watches.
     fn spend(&mut self, path: &ZnodePath, once: WatchFlags) {
         let Some(streams) = self.by_path.get(path) else { return };
         let armed: Vec<_> = streams
@@ -258,7 +248,7 @@ impl WatchTable {
     }
 }
 
-/// The directories a path lies in, from the nearest to the root.
+/// The directories above a path, from the nearest to the root.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = path;
     std::iter::from_fn(move || {

@@ -6,9 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use holdfast_types::{
-    Applied, Event, LockEvent, Reason, Revision, SessionName, TreeEvent, ZnodePath,
-};
+use holdfast_types::{Applied, Event, Revision, SessionName, TreeEvent, ZnodePath};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -16,37 +14,34 @@ use super::filter::WatchFilter;
 use super::watchers::{Watcher, Watchers};
 use super::{BATCH_MAX, WatchItem, Watched, ZnodeChangeKind};
 use crate::failure::Failure;
-use crate::session_events::{HoldNotice, broken_because};
+use crate::hold_notice::{HoldChange, HoldNotice};
 
-/// What an item costs beside its path, bytes.
+/// The bytes of an item besides its path.
 const ITEM_BYTES: usize = 160;
-/// Changes that are looked through for one session.
+/// The most changes that a search for one session reads.
 const LOOK_BACK_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
 struct LoggedChange {
     revision: Revision,
-    /// Of the node, or of the lock's directory.
+    /// The path of the node, or of the lock's directory.
     path: ZnodePath,
     item: WatchItem,
-    /// Of a hold that an operator broke: why.
-    broken: Option<Reason>,
 }
 
 #[derive(Debug, Default)]
 struct ChangeLogState {
     changes: VecDeque<LoggedChange>,
-    /// The place of the first one.
+    /// The number of the first change.
     first: u64,
     bytes: usize,
-    /// Everything after this is remembered.
+    /// All changes after this revision are here.
     compacted: Revision,
-    /// Everything up to this is here.
+    /// All changes up to this revision are here.
     head: Revision,
     watchers: Watchers,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct ChangeLog {
     state: Mutex<ChangeLogState>,
@@ -55,23 +50,21 @@ pub(crate) struct ChangeLog {
     watchers_max: usize,
 }
 
-/// A watcher's place.
 #[derive(Debug)]
 pub(crate) struct WatcherHandle {
     pub(crate) number: u64,
     pub(crate) woken: Arc<Notify>,
-    /// It is told what comes after this.
+    /// The watcher receives changes after this revision.
     pub(crate) after: Revision,
 }
 
-/// What a watcher finds.
 #[derive(Debug)]
 pub(crate) enum ReadChanges {
-    /// Changes that concern it, oldest first.
+    /// Changes for the watcher, oldest first.
     Changes(Vec<Watched>),
-    /// Nothing up to here.
+    /// No change up to this revision.
     Nothing(Revision),
-    /// Some of what may have concerned it is forgotten.
+    /// Changes for the watcher may have been discarded.
     Compacted(Revision),
 }
 
@@ -80,13 +73,12 @@ impl ChangeLog {
         Self { state: Mutex::default(), events_max, bytes_max, watchers_max }
     }
 
-    /// Notes what an entry changed. Inside the apply step.
+    /// Runs inside the apply step.
     pub(crate) fn on_applied(&self, applied: &Applied) {
         let mut state = self.state.lock();
         for (revision, event) in &applied.events {
-            if let Some((path, item)) = note(*revision, event) {
-                let broken = broken_because(&applied.events, event);
-                state.push(LoggedChange { revision: *revision, path, item, broken });
+            if let Some(change) = logged(*revision, event, &applied.events) {
+                state.push(change);
             }
         }
         state.head = applied.revision;
@@ -95,7 +87,7 @@ impl ChangeLog {
         }
     }
 
-    /// Entries were skipped: nothing before this revision is known.
+    /// Entries were skipped: discards all changes.
     pub(crate) fn restart(&self, revision: Revision) {
         let mut state = self.state.lock();
         state.first += state.changes.len() as u64;
@@ -105,10 +97,10 @@ impl ChangeLog {
         state.watchers.miss();
     }
 
-    /// A new watcher of everything after `since`, or after now.
+    /// Adds a watcher of the changes after `since`, or from now on.
     ///
     /// # Errors
-    /// [`Failure::Compacted`] if some of that is forgotten, and [`Failure::TooManyStreams`].
+    /// [`Failure::Compacted`] if some of these changes were discarded, and [`Failure::TooManyStreams`].
     pub(crate) fn add_watcher(
         &self,
         filter: WatchFilter,
@@ -128,7 +120,6 @@ impl ChangeLog {
         Ok(WatcherHandle { number: state.watchers.enter(watcher), woken, after })
     }
 
-    /// How many follow.
     pub(crate) fn watchers(&self) -> usize {
         self.state.lock().watchers.len()
     }
@@ -137,8 +128,8 @@ impl ChangeLog {
         self.state.lock().watchers.leave(number);
     }
 
-    /// What happened to a session's locks after a revision. None if some of it is forgotten, or if it is among so much
-    /// else that looking for it would hold up others.
+    /// The events of a session after a revision. `None` if some were discarded, or if the search would read more than
+    /// [`LOOK_BACK_MAX`] changes while the log is locked.
     pub(crate) fn of_session(
         &self,
         session: &SessionName,
@@ -150,10 +141,14 @@ impl ChangeLog {
             return None;
         }
         let later = state.changes.iter().skip(skip);
-        Some(later.filter_map(|change| of_session(change, session)).collect())
+        let notices = later.filter_map(|change| {
+            if let WatchItem::Hold(notice) = &change.item { Some(notice) } else { None }
+        });
+        let of_session =
+            notices.filter(|notice| notice.session == *session && notice.is_session_event());
+        Some(of_session.cloned().collect())
     }
 
-    /// The next changes for a watcher.
     pub(crate) fn read(&self, number: u64) -> ReadChanges {
         self.state.lock().read(number)
     }
@@ -175,7 +170,7 @@ impl ChangeLogState {
         }
     }
 
-    /// The place of the first change after a revision.
+    /// The number of the first change after a revision.
     fn number_after(&self, revision: Revision) -> u64 {
         self.first + self.changes.partition_point(|change| change.revision <= revision) as u64
     }
@@ -214,7 +209,7 @@ impl ChangeLogState {
     }
 }
 
-/// Where to go on from after each change: its own revision only if no other change of that revision follows.
+/// Sets where to resume after each change: its own revision if no other change of the revision follows.
 fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
     for change in changes.iter_mut().rev() {
         let revision = change.resume;
@@ -226,98 +221,40 @@ fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
 }
 
 fn cost(change: &LoggedChange) -> usize {
-    let value = match &change.item {
-        WatchItem::Granted { value, .. } | WatchItem::ValueSet { value, .. } => value.as_deref(),
+    let data = match &change.item {
+        WatchItem::Hold(HoldNotice { change, .. }) => match change {
+            HoldChange::Granted { value } | HoldChange::ValueChanged { value } => {
+                value.as_deref().map_or(0, <[u8]>::len)
+            }
+            HoldChange::Lost { broken, .. } => broken.as_ref().map_or(0, |why| why.as_str().len()),
+            HoldChange::ReleaseRequested(_) => 0,
+        },
         WatchItem::Change { .. }
-        | WatchItem::Lost { .. }
-        | WatchItem::ReleaseRequested { .. }
         | WatchItem::Bookmark { .. }
         | WatchItem::Compacted { .. }
-        | WatchItem::ShuttingDown => None,
+        | WatchItem::ShuttingDown => 0,
     };
-    let reason = change.broken.as_ref().map_or(0, |reason| reason.as_str().len());
-    ITEM_BYTES + change.path.as_str().len() + value.map_or(0, <[u8]>::len) + reason
+    ITEM_BYTES + change.path.as_str().len() + data
 }
 
-/// What a change means to a session, if it is about one of its locks.
-fn of_session(change: &LoggedChange, wanted: &SessionName) -> Option<HoldNotice> {
-    let (lock, session, owner, token, lost, asked) = match &change.item {
-        WatchItem::Granted { lock, token, session, owner, .. } => {
-            (lock, session, owner, token, None, None)
-        }
-        WatchItem::Lost { lock, session, owner, token, cause, .. } => {
-            (lock, session, owner, token, Some(*cause), None)
-        }
-        WatchItem::ReleaseRequested { lock, session, owner, token, request, .. } => {
-            (lock, session, owner, token, None, Some(request.clone()))
-        }
-        WatchItem::Change { .. }
-        | WatchItem::ValueSet { .. }
-        | WatchItem::Bookmark { .. }
-        | WatchItem::Compacted { .. }
-        | WatchItem::ShuttingDown => return None,
-    };
-    let event = || HoldNotice {
-        revision: change.revision,
-        lock: lock.clone(),
-        owner: owner.clone(),
-        token: *token,
-        lost,
-        broken: change.broken.clone(),
-        asked,
-    };
-    (session == wanted).then(event)
-}
-
-/// What of an event watchers are told.
-fn note(revision: Revision, event: &Event) -> Option<(ZnodePath, WatchItem)> {
-    let change = |kind, path: &ZnodePath| {
-        Some((path.clone(), WatchItem::Change { revision, kind, path: path.clone() }))
-    };
-    match event {
-        Event::Tree(TreeEvent::Created { path }) => change(ZnodeChangeKind::Created, path),
-        Event::Tree(TreeEvent::Deleted { path }) => change(ZnodeChangeKind::Deleted, path),
-        Event::Tree(TreeEvent::DataChanged { path }) => change(ZnodeChangeKind::Changed, path),
-        Event::Lock(LockEvent::Granted(grant)) => {
-            let (lock, session) = (grant.lock.clone(), grant.session.clone());
-            let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
-            let path = ZnodePath::of_lock(&grant.lock);
-            Some((path, WatchItem::Granted { revision, lock, token, session, owner, value }))
-        }
-        Event::Lock(LockEvent::ValueChanged(grant)) => {
-            let (lock, session) = (grant.lock.clone(), grant.session.clone());
-            let (token, owner, value) = (grant.token, grant.owner.clone(), grant.value.clone());
-            let path = ZnodePath::of_lock(&grant.lock);
-            Some((path, WatchItem::ValueSet { revision, lock, session, owner, token, value }))
-        }
-        Event::Lock(LockEvent::HoldEnded { lock, session, owner, token, cause, .. }) => {
-            let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-            let (path, token, cause) = (ZnodePath::of_lock(&lock), *token, *cause);
-            Some((path, WatchItem::Lost { revision, lock, session, owner, token, cause }))
-        }
-        Event::Lock(LockEvent::ReleaseRequested {
-            lock, session, owner, token, request, ..
-        }) => {
-            let (lock, session, owner) = (lock.clone(), session.clone(), owner.clone());
-            let (path, token, request) = (ZnodePath::of_lock(&lock), *token, request.clone());
-            Some((
-                path,
-                WatchItem::ReleaseRequested { revision, lock, session, owner, token, request },
-            ))
-        }
-        Event::Lock(
-            LockEvent::WaitEnded { .. }
-            | LockEvent::ModeChanged(_)
-            | LockEvent::PolicyChanged { .. }
-            | LockEvent::CooldownStarted { .. }
-            | LockEvent::CooldownEnded { .. }
-            | LockEvent::BrokenByOperator { .. },
-        )
-        | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
+/// The change that watchers receive for an event; `entry` has all events of the log entry.
+fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Option<LoggedChange> {
+    let (kind, path) = match event {
+        Event::Tree(TreeEvent::Created { path }) => (ZnodeChangeKind::Created, path),
+        Event::Tree(TreeEvent::Deleted { path }) => (ZnodeChangeKind::Deleted, path),
+        Event::Tree(TreeEvent::DataChanged { path }) => (ZnodeChangeKind::Changed, path),
+        Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
+        | Event::Lock(_)
         | Event::Session(_)
         | Event::Recipe(_)
-        | Event::NodeRegistered { .. } => None,
-    }
+        | Event::NodeRegistered { .. } => {
+            let notice = HoldNotice::of(revision, event, entry)?;
+            let path = ZnodePath::of_lock(&notice.lock);
+            return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });
+        }
+    };
+    let item = WatchItem::Change { revision, kind, path: path.clone() };
+    Some(LoggedChange { revision, path: path.clone(), item })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use holdfast_types::ZnodePath;
 
-/// Which nodes to watch. A lock is watched as its directory, `/locks/<name>`.
+/// The watched nodes. The path of a lock is its directory, `/locks/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchFilter {
     /// This node.
@@ -16,7 +16,6 @@ pub enum WatchFilter {
 }
 
 impl WatchFilter {
-    /// Whether a path is concerned.
     pub fn matches(&self, path: &ZnodePath) -> bool {
         let text = path.as_str();
         match self {
@@ -27,7 +26,7 @@ impl WatchFilter {
         }
     }
 
-    /// The node at or above every path that is concerned.
+    /// The node at or above every matching path.
     pub(crate) fn anchor(&self) -> ZnodePath {
         match self {
             Self::Node(node) | Self::Children(node) | Self::Subtree(node) => node.clone(),

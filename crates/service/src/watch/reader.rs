@@ -11,25 +11,25 @@ use super::{WatchItem, WatchRequest, Watched, is_visible};
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Changes as they come. Dropping it ends the watch.
+/// A stream of changes. Dropping it ends the watch.
 pub struct WatchStream {
     service: Service,
     handle: WatcherHandle,
     identities: Vec<Identity>,
-    /// Copied from the log, not yet told.
+    /// Copied from the log, not yet returned.
     batch: VecDeque<Watched>,
-    /// When to say how far everything is told; at once after what was there at the beginning.
+    /// When the next bookmark is due: immediately after the existing changes.
     bookmark_at: Instant,
-    /// The last revision said to go on from.
+    /// The last returned revision to resume from.
     resume: Revision,
 }
 
 impl Service {
-    /// Follows the changes of this node. A client that asks for changes after a revision it has from another node may
-    /// wait until this one is there; it misses nothing.
+    /// Watches the changes of this node. `since` may be a later revision, from another node: the watch then begins when
+    /// this node has applied it.
     ///
     /// # Errors
-    /// [`Failure::Compacted`] if some of them are forgotten by now; [`Failure::TooManyStreams`];
+    /// [`Failure::Compacted`] if some changes were discarded; [`Failure::TooManyStreams`];
     /// [`Failure::ShuttingDown`].
     pub fn watch(&self, request: WatchRequest) -> Result<WatchStream, Failure> {
         if self.is_draining() {
@@ -49,30 +49,30 @@ impl Service {
 }
 
 impl WatchStream {
-    /// The next item. After [`WatchItem::Compacted`] it goes on from there; after [`WatchItem::ShuttingDown`] there is
-    /// only that. Dropping the future loses nothing.
+    /// The next item. After [`WatchItem::Compacted`] the watch continues from there; [`WatchItem::ShuttingDown`] is
+    /// repeated. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Watched {
         loop {
             if let Some(watched) = self.batch.pop_front() {
                 self.bookmark_at = Instant::now() + self.service.config().bookmark_every;
-                return self.told(watched);
+                return self.returned(watched);
             }
             match self.service.observer().change_log.read(self.handle.number) {
                 ReadChanges::Changes(changes) => self.batch = self.visible(changes),
                 ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
-                    return self.told(Watched { resume: restart_from, item });
+                    return self.returned(Watched { resume: restart_from, item });
                 }
                 ReadChanges::Nothing(head) => {
                     if let Some(watched) = self.wait(head).await {
-                        return self.told(watched);
+                        return self.returned(watched);
                     }
                 }
             }
         }
     }
 
-    /// Waits for a change; answers what there is to say without one.
+    /// Waits for a change, a due bookmark or a shutdown.
     async fn wait(&mut self, head: Revision) -> Option<Watched> {
         let now = Instant::now();
         let every = self.service.config().bookmark_every;
@@ -94,20 +94,17 @@ impl WatchStream {
         }
     }
 
-    fn told(&mut self, watched: Watched) -> Watched {
+    fn returned(&mut self, watched: Watched) -> Watched {
         self.resume = self.resume.max(watched.resume);
         Watched { resume: self.resume, ..watched }
     }
 
-    /// Leaves out what the caller may not know.
+    /// Leaves out changes that the caller may not see.
     fn visible(&self, changes: Vec<Watched>) -> VecDeque<Watched> {
         self.service.raft().read(|machine| {
             let may_know = |watched: &Watched| match &watched.item {
                 WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
-                WatchItem::Granted { .. }
-                | WatchItem::ValueSet { .. }
-                | WatchItem::Lost { .. }
-                | WatchItem::ReleaseRequested { .. }
+                WatchItem::Hold(_)
                 | WatchItem::Bookmark { .. }
                 | WatchItem::Compacted { .. }
                 | WatchItem::ShuttingDown => true,

@@ -11,20 +11,18 @@ use tokio::sync::Notify;
 use super::filter::WatchFilter;
 use crate::stream::ancestors;
 
-/// One watcher.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) filter: WatchFilter,
-    /// Nothing up to here is wanted.
+    /// The watcher receives changes after this revision.
     pub(crate) after: Revision,
-    /// The first place of the log that may concern it; none: nothing that is there does.
+    /// The number of the first unread change; `None` if the log has none for this watcher.
     pub(crate) unread: Option<u64>,
-    /// Something that may have concerned it is gone.
+    /// Changes for this watcher may have been discarded.
     pub(crate) missed: bool,
     pub(crate) woken: Arc<Notify>,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     by_number: BTreeMap<u64, Watcher>,
@@ -60,8 +58,8 @@ impl Watchers {
         self.by_number.get_mut(&number)
     }
 
-    /// Wakes whom a change at a place of the log concerns.
-    pub(crate) fn wake(&mut self, place: u64, path: &ZnodePath) {
+    /// Wakes the watchers that a change concerns.
+    pub(crate) fn wake(&mut self, change: u64, path: &ZnodePath) {
         if self.by_number.is_empty() {
             return;
         }
@@ -74,13 +72,13 @@ impl Watchers {
                 && watcher.unread.is_none()
                 && watcher.filter.matches(path)
             {
-                watcher.unread = Some(place);
+                watcher.unread = Some(change);
                 watcher.woken.notify_one();
             }
         }
     }
 
-    /// Everything so far is gone: everybody has missed something.
+    /// All changes were discarded: every watcher has missed some.
     pub(crate) fn miss(&mut self) {
         for watcher in self.by_number.values_mut() {
             watcher.missed = true;

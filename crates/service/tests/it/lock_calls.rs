@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_service::{Failure, ListenRequest, Service};
+use holdfast_service::{Failure, HoldChange, ListenRequest, Service};
 use holdfast_types::{
     AcquireAll, Break, BreakTarget, Grant, HandOver, LockRejection, LossCause, Mode, Owner, Reason,
     Rejection, ReleaseAll, RequestRelease, queue_fields,
@@ -145,7 +145,7 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_listen() {
+async fn a_holder_learns_of_a_release_request_and_loses_the_lock_at_its_deadline() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
     let held = take(one, acquire("a", Some("me"), 3_600_000, NO_WAIT)).await.unwrap();
@@ -166,7 +166,8 @@ async fn a_holder_hears_that_it_is_asked_and_loses_the_lock_if_it_does_not_liste
         since = reply.revision;
         heard.extend(reply.value.events);
     }
-    assert_eq!(heard[0].asked.as_ref().map(|asked| asked.deadline), Some(note.deadline));
-    assert!(heard[0].lost.is_none() && heard[0].token == held.token);
-    assert_eq!((heard[1].lost, heard[1].asked.clone()), (Some(LossCause::Revoked), None));
+    let HoldChange::ReleaseRequested(asked) = &heard[0].change else { panic!("{:?}", heard[0]) };
+    assert_eq!((asked.deadline, heard[0].token), (note.deadline, held.token));
+    let revoked = HoldChange::Lost { cause: LossCause::Revoked, broken: None };
+    assert_eq!(heard[1].change, revoked);
 }

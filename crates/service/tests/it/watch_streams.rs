@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use holdfast_service::{
-    Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig, WatchFilter,
-    WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind, ZnodeContents,
+    Failure, HoldChange, HoldNotice, Principal, ReadMode, RequestContext, Response, Service,
+    ServiceConfig, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind,
+    ZnodeContents,
 };
 use holdfast_types::{
     AclEntry, Bound, Caller, CreateKind, Identity, LossCause, Op, OpReply, Perms, Rejection,
@@ -86,8 +87,14 @@ async fn grants_and_losses_are_told_with_the_token() {
     let (mut granted, mut lost) = (None, None);
     while lost.is_none() {
         match item(&mut watching).await {
-            WatchItem::Granted { lock, token, .. } => granted = Some((lock, token)),
-            WatchItem::Lost { lock, cause, .. } => lost = Some((lock, cause)),
+            WatchItem::Hold(HoldNotice {
+                lock, token, change: HoldChange::Granted { .. }, ..
+            }) => granted = Some((lock, token)),
+            WatchItem::Hold(HoldNotice {
+                lock, change: HoldChange::Lost { cause, .. }, ..
+            }) => {
+                lost = Some((lock, cause));
+            }
             WatchItem::Change { path, .. } => assert!(path.as_str().starts_with("/locks/or")),
             other => panic!("{other:?}"),
         }
