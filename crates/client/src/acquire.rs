@@ -56,7 +56,8 @@ impl ClientLockRequest {
                     pending.begin_attempt(attempt::next_after(newest));
                 }
                 // The wait of one call is bounded by the API.
-                Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
+                Err(Error::Busy(problem))
+                    if problem.code == ErrorCode::WaitTimeout && !limit.is_over() => {}
                 Err(error) => {
                     if leaves_nothing_behind(&error, in_doubt) {
                         pending.state = AcquireOutcome::Nothing;

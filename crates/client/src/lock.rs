@@ -149,6 +149,12 @@ impl<T> Lock<T> {
         self
     }
 
+    /// Fails with [`Error::Busy`] instead of queueing when `max` callers or more wait already. At least 1.
+    pub fn queue_max(mut self, max: u32) -> Self {
+        self.options.queue_max = Some(max);
+        self
+    }
+
     /// Ends the hold after `max`, however often it is renewed. The guard ends first, the cluster a moment later. From
     /// 1 ms to 30 days.
     pub fn max_hold(mut self, max: Duration) -> Self {

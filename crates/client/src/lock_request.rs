@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::lock::{
-    LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, REENTRANT, SEGMENT, SEGMENTS,
-    SESSION, VALUE,
+    LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SEGMENT,
+    SEGMENTS, SESSION, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
@@ -52,6 +52,7 @@ pub(crate) struct HoldOptions {
     pub(crate) limit: Option<u32>,
     pub(crate) priority: Option<u8>,
     pub(crate) not_reentrant: bool,
+    pub(crate) queue_max: Option<u32>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) value: Option<String>,
@@ -80,7 +81,7 @@ pub(crate) struct ClientLockRequest {
     pub(crate) beacon: Option<Duration>,
     /// `None`: exclusive, or the mode of the existing hold.
     pub(crate) mode: Option<Mode>,
-    /// Several locks support `max_hold` alone.
+    /// Several locks support `max_hold` and `queue_max` alone.
     pub(crate) options: HoldOptions,
     pub(crate) request_timeout: Duration,
 }
@@ -107,6 +108,7 @@ impl ClientLockRequest {
             .with_some(&OWNER, self.owner.as_ref())
             .with_some(&ATTEMPT, attempt.as_ref())
             .with_some(&WAIT, Some(&wait).filter(|wait| !wait.is_zero()))
+            .with_some(&QUEUE_MAX, options.queue_max.as_ref())
             .with_some(&MODE, mode.as_ref())
             .with_some(&PERMITS, options.permits.as_ref())
             .with_some(&LIMIT, options.limit.as_ref())

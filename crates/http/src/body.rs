@@ -7,7 +7,7 @@ use hyper::body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::Acquire;
+use holdfast_types::AcquireOptions;
 
 use crate::HttpConfig;
 use crate::status::{HttpError, problem, with_status};
@@ -39,7 +39,7 @@ impl BodyKind {
             Self::None | Self::Params | Self::Sessions => config.body_bytes_max,
             Self::Data => config.data_bytes_max,
             Self::Txn => config.txn_bytes_max,
-            Self::Value => Acquire::VALUE_MAX,
+            Self::Value => AcquireOptions::VALUE_MAX,
         }
     }
 

@@ -32,7 +32,7 @@ fn acquire(lock: &str, name: &str, anonymous: bool) -> Command {
 
 fn release(lock: &str, name: &str) -> Command {
     Command::Release(Release {
-        lock: LockName::new(lock).unwrap(),
+        locks: LockName::new(lock).unwrap().into(),
         session: SessionName::new(name).unwrap(),
         owner: Owner::unnamed(),
         target: ReleaseTarget::AnyPlace,

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use holdfast_codec::{Kind, decode, encode};
-use holdfast_machine::{Machine, Part};
+use holdfast_machine::{Machine, SnapshotPart};
 use holdfast_types::{Caller, Command, Create, CreateKind, Entry, Multi, Op, Stamp, ZnodePath};
 
 const BATCH: usize = 64;
@@ -136,14 +136,14 @@ fn changes(machine: &mut Machine, znodes: usize) {
 
 fn snapshot(machine: &Machine) {
     println!("{:?}", machine.counts());
-    let parts: Vec<Part> = timed("dump", || machine.dump().collect());
+    let parts: Vec<SnapshotPart> = timed("dump", || machine.dump().collect());
     let encoded: Vec<Vec<u8>> = timed("encode the parts", || {
         parts.iter().map(|part| encode(Kind::SnapshotPart, part).unwrap()).collect()
     });
     let bytes: usize = encoded.iter().map(Vec::len).sum();
     println!("{} parts, {bytes} bytes", parts.len());
     drop(parts);
-    let parts: Vec<Part> = timed("decode them", || {
+    let parts: Vec<SnapshotPart> = timed("decode them", || {
         encoded.iter().map(|part| decode(Kind::SnapshotPart, part).unwrap()).collect()
     });
     let loaded = timed("load, with every invariant checked", || Machine::load(parts).unwrap());

@@ -137,8 +137,6 @@ impl Machine {
             Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
-            Command::AcquireAll(all) => self.acquire_all(all, ctx),
-            Command::ReleaseAll(all) => self.release_all(all, ctx),
         }
     }
 

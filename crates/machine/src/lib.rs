@@ -24,15 +24,9 @@ mod tree;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_HOLDERS_MAX, LISTED_PLACES_MAX, LockFilter, SCAN_MAX};
-pub use recipe::{
-    Arrival, ArrivalWait, BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart,
-};
+pub use recipe::{Arrival, ArrivalWait};
 pub use snapshot::load::LoadError;
-pub use snapshot::part::{
-    AcquireOptionsPart, CooldownsPart, End, GrantIntervalPart, Head, HoldPart, LeftLockPart,
-    LockDelayPart, LockDirectoryPart, LockEntryPart, NodePart, Part, SessionPart, StoredPolicyPart,
-    TombstonePart, ZnodeKindPart,
-};
+pub use snapshot::part::SnapshotPart;
 
 use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;

@@ -5,9 +5,8 @@
 use std::ops::Bound;
 
 use holdfast_types::{
-    Command, FenceView, FencingToken, Incarnation, Limits, LockName, LockView, Mode, NodeId, Owner,
-    Page, Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp,
-    Standing, Ticket, Ttl,
+    Command, FenceView, FencingToken, Incarnation, Limits, LockName, LockView, Mode, NodeId, Page,
+    Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, Ttl,
 };
 
 use crate::Machine;
@@ -280,30 +279,16 @@ impl Machine {
     pub fn only_queues(&self, command: &Command) -> bool {
         let Command::Acquire(acquire) = command else { return false };
         let plain = acquire.wait
-            && acquire.priority == 0
+            && acquire.options.priority == 0
             && acquire.segments.is_none()
             && acquire.mode.is_none_or(|mode| mode == Mode::Exclusive);
+        let Some(name) = acquire.locks.single() else { return false };
         let behind = |lock: &Lock| {
             lock.waiting() > 0 && lock.policy().limit.is_none() && !lock.holders.is_empty()
         };
         plain
-            && self.locks.get(&acquire.lock).is_some_and(behind)
-            && self.standing(&acquire.lock, &acquire.open.session, &acquire.owner).is_none()
-    }
-
-    /// Where a session's owner stands in a lock's queue; of several places the first.
-    pub fn standing(
-        &self,
-        lock: &LockName,
-        session: &SessionName,
-        owner: &Owner,
-    ) -> Option<Standing> {
-        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
-        let entry = self.locks.find(id, lock, owner, Ticket(0))?;
-        if entry.waits() {
-            return self.queued_of(lock, entry).map(Standing::Waiting);
-        }
-        self.grant_of(lock, entry, false).map(Standing::Holding)
+            && self.locks.get(name).is_some_and(behind)
+            && self.entry_state(&acquire.locks, &acquire.open.session, &acquire.owner).is_none()
     }
 
     /// The newest tokens of a lock.

@@ -60,14 +60,12 @@ pub(crate) fn may_store(command: &Command) -> bool {
     match command {
         Command::OpenSession(_)
         | Command::Acquire(_)
-        | Command::AcquireAll(_)
         | Command::SetPolicy { .. }
         | Command::Recipe(_) => true,
         Command::RenewSession { .. }
         | Command::CloseSession { .. }
         | Command::ExpireSession { .. }
         | Command::Release(_)
-        | Command::ReleaseAll(_)
         | Command::Cancel(_)
         | Command::Multi(_)
         | Command::Sweep { .. }

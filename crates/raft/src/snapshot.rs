@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
-use holdfast_machine::{Machine, Part};
+use holdfast_machine::{Machine, SnapshotPart};
 use holdfast_storage::{
     RawSnapshot, SnapshotReader, SnapshotReceiver, Snapshots, StoreError, VerifiedSnapshot,
 };
@@ -213,7 +213,7 @@ fn load(reader: &SnapshotReader) -> io::Result<Machine> {
     }
 }
 
-fn decode(part: Result<Bytes, StoreError>) -> io::Result<Part> {
+fn decode(part: Result<Bytes, StoreError>) -> io::Result<SnapshotPart> {
     let bytes = part.map_err(io::Error::other)?;
     holdfast_codec::decode(Kind::SnapshotPart, &bytes).map_err(io::Error::other)
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use holdfast_types::{
-    Acquire, AcquireReply, Command, Grant, LockRejection, Rejection, Reply, Revision, Standing,
+    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Revision,
 };
 use tokio::sync::oneshot;
 
@@ -18,10 +18,13 @@ use crate::waiting::{UnansweredSession, wait_of};
 /// Waiters listed with a lock at most; the view also has their number.
 pub(crate) const WAITERS_SHOWN: usize = 100;
 
-/// The caller holds the lock.
+/// The caller holds the lock, or each lock of its multi-lock.
 #[derive(Clone, Debug)]
 pub struct Granted {
+    /// Of the first lock by name.
     pub grant: Grant,
+    /// Of the other locks of a multi-lock, by name.
+    pub others: Vec<Grant>,
     /// From the request's arrival to this answer.
     pub waited: Duration,
     /// What is certainly left of the lease at the moment of this answer. A client that counts
@@ -45,17 +48,25 @@ impl AcquireClock {
         Self { arrived, confirmed_at: arrived, until: arrived + wait }
     }
 
-    pub(crate) fn granted(&self, grant: Grant, revision: Revision) -> Response<Granted> {
+    /// The grants of an acquire, in the order of the locks.
+    pub(crate) fn granted(
+        &self,
+        grants: Vec<Grant>,
+        revision: Revision,
+    ) -> Result<Response<Granted>, Failure> {
+        let mut others = grants.into_iter();
+        let grant = others.next().ok_or(Failure::UnexpectedReply)?;
+        let others = others.collect();
         let now = Instant::now();
         let waited = now.duration_since(self.arrived);
         let since_confirmed = now.duration_since(self.confirmed_at);
         let expires_in = grant.ttl.as_duration().saturating_sub(since_confirmed);
-        Response::new(Granted { grant, waited, expires_in }, revision)
+        Ok(Response::new(Granted { grant, others, waited, expires_in }, revision))
     }
 }
 
 impl Service {
-    /// Takes a lock, or renews the caller's hold of it. Dropping the future means that the client disconnected: a waiter
+    /// Acquires a lock or a multi-lock, or renews the caller's hold. Dropping the future means that the client disconnected: a waiter
     /// with an anonymous session leaves the queue, one with a named session keeps its place until its wait ends.
     ///
     /// # Errors
@@ -81,9 +92,10 @@ impl Service {
         if let Some(renewed) = self.renew_held(&acquire, &clock).await? {
             return Ok(renewed);
         }
-        let (open, owner) = (acquire.open.clone(), acquire.owner.clone());
+        let (locks, open, owner) =
+            (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
         let unanswered = UnansweredSession::new(self, &open);
-        let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_acquire).await;
+        let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_entry_state).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
             unanswered.settle();
         }
@@ -91,23 +103,26 @@ impl Service {
             proposed.inspect_err(|failure| self.count_busy(failure))?;
         let request = &context.request_id;
         match (value, permit) {
-            (AcquireReply::Granted(grant), _) => {
-                tracing::debug!(request, lock = %grant.lock, session = %open.session, token = grant.token.0, "granted");
+            (EntryState::Holding(grants), _) => {
+                let granted = clock.granted(grants, revision)?;
+                let Grant { lock, token, .. } = &granted.value.grant;
+                tracing::debug!(request, %lock, session = %open.session, token = token.0, "granted");
                 self.metrics().granted.inc();
-                Ok(clock.granted(grant, revision))
+                Ok(granted)
             }
-            (AcquireReply::Queued(queued), Some(permit)) => {
-                let lock = queued.lock.clone();
+            (EntryState::Waiting(queued), Some(permit)) => {
+                let queued = first_busy(queued).ok_or(Failure::UnexpectedReply)?;
+                let lock = &queued.lock;
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
                     // An error means that the caller has gone, and this call with it.
-                    position.send(self.watch_position(&lock, queued.ticket)).ok();
+                    position.send(self.watch_position(lock, queued.ticket)).ok();
                 }
                 let (session, anonymous) = (open.session, open.anonymous);
-                let queued = QueuedAcquire { clock, lock, session, owner, anonymous, queued };
+                let queued = QueuedAcquire { clock, locks, session, owner, anonymous, queued };
                 queued.wait(self, permit).boxed().await
             }
-            (AcquireReply::Queued(_), None) => Err(Failure::UnexpectedReply),
+            (EntryState::Waiting(_), None) => Err(Failure::UnexpectedReply),
         }
     }
 
@@ -142,25 +157,34 @@ impl Service {
         if open.anonymous || acquire.attempt.is_some() {
             return Ok(None);
         }
-        let standing = self.raft().read(|machine| {
+        let Some(lock) = acquire.locks.single() else { return Ok(None) };
+        let held = self.raft().read(|machine| {
             let lock = match acquire.segments {
-                None => acquire.lock.clone(),
-                Some(cut) => machine.segment_held(&acquire.lock, cut, &open.session, owner)?,
+                None => lock.clone(),
+                Some(shards) => machine.segment_held(lock, shards, &open.session, owner)?,
             };
-            machine.standing(&lock, &open.session, owner)
+            machine.entry_state(&lock.into(), &open.session, owner)?.into_single_grant()
         });
-        let Some(Standing::Holding(held)) = standing else { return Ok(None) };
+        let Some(held) = held else { return Ok(None) };
         let other = open.ttl.is_some_and(|ttl| ttl != held.ttl)
             || acquire.mode.is_some_and(|mode| mode != held.mode)
             || acquire.permits.is_some_and(|permits| permits != held.permits)
             || acquire.limit.is_some()
-            || acquire.value.is_some();
+            || acquire.options.value.is_some();
         if other {
             return Ok(None);
         }
-        let queue_entry = Some((held.lock, owner.clone()));
-        let renewed = self.renew(&open.session, queue_entry, self.deadline()).await?;
-        let Some(Standing::Holding(grant)) = renewed.standing else { return Ok(None) };
-        Ok(Some(clock.granted(Grant { renewed: true, ..grant }, renewed.revision)))
+        let entry = Some((held.lock, owner.clone()));
+        let renewed = self.renew(&open.session, entry, self.deadline()).await?;
+        let grant = renewed.entry.and_then(EntryState::into_single_grant);
+        let Some(grant) = grant else { return Ok(None) };
+        let grants = vec![Grant { renewed: true, ..grant }];
+        clock.granted(grants, renewed.revision).map(Some)
     }
+}
+
+/// The queue that the others of a multi-lock wait for, if one can be told: the first lock that is held or in cooldown.
+fn first_busy(queued: Vec<Queued>) -> Option<Queued> {
+    let taken = queued.iter().position(|q| q.holder.is_some() || q.cooldown.is_some());
+    queued.into_iter().nth(taken.unwrap_or(0))
 }

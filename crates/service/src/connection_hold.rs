@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Grant, LossCause, Rejection, SessionRejection, Standing, Ticket};
+use holdfast_types::{EntryState, Grant, LossCause, Rejection, SessionRejection, Ticket};
 
 use crate::acquire::Granted;
 use crate::failure::Failure;
@@ -76,13 +76,13 @@ impl ConnectionHold {
                         return HoldEvent::Over(end);
                     }
                 }
-                WaitEvent::Renewed { began, renewed } => match renewed.standing {
-                    Some(Standing::Holding(held)) if held.token == self.grant.token => {
+                WaitEvent::Renewed { began, renewed } => {
+                    let held = renewed.entry.and_then(EntryState::into_single_grant);
+                    if held.is_some_and(|held| held.token == self.grant.token) {
                         return self.renewed(began);
                     }
                     // The hold has ended: the event of this node's `apply` has the cause.
-                    Some(_) | None => {}
-                },
+                }
                 WaitEvent::SessionEnded(Rejection::Session(SessionRejection::Expired {
                     ..
                 })) => {
@@ -106,12 +106,13 @@ impl ConnectionHold {
     /// The end of the hold, if this node has applied it.
     fn look(&self) -> Option<HoldEnd> {
         let Grant { lock, session, owner, token, granted_in, .. } = &self.grant;
-        let (standing, revision) = self
+        let locks = lock.clone().into();
+        let (entry, revision) = self
             .service
             .raft()
-            .read(|machine| (machine.standing(lock, session, owner), machine.revision()));
-        match standing {
-            Some(Standing::Holding(held)) if held.token == *token => None,
+            .read(|machine| (machine.entry_state(&locks, session, owner), machine.revision()));
+        match entry.and_then(EntryState::into_single_grant) {
+            Some(held) if held.token == *token => None,
             // This node has not applied the grant yet.
             Some(_) | None if revision < *granted_in => None,
             Some(_) | None => Some(HoldEnd::Lost(match self.service.view(session) {

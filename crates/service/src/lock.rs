@@ -28,7 +28,7 @@ pub struct TokenCheck {
 }
 
 impl Service {
-    /// Gives a lock back, or leaves its queue.
+    /// Releases locks, or leaves their queues.
     ///
     /// # Errors
     /// [`Failure`] says why not, and whether anything was done. So do the other methods.

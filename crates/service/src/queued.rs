@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use holdfast_types::{
-    Cancel, Command, Grant, LockName, LossCause, Owner, Queued, Rejection, Reply, Revision,
-    SessionName, SessionRejection, Standing, Ticket,
+    Cancel, Command, EntryState, Grant, LockSet, LossCause, Owner, Queued, Rejection, Reply,
+    Revision, SessionName, SessionRejection, Ticket,
 };
 
 use crate::acquire::{AcquireClock, Granted, WAITERS_SHOWN};
@@ -19,11 +19,12 @@ use crate::waiting::{AbandonedPlace, Parked, QueueEvent, Wait, WaitEvent, Waiter
 
 pub(crate) struct QueuedAcquire {
     pub(crate) clock: AcquireClock,
-    pub(crate) lock: LockName,
+    pub(crate) locks: LockSet,
     pub(crate) session: SessionName,
     pub(crate) owner: Owner,
     /// The session was made for this call.
     pub(crate) anonymous: bool,
+    /// The place in the queue of one of the locks.
     pub(crate) queued: Queued,
 }
 
@@ -87,12 +88,17 @@ impl QueuedAcquire {
 
     fn state(&self, service: &Service) -> PlaceState {
         let ticket = self.queued.ticket;
-        let (standing, revision) = service.raft().read(|machine| {
-            (machine.standing(&self.lock, &self.session, &self.owner), machine.revision())
+        let locks = self.queued.lock.clone().into();
+        let (entry, revision) = service.raft().read(|machine| {
+            (machine.entry_state(&locks, &self.session, &self.owner), machine.revision())
         });
-        match standing {
-            Some(Standing::Holding(grant)) if grant.ticket == ticket => PlaceState::Granted(grant),
-            Some(Standing::Waiting(found)) if found.ticket == ticket => PlaceState::Waiting,
+        match entry {
+            Some(EntryState::Waiting(queued)) if queued.iter().all(|q| q.ticket == ticket) => {
+                PlaceState::Waiting
+            }
+            Some(EntryState::Holding(grants)) if grants.iter().all(|g| g.ticket == ticket) => {
+                grants.into_iter().next().map_or(PlaceState::Gone, PlaceState::Granted)
+            }
             // This node has not applied the acquire yet.
             Some(_) | None if revision < Revision(ticket.0) => PlaceState::Waiting,
             Some(_) | None => PlaceState::Gone,
@@ -108,21 +114,39 @@ impl QueuedAcquire {
     ) -> Result<Response<Granted>, Failure> {
         if self.clock.confirmed_at.elapsed() >= grant.ttl.as_duration() {
             let began = Instant::now();
-            let place = Some((self.lock.clone(), self.owner.clone()));
-            let standing = match service.renew(&self.session, place, service.deadline()).await {
-                Ok(renewed) => renewed.standing,
+            let place = Some((grant.lock.clone(), self.owner.clone()));
+            let entry = match service.renew(&self.session, place, service.deadline()).await {
+                Ok(renewed) => renewed.entry,
                 Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
                 Err(_) => return Err(Failure::OutcomeUnknown),
             };
-            match standing {
-                Some(Standing::Holding(held)) if held.ticket == grant.ticket => {}
+            match entry.and_then(EntryState::into_single_grant) {
+                Some(held) if held.ticket == grant.ticket => {}
                 Some(_) | None => return Err(self.gone(service)),
             }
             self.clock.confirmed_at = began;
         }
         let revision = grant.granted_in;
         tracing::debug!(lock = %grant.lock, session = %grant.session, token = grant.token.0, "granted after a wait");
-        Ok(self.clock.granted(grant, revision))
+        self.clock.granted(self.all_grants(service, grant)?, revision)
+    }
+
+    /// The grants of all locks. If one of them was lost since, the outcome is unknown, and the caller asks again.
+    fn all_grants(&self, service: &Service, grant: Grant) -> Result<Vec<Grant>, Failure> {
+        if self.locks.single().is_some() {
+            return Ok(vec![grant]);
+        }
+        let entry = service
+            .raft()
+            .read(|machine| machine.entry_state(&self.locks, &self.session, &self.owner));
+        match entry {
+            Some(EntryState::Holding(grants))
+                if grants.iter().all(|held| held.ticket == grant.ticket) =>
+            {
+                Ok(grants)
+            }
+            Some(_) | None => Err(Failure::OutcomeUnknown),
+        }
     }
 
     /// The place is gone without a grant.
@@ -155,7 +179,7 @@ impl QueuedAcquire {
 
     fn timed_out(&self, service: &Service) -> Failure {
         service.metrics().timed_out.inc();
-        let lock = service.raft().read(|machine| machine.lock(&self.lock, WAITERS_SHOWN));
+        let lock = service.raft().read(|machine| machine.lock(&self.queued.lock, WAITERS_SHOWN));
         Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed() }
     }
 
@@ -163,7 +187,10 @@ impl QueuedAcquire {
     /// may be in the queue or hold the lock.
     async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
         match service.propose(self.cancel_command()).await {
-            Ok((Reply::Granted(grant), revision)) => Ok(self.clock.granted(grant, revision)),
+            Ok((Reply::Granted(grants), revision)) => {
+                let grant = grants.into_iter().next().ok_or(Failure::UnexpectedReply)?;
+                self.clock.granted(self.all_grants(service, grant)?, revision)
+            }
             Ok(_) => Err(self.timed_out(service)),
             Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
             Err(_) => Err(Failure::OutcomeUnknown),
@@ -184,7 +211,7 @@ impl QueuedAcquire {
     /// Gives the place up, unless the owner has asked for it again since.
     fn cancel_command(&self) -> Command {
         Command::Cancel(Cancel {
-            lock: self.lock.clone(),
+            lock: self.queued.lock.clone(),
             session: self.session.clone(),
             owner: self.owner.clone(),
             ticket: self.queued.ticket,

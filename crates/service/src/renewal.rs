@@ -81,10 +81,10 @@ impl Service {
         self.confirm_leadership(deadline).await?;
         let renewal = self.raft().read(|machine| {
             let (id, ttl) = find(machine, &session)?;
-            let standing =
-                queue_entry.and_then(|(lock, owner)| machine.standing(&lock, &session, &owner));
+            let entry = queue_entry
+                .and_then(|(lock, owner)| machine.entry_state(&lock.into(), &session, &owner));
             let renewal = self.observer().leases.lock().renew(id, Instant::now());
-            Ok((renewal, Renewed { id, ttl, standing, revision: machine.revision() }))
+            Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
         });
         match renewal.map_err(CallRefusal::Rejected)? {
             // `Unknown`: the leadership is so young that the full TTL has not begun to run.
@@ -167,8 +167,8 @@ impl Service {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
             let renew = |session: SessionName| {
                 let found = find(machine, &session).map(|(id, ttl)| {
-                    let (standing, revision) = (None, machine.revision());
-                    (leases.renew(id, now), Renewed { id, ttl, standing, revision })
+                    let (entry, revision) = (None, machine.revision());
+                    (leases.renew(id, now), Renewed { id, ttl, entry, revision })
                 });
                 (session, found)
             };

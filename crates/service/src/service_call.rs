@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use holdfast_codec::Kind;
 use holdfast_raft::Role;
 use holdfast_types::{
-    LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Standing, Ttl,
+    EntryState, LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub(crate) enum CallRefusal {
     Rejected(Rejection),
 }
 
-/// Renews a session, and returns where one of its queue entries stands. Leader only.
+/// Renews a session, and returns the state of one of its queue entries. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renew {
     pub(crate) session: SessionName,
@@ -59,7 +59,7 @@ pub(crate) struct Renew {
 pub(crate) struct Renewed {
     pub(crate) id: SessionId,
     pub(crate) ttl: Ttl,
-    pub(crate) standing: Option<Standing>,
+    pub(crate) entry: Option<EntryState>,
     pub(crate) revision: Revision,
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AcquireAll, Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels, Limits,
-    LockName, Mode, Multi, NodeId, Owner, Password, PolicyChange, Recipe, ReleaseAll,
-    RequestRelease, Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
+    Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels, Limits, LockName, LockSet,
+    Mode, Multi, NodeId, OutOfBounds, Owner, Password, PolicyChange, Recipe, RequestRelease,
+    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
@@ -88,10 +88,6 @@ pub enum Command {
     RequestRelease(RequestRelease),
     /// Hands a hold to another live session, under a new token and with nobody in between.
     HandOver(HandOver),
-    /// Takes a place in the queue of each of several locks, and all of them if they are free: all or nothing.
-    AcquireAll(AcquireAll),
-    /// Gives several locks back at once, or leaves their queues.
-    ReleaseAll(ReleaseAll),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,100 +105,122 @@ pub struct OpenSession {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acquire {
-    pub lock: LockName,
-    /// For which session; opened in the same step if it is new.
+    /// One lock, or the locks of a multi-lock: one queue entry in each, granted together or not at all.
+    pub locks: LockSet,
+    /// The session, opened by the same command if it is new.
     pub open: OpenSession,
     pub owner: Owner,
-    /// The attempt that this is a copy of. A hold counts each of its attempts once; a copy of an attempt that is over is
-    /// rejected. None enters as [`Attempt::UNNAMED`] when the place is new, and counts nothing on a renewal.
+    /// The attempt that this command is a copy of. A hold counts each attempt once, and a copy of an attempt that is over
+    /// is rejected. `None` enters as [`Attempt::UNNAMED`] in a new entry, and counts nothing on a renewal.
     pub attempt: Option<Attempt>,
-    /// Whether to queue when the lock is held; otherwise the answer is a rejection and nothing changes.
+    /// Whether to queue. Otherwise a lock that is not free rejects the command.
     pub wait: bool,
-    /// How long the caller waits in the queue at most, milliseconds; none if as long as the session lives. Asking again
-    /// replaces it. The machine only remembers it: a [`Cancel`] ends the wait.
+    /// Longest wait in milliseconds; `None` for as long as the session lives. A later acquire replaces it. The state
+    /// machine only stores it: a [`Cancel`] ends the wait.
     pub wait_ms: Option<u64>,
-    /// How to hold. None means exclusively for a new place, and as it is for one that is there; another mode than that of
-    /// a place that is there asks for its conversion.
+    /// Rejects a new entry that would have to wait behind this many waiters or more. At least 1.
+    pub queue_max: Option<u32>,
+    /// `None` means exclusive for a new entry, and unchanged for an existing one. Another mode than that of an existing
+    /// entry requests its conversion.
     pub mode: Option<Mode>,
-    /// How many permits of a semaphore, at least 1. None means 1 for a new place, and as many as it has for one that is
-    /// there.
+    /// Permits of a semaphore, at least 1. `None` means 1 for a new entry, and unchanged for an existing one.
     pub permits: Option<u32>,
-    /// Says that the lock is a semaphore of so many permits; it becomes one if it was never taken and has no policy.
+    /// Declares the lock a semaphore with this limit. A lock without a directory and a policy becomes one.
     pub limit: Option<u32>,
-    /// From 0, the least urgent, to [`Acquire::PRIORITY_MAX`].
-    pub priority: u8,
-    /// Whether the owner may enter again while it has the place; if false, another attempt is rejected at once.
-    pub reentrant: bool,
-    /// The longest the hold lasts, milliseconds from its grant, whatever the session does.
-    pub max_hold_ms: Option<u64>,
-    /// How long after the grant nobody else gets the lock, milliseconds, even if it is given back before.
-    pub min_hold_ms: Option<u64>,
-    /// Shown beside the place, at most [`Acquire::VALUE_MAX`] bytes. None leaves what is there.
-    pub value: Option<Data>,
-    /// Asks for one segment of `lock` instead of `lock` itself.
+    /// Requests one shard of the lock instead of the lock itself.
     pub segments: Option<Segments>,
+    pub options: AcquireOptions,
 }
 
-impl Acquire {
-    /// The most urgent priority.
+/// The options of an acquire that stay with its queue entry. A multi-lock has the plain options, except `max_hold_ms`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AcquireOptions {
+    /// From 0, the lowest, to [`AcquireOptions::PRIORITY_MAX`].
+    pub priority: u8,
+    /// Whether other attempts of the owner may join the entry. If false, they are rejected at once.
+    pub reentrant: bool,
+    /// The hold ends this long after its grant at the latest, milliseconds.
+    pub max_hold_ms: Option<u64>,
+    /// No other grant follows within this time after the grant, milliseconds, even after a release.
+    pub min_hold_ms: Option<u64>,
+    /// Shown beside the entry, at most [`AcquireOptions::VALUE_MAX`] bytes. On a renewal `None` keeps the stored value.
+    pub value: Option<Data>,
+}
+
+impl AcquireOptions {
+    pub const PLAIN: Self =
+        Self { priority: 0, reentrant: true, max_hold_ms: None, min_hold_ms: None, value: None };
+    /// The highest priority.
     pub const PRIORITY_MAX: u8 = 9;
-    /// The longest value, bytes.
+    /// Bytes of a value.
     pub const VALUE_MAX: usize = 4096;
     /// The longest `max_hold_ms` and `min_hold_ms`: thirty days.
     pub const HOLD_MAX_MS: u64 = 30 * 86_400_000;
 
-    /// The plain request: exclusive, re-entrant, queued without an end, everything else as by default.
-    pub fn new(lock: LockName, open: OpenSession, owner: Owner) -> Self {
+    /// The first option that is out of its bounds.
+    pub fn out_of_bounds(&self) -> Option<OutOfBounds> {
+        let sound = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Self::HOLD_MAX_MS).contains(&ms));
+        if self.priority > Self::PRIORITY_MAX {
+            return Some(OutOfBounds::Priority);
+        }
+        if !sound(self.max_hold_ms) {
+            return Some(OutOfBounds::MaxHold);
+        }
+        (!sound(self.min_hold_ms)).then_some(OutOfBounds::MinHold)
+    }
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self::PLAIN
+    }
+}
+
+impl Acquire {
+    /// The plain request: exclusive, re-entrant, queued without a deadline.
+    pub fn new(locks: impl Into<LockSet>, open: OpenSession, owner: Owner) -> Self {
         Self {
-            lock,
+            locks: locks.into(),
             open,
             owner,
             attempt: None,
             wait: true,
             wait_ms: None,
+            queue_max: None,
             mode: None,
             permits: None,
             limit: None,
-            priority: 0,
-            reentrant: true,
-            max_hold_ms: None,
-            min_hold_ms: None,
-            value: None,
             segments: None,
+            options: AcquireOptions::PLAIN,
         }
     }
 
-    /// Sets how long the caller waits in the queue. With zero the command does not queue.
+    /// Sets the longest wait. Zero means that the command does not queue.
     #[must_use]
     pub fn waiting(self, wait: Duration) -> Self {
-        let (wait, wait_ms) = queue_fields(wait);
-        Self { wait, wait_ms, ..self }
+        let queues = !wait.is_zero();
+        Self { wait: queues, wait_ms: queues.then(|| millis(wait)), ..self }
     }
-}
-
-/// The fields `wait` and `wait_ms` of an acquire whose caller waits this long at most.
-pub fn queue_fields(wait: Duration) -> (bool, Option<u64>) {
-    let queues = !wait.is_zero();
-    (queues, queues.then(|| millis(wait)))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// Which lock; of one that is cut into segments, the one in which the place is.
-    pub lock: LockName,
+    /// The locks to release; of a sharded lock the shard in which the owner has its entry. Of several locks, those
+    /// without an entry of the owner are skipped.
+    pub locks: LockSet,
     pub session: SessionName,
     pub owner: Owner,
-    /// What exactly is given up; anything else of the owner stays.
+    /// What to release; other attempts and holds of the owner stay.
     pub target: ReleaseTarget,
 }
 
-/// What a release gives up. A late copy of a release that names an attempt or a token changes nothing.
+/// What a release ends. A late copy of a release that names an attempt or a token changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReleaseTarget {
-    /// Whatever place the owner has when the release takes effect.
+    /// The owner's queue entry at the time of `apply`.
     #[default]
     AnyPlace,
-    /// This attempt: it leaves the place, and no copy of it takes effect from now on. The last attempt gives the place up.
+    /// This attempt: it leaves the entry, and no later copy of it has an effect. With its last attempt the entry leaves.
     Attempt(Attempt),
     /// The hold of this token, with all its attempts.
     Hold(FencingToken),

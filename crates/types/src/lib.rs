@@ -5,12 +5,12 @@
 //! their variants and fields is part of the format (`docs/formats/`).
 
 mod acl;
-mod bundle;
 mod command;
 mod data;
 mod event;
 mod ids;
 mod limits;
+mod lock_set;
 mod multi;
 mod name;
 mod operator;
@@ -27,14 +27,14 @@ mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
-pub use bundle::{AcquireAll, ReleaseAll, StandingAll};
 pub use command::{
-    Acquire, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget, queue_fields,
+    Acquire, AcquireOptions, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget,
 };
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEnd, SessionEvent, TreeEvent};
 pub use ids::{Attempt, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
+pub use lock_set::{LockSet, LockSetError};
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
@@ -49,13 +49,11 @@ pub use recipe::{
     CounterChange, CounterView, LatchView, LeaveBarrier, Recipe, RecipeEvent, RecipeRejection,
     RecipeReply, Tripped,
 };
-pub use reply::{
-    AcquireAllReply, AcquireReply, ArriveReply, LeaveBarrierReply, MultiReply, SessionOpenedReply,
-};
+pub use reply::{ArriveReply, LeaveBarrierReply, MultiReply, SessionOpenedReply};
 pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{
-    FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
-    Standing, WaiterView,
+    EntryState, FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus,
+    SessionView, WaiterView,
 };

@@ -14,13 +14,12 @@ pub type Outcome = Result<Reply, Rejection>;
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reply {
-    /// The caller holds the lock.
-    Granted(Grant),
-    /// The caller has a place in the queue.
-    Queued(Queued),
-    /// The caller no longer holds or waits.
+    /// The caller holds each lock of its acquire, in the order of their names.
+    Granted(Vec<Grant>),
+    /// The caller has an entry in the queue of each lock of its acquire, in the order of their names.
+    Queued(Vec<Queued>),
     Released(Released),
-    /// The caller left the queue before any grant.
+    /// The caller left the queue before a grant.
     Cancelled,
     /// The session is open.
     SessionOpened {
@@ -46,7 +45,9 @@ pub enum Reply {
         results: Vec<OpReply>,
     },
     /// So many containers were removed.
-    Swept { count: u32 },
+    Swept {
+        count: u32,
+    },
     /// The bounds are changed.
     LimitsSet,
     /// The node's id is tied to its data directory.
@@ -70,20 +71,15 @@ pub enum Reply {
         ended: u32,
     },
     /// Places were taken away.
-    Broken { places: u32 },
+    Broken {
+        places: u32,
+    },
     /// Holders are asked to give the lock back.
-    ReleaseRequested { holders: u32 },
+    ReleaseRequested {
+        holders: u32,
+    },
     /// Another session holds the lock now.
     HandedOver(Grant),
-    /// The caller holds all the locks that it asked for at once, in their order.
-    GrantedAll(Vec<Grant>),
-    /// The caller has a place in the queue of each of the locks that it asked for at once, in their order.
-    QueuedAll(Vec<(LockName, Queued)>),
-    /// The caller no longer holds or waits.
-    ReleasedAll {
-        /// Places given up.
-        changed: u32,
-    },
 }
 
 /// What one operation of a multi did.
@@ -163,12 +159,12 @@ pub struct Queued {
     pub ttl: Ttl,
 }
 
-/// What a release did.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The result of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Released {
-    /// Entries that still hold the lock; 0 means it was given up.
+    /// Attempts that still keep the lock, of several locks the largest number. 0 means that the owner has no entry left.
     pub hold_count: u32,
-    /// False if there was nothing to give up: it had been given up before, or the lock is free.
+    /// False if there was nothing to release.
     pub changed: bool,
 }
 
@@ -401,8 +397,10 @@ pub enum OutOfBounds {
     Policy,
     /// The deadline of a request to release.
     Deadline,
-    /// Locks named at once: too many, none, or one of them twice.
+    /// An option of a single lock on a multi-lock.
     Locks,
     /// `segments`.
     Segments,
+    /// `queue_max`.
+    QueueMax,
 }

@@ -4,23 +4,9 @@
 //! program, never of the caller.
 
 use crate::{
-    Arrived, CounterView, Grant, LatchView, LockName, LockPolicy, OpReply, Queued, RecipeReply,
-    Released, Reply, Revision, SessionId, SessionName, Tripped, Ttl,
+    Arrived, CounterView, EntryState, Grant, LatchView, LockPolicy, OpReply, RecipeReply, Released,
+    Reply, Revision, SessionId, SessionName, Tripped, Ttl,
 };
-
-/// The answer to [`crate::Command::Acquire`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AcquireReply {
-    Granted(Grant),
-    Queued(Queued),
-}
-
-/// The answer to [`crate::Command::AcquireAll`], in the order of the locks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AcquireAllReply {
-    Granted(Vec<Grant>),
-    Queued(Vec<(LockName, Queued)>),
-}
 
 /// The answer to [`crate::Command::Multi`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +43,12 @@ pub struct LeaveBarrierReply {
 }
 
 impl Reply {
-    pub fn into_acquire(self) -> Option<AcquireReply> {
-        if let Self::Granted(grant) = self {
-            Some(AcquireReply::Granted(grant))
+    /// The answer to [`crate::Command::Acquire`].
+    pub fn into_entry_state(self) -> Option<EntryState> {
+        if let Self::Granted(grants) = self {
+            Some(EntryState::Holding(grants))
         } else if let Self::Queued(queued) = self {
-            Some(AcquireReply::Queued(queued))
-        } else {
-            None
-        }
-    }
-
-    pub fn into_acquire_all(self) -> Option<AcquireAllReply> {
-        if let Self::GrantedAll(grants) = self {
-            Some(AcquireAllReply::Granted(grants))
-        } else if let Self::QueuedAll(places) = self {
-            Some(AcquireAllReply::Queued(places))
+            Some(EntryState::Waiting(queued))
         } else {
             None
         }
@@ -79,11 +56,6 @@ impl Reply {
 
     pub fn into_released(self) -> Option<Released> {
         if let Self::Released(released) = self { Some(released) } else { None }
-    }
-
-    /// How many places were given up.
-    pub fn into_released_all(self) -> Option<u32> {
-        if let Self::ReleasedAll { changed } = self { Some(changed) } else { None }
     }
 
     /// How many places an operator took away.

@@ -48,7 +48,7 @@ pub struct WaiterView {
     pub mode: Mode,
     /// Permits it wants; 1 on a lock that is no semaphore.
     pub permits: u32,
-    /// From 0 to [`crate::Acquire::PRIORITY_MAX`].
+    /// From 0 to [`crate::AcquireOptions::PRIORITY_MAX`].
     pub priority: u8,
     /// What its acquire said to show.
     pub value: Option<Data>,
@@ -107,13 +107,19 @@ impl LockView {
     }
 }
 
-/// Where a contender stands.
+/// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
-    /// It holds.
-    Holding(Grant),
-    /// It waits.
-    Waiting(Queued),
+pub enum EntryState {
+    Holding(Vec<Grant>),
+    Waiting(Vec<Queued>),
+}
+
+impl EntryState {
+    /// The grant of the only lock; `None` for a waiter and for a multi-lock.
+    pub fn into_single_grant(self) -> Option<Grant> {
+        let Self::Holding(mut grants) = self else { return None };
+        grants.pop().filter(|_| grants.is_empty())
+    }
 }
 
 /// What is known of a session's name.

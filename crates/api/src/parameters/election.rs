@@ -1,6 +1,6 @@
 //! Parameters of elections.
 
-use holdfast_types::{Acquire, SessionName};
+use holdfast_types::{AcquireOptions, SessionName};
 
 use crate::param::Param;
 
@@ -11,7 +11,7 @@ pub const SESSION: Param = Param::name(
 );
 pub const VALUE: Param = Param::bounded_text(
     "value",
-    Acquire::VALUE_MAX,
+    AcquireOptions::VALUE_MAX,
     "Text that everybody sees of the candidate, e.g. an address. The body means the same",
 )
 .hint("keep the text elsewhere, and its location here");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    Acquire, FencingToken, LockPolicy, Owner, Reason, RequestRelease, SessionName,
+    AcquireOptions, FencingToken, LockPolicy, Owner, Reason, RequestRelease, SessionName,
 };
 
 use crate::param::{Absent, Form, Param};
 
 const HOLD_BOUNDS: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_millis(Acquire::HOLD_MAX_MS));
+    (Duration::from_millis(1), Duration::from_millis(AcquireOptions::HOLD_MAX_MS));
 const HOLD_HINT: &str = "leave it out for a hold that lasts as long as its session is renewed";
 const OFF_HINT: &str = "0s switches it off";
 
@@ -18,6 +18,12 @@ pub const SESSION: Param = Param::name(
     SessionName::MAX_LEN,
     "The session that holds the lock; opened if it is new. Without it the server makes one that lives as long as the hold",
 );
+pub const QUEUE_MAX: Param = Param::number(
+    "queue_max",
+    (1, u32::MAX as u64),
+    "Rejects the call instead of queueing it when this many callers or more wait already. A caller that waits keeps its place",
+)
+.hint("leave it out to queue behind any number of waiters");
 pub const MODE: Param = Param::word(
     "mode",
     &["exclusive", "shared", "upgradable"],
@@ -43,7 +49,7 @@ pub const LIMIT: Param = Param::number(
 );
 pub const PRIORITY: Param = Param::number(
     "priority",
-    (0, Acquire::PRIORITY_MAX as u64),
+    (0, AcquireOptions::PRIORITY_MAX as u64),
     "A higher priority goes before waiters that came a little earlier: one level is worth the lock's ageing, 10 seconds",
 )
 .absent(Absent::Number(0));
@@ -66,7 +72,7 @@ pub const MIN_HOLD: Param = Param::duration(
 .hint(HOLD_HINT);
 pub const VALUE: Param = Param::bounded_text(
     "value",
-    Acquire::VALUE_MAX,
+    AcquireOptions::VALUE_MAX,
     "Text that everybody who reads the lock sees beside the holder or waiter, e.g. an address or the number of a job",
 )
 .hint("keep the text elsewhere, and its location here");

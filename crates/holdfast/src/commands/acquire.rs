@@ -47,6 +47,9 @@ pub(super) struct AcquireArgs {
     /// Acquire the segment with this number, from 0.
     #[arg(long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
     pub(super) segment: Option<u32>,
+    /// Fail at once instead of queueing when this many callers or more wait already.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) queue_max: Option<u32>,
     /// The hold ends after this time, regardless of renewals; `run` stops the command before.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) max_hold: Option<Duration>,
@@ -203,6 +206,7 @@ impl Acquirer {
 fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
     let lock = lock.as_session();
     let lock = if args.shared { lock.shared() } else { lock };
+    let lock = args.queue_max.into_iter().fold(lock, Lock::queue_max);
     let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
     args.waiting.wait.into_iter().fold(lock, Lock::wait)
 }

@@ -101,6 +101,7 @@ impl ElectArgs {
             permits: None,
             segments: None,
             segment: None,
+            queue_max: None,
             max_hold: None,
             min_hold: None,
             priority: 0,

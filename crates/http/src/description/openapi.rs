@@ -10,7 +10,7 @@ use holdfast_api::{
     HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEPT_ALIVE_MAX, PROBLEM_JSON, Param,
     Problem, Schemas, object_schema,
 };
-use holdfast_types::{Acquire, SessionName};
+use holdfast_types::{AcquireOptions, SessionName};
 use serde_json::{Map, Value, json};
 
 use crate::body::BodyKind;
@@ -168,7 +168,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
             ("application/json", "The transaction.", object_schema(operation.params.params))
         }
         BodyKind::Value => {
-            let text = json!({ "type": "string", "maxLength": Acquire::VALUE_MAX });
+            let text = json!({ "type": "string", "maxLength": AcquireOptions::VALUE_MAX });
             ("text/plain", "The value that everybody is shown, as text; any media type.", text)
         }
         BodyKind::Sessions => {

@@ -10,7 +10,7 @@ use holdfast_api::{
     CallParams as _, ElectedBody, ErrorCode, ParamError, ParamValue as _, Schemas, params,
 };
 use holdfast_service::{Granted, Response};
-use holdfast_types::{Acquire, Attempt, Data, Labels, Owner, SessionName, Ttl};
+use holdfast_types::{Acquire, AcquireOptions, Attempt, Data, Labels, Owner, SessionName, Ttl};
 
 use super::election;
 use crate::body::BodyKind;
@@ -63,9 +63,10 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
     let acquire = Acquire::new(lock, open, owner_or_unnamed(params.owner)).waiting(params.wait);
     let value = value.map(|value| Data::from(value.into_bytes()));
-    let acquire = Acquire { attempt, value, ..acquire };
+    let options = AcquireOptions { value, ..AcquireOptions::PLAIN };
+    let acquire = Acquire { attempt, options, ..acquire };
     let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
-    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
+    let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;
     let body = ElectedBody::new(election, grant, (waited, expires_in), revision);
     Ok(grant_reply(call, token, &body, revision))

@@ -40,7 +40,7 @@ async fn resign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ResignParams { session, owner, attempt, token, .. } = call.params()?;
     let target = release_target(attempt, token).map_err(of_param_error)?;
     call.log_fields.session = Some(session.clone());
-    let release = Release { lock, session, owner: owner_or_unnamed(owner), target };
+    let release = Release { locks: lock.into(), session, owner: owner_or_unnamed(owner), target };
     let released = call.run(call.service().release(release)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
 }

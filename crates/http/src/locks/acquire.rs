@@ -5,18 +5,22 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
-    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, REENTRANT, SEGMENT, SEGMENTS,
-    SESSION, VALUE,
+    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SEGMENT,
+    SEGMENTS, SESSION, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
-    Acquire, Attempt, Data, Labels, Mode, Owner, SegmentChoice, Segments, SessionName, Ttl, millis,
+    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, SegmentChoice, Segments,
+    SessionName, Ttl, millis,
 };
 
 use super::acquire_stream::stream;
-use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
+use super::{
+    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
+    with_queue_max_hint,
+};
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
@@ -49,6 +53,7 @@ params! {
         attempt: Option<Attempt> = ATTEMPT,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
+        queue_max: Option<u32> = QUEUE_MAX,
         mode: Option<Mode> = MODE,
         hold: Option<&'static str> = HOLD,
         permits: Option<u32> = PERMITS,
@@ -79,19 +84,23 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         mode: params.mode,
         permits: params.permits,
         limit: params.limit,
-        priority: params.priority,
-        reentrant: params.reentrant,
-        max_hold_ms: params.max_hold.map(millis),
-        min_hold_ms: params.min_hold.map(millis),
-        value: params.value.map(|value| Data::from(value.into_bytes())),
+        queue_max: params.queue_max,
         segments,
+        options: AcquireOptions {
+            priority: params.priority,
+            reentrant: params.reentrant,
+            max_hold_ms: params.max_hold.map(millis),
+            min_hold_ms: params.min_hold.map(millis),
+            value: params.value.map(|value| Data::from(value.into_bytes())),
+        },
         ..acquire
     };
     if for_connection || accepts_events(&call.parts.headers) {
         return stream(call, acquire, for_connection).await;
     }
-    let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
-    let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
+    let granted = call.run(call.service().acquire(&call.context, acquire)).await;
+    let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
+    let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;
     let body = GrantBody::new(grant, (waited, expires_in), call.now(), revision);
     let body = if segments.is_some() { body.of_whole(&lock) } else { body };

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::lock::{MAX_HOLD, MULTI_LOCK_MODE, NAMES, SESSION};
+use holdfast_api::parameters::lock::{MAX_HOLD, MULTI_LOCK_MODE, NAMES, QUEUE_MAX, SESSION};
 use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{
     CallParams as _, ErrorCode, GrantAllBody, GrantBody, ParamError, Schemas, params,
 };
-use holdfast_service::{GrantedMany, Response};
+use holdfast_service::{Granted, Response};
 use holdfast_types::{
-    AcquireAll, Attempt, Labels, LockName, Mode, Owner, SessionName, Ttl, millis, queue_fields,
+    Acquire, AcquireOptions, Attempt, Grant, Labels, LockName, LockSet, LockSetError, Mode, Owner,
+    SessionName, Ttl, millis,
 };
 
-use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
+use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed, with_queue_max_hint};
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
@@ -44,6 +45,7 @@ params! {
         attempt: Option<Attempt> = ATTEMPT,
         ttl: Option<Ttl> = TTL,
         wait: Duration = WAIT,
+        queue_max: Option<u32> = QUEUE_MAX,
         mode: Option<Mode> = MULTI_LOCK_MODE,
         max_hold: Option<Duration> = MAX_HOLD,
         _redirect: bool = REDIRECT,
@@ -55,44 +57,46 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let params: AcquireManyParams = call.params()?;
     let locks = checked_names(params.names).map_err(of_param_error)?;
     call.log_fields.wait = params.wait;
-    let (wait, wait_ms) = queue_fields(params.wait);
     let (attempt, labels) = (params.attempt, params.labels);
-    let acquire = AcquireAll {
-        locks,
-        open: acquiring_session(call, params.session, attempt, params.ttl, labels)?,
-        owner: owner_or_unnamed(params.owner),
-        wait,
-        wait_ms,
-        mode: params.mode.unwrap_or_default(),
-        max_hold_ms: params.max_hold.map(millis),
+    let open = acquiring_session(call, params.session, attempt, params.ttl, labels)?;
+    let acquire = Acquire::new(locks, open, owner_or_unnamed(params.owner)).waiting(params.wait);
+    let acquire = Acquire {
         attempt,
+        mode: params.mode,
+        queue_max: params.queue_max,
+        options: AcquireOptions {
+            max_hold_ms: params.max_hold.map(millis),
+            ..AcquireOptions::PLAIN
+        },
+        ..acquire
     };
-    let granted = call.run(call.service().acquire_many(&call.context, acquire)).await?;
-    let Response { value: GrantedMany { grants, waited, expires_in }, revision, .. } = granted;
+    let granted = call.run(call.service().acquire(&call.context, acquire)).await;
+    let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
+    let Response { value: Granted { grant, others, waited, expires_in }, revision, .. } = granted;
+    let grants = std::iter::once(grant).chain(others);
     if call.wants_text() {
-        let line = |grant: &holdfast_types::Grant| format!("{} {}\n", grant.lock, grant.token);
-        let tokens: String = grants.iter().map(line).collect();
+        let line = |grant: Grant| format!("{} {}\n", grant.lock, grant.token);
+        let tokens: String = grants.map(line).collect();
         return Ok(Reply::text(StatusCode::OK, tokens).at(revision));
     }
     let now = call.now();
     let body = |grant| GrantBody::new(grant, (waited, expires_in), now, revision);
-    let body = GrantAllBody { grants: grants.into_iter().map(body).collect(), revision };
+    let body = GrantAllBody { grants: grants.map(body).collect(), revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
 /// The locks of a call: at least one, each once, and no more than one call may name.
-pub(super) fn checked_names(names: Vec<LockName>) -> Result<Vec<LockName>, ParamError> {
+pub(super) fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
     let repeated = (1..names.len()).find(|index| names[..*index].contains(&names[*index]));
     let detail = match repeated {
         Some(index) => format!("'name' states '{}' twice", names[index]),
         None if names.is_empty() => "'name' is required".to_owned(),
-        None if names.len() > AcquireAll::LOCKS_MAX => {
-            format!("'name' is given more than {} times", AcquireAll::LOCKS_MAX)
-        }
-        None => return Ok(names),
+        None => format!("'name' is given more than {} times", LockSet::MAX),
     };
-    Err(ParamError::of("name", ErrorCode::InvalidArgument, detail)
-        .hint("name each lock once: ?name=a&name=b"))
+    LockSet::new(names).map_err(|LockSetError| {
+        ParamError::of("name", ErrorCode::InvalidArgument, detail)
+            .hint("name each lock once: ?name=a&name=b")
+    })
 }
 
 #[cfg(test)]
@@ -102,9 +106,9 @@ mod tests {
     #[test]
     fn each_lock_is_named_once() {
         let read = |query: &str| checked_names(AcquireManyParams::from_query(query)?.names);
-        assert_eq!(read("name=b&name=a").unwrap().len(), 2);
+        assert_eq!(read("name=b&name=a").unwrap().count(), 2);
         let many = |count| (0..count).map(|i| format!("name=l{i}")).collect::<Vec<_>>().join("&");
-        assert_eq!(read(&many(16)).unwrap().len(), 16);
+        assert_eq!(read(&many(16)).unwrap().count(), 16);
         for query in ["", "name=a&name=b&name=a", many(17).as_str()] {
             let error = read(query).unwrap_err();
             assert_eq!(error.parameter.as_deref(), Some("name"), "{query}");

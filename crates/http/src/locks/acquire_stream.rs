@@ -48,7 +48,7 @@ pub(super) async fn stream(
     acquire: Acquire,
     for_connection: bool,
 ) -> Result<Reply, HttpError> {
-    let (lock, ttl) = (acquire.lock.clone(), acquire.open.ttl);
+    let (lock, ttl) = (acquire.locks.first().clone(), acquire.open.ttl);
     let is_segmented = acquire.segments.is_some();
     let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
     let service = call.service().clone();
@@ -126,7 +126,7 @@ impl AcquireStream {
             Phase::Waiting(pending) if self.for_connection => pending.into_hold(&granted.value),
             Phase::Waiting(_) | Phase::Held(..) | Phase::Ended => None,
         };
-        let Response { value: Granted { grant, waited, expires_in }, revision, .. } = granted;
+        let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
         if let Some(hold) = held {
             self.phase = Phase::Held(Box::new(hold), grant.token, grant.session.clone());
         }

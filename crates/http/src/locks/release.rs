@@ -118,7 +118,9 @@ fn command(lock: LockName, params: ReleaseParams) -> Result<ReleaseCommand, Para
     let owner = owner_or_unnamed(params.owner);
     let target = release_target(params.attempt, params.token)?;
     match (params.to, params.to_owner) {
-        (None, None) => Ok(ReleaseCommand::Release(Release { lock, session, owner, target })),
+        (None, None) => {
+            Ok(ReleaseCommand::Release(Release { locks: lock.into(), session, owner, target }))
+        }
         (None, Some(_)) => Err(invalid("to_owner", "'to_owner' needs 'to'", TO_HINT)),
         (Some(_), _) if params.attempt.is_some() => {
             Err(invalid("attempt", "'attempt' and 'to' exclude each other", TO_HINT))

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{NAMES, RELEASED_MULTI_LOCK_SESSION};
 use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT};
 use holdfast_api::{CallParams as _, params};
-use holdfast_types::{Attempt, LockName, Owner, ReleaseAll, SessionName};
+use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionName};
 
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
@@ -39,7 +39,8 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ReleaseManyParams { names, session, owner, attempt, .. } = call.params()?;
     let locks = checked_names(names).map_err(of_param_error)?;
     call.log_fields.session = Some(session.clone());
-    let release = ReleaseAll { locks, session, owner: owner_or_unnamed(owner), attempt };
-    let released = call.run(call.service().release_many(release)).await?;
+    let target = attempt.map_or(ReleaseTarget::AnyPlace, ReleaseTarget::Attempt);
+    let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
+    let released = call.run(call.service().release(release)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))
 }

@@ -74,8 +74,9 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::MinHold => "min_hold",
         OutOfBounds::Policy => "a rule",
         OutOfBounds::Deadline => "the deadline",
-        OutOfBounds::Locks => "the number of locks",
+        OutOfBounds::Locks => "an option of a multi-lock",
         OutOfBounds::Segments => "segments",
+        OutOfBounds::QueueMax => "queue_max",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "choose a smaller value", context)

@@ -1,45 +1,36 @@
-//! Acquire: renews an entry, adds an attempt to it, converts its mode, or adds a new entry at the end of the queue.
+//! Acquire: renews entries, adds an attempt to them, converts their mode, or adds new entries at the end of the queues.
 //!
-//! Everything is checked before anything changes, so a rejected acquire leaves nothing behind, not even the session
-//! that it would have opened. A new entry is a new child, so the access list of the lock's directory must let anyone
+//! A multi-lock is an acquire of several locks; a single lock is the case of one. A rejected acquire leaves nothing
+//! behind, not even the session that it would have opened. A new entry is a new child, so the access list of the lock's directory must let anyone
 //! create.
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Bound, Data, FencingToken, LockEvent, LockName, LockRejection, Mode, OpenSession,
-    Outcome, Owner, Perms, Rejection, Reply, SessionEnd, SessionId, SessionName, Stamp, Ticket,
-    TreeRejection, ZnodePath,
+    Acquire, AcquireOptions, Bound, Data, EntryState, FencingToken, LockEvent, LockName,
+    LockRejection, LockSet, Mode, OpenSession, Outcome, Owner, Rejection, Reply, SessionEnd,
+    SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached};
+use crate::apply::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::convert::Conversion;
 use crate::lock::deadlock::Wanted;
-use crate::lock::index::Lock;
-use crate::lock::lock_entry::{AcquireOptions, GrantRequest, LockEntry};
+use crate::lock::entry_location::EntryLocation;
+use crate::lock::index::{Lock, StoredPolicy};
+use crate::lock::lock_entry::{GrantRequest, LockEntry, boxed_unless_plain};
 use crate::lock::policy::check_bounds;
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
-use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 
 /// The requester of the HTTP API: it shows no identities, so access lists must let anyone do what it does.
 pub(crate) const ANYBODY: Requester<'_> = Requester { session: None, shown: &[] };
 
-/// Where a new entry goes: the missing directories, its znode and its sequence number.
-#[derive(Debug)]
-pub(crate) struct EntryLocation {
-    pub(crate) directory: ZnodePath,
-    /// Directories to be created, parents first.
-    pub(crate) missing: Vec<ZnodePath>,
-    pub(crate) path: ZnodePath,
-    pub(crate) sequence: u64,
-}
-
 impl Machine {
-    /// Enters the queue of a lock or of one of its shards, and holds it at once if it is free.
+    /// Adds an entry to the queue of each lock of an acquire, or renews the owner's entries. Locks that are free are held
+    /// at once.
     pub(crate) fn acquire(&mut self, mut acquire: Acquire, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_bounds(&acquire)?;
         let session = match self.sessions.named(&acquire.open.session) {
@@ -49,22 +40,23 @@ impl Machine {
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => None,
         };
-        let remembered = match acquire.segments {
-            Some(_) => acquire.lock.clone(),
-            None => self.remembered_as(&acquire.lock),
-        };
+        let sharded = acquire.segments.map(|_| acquire.locks.first().clone());
         let new_shards = self.choose_shard(session, &mut acquire, ctx.now)?;
-        let place = |id| self.locks.find(id, &acquire.lock, &acquire.owner, Ticket(0)).cloned();
-        let place = session.and_then(place);
-        let keeps =
-            |place: &Arc<LockEntry>| acquire.attempt.is_some_and(|a| place.attempts.contains(a));
-        if !place.as_ref().is_some_and(keeps) {
-            let place = (&remembered, &acquire.owner);
-            self.check_attempt(&acquire.open.session, place, acquire.attempt)?;
+        let entry_in = |lock| self.locks.find(session?, lock, &acquire.owner, Ticket(0)).cloned();
+        let entries: Vec<Option<Arc<LockEntry>>> = acquire.locks.iter().map(entry_in).collect();
+        for (lock, entry) in acquire.locks.iter().zip(&entries) {
+            let keeps = |attempt| entry.as_ref().is_some_and(|e| e.attempts.contains(attempt));
+            if !acquire.attempt.is_some_and(keeps) {
+                let remembered = sharded.clone().unwrap_or_else(|| self.remembered_as(lock));
+                let place = (&remembered, &acquire.owner);
+                self.check_attempt(&acquire.open.session, place, acquire.attempt)
+                    .map_err(|why| in_lock(&acquire.locks, lock, why))?;
+            }
         }
-        let reply = match place {
-            Some(entry) => self.acquire_again(&entry, acquire, ctx),
-            None => self.acquire_new(session, acquire, ctx),
+        let reply = if entries.iter().any(Option::is_some) {
+            self.acquire_again(&entries, &acquire, ctx)
+        } else {
+            self.acquire_new(session, acquire, ctx)
         }?;
         if let Some(new_shards) = new_shards {
             self.remember_shard_count(new_shards);
@@ -72,119 +64,203 @@ impl Machine {
         Ok(reply)
     }
 
-    /// Renews the entry that the owner has: it keeps its token or its position, and the session gets a new lease.
+    /// Renews the entries that the owner has: each keeps its token or its position, and the session gets a new lease.
     fn acquire_again(
         &mut self,
-        entry: &Arc<LockEntry>,
-        acquire: Acquire,
+        entries: &[Option<Arc<LockEntry>>],
+        acquire: &Acquire,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        self.check_options(entry, &acquire)?;
-        if entry.hold.is_none() && !entry.multi_lock().is_empty() {
-            return Err(LockRejection::AlreadyQueued { lock: acquire.lock }.into());
+        let entries = entries_of_one_acquire(entries, &acquire.locks)?;
+        let mut conversions = Vec::with_capacity(entries.len());
+        for (lock, entry) in acquire.locks.iter().zip(&entries) {
+            let conversion = self.check_again(lock, entry, acquire);
+            conversions.push(conversion.map_err(|why| in_lock(&acquire.locks, lock, why))?);
         }
-        let conversion = self.conversion(&acquire.lock, entry, acquire.mode)?;
-        let Acquire { lock, open, attempt, wait, wait_ms, reentrant, value, .. } = acquire;
-        let waits = match conversion {
-            Conversion::Stay => entry.waits(),
-            Conversion::Down(_) => false,
-            Conversion::Up => true,
-        };
-        let alone = conversion == Conversion::Up
-            && self.locks.get(&lock).is_some_and(|lock| lock.holders.len() == 1);
-        if !wait && waits && !alone {
+        let OpenSession { session, ttl, labels, .. } = &acquire.open;
+        if let Some(first) = entries.first() {
+            self.touch_by_name(first.session, *ttl, labels.clone(), ctx);
+        }
+        for ((lock, entry), conversion) in acquire.locks.iter().zip(&entries).zip(&conversions) {
+            self.renew_entry(lock, entry, *conversion, acquire, ctx);
+        }
+        let renewed = conversions.iter().all(|conversion| *conversion != Conversion::Up);
+        self.answer(&acquire.locks, session, &acquire.owner, renewed)
+    }
+
+    /// The conversion that an acquire means for an existing entry, if nothing rejects the acquire.
+    fn check_again(
+        &self,
+        lock: &LockName,
+        entry: &LockEntry,
+        acquire: &Acquire,
+    ) -> Result<Conversion, Rejection> {
+        self.check_options(lock, entry, acquire)?;
+        if entry.hold.is_none() && entry.is_of_multi_lock() != acquire.locks.is_multi_lock() {
+            return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
+        }
+        let conversion = self.conversion(lock, entry, acquire.mode)?;
+        let converts = conversion != Conversion::Stay || entry.converts();
+        if converts && acquire.locks.is_multi_lock() {
+            let mode = entry.hold.as_ref().map_or(entry.mode, |hold| hold.mode);
+            return Err(LockRejection::ModeConflict { mode }.into());
+        }
+        let alone = self.is_only_holder(lock, conversion);
+        if !acquire.wait && waits_after(conversion, entry) && !alone {
             // A no-wait acquire does not change the entry for which another call waits.
-            return Err(self.busy_for(&lock, entry));
+            return Err(self.busy_for(lock, entry));
         }
-        let attempt = attempt.filter(|attempt| !entry.attempts.contains(*attempt));
-        if attempt.is_some() {
-            self.check_reentry(entry, reentrant)?;
+        if acquire.attempt.is_some_and(|attempt| !entry.attempts.contains(attempt)) {
+            self.check_reentry(entry, acquire.options.reentrant)?;
         }
         if conversion == Conversion::Up && !alone {
             let wanted = [(lock.clone(), Wanted::Upgrade(entry.sequence()))];
             self.check_deadlock(Some(entry.session), &entry.owner, &wanted)?;
         }
+        Ok(conversion)
+    }
+
+    fn is_only_holder(&self, lock: &LockName, conversion: Conversion) -> bool {
+        conversion == Conversion::Up
+            && self.locks.get(lock).is_some_and(|lock| lock.holders.len() == 1)
+    }
+
+    /// Applies an acquire to an existing entry, and grants what its conversion makes possible.
+    fn renew_entry(
+        &mut self,
+        lock: &LockName,
+        entry: &Arc<LockEntry>,
+        conversion: Conversion,
+        acquire: &Acquire,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        let waits = waits_after(conversion, entry);
+        let attempt = acquire.attempt.filter(|attempt| !entry.attempts.contains(*attempt));
+        let value = acquire.options.value.clone();
         let value = value.filter(|value| entry.options().value.as_ref() != Some(value));
-        self.touch_by_name(entry.session, open.ttl, open.labels, ctx);
-        if !waits && conversion == Conversion::Stay && attempt.is_none() && value.is_none() {
-            return self.answer(&lock, entry, true);
-        }
         let shows_another = value.is_some();
-        let current = self.amend(&lock, entry, |entry| {
+        if !waits && conversion == Conversion::Stay && attempt.is_none() && !shows_another {
+            return;
+        }
+        let current = self.amend(lock, entry, |entry| {
             if waits {
-                (entry.asked, entry.wait_ms) = (ctx.revision, wait_ms);
+                (entry.asked, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
             }
             if let Some(attempt) = attempt {
                 entry.attempts.insert(attempt);
             }
             if value.is_some() {
-                entry.options = AcquireOptions { value, ..entry.options().clone() }.kept();
+                let options = AcquireOptions { value, ..entry.options().clone() };
+                entry.options = boxed_unless_plain(options);
             }
             convert(entry, conversion);
         });
-        if let (true, Some(grant)) = (shows_another, self.grant_of(&lock, &current, true)) {
+        if let (true, Some(grant)) = (shows_another, self.grant_of(lock, &current, true)) {
             ctx.emit(LockEvent::ValueChanged(grant));
         }
-        self.after_conversion(&lock, current, conversion, ctx)
-    }
-
-    /// Grants what a conversion makes possible, and replies with the state of the entry after that.
-    fn after_conversion(
-        &mut self,
-        lock: &LockName,
-        current: Arc<LockEntry>,
-        conversion: Conversion,
-        ctx: &mut ApplyContext<'_>,
-    ) -> Outcome {
         match conversion {
-            Conversion::Stay => return self.answer(lock, &current, true),
+            Conversion::Stay => {}
             Conversion::Down(_) => self.converted(lock, &current, ctx),
             Conversion::Up => self.upgrade_if_alone(lock, ctx),
         }
-        let now = self.locks.get(lock).and_then(|lock| lock.entry(&current.rank).cloned());
-        self.answer(lock, &now.unwrap_or(current), conversion != Conversion::Up)
     }
 
-    /// Adds a new entry.
+    /// Adds new entries.
     fn acquire_new(
         &mut self,
         session: Option<SessionId>,
         acquire: Acquire,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let (request, options) = (GrantRequest::of(&acquire), AcquireOptions::of(&acquire));
-        let stored_policy = self.policy_for(&acquire)?;
-        let Acquire { lock, open, owner, attempt, wait, wait_ms, .. } = acquire;
-        if !wait {
-            self.check_not_busy(&lock, request, ctx.now)?;
+        let (locks, request) = (&acquire.locks, GrantRequest::of(&acquire));
+        let mut waits = false;
+        let mut stored_policy = None;
+        for lock in locks.iter() {
+            let policy = self.policy_for(lock, &acquire);
+            stored_policy = policy.map_err(|why| in_lock(locks, lock, why))?;
+            let indexed = self.locks.get(lock);
+            if let Some(indexed) = indexed.filter(|indexed| !indexed.admits(request, ctx.now)) {
+                let full = acquire.queue_max.is_some_and(|max| indexed.waiting() >= max);
+                if !acquire.wait || full {
+                    return Err(in_lock(locks, lock, self.busy(indexed, None)));
+                }
+                waits = true;
+            }
         }
         if session.is_none() {
             self.check_room_for_session()?;
         }
-        self.check_room_for_entry(session, &lock, request, ctx)?;
-        self.check_room_for_attempt(0)?;
-        let location = self.location_with_room(&lock, ctx)?;
-        // The last check, because it takes longest.
-        self.check_no_deadlock(session, &owner, &lock, request, ctx)?;
+        self.check_room_for_entries(session, locks.count())?;
+        // Computed before the first change, reported after the other rejections.
+        let deadlock =
+            if waits { self.check_no_deadlock(session, &acquire, request, ctx) } else { Ok(()) };
+        if let Some(lock) = locks.single() {
+            let location = self.check_new_entry(lock, waits, ctx)?;
+            deadlock?;
+            let id = self.touch_or_begin(session, acquire.open.clone(), ctx);
+            self.add_entry(lock, id, location, (stored_policy, None), &acquire, ctx);
+        } else {
+            // The directory of one lock may lie in that of another, so each entry is added before the next check.
+            self.undo_if_rejected(ctx, |machine, ctx| {
+                let id = machine.touch_or_begin(session, acquire.open.clone(), ctx);
+                let multi_lock = Arc::new(locks.clone());
+                for lock in locks.iter() {
+                    let location = machine.check_new_entry(lock, waits, ctx);
+                    let location = location.map_err(|why| in_lock(locks, lock, why))?;
+                    let multi_lock = Some(Arc::clone(&multi_lock));
+                    machine.add_entry(lock, id, location, (None, multi_lock), &acquire, ctx);
+                }
+                deadlock
+            })?;
+            self.grant_next(locks.first(), ctx);
+        }
+        self.answer(locks, &acquire.open.session, &acquire.owner, false)
+    }
 
-        let name = open.session.clone();
-        let session = self.touch_or_begin(session, open, ctx);
+    /// Where a new entry goes, if its queue and the tree have room for it.
+    fn check_new_entry(
+        &self,
+        lock: &LockName,
+        waits: bool,
+        ctx: &ApplyContext<'_>,
+    ) -> Result<EntryLocation, Rejection> {
+        if waits {
+            self.check_room_for_waiter(lock)?;
+        }
+        self.check_room_for_attempt(0)?;
+        self.location_with_room(lock, ctx)
+    }
+
+    /// Adds an entry with the missing directories above it.
+    fn add_entry(
+        &mut self,
+        lock: &LockName,
+        session: SessionId,
+        location: EntryLocation,
+        (stored_policy, multi_lock): (Option<StoredPolicy>, Option<Arc<LockSet>>),
+        acquire: &Acquire,
+        ctx: &mut ApplyContext<'_>,
+    ) {
         for directory in &location.missing {
             self.make_directory(directory, None, ctx);
         }
         if let Some(stored_policy) = stored_policy {
-            self.locks.set_policy(&mut self.tree, &lock, &location.directory, stored_policy);
+            self.locks.set_policy(&mut self.tree, lock, &location.directory, stored_policy);
         }
-        let attempts = Attempts::of(attempt);
+        let request = GrantRequest::of(acquire);
+        let (name, owner) = (acquire.open.session.clone(), acquire.owner.clone());
+        let attempts = Attempts::of(acquire.attempt);
         let entry = LockEntry {
             path: location.path,
-            wait_ms,
+            wait_ms: wait_of(acquire, lock),
             mode: request.mode,
-            options: options.kept(),
+            permits: request.permits,
+            fixed: request.fixed,
+            options: boxed_unless_plain(acquire.options.clone()),
+            multi_lock,
             ..LockEntry::new(location.sequence, session, name, owner, attempts, ctx)
         };
-        let entry = self.enqueue(&lock, &location.directory, (Data::default(), None), entry, ctx);
-        self.answer(&lock, &entry, false)
+        self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
     }
 
     pub(crate) fn touch_or_begin(
@@ -202,49 +278,58 @@ impl Machine {
         }
     }
 
-    fn answer(&self, lock: &LockName, entry: &LockEntry, renewed: bool) -> Outcome {
-        if !entry.waits()
-            && let Some(grant) = self.grant_of(lock, entry, renewed)
-        {
-            return Ok(Reply::Granted(grant));
-        }
-        match self.queued_of(lock, entry) {
-            Some(queued) => Ok(Reply::Queued(queued)),
-            // Unreachable: the session of an entry is open.
-            None => Err(Rejection::Tree(TreeRejection::NoZnode { path: entry.path.clone() })),
-        }
-    }
-
-    /// Rejects a no-wait acquire that would have to queue.
-    pub(crate) fn check_not_busy(
+    fn answer(
         &self,
-        lock: &LockName,
-        request: GrantRequest,
-        now: Stamp,
-    ) -> Result<(), Rejection> {
-        match self.locks.get(lock) {
-            Some(indexed) if !indexed.admits(request, now) => Err(self.busy(indexed, None)),
-            Some(_) | None => Ok(()),
+        locks: &LockSet,
+        session: &SessionName,
+        owner: &Owner,
+        renewed: bool,
+    ) -> Outcome {
+        match self.entry_state(locks, session, owner) {
+            Some(EntryState::Holding(mut grants)) => {
+                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+                Ok(Reply::Granted(grants))
+            }
+            Some(EntryState::Waiting(queued)) => Ok(Reply::Queued(queued)),
+            // Unreachable: the entries were just added, or found.
+            None => Err(no_session(session.clone())),
         }
     }
 
-    /// Rejects a new entry that would wait for its own owner.
+    /// The state of an owner's entries in these locks; of several entries in one lock the first counts. `None` if a lock
+    /// has no entry of the owner.
+    pub fn entry_state(
+        &self,
+        locks: &LockSet,
+        session: &SessionName,
+        owner: &Owner,
+    ) -> Option<EntryState> {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
+        let entry = |lock| Some((lock, self.locks.find(id, lock, owner, Ticket(0))?));
+        let entries: Vec<(&LockName, _)> = locks.iter().map(entry).collect::<Option<_>>()?;
+        if entries.iter().any(|(_, entry)| entry.waits()) {
+            let queued = entries.into_iter().map(|(lock, entry)| self.queued_of(lock, entry));
+            return Some(EntryState::Waiting(queued.collect::<Option<_>>()?));
+        }
+        let grants = entries.into_iter().map(|(lock, entry)| self.grant_of(lock, entry, false));
+        Some(EntryState::Holding(grants.collect::<Option<_>>()?))
+    }
+
+    /// Rejects new entries that would wait for their own owner.
     fn check_no_deadlock(
         &self,
         session: Option<SessionId>,
-        owner: &Owner,
-        lock: &LockName,
+        acquire: &Acquire,
         request: GrantRequest,
         ctx: &ApplyContext<'_>,
     ) -> Result<(), Rejection> {
-        match self.locks.get(lock).filter(|indexed| !indexed.admits(request, ctx.now)) {
-            Some(indexed) => {
-                let rank = indexed.rank_of(request, ctx.now, u64::MAX);
-                let wanted = [(lock.clone(), Wanted::Place { request, rank })];
-                self.check_deadlock(session, owner, &wanted)
-            }
-            None => Ok(()),
-        }
+        let wanted = acquire.locks.iter().map(|lock| {
+            let indexed = self.locks.get(lock);
+            let rank = indexed
+                .map_or(Rank::before_all(0), |indexed| indexed.rank_of(request, ctx.now, u64::MAX));
+            (lock.clone(), Wanted::Place { request, rank })
+        });
+        self.check_deadlock(session, &acquire.owner, &wanted.collect::<Vec<_>>())
     }
 
     pub(crate) fn busy_for(&self, lock: &LockName, entry: &LockEntry) -> Rejection {
@@ -255,12 +340,17 @@ impl Machine {
     }
 
     /// Rejects a renewal that names another limit or other permits than the entry has.
-    fn check_options(&self, entry: &LockEntry, acquire: &Acquire) -> Result<(), Rejection> {
-        let limit = self.locks.get(&acquire.lock).and_then(|lock| lock.policy().limit);
+    fn check_options(
+        &self,
+        lock: &LockName,
+        entry: &LockEntry,
+        acquire: &Acquire,
+    ) -> Result<(), Rejection> {
+        let limit = self.locks.get(lock).and_then(|lock| lock.policy().limit);
         if acquire.limit.is_some() && acquire.limit != limit {
             return Err(LockRejection::LimitMismatch { limit }.into());
         }
-        let permits = entry.options().permits;
+        let permits = entry.permits;
         if acquire.permits.is_some_and(|wanted| wanted != permits) {
             return Err(LockRejection::PermitsMismatch { permits }.into());
         }
@@ -282,27 +372,25 @@ impl Machine {
         }
     }
 
-    /// Rejects an entry beyond the bounds of the session and the queue, and each entry when no token is left to grant.
-    pub(crate) fn check_room_for_entry(
+    /// Rejects entries beyond the bound of the session, and entries for which no tokens are left.
+    pub(crate) fn check_room_for_entries(
         &self,
         session: Option<SessionId>,
-        lock: &LockName,
-        request: GrantRequest,
-        ctx: &ApplyContext<'_>,
+        count: usize,
     ) -> Result<(), Rejection> {
-        let places = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.queue_entries);
+        let entries = session.and_then(|id| self.sessions.get(id)).map_or(0, |s| s.queue_entries);
         let max = self.limits.queue_entries_per_session_max;
-        if places >= max {
+        if u64::from(entries) + count as u64 > u64::from(max) {
             return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
-        self.check_tokens_left(1)?;
+        self.check_tokens_left(count as u64)
+    }
+
+    /// Rejects one more waiter in a full queue.
+    pub(crate) fn check_room_for_waiter(&self, lock: &LockName) -> Result<(), Rejection> {
         let max = self.limits.waiters_per_lock_max;
-        match self.locks.get(lock) {
-            Some(lock) if lock.waiting() >= max && !lock.admits(request, ctx.now) => {
-                Err(limit_reached(Bound::WaitersPerLock, max))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let waiting = self.locks.get(lock).map_or(0, Lock::waiting);
+        if waiting >= max { Err(limit_reached(Bound::WaitersPerLock, max)) } else { Ok(()) }
     }
 
     /// Rejects grants for which no tokens are left.
@@ -324,50 +412,6 @@ impl Machine {
     pub(crate) fn check_room_for_attempt(&self, attempts: u32) -> Result<(), Rejection> {
         let max = self.limits.hold_count_max;
         if attempts >= max { Err(limit_reached(Bound::HoldCount, max)) } else { Ok(()) }
-    }
-
-    /// Where a new entry of the HTTP API goes, if there is room for its znode.
-    pub(crate) fn location_with_room(
-        &self,
-        lock: &LockName,
-        ctx: &ApplyContext<'_>,
-    ) -> Result<EntryLocation, Rejection> {
-        let location = self.location_of(lock, ctx)?;
-        self.check_room_for_znodes(location.missing.len() + 1)?;
-        let new = location.missing.iter().chain(Some(&location.path));
-        self.tree.check_quotas(&location.path, &new, 0)?;
-        Ok(location)
-    }
-
-    fn location_of(
-        &self,
-        lock: &LockName,
-        ctx: &ApplyContext<'_>,
-    ) -> Result<EntryLocation, Rejection> {
-        let (directory, missing) = if let Some(indexed) = self.locks.get(lock) {
-            (indexed.directory.clone(), Vec::new())
-        } else {
-            let directory = ZnodePath::of_lock(lock);
-            let missing = self.missing_directories(&directory)?;
-            (directory, missing)
-        };
-        let nearest = missing.first().and_then(ZnodePath::parent);
-        let nearest =
-            self.allowed(nearest.as_ref().unwrap_or(&directory), Perms::CREATE, ANYBODY)?;
-        let sequence = nearest.next_sequence(!missing.is_empty());
-        check_counter(sequence)?;
-        let name = format!("lock-{sequence:010}");
-        let path = child_path(&directory, &name)?;
-        if !self.tree.contains(&path) {
-            return Ok(EntryLocation { directory, missing, path, sequence });
-        }
-        // A plain node has that name. The sequence number counts, not the name, so another name is used.
-        let name = format!("lock-r{}-{sequence:010}", ctx.revision);
-        let path = child_path(&directory, &name)?;
-        if self.tree.contains(&path) {
-            return Err(TreeRejection::ZnodeExists { path }.into());
-        }
-        Ok(EntryLocation { directory, missing, path, sequence })
     }
 }
 
@@ -393,8 +437,10 @@ impl LockEntry {
             wait_ms: None,
             attempts,
             mode: Mode::Exclusive,
+            permits: 1,
             fixed: false,
             options: None,
+            multi_lock: None,
             hold: None,
         }
     }
@@ -406,5 +452,48 @@ fn convert(entry: &mut LockEntry, conversion: Conversion) {
         (Conversion::Down(mode), Some(hold)) => (hold.mode, entry.mode) = (mode, mode),
         (Conversion::Up, _) => entry.mode = Mode::Exclusive,
         (Conversion::Stay | Conversion::Down(_), _) => {}
+    }
+}
+
+/// The deadline of a wait is stored in the first entry: one cancel ends the wait for all locks.
+fn wait_of(acquire: &Acquire, lock: &LockName) -> Option<u64> {
+    acquire.wait_ms.filter(|_| lock == acquire.locks.first())
+}
+
+/// Whether an entry waits once it is converted.
+fn waits_after(conversion: Conversion, entry: &LockEntry) -> bool {
+    match conversion {
+        Conversion::Stay => entry.waits(),
+        Conversion::Down(_) => false,
+        Conversion::Up => true,
+    }
+}
+
+/// The entries of an owner in these locks, if one acquire of exactly these locks added them.
+fn entries_of_one_acquire(
+    entries: &[Option<Arc<LockEntry>>],
+    locks: &LockSet,
+) -> Result<Vec<Arc<LockEntry>>, Rejection> {
+    let mut there = entries.iter().flatten();
+    let all: Vec<Arc<LockEntry>> = there.clone().cloned().collect();
+    let of_multi_lock = |entry: &Arc<LockEntry>| {
+        entry.multi_lock.as_deref() == Some(locks)
+            && all.first().is_some_and(|first| entry.ticket == first.ticket)
+    };
+    let complete = all.len() == locks.count() && there.all(of_multi_lock);
+    if locks.is_multi_lock() && !complete {
+        let first = locks.iter().zip(entries).find(|(_, entry)| entry.is_some());
+        let lock = first.map_or(locks.first(), |(lock, _)| lock).clone();
+        return Err(LockRejection::AlreadyQueued { lock }.into());
+    }
+    Ok(all)
+}
+
+/// The rejection of an acquire by one of its locks.
+pub(crate) fn in_lock(locks: &LockSet, lock: &LockName, why: Rejection) -> Rejection {
+    if locks.is_multi_lock() {
+        LockRejection::OfMultiLock { lock: lock.clone(), why: Box::new(why) }.into()
+    } else {
+        why
     }
 }

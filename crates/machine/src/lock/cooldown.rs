@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{Cooldown, CooldownCause, LockEvent, LockName, LossCause, SessionName, Stamp};
+use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -14,7 +15,7 @@ use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 
 /// The cooldowns of a lock. Invariant: a lock keeps only a value with at least one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Cooldowns {
     /// The latest end of a `min_hold` that was released early.
     pub(crate) min_hold: Option<Stamp>,
@@ -23,14 +24,14 @@ pub(crate) struct Cooldowns {
 }
 
 /// The `cooldown` of the policy, from a grant on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct GrantInterval {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
 }
 
 /// The `lock_delay` of the policy, from a loss on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockDelay {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,

@@ -271,14 +271,14 @@ impl<'a> Search<'a> {
                 continue;
             }
             modes.insert(ahead.mode);
-            most = most.max(ahead.options().permits);
+            most = most.max(ahead.permits);
         }
         if let (Some(limit), Some(wait)) = (lock.policy().limit, self.waits.get_mut(wait)) {
             wait.slack = limit.saturating_sub(most).into();
         }
         for holder in self.holders(name, lock) {
             let weight = match lock.policy().limit {
-                Some(_) => holder.options().permits.into(),
+                Some(_) => holder.permits.into(),
                 None if modes.iter().any(|mode| self.is_in_the_way(name, holder, *mode)) => {
                     u64::MAX
                 }

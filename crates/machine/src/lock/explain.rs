@@ -36,7 +36,7 @@ pub struct BlockingLink {
 
 /// The holders of a lock; if it is free, the multi-lock for which it is kept.
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<LockEntry>> {
-    let first = lock.waiters.values().take(1).filter(|first| !first.multi_lock().is_empty());
+    let first = lock.waiters.values().take(1).filter(|first| first.is_of_multi_lock());
     lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
 }
 

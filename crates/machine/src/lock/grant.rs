@@ -32,7 +32,7 @@ impl Machine {
         let request = entry.request();
         entry.rank = indexed.rank_of(request, ctx.now, entry.sequence());
         // A multi-lock is granted when it has an entry in each queue.
-        if entry.multi_lock().is_empty() && indexed.admits(request, ctx.now) {
+        if !entry.is_of_multi_lock() && indexed.admits(request, ctx.now) {
             entry.hold = self.hold_for(lock, &entry, ctx).map(Box::new);
         }
         self.insert_entry(lock, (data, acl), entry, ctx)
@@ -74,7 +74,7 @@ impl Machine {
     ) {
         let Some(lock) = key.lock.as_ref() else { return };
         let place = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
-        let others = place.filter(|place| place.hold.is_none() && !place.multi_lock().is_empty());
+        let others = place.filter(|place| place.hold.is_none() && place.is_of_multi_lock());
         let others = others.map_or(Vec::new(), |place| self.other_members(lock, place));
         self.leave_one(key, cause, ctx);
         for (other, key) in others {
@@ -125,7 +125,7 @@ impl Machine {
             self.end_cooldown_if_over(&lock, ctx);
             self.upgrade_if_alone(&lock, ctx);
             while let Some(next) = self.next_of(&lock, ctx) {
-                if next.multi_lock().is_empty() {
+                if !next.is_of_multi_lock() {
                     self.grant(&lock, &next, ctx);
                 } else {
                     self.grant_members(&next, ctx);
@@ -138,10 +138,10 @@ impl Machine {
     fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<LockEntry>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
         let (_, next) = indexed.waiters.get_min()?;
-        let tokens = next.multi_lock().len().max(1) as u64;
+        let tokens = next.multi_lock().count().max(1) as u64;
         let may_hold = indexed.has_room_for(next.request())
             && self.locks.tokens_left() >= tokens
-            && (next.multi_lock().is_empty() || self.may_hold_all(next, ctx.now));
+            && (!next.is_of_multi_lock() || self.may_hold_all(next, ctx.now));
         may_hold.then(|| Arc::clone(next))
     }
 
@@ -179,7 +179,7 @@ impl Machine {
     ) -> Option<Hold> {
         let indexed = self.locks.get(lock);
         let slots = match indexed.map(|indexed| (&indexed.holders, indexed.policy().limit)) {
-            Some((holders, Some(_))) => holders.free_slots(entry.options().permits),
+            Some((holders, Some(_))) => holders.free_slots(entry.permits),
             Some((_, None)) | None => Arc::default(),
         };
         Some(Hold {

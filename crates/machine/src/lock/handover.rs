@@ -7,16 +7,16 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Outcome, Owner, Perms,
-    Rejection, Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket, TreeRejection,
-    ZnodePath,
+    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause,
+    Outcome, Owner, Perms, Rejection, Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket,
+    TreeRejection, ZnodePath,
 };
 
 use super::acquire::ANYBODY;
 use crate::Machine;
 use crate::apply::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::lock_entry::{AcquireOptions, GrantRequest, LockEntry};
+use crate::lock::lock_entry::{GrantRequest, LockEntry, boxed_unless_plain};
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 use crate::session::memo;
@@ -116,7 +116,7 @@ impl Machine {
         let Some(indexed) = self.locks.get(lock) else {
             return Err(LockRejection::NotHeld.into());
         };
-        if !waiter.multi_lock().is_empty() {
+        if waiter.is_of_multi_lock() {
             return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
         }
         indexed.check_fits_instead_of(holder, waiter.request())?;
@@ -147,8 +147,7 @@ impl Machine {
             return Err(LockRejection::NotHeld.into());
         };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
-        let request =
-            GrantRequest { mode, permits: holder.options().permits, priority: 0, fixed: false };
+        let request = GrantRequest { mode, permits: holder.permits, priority: 0, fixed: false };
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
@@ -158,12 +157,17 @@ impl Machine {
             priority: 0,
             reentrant: true,
             value: None,
-            multi_lock: None,
             ..holder.options().clone()
         };
         let attempts = Attempts::of(None);
         let new = LockEntry::new(holder.sequence(), to, session, owner, attempts, ctx);
-        let new = LockEntry { path, mode, options: options.kept(), ..new };
+        let new = LockEntry {
+            path,
+            mode,
+            permits: holder.permits,
+            options: boxed_unless_plain(options),
+            ..new
+        };
         let granted = self.granted_ahead_of_queue(lock, new, ctx);
         Ok(self.insert_entry(lock, (Data::default(), None), granted, ctx))
     }
@@ -231,7 +235,7 @@ impl Lock {
         if waiter.fixed {
             ahead.next().is_some()
         } else {
-            ahead.any(|ahead| ahead.fixed && ahead.multi_lock().is_empty())
+            ahead.any(|ahead| ahead.fixed && !ahead.is_of_multi_lock())
         }
     }
 }

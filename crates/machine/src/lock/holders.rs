@@ -70,7 +70,7 @@ impl ManyHolders {
         let (sequence, Some(hold)) = (holder.sequence(), &holder.hold) else { return };
         self.by_token.insert(hold.token, sequence);
         self.ends.extend(holder.taken_at().map(|(end, _)| (end, sequence)));
-        self.permits += u64::from(holder.options().permits);
+        self.permits += u64::from(holder.permits);
         match hold.mode {
             Mode::Exclusive => self.exclusive += 1,
             Mode::Upgradable => drop(self.upgradable.insert(sequence)),
@@ -84,7 +84,7 @@ impl ManyHolders {
         let holder = self.by_sequence.remove(&sequence)?;
         if let Some(hold) = &holder.hold {
             self.by_token.remove(&hold.token);
-            self.permits = self.permits.saturating_sub(holder.options().permits.into());
+            self.permits = self.permits.saturating_sub(holder.permits.into());
             match hold.mode {
                 Mode::Exclusive => self.exclusive = self.exclusive.saturating_sub(1),
                 Mode::Upgradable => drop(self.upgradable.remove(&sequence)),
@@ -199,7 +199,7 @@ impl Holders {
     pub(crate) fn permits(&self) -> u64 {
         match self {
             Self::None => 0,
-            Self::One(one) => one.options().permits.into(),
+            Self::One(one) => one.permits.into(),
             Self::Many(many) => many.permits,
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use holdfast_types::{AcquireAll, LockName, Mode, Revision};
+use holdfast_types::{LockName, Mode, Revision};
 
 use crate::Machine;
 use crate::invariants::ensure;
@@ -31,7 +31,7 @@ impl Machine {
             format!("the last token of {name} was minted")
         })?;
         let first = lock.waiters.get_min();
-        let kept = first.is_none_or(|(_, first)| !first.multi_lock().is_empty());
+        let kept = first.is_none_or(|(_, first)| first.is_of_multi_lock());
         let known = lock.last_token.is_some() || (lock.holders.is_empty() && kept);
         ensure(known, || format!("{name} was granted before anybody waited"))?;
         lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
@@ -59,7 +59,7 @@ impl Machine {
         ensure(converts, || format!("a holder of {name} waits for what it can become"))?;
         let slots = hold.slots.len();
         ensure(hold.slots.is_sorted_by(|a, b| a < b), || format!("slots of {name} are sorted"))?;
-        ensure(slots == 0 || u32::try_from(slots) == Ok(holder.options().permits), || {
+        ensure(slots == 0 || u32::try_from(slots) == Ok(holder.permits), || {
             format!("a holder of {name} has a slot to each permit")
         })?;
         // No entry that came before the grant and goes before the holder still waits. A conversion is no such grant.
@@ -79,8 +79,8 @@ impl Machine {
         let first = lock.waiters.get_min().map(|(_, first)| first);
         let lost = first.is_some_and(|first| {
             is_free_for(lock, first)
-                && self.locks.tokens_left() >= first.multi_lock().len().max(1) as u64
-                && first.multi_lock().iter().all(|other| {
+                && self.locks.tokens_left() >= first.multi_lock().count().max(1) as u64
+                && first.multi_lock().all(|other| {
                     self.locks.get(other).is_some_and(|other| {
                         let there = other.waiters.get_min().map(|(_, there)| there);
                         there.is_some_and(|t| t.same_multi_lock(first) && is_free_for(other, t))
@@ -97,9 +97,8 @@ impl Machine {
     /// A caller that asked for several has all of them or waits for all of them.
     fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
-        for place in lock.holders.iter().chain(waiting).filter(|p| !p.multi_lock().is_empty()) {
-            let own =
-                AcquireAll::are_sound(place.multi_lock()) && place.multi_lock().contains(name);
+        for place in lock.holders.iter().chain(waiting).filter(|p| p.is_of_multi_lock()) {
+            let own = place.multi_lock().count() > 1 && place.multi_lock().any(|lock| lock == name);
             ensure(own && place.fixed, || format!("a place in {name} is one of those it names"))?;
             let others = self.other_members(name, place);
             let same = |key: &SessionLockKey| {
@@ -107,7 +106,7 @@ impl Machine {
                 let other = lock.and_then(|lock| lock.entry(&key.rank));
                 other.is_some_and(|other| other.hold.is_some() == place.hold.is_some())
             };
-            let all = place.hold.is_some() || others.len() + 1 == place.multi_lock().len();
+            let all = place.hold.is_some() || others.len() + 1 == place.multi_lock().count();
             ensure(all && others.iter().all(|(_, other)| same(other)), || {
                 format!("all that were asked for with {name} are held, or all are waited for")
             })?;

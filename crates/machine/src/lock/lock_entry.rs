@@ -2,14 +2,15 @@
 //!
 //! It is the typed metadata of the entry's znode. There may be many waiters, so what few of them need is behind a
 //! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `hold_count_max`, the value by
-//! [`Acquire::VALUE_MAX`], slots by the permits, which `LockPolicy::LIMIT_MAX` bounds.
+//! [`AcquireOptions::VALUE_MAX`], slots by the permits, which `LockPolicy::LIMIT_MAX` bounds.
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, Data, FencingToken, LockName, LossCause, Mode, Owner, ReleaseRequest, Revision,
-    SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    Acquire, AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
+    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
@@ -32,16 +33,19 @@ pub(crate) struct LockEntry {
     pub(crate) attempts: Attempts,
     /// The wanted mode. A holder in another mode waits for the conversion.
     pub(crate) mode: Mode,
+    pub(crate) permits: u32,
     /// Never overtaken: a `ZooKeeper` client judges by the order of the children itself.
     pub(crate) fixed: bool,
     /// Options beyond the plain ones. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
+    /// The locks of its multi-lock, this one among them; `None` for a single lock.
+    pub(crate) multi_lock: Option<Arc<LockSet>>,
     /// Present exactly while it holds the lock.
     pub(crate) hold: Option<Box<Hold>>,
 }
 
 /// What a grant adds to an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) granted_at: Stamp,
@@ -53,19 +57,6 @@ pub(crate) struct Hold {
     pub(crate) slots: Arc<[u32]>,
     /// A request to release it.
     pub(crate) release_request: Option<Box<ReleaseRequest>>,
-}
-
-/// The options of an acquire that only few entries have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AcquireOptions {
-    pub(crate) permits: u32,
-    pub(crate) priority: u8,
-    pub(crate) reentrant: bool,
-    pub(crate) max_hold_ms: Option<u64>,
-    pub(crate) min_hold_ms: Option<u64>,
-    pub(crate) value: Option<Data>,
-    /// The locks of the multi-lock, this one among them, sorted.
-    pub(crate) multi_lock: Option<Arc<[LockName]>>,
 }
 
 /// What decides about the rank and the grant of an entry.
@@ -82,13 +73,9 @@ impl GrantRequest {
         Self {
             mode: acquire.mode.unwrap_or_default(),
             permits: acquire.permits.unwrap_or(1),
-            priority: acquire.priority,
-            fixed: false,
+            priority: acquire.options.priority,
+            fixed: acquire.locks.is_multi_lock(),
         }
-    }
-
-    pub(crate) fn of_multi_lock(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, fixed: true }
     }
 
     /// Of an entry that a `ZooKeeper` client creates.
@@ -97,44 +84,17 @@ impl GrantRequest {
     }
 }
 
-impl AcquireOptions {
-    /// One permit and no other option.
-    pub(crate) const PLAIN: Self = Self {
-        permits: 1,
-        priority: 0,
-        reentrant: true,
-        max_hold_ms: None,
-        min_hold_ms: None,
-        value: None,
-        multi_lock: None,
-    };
-
-    pub(crate) fn of(acquire: &Acquire) -> Self {
-        Self {
-            permits: acquire.permits.unwrap_or(1),
-            priority: acquire.priority,
-            reentrant: acquire.reentrant,
-            max_hold_ms: acquire.max_hold_ms,
-            min_hold_ms: acquire.min_hold_ms,
-            value: acquire.value.clone(),
-            multi_lock: None,
-        }
-    }
-
-    /// `None` for the plain options.
-    pub(crate) fn kept(self) -> Option<Box<Self>> {
-        (self != Self::PLAIN).then(|| Box::new(self))
-    }
+/// `None` for the plain options.
+pub(crate) fn boxed_unless_plain(options: AcquireOptions) -> Option<Box<AcquireOptions>> {
+    (options != AcquireOptions::PLAIN).then(|| Box::new(options))
 }
 
 impl LockEntry {
     /// Bytes that its client has stored.
     pub(crate) fn bytes(&self) -> usize {
-        let AcquireOptions { value, multi_lock, .. } = self.options();
-        let names = multi_lock.iter().flat_map(|multi_lock| multi_lock.iter());
-        self.owner.as_str().len()
-            + value.as_ref().map_or(0, |value| value.len())
-            + names.map(|lock| lock.as_str().len()).sum::<usize>()
+        let value = self.options().value.as_ref().map_or(0, |value| value.len());
+        let names = self.multi_lock.iter().flat_map(|locks| locks.iter());
+        self.owner.as_str().len() + value + names.map(|lock| lock.as_str().len()).sum::<usize>()
     }
 
     pub(crate) fn options(&self) -> &AcquireOptions {
@@ -143,8 +103,8 @@ impl LockEntry {
 
     /// What the order of the queue and the grant go by.
     pub(crate) fn request(&self) -> GrantRequest {
-        let AcquireOptions { permits, priority, .. } = *self.options();
-        GrantRequest { mode: self.mode, permits, priority, fixed: self.fixed }
+        let priority = self.options().priority;
+        GrantRequest { mode: self.mode, permits: self.permits, priority, fixed: self.fixed }
     }
 
     pub(crate) fn sequence(&self) -> u64 {

@@ -47,6 +47,7 @@ mod acquire;
 mod convert;
 pub(crate) mod cooldown;
 pub(crate) mod deadlock;
+mod entry_location;
 pub(crate) mod explain;
 mod grant;
 mod handover;

@@ -4,8 +4,8 @@
 //! removed. Bounds: `LockPolicy::is_sound`; a change looks at each waiter of the lock.
 
 use holdfast_types::{
-    Acquire, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause, Mode, OutOfBounds,
-    Outcome, Perms, PolicyChange, Rejection, Reply, Segments, ZnodePath,
+    Acquire, AcquireOptions, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause,
+    Mode, OutOfBounds, Outcome, Perms, PolicyChange, Rejection, Reply, ZnodePath,
 };
 
 use super::acquire::ANYBODY;
@@ -79,7 +79,7 @@ impl Machine {
     ) {
         let (Some(limit), Some(indexed)) = (limit, self.locks.get(lock)) else { return };
         let waiters = indexed.waiters.values();
-        let large = waiters.filter(|waiter| waiter.options().permits > limit);
+        let large = waiters.filter(|waiter| waiter.permits > limit);
         let keys: Vec<SessionLockKey> =
             large.map(|waiter| SessionLockKey::of(lock, waiter)).collect();
         for key in keys {
@@ -89,8 +89,12 @@ impl Machine {
     }
 
     /// Checks what an acquire says about the policy. Returns the policy to be set with a new lock, if any.
-    pub(crate) fn policy_for(&self, acquire: &Acquire) -> Result<Option<StoredPolicy>, Rejection> {
-        let indexed = self.locks.get(&acquire.lock);
+    pub(crate) fn policy_for(
+        &self,
+        lock: &LockName,
+        acquire: &Acquire,
+    ) -> Result<Option<StoredPolicy>, Rejection> {
+        let indexed = self.locks.get(lock);
         let has = indexed.and_then(|indexed| indexed.policy().limit);
         let (limit, stored_policy) = match acquire.limit {
             Some(limit) if indexed.is_none() => {
@@ -118,24 +122,37 @@ impl Machine {
 
 /// Rejects values out of bounds, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
-    let held = |ms: Option<u64>| ms.is_none_or(|ms| (1..=Acquire::HOLD_MAX_MS).contains(&ms));
-    let counted =
-        |count: Option<u32>| count.is_none_or(|n| (1..=LockPolicy::LIMIT_MAX).contains(&n));
-    let sound = |segments: Segments| {
-        segments.count.is_none_or(|n| (1..=LockPolicy::SEGMENTS_MAX).contains(&n))
+    let Acquire { permits, limit, queue_max, segments, options, .. } = acquire;
+    let sound = |count: Option<u32>, max| count.is_none_or(|n| (1..=max).contains(&n));
+    let shards = segments.and_then(|segments| segments.count);
+    let wrong = match () {
+        () if !sound(*permits, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Permits),
+        () if !sound(*limit, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Limit),
+        () if !sound(*queue_max, u32::MAX) => Some(OutOfBounds::QueueMax),
+        () if !sound(shards, LockPolicy::SEGMENTS_MAX) => Some(OutOfBounds::Segments),
+        () => options.out_of_bounds(),
     };
-    let value = acquire.value.as_ref().map_or(0, |value| value.len());
-    let what = match () {
-        () if !counted(acquire.permits) => OutOfBounds::Permits,
-        () if !counted(acquire.limit) => OutOfBounds::Limit,
-        () if acquire.priority > Acquire::PRIORITY_MAX => OutOfBounds::Priority,
-        () if !held(acquire.max_hold_ms) => OutOfBounds::MaxHold,
-        () if !held(acquire.min_hold_ms) => OutOfBounds::MinHold,
-        () if !acquire.segments.is_none_or(sound) => OutOfBounds::Segments,
-        () if value > Acquire::VALUE_MAX => {
-            return Err(limit_reached(Bound::ValueBytes, Acquire::VALUE_MAX as u64));
-        }
-        () => return Ok(()),
-    };
-    Err(Rejection::OutOfBounds { what })
+    if let Some(what) = wrong {
+        return Err(Rejection::OutOfBounds { what });
+    }
+    if options.value.as_ref().is_some_and(|value| value.len() > AcquireOptions::VALUE_MAX) {
+        return Err(limit_reached(Bound::ValueBytes, AcquireOptions::VALUE_MAX as u64));
+    }
+    if acquire.locks.is_multi_lock() { check_multi_lock_options(acquire) } else { Ok(()) }
+}
+
+fn check_multi_lock_options(acquire: &Acquire) -> Result<(), Rejection> {
+    let Acquire { mode, permits, limit, segments, options, .. } = acquire;
+    let plain = AcquireOptions { max_hold_ms: options.max_hold_ms, ..AcquireOptions::PLAIN };
+    if permits.is_some_and(|permits| permits > 1)
+        || limit.is_some()
+        || segments.is_some()
+        || *options != plain
+    {
+        return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });
+    }
+    match mode {
+        Some(Mode::Upgradable) => Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into()),
+        Some(Mode::Exclusive | Mode::Shared) | None => Ok(()),
+    }
 }

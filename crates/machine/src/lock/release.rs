@@ -13,51 +13,82 @@ use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 use crate::session::store::KnownSession;
 
-const NOTHING_TO_GIVE_UP: Reply = Reply::Released(Released { hold_count: 0, changed: false });
+const NOTHING_RELEASED: Released = Released { hold_count: 0, changed: false };
 
 impl Machine {
-    /// Releases a lock, or leaves its queue. Of a sharded lock it is the shard in which the owner has its entry. A release that
-    /// names an attempt or a token changes nothing if that is over already.
+    /// Releases locks, or leaves their queues. Of a sharded lock it is the shard in which the owner has its entry. A
+    /// release that names an attempt or a token changes nothing if that is over already.
     pub(crate) fn release(&mut self, release: Release, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let Release { lock, session, owner, target } = release;
+        let Release { locks, session, owner, target } = release;
         let id = match self.sessions.named(&session) {
             Some(KnownSession::Open(id)) => id,
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
                 return Err(expired(session));
             }
             ended @ (Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None) => {
-                self.acknowledge_losses_in(&session, &lock, ctx);
+                for lock in locks.iter() {
+                    self.acknowledge_losses_in(&session, lock, ctx);
+                }
                 return match target {
                     ReleaseTarget::Attempt(attempt) => {
                         self.end_attempt_unopened(session, attempt, ctx);
-                        Ok(NOTHING_TO_GIVE_UP)
+                        Ok(Reply::Released(NOTHING_RELEASED))
                     }
-                    _ if ended.is_some() => Ok(NOTHING_TO_GIVE_UP),
+                    _ if ended.is_some() => Ok(Reply::Released(NOTHING_RELEASED)),
                     ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => Err(no_session(session)),
                 };
             }
         };
-        let lock = self.lock_of_owner(id, lock, &owner);
-        let Some(entry) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
-            let lost = self.acknowledge_losses_in(&session, &lock, ctx);
-            return self.release_again(id, (lock, owner), target, lost);
-        };
+        let mut released = NOTHING_RELEASED;
+        let mut left = Vec::new();
+        for lock in locks.iter() {
+            let lock = self.lock_of_owner(id, lock.clone(), &owner);
+            let one = match self.locks.find(id, &lock, &owner, Ticket(0)).cloned() {
+                Some(entry) => self.release_entry(&lock, &entry, target, ctx),
+                None => {
+                    let lost = self.acknowledge_losses_in(&session, &lock, ctx);
+                    self.release_again(id, (&lock, &owner), target, lost);
+                    let only = locks.single().is_some() && target == ReleaseTarget::AnyPlace;
+                    if only && !lost {
+                        self.check_released_before(id, &lock, &owner)?;
+                    }
+                    NOTHING_RELEASED
+                }
+            };
+            if one.changed && one.hold_count == 0 {
+                left.push(lock);
+            }
+            released.changed |= one.changed;
+            released.hold_count = released.hold_count.max(one.hold_count);
+        }
+        if !left.is_empty() {
+            self.close_if_anonymous_and_idle(id, ctx);
+            left.iter().for_each(|lock| self.grant_next(lock, ctx));
+        }
+        Ok(Reply::Released(released))
+    }
+
+    /// Ends what a release names. The caller then grants the next waiter.
+    fn release_entry(
+        &mut self,
+        lock: &LockName,
+        entry: &Arc<LockEntry>,
+        target: ReleaseTarget,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Released {
         match target {
             ReleaseTarget::Attempt(attempt) if entry.attempts.contains(attempt) => {
-                let hold_count = self.leave_attempt(&lock, &entry, attempt, ctx);
-                if hold_count == 0 {
-                    self.after_leaving(&lock, id, ctx);
-                }
-                Ok(Reply::Released(Released { hold_count, changed: true }))
+                let hold_count = self.leave_attempt(lock, entry, attempt, ctx);
+                Released { hold_count, changed: true }
             }
             ReleaseTarget::Attempt(attempt) => {
-                self.end_attempt(id, (&lock, &owner), attempt);
-                let hold_count = entry.attempts.count();
-                Ok(Reply::Released(Released { hold_count, changed: false }))
+                self.end_attempt(entry.session, (lock, &entry.owner), attempt);
+                Released { hold_count: entry.attempts.count(), changed: false }
             }
-            ReleaseTarget::Hold(token) if entry.token() != Some(token) => Ok(NOTHING_TO_GIVE_UP),
+            ReleaseTarget::Hold(token) if entry.token() != Some(token) => NOTHING_RELEASED,
             ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
-                Ok(self.give_up(&lock, &entry, ctx))
+                self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
+                Released { hold_count: 0, changed: true }
             }
         }
     }
@@ -75,12 +106,12 @@ impl Machine {
         if !entry.waits()
             && let Some(grant) = self.grant_of(&lock, &entry, false)
         {
-            return Reply::Granted(grant);
+            return Reply::Granted(vec![grant]);
         }
         if entry.asked > asked
             && let Some(queued) = self.queued_of(&lock, &entry)
         {
-            return Reply::Queued(queued);
+            return Reply::Queued(vec![queued]);
         }
         if entry.converts() {
             self.cancel_upgrade(&lock, &entry, ctx);
@@ -90,46 +121,46 @@ impl Machine {
         Reply::Cancelled
     }
 
-    /// Replies to a release of an owner without an entry: it acknowledges a loss, released before, or never had an entry.
+    /// Remembers a release of an owner without an entry: its attempt is over, or it acknowledged a loss.
     fn release_again(
         &mut self,
         session: SessionId,
-        (lock, owner): (LockName, Owner),
+        (lock, owner): (&LockName, &Owner),
         target: ReleaseTarget,
         lost: bool,
-    ) -> Outcome {
-        let remembered = self.remembered_as(&lock);
-        let Some(known) = self.sessions.get_mut(session) else { return Ok(NOTHING_TO_GIVE_UP) };
+    ) {
+        let remembered = self.remembered_as(lock);
+        let Some(known) = self.sessions.get_mut(session) else { return };
         match target {
-            ReleaseTarget::Attempt(attempt) => {
-                known.left.end_one(&remembered, &owner, attempt);
-                return Ok(NOTHING_TO_GIVE_UP);
-            }
-            ReleaseTarget::Hold(_) => return Ok(NOTHING_TO_GIVE_UP),
+            ReleaseTarget::Attempt(attempt) => known.left.end_one(&remembered, owner, attempt),
             ReleaseTarget::AnyPlace if lost => {
-                known.left.end(&remembered, &owner, Attempt::UNNAMED, true);
-                return Ok(NOTHING_TO_GIVE_UP);
+                known.left.end(&remembered, owner, Attempt::UNNAMED, true);
             }
-            ReleaseTarget::AnyPlace => {}
+            ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => {}
         }
-        let released = known.left.has_released(&remembered, &owner);
-        let holder = self.locks.get(&lock).and_then(|lock| self.first_holder(lock, None));
-        match holder {
+    }
+
+    /// Rejects a release of a lock that another owner holds, unless this owner released it before.
+    fn check_released_before(
+        &self,
+        session: SessionId,
+        lock: &LockName,
+        owner: &Owner,
+    ) -> Result<(), Rejection> {
+        let remembered = self.remembered_as(lock);
+        let known = self.sessions.get(session);
+        let released = known.is_some_and(|known| known.left.has_released(&remembered, owner));
+        match self.locks.get(lock).and_then(|lock| self.first_holder(lock, None)) {
             Some(holder) if !released => {
-                Err(Rejection::Lock(LockRejection::NotHolder { holder: Box::new(holder) }))
+                Err(LockRejection::NotHolder { holder: Box::new(holder) }.into())
             }
-            Some(_) | None => Ok(NOTHING_TO_GIVE_UP),
+            Some(_) | None => Ok(()),
         }
     }
 
-    fn give_up(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) -> Reply {
+    fn give_up(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
         self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
-        self.after_leaving(lock, entry.session, ctx);
-        Reply::Released(Released { hold_count: 0, changed: true })
-    }
-
-    fn after_leaving(&mut self, lock: &LockName, session: SessionId, ctx: &mut ApplyContext<'_>) {
-        self.close_if_anonymous_and_idle(session, ctx);
+        self.close_if_anonymous_and_idle(entry.session, ctx);
         self.grant_next(lock, ctx);
     }
 

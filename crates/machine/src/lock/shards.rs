@@ -12,6 +12,7 @@ use holdfast_types::{
 
 use crate::Machine;
 use crate::apply::{ApplyContext, limit_reached};
+use crate::lock::acquire::in_lock;
 use crate::lock::index::StoredPolicy;
 use crate::lock::lock_entry::GrantRequest;
 use crate::session::store::KnownSession;
@@ -32,12 +33,16 @@ impl Machine {
         now: Stamp,
     ) -> Result<Option<NewShards>, Rejection> {
         let Some(segments) = acquire.segments.take() else {
-            return self.check_not_sharded(&acquire.lock).map(|()| None);
+            for lock in acquire.locks.iter() {
+                let plain = self.check_not_sharded(lock);
+                plain.map_err(|why| in_lock(&acquire.locks, lock, why))?;
+            }
+            return Ok(None);
         };
-        let (sharded, owner) = (acquire.lock.clone(), &acquire.owner);
+        let (sharded, owner) = (acquire.locks.first().clone(), &acquire.owner);
         let (count, new) = self.count_for(&sharded, segments.count)?;
         let own = session.and_then(|session| self.own_shard(session, &sharded, owner, count));
-        acquire.lock = match (segments.choice, own) {
+        let shard = match (segments.choice, own) {
             (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
             (SegmentChoice::At(index), Some(own)) if index != own => {
                 return Err(LockRejection::AlreadyQueued { lock: segment(&sharded, own)? }.into());
@@ -49,7 +54,8 @@ impl Machine {
                 self.least_loaded_shard(&sharded, count, GrantRequest::of(acquire), now)?
             }
         };
-        self.check_not_sharded(&acquire.lock)?;
+        self.check_not_sharded(&shard)?;
+        acquire.locks = shard.into();
         Ok(new.then_some(NewShards { sharded, count }))
     }
 

@@ -5,8 +5,8 @@
 //! ([`Machine::due_until`]). Bound: [`EXPIRED_MAX`] holds end in one command.
 
 use holdfast_types::{
-    Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release, RequestRelease,
-    Segments, Stamp,
+    Acquire, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
+    RequestRelease, Segments, Stamp,
 };
 
 use crate::Machine;
@@ -19,11 +19,10 @@ pub(crate) const EXPIRED_MAX: u32 = 1_000;
 /// The locks that a command names. A multi names those of its conditions, and those whose queues its operations change.
 fn locks_named_by(command: &Command) -> Vec<LockName> {
     match command {
-        Command::Acquire(acquire) => vec![acquire.lock.clone()],
-        Command::AcquireAll(all) => all.locks.clone(),
-        Command::ReleaseAll(all) => all.locks.clone(),
-        Command::Release(Release { lock, .. })
-        | Command::Cancel(Cancel { lock, .. })
+        Command::Acquire(Acquire { locks, .. }) | Command::Release(Release { locks, .. }) => {
+            locks.iter().cloned().collect()
+        }
+        Command::Cancel(Cancel { lock, .. })
         | Command::SetPolicy { lock, .. }
         | Command::Break(Break { lock, .. })
         | Command::RequestRelease(RequestRelease { lock, .. })

@@ -28,7 +28,7 @@ impl Machine {
             ticket: entry.ticket,
             token: hold.token,
             mode: hold.mode,
-            permits: entry.options().permits,
+            permits: entry.permits,
             slots: hold.slots.to_vec(),
             floor: indexed.and_then(|lock| lock.holders.tokens()).map_or(hold.token, |t| t.0),
             ends_at: entry.ends_at(),
@@ -81,7 +81,7 @@ impl Machine {
             hold_count: holder.attempts.count(),
             labels: self.labels_of(holder),
             mode: hold.mode,
-            permits: holder.options().permits,
+            permits: holder.permits,
             slots: hold.slots.to_vec(),
             upgrading: holder.converts(),
             ends_at: holder.ends_at(),
@@ -97,10 +97,10 @@ impl Machine {
             since: waiter.since,
             labels: self.labels_of(waiter),
             mode: waiter.mode,
-            permits: waiter.options().permits,
+            permits: waiter.permits,
             priority: waiter.options().priority,
             value: waiter.options().value.clone(),
-            bundle: waiter.multi_lock().to_vec(),
+            bundle: waiter.multi_lock().cloned().collect(),
         }
     }
 
@@ -161,7 +161,7 @@ impl Machine {
 /// A release request or the multi-lock of a holder, if it has one.
 fn note_of(holder: &LockEntry) -> Option<HolderNote> {
     let release_request = holder.release_request().cloned();
-    let multi_lock = holder.multi_lock().to_vec();
+    let multi_lock: Vec<LockName> = holder.multi_lock().cloned().collect();
     let token = holder.token()?;
     let notable = release_request.is_some() || !multi_lock.is_empty();
     notable.then_some(HolderNote { token, release_request, bundle: multi_lock })

@@ -10,7 +10,7 @@ mod double;
 mod gate;
 mod invariants;
 mod latch;
-mod parts;
+pub(crate) mod parts;
 mod reads;
 mod waits;
 
@@ -26,8 +26,7 @@ use crate::Machine;
 use crate::apply::{ApplyContext, limit_reached};
 use crate::session::memo::scoped;
 
-pub(crate) use parts::RecipeKind;
-pub use parts::{BarrierPart, DoublePart, LatchPart, MemberPart, RecipePart, RoundPart};
+pub(crate) use parts::{RecipeKind, RecipePart};
 pub use reads::Arrival;
 pub use waits::ArrivalWait;
 

@@ -23,7 +23,7 @@ pub(crate) enum RecipeKind {
 
 /// One recipe. Append-only, as all parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RecipePart {
+pub(crate) enum RecipePart {
     /// A latch.
     Latch(LatchPart),
     /// A generation of a barrier.
@@ -40,62 +40,62 @@ pub enum RecipePart {
 
 /// A latch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct LatchPart {
-    pub name: RecipeName,
+pub(crate) struct LatchPart {
+    pub(crate) name: RecipeName,
     /// What it was made with.
-    pub count: u32,
+    pub(crate) count: u32,
     /// The revision that made it.
-    pub made: Revision,
+    pub(crate) made: Revision,
     /// Keys that were counted and what each left, by key.
-    pub keys: Vec<(RequestId, u32)>,
+    pub(crate) keys: Vec<(RequestId, u32)>,
     /// Keys that are counted when a session ends, by key.
-    pub promises: Vec<(RequestId, SessionId)>,
+    pub(crate) promises: Vec<(RequestId, SessionId)>,
 }
 
 /// A generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct BarrierPart {
-    pub name: RecipeName,
+pub(crate) struct BarrierPart {
+    pub(crate) name: RecipeName,
     /// How many pass together.
-    pub parties: u32,
+    pub(crate) parties: u32,
     /// Who has arrived, in order.
-    pub members: Vec<MemberPart>,
+    pub(crate) members: Vec<MemberPart>,
 }
 
 /// A double barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct DoublePart {
-    pub name: RecipeName,
+pub(crate) struct DoublePart {
+    pub(crate) name: RecipeName,
     /// How many enter together.
-    pub parties: u32,
+    pub(crate) parties: u32,
     /// Who waits to enter, in order.
-    pub waiting: Vec<MemberPart>,
+    pub(crate) waiting: Vec<MemberPart>,
     /// Who is inside.
-    pub round: Option<RoundPart>,
+    pub(crate) round: Option<RoundPart>,
 }
 
 /// Somebody who waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MemberPart {
+pub(crate) struct MemberPart {
     /// Revision of its arrival.
-    pub ticket: Revision,
-    pub session: SessionId,
-    pub owner: Owner,
+    pub(crate) ticket: Revision,
+    pub(crate) session: SessionId,
+    pub(crate) owner: Owner,
     /// Under which id, made of the caller's and of what it is for, the final answer is remembered.
-    pub request: Option<RequestId>,
+    pub(crate) request: Option<RequestId>,
     /// Revision of its latest arrival for this place.
-    pub asked: Revision,
+    pub(crate) asked: Revision,
     /// How long that waits, milliseconds.
-    pub wait_ms: u64,
+    pub(crate) wait_ms: u64,
 }
 
 /// Those who entered together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RoundPart {
+pub(crate) struct RoundPart {
     /// The revision in which the round began.
-    pub generation: Revision,
+    pub(crate) generation: Revision,
     /// Ticket, session, owner, and whether it has left; in the order of arrival.
-    pub entered: Vec<(Revision, SessionId, Owner, bool)>,
+    pub(crate) entered: Vec<(Revision, SessionId, Owner, bool)>,
 }
 
 impl RecipePart {

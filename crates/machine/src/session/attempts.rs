@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use holdfast_types::{
     Attempt, LockName, LockRejection, Owner, Rejection, Segments, SessionId, SessionName,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 use crate::apply::ApplyContext;
@@ -68,7 +69,7 @@ impl Attempts {
 }
 
 /// What a session remembers of a lock that one of its owners left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LeftLock {
     pub(crate) lock: LockName,
     pub(crate) owner: Owner,

@@ -10,7 +10,7 @@ use crate::Machine;
 use crate::digest::Fold;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
-use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, TombstonePart};
+use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart};
 
 /// Items in one part at most.
 const PART_ITEMS: usize = 1024;
@@ -39,14 +39,14 @@ struct SnapshotParts {
 
 impl Machine {
     /// The machine as parts, from a frozen view: applying may go on meanwhile. Each part is made when asked for.
-    pub fn dump(&self) -> impl Iterator<Item = Part> + use<> {
-        SnapshotParts { machine: self.clone(), stage: Stage::Head }
+    pub fn dump(&self) -> impl Iterator<Item = SnapshotPart> + use<> {
+        SnapshotParts { machine: self.clone(), stage: Stage::Head }.map(SnapshotPart)
     }
 
     /// Hash of everything the machine holds, except the rolling digest. Walks all of it.
     pub fn state_digest(&self) -> u64 {
         let mut fold = Fold::from(0);
-        for part in self.dump() {
+        for SnapshotPart(part) in self.dump() {
             match part {
                 Part::Head(head) => Head { digest: 0, ..head }.hash(&mut fold),
                 part @ (Part::Sessions(_)

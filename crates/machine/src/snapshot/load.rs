@@ -13,12 +13,11 @@ use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
-use crate::session::attempts::{Attempts, LeftLock, LeftLocks};
+use crate::session::attempts::{Attempts, LeftLocks};
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
-    End, Head, LeftLockPart, LockEntryPart, NodePart, Part, SessionPart, TombstonePart,
-    ZnodeKindPart,
+    End, Head, LockEntryPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
 };
 use crate::tree::Tree;
 use crate::tree::acl;
@@ -63,8 +62,8 @@ impl Machine {
     ///
     /// # Errors
     /// [`LoadError`] for parts that are missing, out of order or contradict each other. Never panics.
-    pub fn load(parts: impl IntoIterator<Item = Part>) -> Result<Self, LoadError> {
-        let mut parts = parts.into_iter();
+    pub fn load(parts: impl IntoIterator<Item = SnapshotPart>) -> Result<Self, LoadError> {
+        let mut parts = parts.into_iter().map(|SnapshotPart(part)| part);
         let Some(Part::Head(head)) = parts.next() else { return Err(LoadError::NoHead) };
         let mut loading = Loading::begin(&head);
         for part in parts {
@@ -123,10 +122,7 @@ impl Loading {
 
     fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        let record =
-            |LeftLockPart { lock, owner, released, over }| LeftLock { lock, owner, released, over };
-        let records = part.left.into_iter().map(record).collect();
-        let Some(left) = LeftLocks::restore(records, part.attempt_floor) else {
+        let Some(left) = LeftLocks::restore(part.left, part.attempt_floor) else {
             return Err(unsound(format!("{what} left more locks than are remembered")));
         };
         let Some(memo) = Memo::restore(part.memo) else {
@@ -161,16 +157,12 @@ impl Loading {
         if !acl::is_sound(&part.acl) {
             return Err(unsound(format!("the access list of {} could not be set", part.path)));
         }
-        let kind = match part.kind {
-            ZnodeKindPart::Persistent => ZnodeKind::Persistent,
-            ZnodeKindPart::Container(since) => ZnodeKind::Container(since),
-            ZnodeKindPart::Ephemeral(session) => ZnodeKind::Ephemeral(session),
-            ZnodeKindPart::Ttl(ms) if (1..=Create::TTL_MAX_MS).contains(&ms) => ZnodeKind::Ttl(ms),
-            ZnodeKindPart::Ttl(ms) => {
-                return Err(unsound(format!("{} cannot live {ms} ms", part.path)));
-            }
-        };
-        let mut node = Znode::new(kind, part.data, part.czxid, part.ctime);
+        if let ZnodeKind::Ttl(ms) = part.kind
+            && !(1..=Create::TTL_MAX_MS).contains(&ms)
+        {
+            return Err(unsound(format!("{} cannot live {ms} ms", part.path)));
+        }
+        let mut node = Znode::new(part.kind, part.data, part.czxid, part.ctime);
         node.mzxid = part.mzxid;
         node.pzxid = part.pzxid;
         node.mtime = part.mtime;
@@ -181,14 +173,13 @@ impl Loading {
         let what = format!("znode {}", part.path);
         node.role = match (part.lock_directory, part.entry) {
             (None, None) => ZnodeRole::Plain,
-            (Some(remembered), None) => match lock::lock_directory(remembered) {
-                Some(kept) => ZnodeRole::Directory(kept.into()),
-                None => {
-                    return Err(unsound(format!(
-                        "{what} has a policy or a cooldown that no lock can have"
-                    )));
-                }
-            },
+            (Some(directory), None) if lock::is_sound_directory(&directory) => {
+                ZnodeRole::Directory(directory.into())
+            }
+            (Some(_), None) => {
+                let detail = format!("{what} has a policy or a cooldown that no lock can have");
+                return Err(unsound(detail));
+            }
             (None, Some(entry)) => {
                 ZnodeRole::LockEntry(self.entry(&part.path, &node, entry)?.into())
             }
@@ -207,11 +198,11 @@ impl Loading {
             ZnodeKind::Ephemeral(session) => self.machine.sessions.get(session),
             ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
         };
+        let is_sound = lock::is_sound_entry(&part);
         let attempts = Attempts::restore(part.attempts);
-        let options = part.options.map(lock::options);
-        let (Some(session), Some(attempts), None | Some(Some(_))) = (session, attempts, &options)
-        else {
-            return Err(unsound(format!("entry {path} has no live session, or bad attempts")));
+        let (Some(session), Some(attempts), true) = (session, attempts, is_sound) else {
+            let detail = format!("entry {path} has no live session, or bad attempts or options");
+            return Err(unsound(detail));
         };
         let (class, at) = part.rank;
         Ok(LockEntry {
@@ -227,8 +218,10 @@ impl Loading {
             attempts,
             mode: part.mode,
             fixed: part.fixed,
-            options: options.flatten(),
-            hold: part.hold.map(lock::hold).map(Box::new),
+            permits: part.permits,
+            options: part.options,
+            multi_lock: part.multi_lock,
+            hold: part.hold,
         })
     }
 

@@ -16,7 +16,7 @@ pub(super) fn lock() -> impl Strategy<Value = LockName> {
 
 /// An acquire with wishes.
 pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
-    let semaphore = plain.lock.as_str() == SEMAPHORE;
+    let semaphore = plain.locks.first().as_str() == SEMAPHORE;
     let often = if semaphore { 0.5 } else { 0.04 };
     let counted = (
         prop::option::weighted(often, prop::sample::select(vec![1, 2, 2, 3, 3])),
@@ -25,20 +25,21 @@ pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
         prop::bool::weighted(0.1),
     );
     let timed = (
-        prop_oneof![6 => Just(0), 4 => 1..=Acquire::PRIORITY_MAX],
+        prop_oneof![6 => Just(0), 4 => 1..=AcquireOptions::PRIORITY_MAX],
         prop::bool::weighted(0.85),
         prop::option::weighted(0.2, 5..80_u64),
         prop::option::weighted(0.15, 5..80_u64),
         prop::option::weighted(0.1, prop::collection::vec(any::<u8>(), 0..3)),
     );
-    (counted, timed, prop::option::weighted(0.01, 0..7_u8)).prop_map(
-        move |((permits, limit, mode, moded), terms, odd)| {
+    let queue_max = prop::option::weighted(0.1, 1..4_u32);
+    (counted, timed, queue_max, prop::option::weighted(0.01, 0..8_u8)).prop_map(
+        move |((permits, limit, mode, moded), terms, queue_max, odd)| {
             let (priority, reentrant, max_hold_ms, min_hold_ms, value) = terms;
             let mode = mode.filter(|_| !semaphore || moded);
             let value = value.map(Data::from);
             let (plain, acquire) = (plain.clone(), odd);
-            let wished = Acquire { permits, limit, mode, priority, reentrant, ..plain };
-            let wished = Acquire { max_hold_ms, min_hold_ms, value, ..wished };
+            let options = AcquireOptions { priority, reentrant, max_hold_ms, min_hold_ms, value };
+            let wished = Acquire { permits, limit, mode, queue_max, options, ..plain };
             acquire.map_or(wished.clone(), |which| odd_one(wished, which))
         },
     )
@@ -46,15 +47,21 @@ pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
 
 /// With a number that makes no sense.
 fn odd_one(acquire: Acquire, which: u8) -> Acquire {
-    match which {
-        0 => Acquire { permits: Some(0), ..acquire },
-        1 => Acquire { limit: Some(0), ..acquire },
-        2 => Acquire { limit: Some(LockPolicy::LIMIT_MAX + 1), ..acquire },
-        3 => Acquire { priority: Acquire::PRIORITY_MAX + 1, ..acquire },
-        4 => Acquire { max_hold_ms: Some(0), ..acquire },
-        5 => Acquire { min_hold_ms: Some(Acquire::HOLD_MAX_MS + 1), ..acquire },
-        _ => Acquire { value: Some(vec![0; Acquire::VALUE_MAX + 1].into()), ..acquire },
-    }
+    let options = acquire.options.clone();
+    let options = match which {
+        0 => return Acquire { permits: Some(0), ..acquire },
+        1 => return Acquire { limit: Some(0), ..acquire },
+        2 => return Acquire { limit: Some(LockPolicy::LIMIT_MAX + 1), ..acquire },
+        7 => return Acquire { queue_max: Some(0), ..acquire },
+        3 => AcquireOptions { priority: AcquireOptions::PRIORITY_MAX + 1, ..options },
+        4 => AcquireOptions { max_hold_ms: Some(0), ..options },
+        5 => AcquireOptions { min_hold_ms: Some(AcquireOptions::HOLD_MAX_MS + 1), ..options },
+        _ => {
+            let value = Some(vec![0; AcquireOptions::VALUE_MAX + 1].into());
+            AcquireOptions { value, ..options }
+        }
+    };
+    Acquire { options, ..acquire }
 }
 
 fn mode() -> impl Strategy<Value = Option<Mode>> {

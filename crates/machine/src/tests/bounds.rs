@@ -206,22 +206,15 @@ fn names_that_are_none_are_refused() {
 fn no_command_stores_more_than_it_is_estimated_to() {
     let mut machine = Machine::new();
     let long = |n: usize| format!("{n:04}{}", "/x".repeat(LockName::MAX_LEN / 2 - 4));
-    let locks: Vec<_> = (0..AcquireAll::LOCKS_MAX).map(|n| lock_name(&long(n))).collect();
+    let locks: Vec<_> = (0..LockSet::MAX).map(|n| lock_name(&long(n))).collect();
     let label = |n: usize| (format!("{n:064}"), "v".repeat(Labels::MAX_VALUE_LEN));
     let labels = Labels::new((0..Labels::MAX_COUNT).map(label).collect()).unwrap();
     let name = "s".repeat(SessionName::MAX_LEN);
-    let all = AcquireAll {
-        locks,
-        open: OpenSession { labels, ..open(&name) },
-        owner: Owner::new("o".repeat(Owner::MAX_LEN)).unwrap(),
-        wait: true,
-        wait_ms: None,
-        mode: Mode::Exclusive,
-        max_hold_ms: None,
-        attempt: None,
-    };
+    let owner = Owner::new("o".repeat(Owner::MAX_LEN)).unwrap();
+    let open = OpenSession { labels, ..open(&name) };
+    let all = Acquire::new(LockSet::new(locks).unwrap(), open, owner);
     let before = machine.stored_bytes();
-    assert!(apply(&mut machine, Command::AcquireAll(all)).is_ok());
+    assert!(apply(&mut machine, Command::Acquire(all)).is_ok());
     let stored = machine.stored_bytes() - before;
     assert!(stored > 1_000_000 && stored <= OF_A_COMMAND, "{stored}");
 

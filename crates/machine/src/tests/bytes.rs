@@ -9,7 +9,7 @@ use std::path::Path;
 use holdfast_codec::{Kind, decode, encode};
 
 use super::snapshots::machine;
-use crate::{Machine, Part};
+use crate::{Machine, SnapshotPart};
 
 #[test]
 fn the_bytes_of_a_snapshot_stay_as_they_are() {
@@ -39,7 +39,7 @@ fn the_golden_bytes_load() {
         let byte =
             |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
-        decode::<Part>(Kind::SnapshotPart, &bytes).unwrap()
+        decode::<SnapshotPart>(Kind::SnapshotPart, &bytes).unwrap()
     });
     let loaded = Machine::load(parts).unwrap();
     assert_eq!(loaded.state_digest(), machine().state_digest());

@@ -11,8 +11,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::script_commands::{self, lock_name, session_name};
 use crate::lock::index::Lock;
+use crate::lock::index::StoredPolicy;
 use crate::lock::lock_entry::LockEntry;
-use crate::{LockDirectoryPart, LockFilter, Machine, Part, StoredPolicyPart};
+use crate::snapshot::part::Part;
+use crate::{LockFilter, Machine, SnapshotPart};
 
 type Agent = (SessionName, Owner);
 
@@ -52,8 +54,8 @@ fn waits_in_vain(lock: &Lock, place: &LockEntry, lost: &BTreeSet<Agent>) -> bool
     // What is held when all who can have given back.
     let kept: Vec<_> = lock.holders.iter().filter(|holder| lost(holder)).collect();
     if let Some(limit) = lock.policy().limit {
-        let permits: u32 = kept.iter().map(|holder| holder.options().permits).sum();
-        return permits + place.options().permits > limit;
+        let permits: u32 = kept.iter().map(|holder| holder.permits).sum();
+        return permits + place.permits > limit;
     }
     kept.iter().any(|holder| {
         let held = holder.hold.as_ref().unwrap().mode;
@@ -70,17 +72,16 @@ fn waits_in_vain(lock: &Lock, place: &LockEntry, lost: &BTreeSet<Agent>) -> bool
 fn without_detection(machine: &Machine) -> Machine {
     let locks = machine.locks(&LockFilter::default(), None, usize::MAX).items;
     let locks: BTreeSet<ZnodePath> = locks.iter().map(|l| ZnodePath::of_lock(&l.lock)).collect();
-    let mut parts: Vec<Part> = machine.dump().collect();
-    for part in &mut parts {
+    let mut parts: Vec<SnapshotPart> = machine.dump().collect();
+    for SnapshotPart(part) in &mut parts {
         let Part::Nodes(nodes) = part else { continue };
         for node in nodes.iter_mut().filter(|node| locks.contains(&node.path)) {
-            let (base, floor, last_token, stored_policy, cooldowns) = (0, 0, None, None, None);
-            let none = LockDirectoryPart { base, floor, last_token, stored_policy, cooldowns };
-            let past = node.lock_directory.get_or_insert(none);
+            let past = node.lock_directory.get_or_insert_default();
+            let stored = past.stored_policy.as_ref();
             let (policy, kept) =
-                past.stored_policy.map_or((LockPolicy::DEFAULT, false), |r| (r.policy, r.kept));
+                stored.map_or((LockPolicy::DEFAULT, false), |r| (r.policy, r.kept));
             let policy = LockPolicy { detect_deadlocks: false, ..policy };
-            past.stored_policy = Some(StoredPolicyPart { policy, kept });
+            past.stored_policy = Some(StoredPolicy { policy, kept }.into());
         }
     }
     Machine::load(parts).unwrap()
@@ -100,10 +101,11 @@ fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
         other => other,
     };
     let newcomer = (acquire.open.session.clone(), acquire.owner.clone());
-    let waited = hopeless(machine, &newcomer).contains(&(newcomer.clone(), acquire.lock.clone()));
+    let waited =
+        hopeless(machine, &newcomer).contains(&(newcomer.clone(), acquire.locks.first().clone()));
     matches!(outcome, Ok(Reply::Queued(_)))
         && !waited
-        && hopeless(&after, &newcomer).contains(&(newcomer, acquire.lock.clone()))
+        && hopeless(&after, &newcomer).contains(&(newcomer, acquire.locks.first().clone()))
 }
 
 /// The circle that was told is one: each waits for something that the next is in the way of, and the last for something
@@ -116,7 +118,6 @@ pub(super) fn check_circle(
 ) -> Result<(), String> {
     let caller = match command {
         Command::Acquire(acquire) => (acquire.open.session.clone(), acquire.owner.clone()),
-        Command::AcquireAll(all) => (all.open.session.clone(), all.owner.clone()),
         Command::HandOver(hand_over) => hand_over.to.clone(),
         other => return Err(format!("{other:?} waits for nothing")),
     };
@@ -193,12 +194,15 @@ impl Step {
                     mode: mode.filter(|_| !semaphore),
                     permits: semaphore.then_some(permits),
                     limit: semaphore.then_some(3),
-                    priority: if LOCKS[lock] == "urgent" { priority } else { 0 },
+                    options: AcquireOptions {
+                        priority: if LOCKS[lock] == "urgent" { priority } else { 0 },
+                        ..AcquireOptions::PLAIN
+                    },
                     ..plain
                 })
             }
             Self::Release { lock, session: n, owner: other } => Command::Release(Release {
-                lock: lock_name(LOCKS[lock]),
+                locks: lock_name(LOCKS[lock]).into(),
                 session: session_name(&session(n)),
                 owner: owner(other),
                 target: ReleaseTarget::AnyPlace,

@@ -3,7 +3,7 @@
 use holdfast_types::LockEvent;
 use holdfast_types::*;
 
-use super::script_commands::{self, lock_name};
+use super::script_commands::{self, lock_name, lock_set};
 use crate::{CHAIN_MAX, LockFilter, Machine};
 
 fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcome {
@@ -46,17 +46,8 @@ fn a_chain_names_who_waits_for_what_and_who_holds_that() {
 fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
     let mut machine = Machine::new();
     acquire(&mut machine, 0, "b", "one").unwrap();
-    let all = AcquireAll {
-        locks: ["a", "b"].map(lock_name).to_vec(),
-        open: script_commands::open("two"),
-        owner: Owner::unnamed(),
-        wait: true,
-        wait_ms: None,
-        mode: Mode::Exclusive,
-        max_hold_ms: None,
-        attempt: None,
-    };
-    machine.apply(Entry { stamped_at: Stamp(0), commands: vec![Command::AcquireAll(all)] });
+    let all = Acquire::new(lock_set(&["a", "b"]), script_commands::open("two"), Owner::unnamed());
+    machine.apply(Entry { stamped_at: Stamp(0), commands: vec![Command::Acquire(all)] });
     acquire(&mut machine, 0, "a", "three").unwrap();
     let chain = machine.blocking_chain(&lock_name("a"));
     assert_eq!(chain.len(), 1);
@@ -81,12 +72,12 @@ fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
     let mut machine = two_links();
     let Ok(Reply::Queued(queued)) = acquire(&mut machine, 10, "b", "three") else { panic!() };
     let queue = machine.queue(&lock_name("b"), 10);
-    assert_eq!((queue.len(), queue[1]), (2, queued.ticket));
+    assert_eq!((queue.len(), queue[1]), (2, queued[0].ticket));
     assert_eq!(machine.queue(&lock_name("b"), 1).len(), 1);
     let release = |session: &str| {
         let (lock, session) = (lock_name("b"), script_commands::session_name(session));
         Command::Release(Release {
-            lock,
+            locks: lock.into(),
             session,
             owner: Owner::unnamed(),
             target: ReleaseTarget::AnyPlace,
@@ -144,13 +135,17 @@ fn only_a_newcomer_behind_a_holder_and_the_next_one_does_no_more_than_queue() {
         assert!(!only_queues(&machine, plain(who)), "{why}");
     }
     let refused = Acquire { wait: false, ..plain("three") };
-    let urgent = Acquire { priority: 1, ..plain("three") };
+    let urgent = Acquire {
+        options: AcquireOptions { priority: 1, ..AcquireOptions::PLAIN },
+        ..plain("three")
+    };
     let shared = Acquire { mode: Some(Mode::Shared), ..plain("three") };
     for acquire in [refused, urgent, shared] {
         assert!(!only_queues(&machine, acquire.clone()), "{acquire:?}");
     }
     assert!(!machine.only_queues(&Command::Due { lock: lock_name("a") }));
-    let permits = |session| Acquire { limit: Some(1), lock: lock_name("s"), ..plain(session) };
+    let permits =
+        |session| Acquire { limit: Some(1), locks: lock_name("s").into(), ..plain(session) };
     for session in ["one", "two"] {
         machine.apply(Entry {
             stamped_at: Stamp(2),

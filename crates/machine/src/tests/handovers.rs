@@ -69,7 +69,10 @@ impl Step {
                     mode: shared.then_some(Mode::Shared),
                     limit: semaphore.then_some(3),
                     permits: semaphore.then_some(u32::from(kind % 2) + 1),
-                    max_hold_ms: (kind == 5).then_some(15),
+                    options: AcquireOptions {
+                        max_hold_ms: (kind == 5).then_some(15),
+                        ..AcquireOptions::PLAIN
+                    },
                     ..plain
                 })
             }
@@ -84,7 +87,7 @@ impl Step {
             Self::Release { lock: n, session } => {
                 let (session, owner) = who(session);
                 Command::Release(Release {
-                    lock: lock(n),
+                    locks: lock(n).into(),
                     session,
                     owner,
                     target: ReleaseTarget::AnyPlace,
@@ -204,8 +207,8 @@ impl Trial {
         }
         self.handed += 1;
         let holds = |machine: &Machine, (session, owner): &(SessionName, Owner)| {
-            let standing = machine.standing(&hand.lock, session, owner);
-            matches!(standing, Some(Standing::Holding(_)))
+            let state = machine.entry_state(&hand.lock.clone().into(), session, owner);
+            matches!(state, Some(EntryState::Holding(_)))
         };
         ensure(holds(before, &hand.from) && !holds(before, &hand.to), "one held, one did not")?;
         ensure(holds(&self.machine, &hand.to), "it was handed over")?;

@@ -133,7 +133,11 @@ impl Move {
                 let owner = Owner::new("t1").unwrap();
                 let open = super::script_commands::open(session.as_str());
                 let plain = Acquire::new(lock, open, owner);
-                Command::Acquire(Acquire { wait: false, priority: 9, ..plain })
+                Command::Acquire(Acquire {
+                    wait: false,
+                    options: AcquireOptions { priority: 9, ..AcquireOptions::PLAIN },
+                    ..plain
+                })
             }),
             Move::Acknowledge(n) => {
                 let ended = model.ended.iter().rev().take(2).map(|ended| &ended.name);
@@ -209,7 +213,12 @@ fn give_back(model: &Model, n: usize, how: u8) -> Option<Command> {
         ReleaseTarget::Attempt(Attempt::UNNAMED) => ReleaseTarget::AnyPlace,
         named => named,
     };
-    Some(Command::Release(Release { lock, session, owner: place.owner.clone(), target }))
+    Some(Command::Release(Release {
+        locks: lock.into(),
+        session,
+        owner: place.owner.clone(),
+        target,
+    }))
 }
 
 fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
@@ -293,10 +302,6 @@ pub(super) fn numbered(model: &Model, command: Command) -> Command {
             let attempt = acquire.attempt.map(|n| around(&acquire.open.session, n));
             Command::Acquire(Acquire { attempt, ..acquire })
         }
-        Command::AcquireAll(all) => {
-            let attempt = all.attempt.map(|n| around(&all.open.session, n));
-            Command::AcquireAll(AcquireAll { attempt, ..all })
-        }
         Command::Release(release) => {
             let target = match release.target {
                 ReleaseTarget::AnyPlace => ReleaseTarget::AnyPlace,
@@ -306,10 +311,6 @@ pub(super) fn numbered(model: &Model, command: Command) -> Command {
                 }
             };
             Command::Release(Release { target, ..release })
-        }
-        Command::ReleaseAll(all) => {
-            let attempt = all.attempt.map(|n| around(&all.session, n));
-            Command::ReleaseAll(ReleaseAll { attempt, ..all })
         }
         other => other,
     }
@@ -356,7 +357,7 @@ fn converted() -> impl Strategy<Value = Mode> {
 
 fn release() -> impl Strategy<Value = Command> {
     (lock(), open(), owner(), target()).prop_map(|(lock, open, owner, target)| {
-        Command::Release(Release { lock, session: open.session, owner, target })
+        Command::Release(Release { locks: lock.into(), session: open.session, owner, target })
     })
 }
 

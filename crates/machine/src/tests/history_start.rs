@@ -58,23 +58,15 @@ impl Cast {
     }
 
     fn acquire_all(&self, locks: [usize; 2], session: usize, mode: Mode) -> Move {
-        let mut locks = locks.map(|lock| self.lock(lock)).to_vec();
-        locks.sort();
-        let (open, owner) = (open(self.sessions[session]), Owner::unnamed());
-        let (wait, wait_ms, max_hold_ms) = (true, None, None);
-        let all =
-            AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms, attempt: None };
-        Move::Command(Command::AcquireAll(all))
+        let locks = LockSet::new(locks.map(|lock| self.lock(lock)).to_vec()).unwrap();
+        let plain = Acquire::new(locks, open(self.sessions[session]), Owner::unnamed());
+        Move::Command(Command::Acquire(Acquire { mode: Some(mode), ..plain }))
     }
 
     fn release(&self, lock: usize, session: usize) -> Move {
-        let (lock, session, owner) = (self.lock(lock), self.session(session), Owner::unnamed());
-        Move::Command(Command::Release(Release {
-            lock,
-            session,
-            owner,
-            target: ReleaseTarget::AnyPlace,
-        }))
+        let (locks, session) = (self.lock(lock).into(), self.session(session));
+        let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyPlace);
+        Move::Command(Command::Release(Release { locks, session, owner, target }))
     }
 
     fn rules(&self, lock: usize, change: PolicyChange) -> Move {
@@ -97,8 +89,11 @@ impl Cast {
     fn opening_circle(&self, urgent: bool) -> Vec<Move> {
         let mut moves = self.close();
         moves.extend([self.acquire(1, 0), self.acquire(0, 1), self.acquire(1, 1)]);
-        let priority = if urgent { Acquire::PRIORITY_MAX } else { 0 };
-        let comes = Command::Acquire(Acquire { priority, ..self.plain(0, 0) });
+        let priority = if urgent { AcquireOptions::PRIORITY_MAX } else { 0 };
+        let comes = Command::Acquire(Acquire {
+            options: AcquireOptions { priority, ..AcquireOptions::PLAIN },
+            ..self.plain(0, 0)
+        });
         moves.extend([self.acquire(0, 2), Move::Until(0), Move::Command(comes)]);
         moves
     }
@@ -153,7 +148,13 @@ impl Cast {
     /// A reader waits for a reader who waits for a closed lock, and somebody comes there who goes before it.
     fn overtaking_circle(&self) -> Vec<Move> {
         let cooldown_ms = Some(20);
-        let comes = Acquire { priority: Acquire::PRIORITY_MAX, ..self.plain(0, 2) };
+        let comes = Acquire {
+            options: AcquireOptions {
+                priority: AcquireOptions::PRIORITY_MAX,
+                ..AcquireOptions::PLAIN
+            },
+            ..self.plain(0, 2)
+        };
         vec![
             self.rules(0, PolicyChange { cooldown_ms, ..PolicyChange::default() }),
             self.acquire_as(0, 0, Mode::Shared),

@@ -31,27 +31,6 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
             to: (session_name(words.at(3)), to),
             token: words.number("token").map(FencingToken),
         }),
-        "acquire_all" => Command::AcquireAll(AcquireAll {
-            locks: locks(words),
-            open: words.open(words.at(2)),
-            owner: words.owner(),
-            wait: !words.flag("nowait"),
-            wait_ms: words.number("wait_ms"),
-            mode: if words.flag("shared") { Mode::Shared } else { Mode::Exclusive },
-            max_hold_ms: words.number("max_hold"),
-            attempt: words.attempt(),
-        }),
-        "release_all" => Command::ReleaseAll(ReleaseAll {
-            locks: locks(words),
-            session: session_name(words.at(2)),
-            owner: words.owner(),
-            attempt: words.attempt(),
-        }),
         _ => return None,
     })
-}
-
-/// `a,b,c`.
-fn locks(words: &Words<'_>) -> Vec<LockName> {
-    words.at(1).split(',').filter(|name| !name.is_empty()).map(lock_name).collect()
 }

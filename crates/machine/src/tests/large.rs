@@ -4,8 +4,9 @@
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
-use super::script_commands::{self, lock_name, multi, path, session_name};
-use crate::{Head, Machine, Part};
+use super::script_commands::{self, lock_name, lock_set, multi, path, session_name};
+use crate::snapshot::part::{Head, Part};
+use crate::{Machine, SnapshotPart};
 
 /// A small fixed generator: the same numbers in every run.
 struct Numbers(u64);
@@ -43,7 +44,7 @@ fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
         let command = match numbers.below(10) {
             0..=4 => acquire(lock, session, true),
             5..=7 => Command::Release(Release {
-                lock: lock_name(&format!("l{lock}")),
+                locks: lock_name(&format!("l{lock}")).into(),
                 session: session_name(&format!("s{session}")),
                 owner: owner_for(lock),
                 target: ReleaseTarget::AnyPlace,
@@ -78,12 +79,12 @@ fn a_long_queue_is_handed_on_in_order() {
     for session in 0..3_000 {
         let outcome = apply(&mut machine, 0, acquire(0, session, true));
         match outcome.unwrap() {
-            Reply::Queued(queued) => assert_eq!(u64::from(queued.ahead), session - 1),
+            Reply::Queued(queued) => assert_eq!(u64::from(queued[0].ahead), session - 1),
             other => assert!(session == 0, "{other:?}"),
         }
     }
     match apply(&mut machine, 0, acquire(0, 1_500, true)).unwrap() {
-        Reply::Queued(queued) => assert_eq!(queued.ahead, 1_499),
+        Reply::Queued(queued) => assert_eq!(queued[0].ahead, 1_499),
         other => panic!("{other:?}"),
     }
     for session in 0..3_000_u64 {
@@ -111,22 +112,16 @@ fn tokens_stay_below_their_end() {
     apply(&mut machine, 0, acquire(0, 1, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 1, true)).unwrap();
     let parts = machine.dump().map(|part| match part {
-        Part::Head(head) => Part::Head(Head { grants: FencingToken::END - 2, ..head }),
+        SnapshotPart(Part::Head(head)) => {
+            SnapshotPart(Part::Head(Head { grants: FencingToken::END - 2, ..head }))
+        }
         other => other,
     });
     let mut machine = Machine::load(parts).unwrap();
     let limit = Rejection::LimitReached { bound: Bound::Counter, limit: FencingToken::END };
     let all = |locks: [&str; 2]| {
-        Command::AcquireAll(AcquireAll {
-            locks: locks.map(lock_name).to_vec(),
-            open: script_commands::open("s3"),
-            owner: Owner::unnamed(),
-            wait: true,
-            wait_ms: None,
-            mode: Mode::Exclusive,
-            max_hold_ms: None,
-            attempt: None,
-        })
+        let open = script_commands::open("s3");
+        Command::Acquire(Acquire::new(lock_set(&locks), open, Owner::unnamed()))
     };
     // One token is left: two locks at once can never be granted.
     assert_eq!(apply(&mut machine, 0, all(["l0", "l2"])), Err(limit.clone()));

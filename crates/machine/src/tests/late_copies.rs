@@ -6,7 +6,7 @@ use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::script_commands::{lock_name, session_name};
+use super::script_commands::{lock_name, lock_set, session_name};
 use crate::session::attempts::LeftLocks;
 use crate::{LockFilter, Machine};
 
@@ -126,8 +126,8 @@ impl Clients {
         let segments = segment.then_some(Segments { count, choice });
         let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
-            Ok(Reply::Granted(grant)) => (grant.lock, Some(grant.token)),
-            Ok(Reply::Queued(queued)) => (queued.lock, None),
+            Ok(Reply::Granted(grants)) => (grants[0].lock.clone(), Some(grants[0].token)),
+            Ok(Reply::Queued(queued)) => (queued[0].lock.clone(), None),
             // A deadlock, or a place that it has with others.
             Ok(_) | Err(_) => return,
         };
@@ -142,7 +142,7 @@ impl Clients {
                 None => ReleaseTarget::Attempt(attempt),
             };
             let (session_name, owner) = (name(session), Owner::unnamed());
-            let release = Release { lock, session: session_name, owner, target };
+            let release = Release { locks: lock.into(), session: session_name, owner, target };
             drop(self.call(session, None, Command::Release(release)));
         }
     }
@@ -166,24 +166,16 @@ impl Clients {
             (super::script_commands::open(name(session).as_str()), Owner::unnamed());
         match (&self.current[session], release) {
             (Some((attempt, held, _)), true) if *held == locks => {
-                let (session_name, attempt) = (name(session), Some(*attempt));
-                let release = ReleaseAll { locks, session: session_name, owner, attempt };
-                drop(self.call(session, None, Command::ReleaseAll(release)));
+                let (locks, target) = (lock_set(&["d", "e"]), ReleaseTarget::Attempt(*attempt));
+                let release = Release { locks, session: name(session), owner, target };
+                drop(self.call(session, None, Command::Release(release)));
                 self.current[session] = None;
             }
             (None, false) => {
                 let attempt = self.next_attempt();
-                let all = AcquireAll {
-                    locks: locks.clone(),
-                    open,
-                    owner,
-                    wait: true,
-                    wait_ms: None,
-                    mode: Mode::Exclusive,
-                    max_hold_ms: None,
-                    attempt: Some(attempt),
-                };
-                if self.call(session, Some(attempt), Command::AcquireAll(all)).is_ok() {
+                let plain = Acquire::new(lock_set(&["d", "e"]), open, owner);
+                let all = Acquire { attempt: Some(attempt), ..plain };
+                if self.call(session, Some(attempt), Command::Acquire(all)).is_ok() {
                     self.current[session] = Some((attempt, locks, None));
                 }
             }
@@ -256,7 +248,7 @@ fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
     let release = |n: u64| {
         let (lock, session) = (lock_name(&format!("lock{n}")), session_name("s"));
         let target = ReleaseTarget::Attempt(Attempt(n));
-        Command::Release(Release { lock, session, owner: owner(), target })
+        Command::Release(Release { locks: lock.into(), session, owner: owner(), target })
     };
     let held = 1;
     apply(acquire(held)).unwrap();
@@ -273,6 +265,9 @@ fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
         );
     }
     let renewed = apply(acquire(held));
-    assert!(matches!(renewed, Ok(Reply::Granted(grant)) if grant.renewed), "it keeps its place");
+    assert!(
+        matches!(renewed, Ok(Reply::Granted(grants)) if grants[0].renewed),
+        "it keeps its place"
+    );
     apply(acquire(count + 1)).unwrap();
 }

@@ -184,7 +184,7 @@ impl Trial {
             Step::Release { lock, session } => {
                 let (lock, owner) = (lock_name(LOCKS[lock]), Owner::unnamed());
                 let release = Release {
-                    lock: lock.clone(),
+                    locks: lock.clone().into(),
                     session: name(session),
                     owner,
                     target: ReleaseTarget::AnyPlace,
@@ -194,13 +194,13 @@ impl Trial {
             }
             Step::ReleaseAll { locks, session } => {
                 let (locks, owner) = (names(locks), Owner::unnamed());
-                let release = ReleaseAll {
-                    locks: locks.clone(),
+                let release = Release {
+                    locks: LockSet::new(locks.clone()).unwrap(),
                     session: name(session),
                     owner,
-                    attempt: None,
+                    target: ReleaseTarget::AnyPlace,
                 };
-                self.apply(Command::ReleaseAll(release))?.0.ok();
+                self.apply(Command::Release(release))?.0.ok();
                 // Nobody is granted anything before all are given back; who waits for several is not in two minds.
                 let mut settled = self.model.clone();
                 locks.iter().for_each(|lock| settled.leave(lock, session));
@@ -246,22 +246,13 @@ impl Trial {
         wait: bool,
         wait_ms: bool,
     ) -> Result<(), String> {
-        let (owner, mode, open) =
-            (Owner::unnamed(), Mode::Exclusive, script_commands::open(name(session).as_str()));
+        let open = script_commands::open(name(session).as_str());
         let wait_ms = wait_ms.then_some(1_000);
         let has = locks.iter().any(|lock| self.model.has(lock, session));
-        let all = AcquireAll {
-            locks: locks.clone(),
-            open,
-            owner,
-            wait,
-            wait_ms,
-            mode,
-            max_hold_ms: None,
-            attempt: None,
-        };
+        let plain = Acquire::new(LockSet::new(locks.clone()).unwrap(), open, Owner::unnamed());
+        let all = Acquire { wait, wait_ms, ..plain };
         let before = self.machine.clone();
-        let (outcome, ticket) = self.apply(Command::AcquireAll(all))?;
+        let (outcome, ticket) = self.apply(Command::Acquire(all))?;
         match &outcome {
             Ok(_) if !has => {
                 self.model.join(&Place { session, ticket, together: locks.clone() });
@@ -272,15 +263,15 @@ impl Trial {
                 ensure(znodes.0 == znodes.1, "what is refused leaves nothing behind")?;
             }
         }
-        self.waited += usize::from(matches!(outcome, Ok(Reply::QueuedAll(_))));
+        self.waited += usize::from(matches!(outcome, Ok(Reply::Queued(_))));
         let holds = locks
             .iter()
             .all(|lock| self.model.holders.get(lock).is_some_and(|place| place.session == session));
         match outcome {
-            Ok(Reply::GrantedAll(grants)) => {
+            Ok(Reply::Granted(grants)) => {
                 ensure(holds && grants.len() == locks.len(), "who is granted all holds all")
             }
-            Ok(Reply::QueuedAll(_)) => ensure(!holds && wait, "who waits does not hold"),
+            Ok(Reply::Queued(_)) => ensure(!holds && wait, "who waits does not hold"),
             _ => Ok(()),
         }
     }

@@ -18,11 +18,11 @@ pub(super) enum OperatorMove {
     /// The n-th holder hands over to the n-th waiter of its lock, or to somebody.
     Hand(usize, usize, bool, SessionName, Owner),
     /// Several locks are asked for.
-    Several(AcquireAll),
+    Several(Acquire),
     /// Whoever has the n-th place that was asked for with others asks for them again, perhaps in another mode.
     SeveralAgain(usize, bool, Option<Mode>),
     /// Several locks are given back: those of the n-th place that was asked for with others, or any.
-    GiveBack(usize, ReleaseAll),
+    GiveBack(usize, Release),
     /// Whoever has the n-th place comes to another lock.
     Also(usize, LockName, bool),
     /// Of two holders one comes to the other's lock; if the other waits for the one, a circle closes.
@@ -87,7 +87,8 @@ impl OperatorMove {
             let all = found(model, |place| !place.bundle.is_empty());
             let one = nth(&all, n)?;
             let owner = one.place.owner.clone();
-            Some((one.place.bundle.clone(), one.session.clone(), owner, one.place.mode))
+            let locks = LockSet::new(one.place.bundle.clone()).unwrap();
+            Some((locks, one.session.clone(), owner, one.place.mode))
         };
         Some(match self {
             OperatorMove::Break(n, how) => {
@@ -118,30 +119,28 @@ impl OperatorMove {
                     (from.lock.clone(), (from.session.clone(), from.place.owner.clone()));
                 Command::HandOver(HandOver { lock, from, to, token })
             }
-            OperatorMove::Several(all) => Command::AcquireAll(all.clone()),
+            OperatorMove::Several(all) => Command::Acquire(all.clone()),
             OperatorMove::SeveralAgain(n, wait, other) => {
                 let (locks, session, owner, mode) = together(*n)?;
                 let mode = other.unwrap_or(mode);
                 let (open, wait) = (script_commands::open(session.as_str()), *wait);
-                let (wait_ms, max_hold_ms) = (wait.then_some(7_000), None);
-                Command::AcquireAll(AcquireAll {
-                    locks,
-                    open,
-                    owner,
+                let (wait_ms, mode) = (wait.then_some(7_000), Some(mode));
+                Command::Acquire(Acquire {
                     wait,
                     wait_ms,
                     mode,
-                    max_hold_ms,
-                    attempt: None,
+                    ..Acquire::new(locks, open, owner)
                 })
             }
             OperatorMove::GiveBack(n, any) => {
                 let own = together(*n).filter(|_| !n.is_multiple_of(4));
-                let own = own.map(|(locks, session, owner, _)| {
-                    let attempt = any.attempt;
-                    ReleaseAll { locks, session, owner, attempt }
+                let own = own.map(|(locks, session, owner, _)| Release {
+                    locks,
+                    session,
+                    owner,
+                    target: any.target,
                 });
-                Command::ReleaseAll(own.unwrap_or_else(|| any.clone()))
+                Command::Release(own.unwrap_or_else(|| any.clone()))
             }
             OperatorMove::Also(n, lock, wait) => {
                 let all = found(model, |_| true);
@@ -169,7 +168,10 @@ fn cross(model: &Model, n: usize, priority: u8) -> Option<Command> {
     }
     let of = if n.is_multiple_of(2) && !circles.is_empty() { circles } else { pairs };
     let (one, other) = nth(&of, n / 2)?;
-    Some(Command::Acquire(Acquire { priority, ..one.acquire(&other.lock) }))
+    Some(Command::Acquire(Acquire {
+        options: AcquireOptions { priority, ..AcquireOptions::PLAIN },
+        ..one.acquire(&other.lock)
+    }))
 }
 
 fn rush_in(model: &Model, n: usize, who: usize, mode: Mode) -> Option<Command> {
@@ -189,19 +191,21 @@ fn rush_in(model: &Model, n: usize, who: usize, mode: Mode) -> Option<Command> {
     };
     let plain = comes.acquire(&lock);
     let mode = model.view(&lock).policy.limit.is_none().then_some(mode);
-    Some(Command::Acquire(Acquire { priority: Acquire::PRIORITY_MAX, mode, ..plain }))
+    Some(Command::Acquire(Acquire {
+        mode,
+        options: AcquireOptions { priority: AcquireOptions::PRIORITY_MAX, ..AcquireOptions::PLAIN },
+        ..plain
+    }))
 }
 
-/// Some locks, sorted; rarely a list that is none.
-fn locks() -> impl Strategy<Value = Vec<LockName>> {
+fn locks() -> impl Strategy<Value = LockSet> {
     let sets =
         vec!["a b", "a b", "a a/c", "a s", "b s", "a/c b", "a a/c b", "a b s", "b", "a a/c b s"];
-    let odd = vec!["", "b a", "a a"];
-    let names = prop_oneof![60 => prop::sample::select(sets), 1 => prop::sample::select(odd)];
-    names.prop_map(|names| names.split_whitespace().map(lock_name).collect())
+    prop::sample::select(sets)
+        .prop_map(|names| LockSet::new(names.split_whitespace().map(lock_name).collect()).unwrap())
 }
 
-fn several() -> impl Strategy<Value = AcquireAll> {
+fn several() -> impl Strategy<Value = Acquire> {
     let modes = prop_oneof![
         12 => Just(Mode::Exclusive), 8 => Just(Mode::Shared), 1 => Just(Mode::Upgradable)
     ];
@@ -210,14 +214,18 @@ fn several() -> impl Strategy<Value = AcquireAll> {
     (locks(), who, prop::bool::weighted(0.8), any::<bool>(), modes, hold).prop_map(
         |(locks, (session, owner, attempt), wait, ends, mode, max_hold_ms)| {
             let (open, wait_ms) = (script_commands::open(session.as_str()), ends.then_some(5_000));
-            AcquireAll { locks, open, owner, wait, wait_ms, mode, max_hold_ms, attempt }
+            let options = AcquireOptions { max_hold_ms, ..AcquireOptions::PLAIN };
+            let plain = Acquire::new(locks, open, owner);
+            Acquire { wait, wait_ms, mode: Some(mode), options, attempt, ..plain }
         },
     )
 }
 
-fn given_back() -> impl Strategy<Value = ReleaseAll> {
-    (locks(), session(), owner(), attempt())
-        .prop_map(|(locks, session, owner, attempt)| ReleaseAll { locks, session, owner, attempt })
+fn given_back() -> impl Strategy<Value = Release> {
+    (locks(), session(), owner(), attempt()).prop_map(|(locks, session, owner, attempt)| {
+        let target = attempt.map_or(ReleaseTarget::AnyPlace, ReleaseTarget::Attempt);
+        Release { locks, session, owner, target }
+    })
 }
 
 /// A call that deals with entries of others, or with several locks, as a step of a history.

@@ -14,8 +14,18 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
 
 fn reply(reply: &Reply) -> String {
     match reply {
-        Reply::Granted(grant) => format!("granted {}", self::grant(grant)),
-        Reply::Queued(queued) => format!("queued {}", self::queued(queued)),
+        Reply::Granted(grants) => {
+            let grants: Vec<String> = grants.iter().map(grant).collect();
+            format!("granted {}", grants.join(" | "))
+        }
+        Reply::Queued(places) => match places.as_slice() {
+            [only] => format!("queued {}", queued(only)),
+            several => {
+                let place = |place: &Queued| format!("{} {}", place.lock, queued(place));
+                let several: Vec<String> = several.iter().map(place).collect();
+                format!("queued {}", several.join(" | "))
+            }
+        },
         Reply::Released(Released { hold_count, changed }) => {
             let what = if *changed { "released" } else { "nothing to release" };
             format!("{what} hold_count={hold_count}")
@@ -40,16 +50,6 @@ fn reply(reply: &Reply) -> String {
         Reply::Broken { places } => format!("broken {places}"),
         Reply::ReleaseRequested { holders } => format!("asked {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
-        Reply::GrantedAll(grants) => {
-            let grants: Vec<String> = grants.iter().map(grant).collect();
-            format!("granted {}", grants.join(" | "))
-        }
-        Reply::QueuedAll(places) => {
-            let place = |(lock, place): &(LockName, Queued)| format!("{lock} {}", queued(place));
-            let places: Vec<String> = places.iter().map(place).collect();
-            format!("queued {}", places.join(" | "))
-        }
-        Reply::ReleasedAll { changed } => format!("released {changed}"),
         Reply::DueDone { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
@@ -366,10 +366,10 @@ pub(super) fn status(status: &SessionStatus) -> Vec<String> {
     }
 }
 
-pub(super) fn standing(standing: Option<&Standing>) -> Vec<String> {
-    vec![match standing {
-        Some(Standing::Holding(grant)) => format!("holding {}", self::grant(grant)),
-        Some(Standing::Waiting(queued)) => format!("waiting {}", self::queued(queued)),
+pub(super) fn entry_state(state: Option<&EntryState>) -> Vec<String> {
+    vec![match state {
+        Some(EntryState::Holding(grants)) => format!("holding {}", grant(&grants[0])),
+        Some(EntryState::Waiting(queued)) => format!("waiting {}", self::queued(&queued[0])),
         None => "none".to_owned(),
     }]
 }

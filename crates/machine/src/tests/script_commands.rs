@@ -69,8 +69,13 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// `a,b,c`.
+    fn locks(&self) -> LockSet {
+        lock_set(&self.at(1).split(',').collect::<Vec<_>>())
+    }
+
     fn acquire(&self) -> Acquire {
-        let (lock, open) = (lock_name(self.at(1)), self.open(self.at(2)));
+        let open = self.open(self.at(2));
         let mode = |text| Mode::ALL.into_iter().find(|mode| mode.as_str() == text).unwrap();
         Acquire {
             attempt: self.attempt(),
@@ -79,13 +84,16 @@ impl<'a> Words<'a> {
             mode: self.value("mode").map(mode),
             permits: self.number("permits"),
             limit: self.number("limit"),
-            priority: self.number("priority").unwrap_or(0),
-            reentrant: !self.flag("once"),
-            max_hold_ms: self.number("max_hold"),
-            min_hold_ms: self.number("min_hold"),
-            value: self.value("value").map(|value| value.as_bytes().into()),
+            queue_max: self.number("queue_max"),
+            options: AcquireOptions {
+                priority: self.number("priority").unwrap_or(0),
+                reentrant: !self.flag("once"),
+                max_hold_ms: self.number("max_hold"),
+                min_hold_ms: self.number("min_hold"),
+                value: self.value("value").map(|value| value.as_bytes().into()),
+            },
             segments: self.segments(),
-            ..Acquire::new(lock, open, self.owner())
+            ..Acquire::new(self.locks(), open, self.owner())
         }
     }
 
@@ -239,7 +247,7 @@ impl<'a> Words<'a> {
             }
             "due" => Command::Due { lock: lock_name(self.at(1)) },
             "release" => Command::Release(Release {
-                lock: lock_name(self.at(1)),
+                locks: self.locks(),
                 session: session_name(self.at(2)),
                 owner: self.owner(),
                 target: self.target(),
@@ -320,7 +328,9 @@ impl<'a> Words<'a> {
             }
             "standing" => {
                 let (lock, session) = (lock_name(self.at(2)), session_name(self.at(3)));
-                render::standing(machine.standing(&lock, &session, &self.owner()).as_ref())
+                render::entry_state(
+                    machine.entry_state(&lock.into(), &session, &self.owner()).as_ref(),
+                )
             }
             "fence" => vec![format!("{:?}", machine.fence(&lock_name(self.at(2))))],
             "node" | "stat" | "children" | "acl" | "page" | "subtree" | "ephemerals"
@@ -385,6 +395,10 @@ impl<'a> Words<'a> {
 
 pub(super) fn lock_name(name: &str) -> LockName {
     LockName::new(name).unwrap()
+}
+
+pub(super) fn lock_set(names: &[&str]) -> LockSet {
+    LockSet::new(names.iter().map(|name| lock_name(name)).collect()).unwrap()
 }
 
 pub(super) fn session_name(name: &str) -> SessionName {

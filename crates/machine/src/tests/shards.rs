@@ -168,8 +168,8 @@ impl Trial {
 
     fn acquire(&mut self, session: usize, segments: Segments, wait: bool) -> Result<(), String> {
         let fate = match self.apply(acquire(session, Some(segments), wait))? {
-            Ok(Reply::Granted(grant)) => Fate::Granted(grant.lock),
-            Ok(Reply::Queued(queued)) => Fate::Queued(queued.lock),
+            Ok(Reply::Granted(grant)) => Fate::Granted(grant[0].lock.clone()),
+            Ok(Reply::Queued(queued)) => Fate::Queued(queued[0].lock.clone()),
             Err(Rejection::Lock(
                 LockRejection::ShardsMismatch { .. } | LockRejection::AlreadyQueued { .. },
             )) => Fate::Refused,
@@ -207,8 +207,12 @@ impl Trial {
             Step::Release { session, segment: at } => {
                 let lock = at.map_or_else(whole, |at| segment(at as usize));
                 let (who, owner) = (name(session), Owner::unnamed());
-                let release =
-                    Release { lock, session: who, owner, target: ReleaseTarget::AnyPlace };
+                let release = Release {
+                    locks: lock.into(),
+                    session: who,
+                    owner,
+                    target: ReleaseTarget::AnyPlace,
+                };
                 self.apply(Command::Release(release))?.ok();
                 let place = self.model.place_of(session);
                 if at.is_none_or(|at| place == Some(at as usize)) {
@@ -232,10 +236,11 @@ impl Trial {
     fn cancel(&mut self, session: usize) -> Result<(), String> {
         let Some(at) = self.model.place_of(session) else { return Ok(()) };
         let (lock, who, owner) = (segment(at), name(session), Owner::unnamed());
-        let Some(Standing::Waiting(queued)) = self.machine.standing(&lock, &who, &owner) else {
+        let state = self.machine.entry_state(&lock.clone().into(), &who, &owner);
+        let Some(EntryState::Waiting(queued)) = state else {
             return Ok(());
         };
-        let Queued { lock, ticket, asked, .. } = queued;
+        let Queued { lock, ticket, asked, .. } = queued[0].clone();
         let cancel = Cancel { lock, session: who, owner, ticket, asked };
         let outcome = self.apply(Command::Cancel(cancel))?;
         ensure(outcome == Ok(Reply::Cancelled), "who waits can cancel")?;
@@ -332,9 +337,9 @@ fn a_thousand_segments_are_a_thousand_locks() {
         let commands = vec![acquire(n, segments, true)];
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
         match applied.outcomes.into_iter().next() {
-            Some(Ok(Reply::Granted(grant))) => assert_eq!(grant.lock, segment(n)),
+            Some(Ok(Reply::Granted(grant))) => assert_eq!(grant[0].lock, segment(n)),
             Some(Ok(Reply::Queued(queued))) => {
-                assert_eq!((n as u32, queued.lock), (count, segment(0)));
+                assert_eq!((n as u32, &queued[0].lock), (count, &segment(0)));
             }
             other => panic!("{other:?}"),
         }

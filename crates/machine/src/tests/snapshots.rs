@@ -5,7 +5,11 @@ use proptest::prelude::*;
 
 use super::recipe;
 use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
-use crate::{LoadError, Machine, Part};
+use crate::lock::lock_entry::Hold;
+use crate::session::attempts::LeftLock;
+use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
+use crate::tree::znode::{LockDirectory, ZnodeKind};
+use crate::{LoadError, Machine, SnapshotPart};
 
 /// A machine with something in every part.
 pub(super) fn machine() -> Machine {
@@ -63,23 +67,23 @@ fn readable() -> AclEntry {
     AclEntry { perms: Perms::READ, who: Identity::anyone() }
 }
 
-fn past(base: u64, floor: u64, last_token: Option<u64>) -> crate::LockDirectoryPart {
+fn past(base: u64, floor: u64, last_token: Option<u64>) -> LockDirectory {
     let last_token = last_token.map(FencingToken);
-    crate::LockDirectoryPart { base, floor, last_token, stored_policy: None, cooldowns: None }
+    LockDirectory { base, floor, last_token, stored_policy: None, cooldowns: None }
 }
 
-fn parts() -> Vec<Part> {
+fn parts() -> Vec<SnapshotPart> {
     machine().dump().collect()
 }
 
-fn refused(parts: Vec<Part>) -> LoadError {
+fn refused(parts: Vec<SnapshotPart>) -> LoadError {
     Machine::load(parts).err().unwrap_or_else(|| panic!("the lie was believed"))
 }
 
 /// Changes the parts of one kind.
-fn altered(alter: impl Fn(&mut Part)) -> Vec<Part> {
+fn altered(alter: impl Fn(&mut Part)) -> Vec<SnapshotPart> {
     let mut parts = parts();
-    parts.iter_mut().for_each(alter);
+    parts.iter_mut().for_each(|part| alter(&mut part.0));
     parts
 }
 
@@ -87,7 +91,7 @@ fn altered(alter: impl Fn(&mut Part)) -> Vec<Part> {
 fn every_kind_of_part_is_there_once() {
     let names: Vec<_> = parts()
         .iter()
-        .map(|part| match part {
+        .map(|SnapshotPart(part)| match part {
             Part::Head(_) => "head",
             Part::Sessions(_) => "sessions",
             Part::Tombstones(_) => "tombstones",
@@ -137,7 +141,7 @@ fn a_part_that_comes_twice_or_in_another_place_is_refused() {
 #[test]
 fn counters_beyond_their_end_are_refused() {
     for alter in [
-        (|head| head.revision = Revision(u64::MAX)) as fn(&mut crate::Head),
+        (|head| head.revision = Revision(u64::MAX)) as fn(&mut Head),
         |head| head.revision = Revision(0),
         |head| head.grants = u64::MAX,
         |head| head.grants = FencingToken::END,
@@ -158,7 +162,7 @@ fn counters_beyond_their_end_are_refused() {
 #[test]
 fn sessions_that_cannot_be_are_refused() {
     for alter in [
-        (|s| s[0].id = SessionId(0)) as fn(&mut Vec<crate::SessionPart>),
+        (|s| s[0].id = SessionId(0)) as fn(&mut Vec<SessionPart>),
         |s| s[0].id = SessionId(99),
         |s| s[0].id = s[1].id,
         |s| s[0].name = s[1].name.clone(),
@@ -170,7 +174,7 @@ fn sessions_that_cannot_be_are_refused() {
         },
         |s| {
             let (lock, owner) = (lock_name("a"), Owner::unnamed());
-            let left = crate::LeftLockPart { lock, owner, released: true, over: Attempt(1) };
+            let left = LeftLock { lock, owner, released: true, over: Attempt(1) };
             s[0].left = vec![left; 257];
         },
         |s| drop(s.remove(0)),
@@ -189,14 +193,14 @@ fn sessions_that_cannot_be_are_refused() {
 
 #[test]
 fn znodes_that_cannot_be_are_refused() {
-    let node = |nodes: &[crate::NodePart], at: &str| {
+    let node = |nodes: &[NodePart], at: &str| {
         nodes.iter().position(|node| node.path.as_str() == at).unwrap()
     };
-    let lies: [fn(&mut crate::NodePart); 17] = [
+    let lies: [fn(&mut NodePart); 17] = [
         |n| n.path = path("/nowhere/x"),
         |n| n.path = path("/locks"),
-        |n| n.kind = crate::ZnodeKindPart::Persistent,
-        |n| n.kind = crate::ZnodeKindPart::Ephemeral(SessionId(9)),
+        |n| n.kind = ZnodeKind::Persistent,
+        |n| n.kind = ZnodeKind::Ephemeral(SessionId(9)),
         |n| n.czxid = Revision(99),
         |n| n.czxid = Revision(0),
         |n| n.mzxid = Revision(99),
@@ -221,7 +225,7 @@ fn znodes_that_cannot_be_are_refused() {
         assert!(Machine::load(lying).is_err(), "lie {number} was believed");
     }
     for (at, lie) in [
-        ("/locks/a", (|n| n.lock_directory = None) as fn(&mut crate::NodePart)),
+        ("/locks/a", (|n| n.lock_directory = None) as fn(&mut NodePart)),
         ("/locks/a", |n| n.lock_directory = Some(past(0, 0, Some(0)))),
         ("/locks/a", |n| n.lock_directory = Some(past(0, 0, None))),
         ("/locks/a", |n| n.lock_directory = Some(past(2, 2, Some(1)))),
@@ -233,9 +237,9 @@ fn znodes_that_cannot_be_are_refused() {
         ("/e", |n| n.acl = vec![AclEntry::open()]),
         ("/e", |n| n.acl[0].who.scheme = "nobody".to_owned()),
         ("/e", |n| n.acl = vec![n.acl[0].clone(); 65]),
-        ("/locks/a", |n| n.kind = crate::ZnodeKindPart::Ephemeral(SessionId(1))),
+        ("/locks/a", |n| n.kind = ZnodeKind::Ephemeral(SessionId(1))),
         ("/e", |n| n.lock_directory = Some(past(0, 0, Some(1)))),
-        ("/locks", |n| n.kind = crate::ZnodeKindPart::Container(Stamp(0))),
+        ("/locks", |n| n.kind = ZnodeKind::Container(Stamp(0))),
     ] {
         let lying = altered(|part| {
             if let Part::Nodes(nodes) = part {
@@ -261,7 +265,7 @@ fn parts_are_bounded() {
     let commands = small.chain(large).collect();
     drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
     let parts: Vec<_> = machine.dump().collect();
-    for part in &parts {
+    for SnapshotPart(part) in &parts {
         if let Part::Nodes(nodes) = part {
             let bytes: usize = nodes.iter().map(|node| node.data.len()).sum();
             assert!(nodes.len() <= 1024 && bytes <= 256 * 1024 + 200_000);
@@ -282,7 +286,7 @@ proptest! {
         let mut parts = parts();
         for (part, item, what, number) in edits {
             let part = part % parts.len();
-            garble(&mut parts[part], item, what, number);
+            garble(&mut parts[part].0, item, what, number);
         }
         if let Ok(mut machine) = Machine::load(parts) {
             prop_assert_eq!(machine.check_invariants(), Ok(()));
@@ -321,8 +325,8 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
             let node = &mut nodes[item % count];
             let other = ["/locks/a", "/locks/a/x", "/locks/b", "/e/x", "/locks/x"];
             match (what, &mut node.entry) {
-                (0, _) => node.kind = crate::ZnodeKindPart::Ephemeral(SessionId(number)),
-                (1, _) => node.kind = crate::ZnodeKindPart::Container(Stamp(number)),
+                (0, _) => node.kind = ZnodeKind::Ephemeral(SessionId(number)),
+                (1, _) => node.kind = ZnodeKind::Container(Stamp(number)),
                 (2, _) => node.path = path(other[number as usize % 5]),
                 (3, _) => node.czxid = Revision(number),
                 (4, _) => node.created = number,
@@ -332,15 +336,15 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                 (8, Some(contender)) => contender.sequence = number,
                 (9, Some(contender)) => contender.hold = None,
                 (10, Some(contender)) => {
-                    contender.hold = Some(crate::HoldPart {
+                    contender.hold = Some(Box::new(Hold {
                         token: FencingToken(number),
                         granted_at: Stamp(0),
                         granted_in: Revision(number),
                         mode: Mode::Exclusive,
                         since: Stamp(0),
-                        slots: Vec::new(),
+                        slots: Vec::new().into(),
                         release_request: None,
-                    });
+                    }));
                 }
                 (11, Some(contender)) => contender.asked = Revision(number),
                 (_, _) => drop(nodes.remove(item % count)),

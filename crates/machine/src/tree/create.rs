@@ -142,7 +142,11 @@ impl Machine {
             (Some((lock, session)), _) => {
                 self.check_not_sharded(lock)?;
                 let request = GrantRequest::of_tree(mode_of_name(path.file_name()));
-                self.check_room_for_entry(Some(*session), lock, request, ctx)?;
+                self.check_room_for_entries(Some(*session), 1)?;
+                let indexed = self.locks.get(lock);
+                if indexed.is_some_and(|indexed| !indexed.admits(request, ctx.now)) {
+                    self.check_room_for_waiter(lock)?;
+                }
             }
             (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
             (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}

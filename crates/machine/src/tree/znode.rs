@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_types::{
     AclEntry, CONTAINER_OWNER, Data, FencingToken, Revision, SessionId, Stamp, Stat, TTL_OWNER,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::index::StoredPolicy;
@@ -15,7 +16,7 @@ use crate::lock::lock_entry::LockEntry;
 use crate::stored_bytes::bytes_of;
 
 /// How long a znode lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum ZnodeKind {
     /// Until deleted.
     Persistent,
@@ -59,7 +60,7 @@ pub(crate) enum ZnodeRole {
 }
 
 /// What a directory of locks remembers, so that no entry's name and no token is ever repeated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockDirectory {
     /// Where its counter began.
     pub(crate) base: u64,

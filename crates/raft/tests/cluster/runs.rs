@@ -97,7 +97,7 @@ async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
             node.propose(acquire(&format!("s{number}")), Urgency::MayWait, soon()).await.unwrap();
         match done.outcome {
             Ok(Reply::Granted(_)) => places.push(None),
-            Ok(Reply::Queued(queued)) => places.push(Some(u64::from(queued.ahead))),
+            Ok(Reply::Queued(queued)) => places.push(Some(u64::from(queued[0].ahead))),
             other => panic!("{other:?}"),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_service::{Failure, HoldChange, ListenRequest, Service};
+use holdfast_service::{Failure, Granted, HoldChange, ListenRequest, Service};
 use holdfast_types::{
-    AcquireAll, Break, BreakTarget, Grant, HandOver, LockRejection, LossCause, Mode, Owner, Reason,
-    Rejection, ReleaseAll, RequestRelease, queue_fields,
+    Acquire, Break, BreakTarget, Grant, HandOver, LockRejection, LockSet, LossCause, Owner, Reason,
+    Rejection, Release, ReleaseTarget, RequestRelease,
 };
 
 use crate::nodes::*;
@@ -13,22 +13,17 @@ use crate::nodes::*;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
 
-fn all(names: &[&str], who: Option<&str>, wait: Duration) -> AcquireAll {
-    let (wait, wait_ms) = queue_fields(wait);
-    AcquireAll {
-        locks: names.iter().map(|name| lock(name)).collect(),
-        open: open(who, None),
-        owner: Owner::unnamed(),
-        wait,
-        wait_ms,
-        mode: Mode::default(),
-        max_hold_ms: None,
-        attempt: None,
-    }
+fn lock_set(names: &[&str]) -> LockSet {
+    LockSet::new(names.iter().map(|name| lock(name)).collect()).unwrap()
 }
 
-async fn take_all(service: &Service, acquire: AcquireAll) -> Result<Vec<Grant>, Failure> {
-    Ok(service.acquire_many(&anonymous(), acquire).await?.value.grants)
+fn all(names: &[&str], who: Option<&str>, wait: Duration) -> Acquire {
+    Acquire::new(lock_set(names), open(who, None), Owner::unnamed()).waiting(wait)
+}
+
+async fn take_all(service: &Service, acquire: Acquire) -> Result<Vec<Grant>, Failure> {
+    let Granted { grant, others, .. } = service.acquire(&anonymous(), acquire).await?.value;
+    Ok(std::iter::once(grant).chain(others).collect())
 }
 
 fn owner(who: &str) -> (holdfast_types::SessionName, Owner) {
@@ -63,9 +58,10 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
     // The same call renews.
     let again = take_all(one, all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
     assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
-    let (locks, owner) = (["b", "a"].map(lock).to_vec(), Owner::unnamed());
-    let release = ReleaseAll { locks, session: session("you"), owner, attempt: None };
-    assert_eq!(two.release_many(release).await.unwrap().value, 2);
+    let (locks, session) = (lock_set(&["b", "a"]), session("you"));
+    let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyPlace);
+    let release = Release { locks, session, owner, target };
+    assert!(two.release(release).await.unwrap().value.changed);
     assert_eq!(view(one, "c").await.holders_total, 1);
     assert_eq!(view(one, "b").await.holders_total, 0);
 }

@@ -119,7 +119,7 @@ pub(crate) async fn release(
     who: &str,
 ) -> Result<Response<Released>, Failure> {
     let (session, owner, target) = (session(who), Owner::unnamed(), ReleaseTarget::AnyPlace);
-    service.release(Release { lock: lock(name), session, owner, target }).await
+    service.release(Release { locks: lock(name).into(), session, owner, target }).await
 }
 
 pub(crate) async fn view(service: &Service, name: &str) -> LockView {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::Acquire;
+use holdfast_types::{Acquire, AcquireOptions};
 
 use crate::nodes::*;
 
@@ -17,7 +17,10 @@ fn acquire_a() -> Acquire {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_with_an_end_goes_to_the_next_although_its_session_lives() {
     let nodes = Nodes::start(3).await;
-    let acquired = Acquire { max_hold_ms: Some(2_000), ..acquire_a() };
+    let acquired = Acquire {
+        options: AcquireOptions { max_hold_ms: Some(2_000), ..AcquireOptions::PLAIN },
+        ..acquire_a()
+    };
     let first = take(&nodes.services[0], acquired).await.unwrap();
     let next = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
     assert!(next.token > first.token);
@@ -27,7 +30,10 @@ async fn a_hold_with_an_end_goes_to_the_next_although_its_session_lives() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
     let nodes = Nodes::start(3).await;
-    let acquired = Acquire { min_hold_ms: Some(300), ..acquire_a() };
+    let acquired = Acquire {
+        options: AcquireOptions { min_hold_ms: Some(300), ..AcquireOptions::PLAIN },
+        ..acquire_a()
+    };
     let first = take(&nodes.services[0], acquired).await.unwrap();
     release(&nodes.services[0], "a", "me").await.unwrap();
     let next = take(&nodes.services[1], acquire("a", Some("you"), 30_000, LONG)).await.unwrap();
@@ -39,7 +45,10 @@ async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
 async fn while_a_timed_rule_is_pending_the_log_is_told_the_time() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
-    let acquired = Acquire { max_hold_ms: Some(3_600_000), ..acquire_a() };
+    let acquired = Acquire {
+        options: AcquireOptions { max_hold_ms: Some(3_600_000), ..AcquireOptions::PLAIN },
+        ..acquire_a()
+    };
     take(node, acquired).await.unwrap();
     let granted = node.revision();
     until(node, "a", |_| node.revision() > granted).await;

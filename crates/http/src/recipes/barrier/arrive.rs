@@ -9,7 +9,7 @@ use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
 use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{
-    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, queue_fields,
+    Arrive, BarrierKind, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, millis,
 };
 
 use crate::call::CallContext;
@@ -62,7 +62,7 @@ pub(in crate::recipes) async fn arrive(
     let request = idempotency::request_id(call, request)?;
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
-    let (_, wait_ms) = queue_fields(wait);
+    let wait_ms = (!wait.is_zero()).then(|| millis(wait));
     let arrive = Arrive {
         gate,
         name: name.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holdfast_types::{FencingToken, LockPolicy, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
+use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::holders::Holders;
@@ -13,7 +14,7 @@ use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 
 /// The policy of one lock. Invariant: not the default policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct StoredPolicy {
     pub(crate) policy: LockPolicy,
     /// Set by an operator: the directory is not swept, so the policy stays.
@@ -117,7 +118,7 @@ impl Lock {
         if entry.fixed {
             self.fixed.insert(entry.rank);
         }
-        let member = !entry.multi_lock().is_empty();
+        let member = entry.is_of_multi_lock();
         let new = self.waiters.insert(entry.rank, entry).is_none();
         self.multi_waiters += u32::from(member && new);
         new
@@ -130,7 +131,7 @@ impl Lock {
         self.fixed.remove(rank);
         let waiter = self.waiters.remove(rank)?;
         self.multi_waiters =
-            self.multi_waiters.saturating_sub(u32::from(!waiter.multi_lock().is_empty()));
+            self.multi_waiters.saturating_sub(u32::from(waiter.is_of_multi_lock()));
         Some(waiter)
     }
 

@@ -339,7 +339,6 @@ impl Model {
                 | Command::CloseSession { .. }
                 | Command::ExpireSession { .. }
                 | Command::Release(_)
-                | Command::ReleaseAll(_)
                 | Command::Cancel(_)
                 | Command::Sweep { .. }
                 | Command::SetLimits(_)
@@ -428,8 +427,6 @@ impl Model {
             Command::Break(breaking) => Ok(self.break_places(breaking)),
             Command::RequestRelease(ask) => self.ask_release(ask),
             Command::HandOver(hand_over) => self.hand_over(hand_over),
-            Command::AcquireAll(all) => self.acquire_all(all),
-            Command::ReleaseAll(all) => self.release_all(all),
             Command::Recipe(recipe) => self.recipe(recipe),
             Command::Multi(_) => unreachable!(),
         }
@@ -444,15 +441,13 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
         _ => None,
     };
     match command {
-        Command::Acquire(acquire) => vec![acquire.lock.clone()],
-        Command::Release(release) => vec![release.lock.clone()],
+        Command::Acquire(acquire) => acquire.locks.iter().cloned().collect(),
+        Command::Release(release) => release.locks.iter().cloned().collect(),
         Command::Cancel(cancel) => vec![cancel.lock.clone()],
         Command::SetPolicy { lock, .. } => vec![lock.clone()],
         Command::Break(breaking) => vec![breaking.lock.clone()],
         Command::RequestRelease(ask) => vec![ask.lock.clone()],
         Command::HandOver(hand_over) => vec![hand_over.lock.clone()],
-        Command::AcquireAll(all) => all.locks.clone(),
-        Command::ReleaseAll(all) => all.locks.clone(),
         Command::Multi(multi) => {
             let held = multi.conditions.iter().filter_map(|condition| match condition {
                 Condition::Holds { lock, .. } => Some(lock.clone()),

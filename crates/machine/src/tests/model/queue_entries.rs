@@ -36,16 +36,20 @@ impl Model {
         if self.live(&name).is_none() && self.end_of(&name) == Some(SessionEnd::Expired) {
             return Err(SessionRejection::Expired { session: name }.into());
         }
-        self.refuse_over((&name, &acquire.lock, &acquire.owner), acquire.attempt)?;
         let id = self.live(&name).map_or(0, |session| session.id);
-        match self.own_place(&acquire.lock, id, &acquire.owner).cloned() {
-            Some(node) => self.acquire_again(&node, acquire),
-            None => self.join(acquire),
+        let Some(lock) = acquire.locks.single().cloned() else {
+            return self.acquire_several(id, &acquire);
+        };
+        self.refuse_over((&name, &lock, &acquire.owner), acquire.attempt)?;
+        match self.own_place(&lock, id, &acquire.owner).cloned() {
+            Some(node) => self.acquire_again(lock, &node, acquire),
+            None => self.join(&lock, acquire),
         }
     }
 
-    fn acquire_again(&mut self, node: &Node, acquire: Acquire) -> Outcome {
-        let Acquire { lock, open, attempt, wait, wait_ms, reentrant, value, .. } = acquire;
+    fn acquire_again(&mut self, lock: LockName, node: &Node, acquire: Acquire) -> Outcome {
+        let Acquire { open, attempt, wait, wait_ms, options, .. } = acquire;
+        let AcquireOptions { reentrant, value, .. } = options;
         let (path, old) = (node.path.clone(), place(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
@@ -100,23 +104,25 @@ impl Model {
         Ok(self.standing(&lock, &path, !up || wanted == old.mode))
     }
 
-    fn join(&mut self, acquire: Acquire) -> Outcome {
-        let limit = self.kind(&acquire)?;
-        let Acquire { lock, open, .. } = acquire.clone();
+    fn join(&mut self, lock: &LockName, acquire: Acquire) -> Outcome {
+        let limit = self.kind(lock, &acquire)?;
+        let open = acquire.open.clone();
         let name = open.session.clone();
         let known = self.live(&name).is_some();
         let ask = ask_of(&acquire);
-        if !acquire.wait && self.would_wait(&lock, ask) {
-            return Err(self.busy(&lock, ""));
+        let waiting = self.waiters(lock).len() as u32;
+        let queues = acquire.wait && acquire.queue_max.is_none_or(|max| waiting < max);
+        if !queues && self.would_wait(lock, ask) {
+            return Err(self.busy(lock, ""));
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         }
         let id = self.live(&name).map_or(0, |session| session.id);
-        if let Some(refused) = self.no_room(id, &lock, ask) {
+        if let Some(refused) = self.no_room(id, lock, ask) {
             return Err(refused);
         }
-        let site = self.site(&lock)?;
+        let site = self.site(lock)?;
         let before = self.clone();
         if known {
             self.touch_by_name(&name, open.ttl);
@@ -134,7 +140,7 @@ impl Model {
             *self = before;
             return Err(refused);
         }
-        Ok(self.standing(&lock, &path, false))
+        Ok(self.standing(lock, &path, false))
     }
 
     /// Where a new place of our own door goes: what is missing of its directory, its znode, its number.
@@ -184,7 +190,8 @@ impl Model {
             Kind::OfSeveral(locks) => (true, locks.to_vec()),
         };
         let ask = Ask { fixed, ..ask_of(&acquire) };
-        let Acquire { lock, open, owner, attempt, wait_ms, max_hold_ms, min_hold_ms, .. } = acquire;
+        let (lock, options) = (path_of(path), acquire.options.clone());
+        let Acquire { open, owner, attempt, wait_ms, .. } = acquire;
         let session = self.live_mut(&open.session);
         session.given_up.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
@@ -199,10 +206,10 @@ impl Model {
             hold: None,
             permits: ask.permits,
             priority: ask.priority,
-            reentrant: acquire.reentrant,
-            max_hold: max_hold_ms,
-            min_hold: min_hold_ms,
-            value: acquire.value,
+            reentrant: options.reentrant,
+            max_hold: options.max_hold_ms,
+            min_hold: options.min_hold_ms,
+            value: options.value,
             fixed,
             rank: self.rank(&lock, ask),
             bundle,
@@ -216,7 +223,10 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
-        let Release { lock, session: name, owner, target } = release;
+        let Some(lock) = release.locks.single().cloned() else {
+            return self.release_several(release);
+        };
+        let Release { session: name, owner, target, .. } = release;
         let nothing = Ok(Reply::Released(Released { hold_count: 0, changed: false }));
         let Some(session) = self.live(&name) else {
             let end = self.end_of(&name);
@@ -312,5 +322,10 @@ impl Model {
 
 fn ask_of(acquire: &Acquire) -> Ask {
     let (mode, permits) = (acquire.mode.unwrap_or_default(), acquire.permits.unwrap_or(1));
-    Ask { mode, permits, priority: acquire.priority, fixed: false }
+    Ask { mode, permits, priority: acquire.options.priority, fixed: false }
+}
+
+/// The lock in whose directory a place is.
+fn path_of(place: &str) -> LockName {
+    super::super::script_commands::path(place).parent().unwrap().as_lock().unwrap()
 }

@@ -218,9 +218,13 @@ impl Model {
     }
 
     /// What an acquire for a new place says about the lock: the limit that it sets, if it sets one.
-    pub(super) fn kind(&self, acquire: &Acquire) -> Result<Option<u32>, Rejection> {
-        let has = self.policy(&acquire.lock).limit;
-        let new = acquire.limit.filter(|_| !self.is_known(&acquire.lock));
+    pub(super) fn kind(
+        &self,
+        lock: &LockName,
+        acquire: &Acquire,
+    ) -> Result<Option<u32>, Rejection> {
+        let has = self.policy(lock).limit;
+        let new = acquire.limit.filter(|_| !self.is_known(lock));
         if new.is_none() && acquire.limit.is_some() && acquire.limit != has {
             return Err(LockRejection::LimitMismatch { limit: has }.into());
         }
@@ -242,19 +246,23 @@ impl Model {
 /// Refuses numbers that make no sense.
 pub(super) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let count = |count: Option<u32>| count.is_some_and(|n| n == 0 || n > LockPolicy::LIMIT_MAX);
-    let time = |ms: Option<u64>| ms.is_some_and(|ms| ms == 0 || ms > Acquire::HOLD_MAX_MS);
+    let time = |ms: Option<u64>| ms.is_some_and(|ms| ms == 0 || ms > AcquireOptions::HOLD_MAX_MS);
     let wrong = [
         (count(acquire.permits), OutOfBounds::Permits),
         (count(acquire.limit), OutOfBounds::Limit),
-        (acquire.priority > 9, OutOfBounds::Priority),
-        (time(acquire.max_hold_ms), OutOfBounds::MaxHold),
-        (time(acquire.min_hold_ms), OutOfBounds::MinHold),
+        (acquire.queue_max == Some(0), OutOfBounds::QueueMax),
+        (acquire.options.priority > 9, OutOfBounds::Priority),
+        (time(acquire.options.max_hold_ms), OutOfBounds::MaxHold),
+        (time(acquire.options.min_hold_ms), OutOfBounds::MinHold),
     ];
     if let Some((_, what)) = wrong.into_iter().find(|(wrong, _)| *wrong) {
         return Err(Rejection::OutOfBounds { what });
     }
-    if acquire.value.as_ref().is_some_and(|value| value.len() > 4096) {
+    if acquire.options.value.as_ref().is_some_and(|value| value.len() > 4096) {
         return Err(refused(Bound::ValueBytes, 4096));
+    }
+    if acquire.locks.is_multi_lock() && acquire.mode == Some(Mode::Upgradable) {
+        return Err(LockRejection::ModeConflict { mode: Mode::Exclusive }.into());
     }
     Ok(())
 }

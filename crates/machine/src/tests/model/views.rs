@@ -157,9 +157,9 @@ impl Model {
     pub(super) fn standing(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
         let node = self.find(path).unwrap();
         if place(node).waits() {
-            return Reply::Queued(self.queued(lock, node));
+            return Reply::Queued(vec![self.queued(lock, node)]);
         }
-        Reply::Granted(self.grant(lock, node, renewed))
+        Reply::Granted(vec![self.grant(lock, node, renewed)])
     }
 }
 

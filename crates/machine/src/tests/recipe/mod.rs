@@ -8,7 +8,9 @@ pub(super) mod script_commands;
 use holdfast_types::*;
 
 use super::script_commands::Words;
-use crate::{BarrierPart, DoublePart, LatchPart, Machine, Part, RecipePart};
+use crate::recipe::parts::{BarrierPart, DoublePart, LatchPart, RecipePart};
+use crate::snapshot::part::Part;
+use crate::{Machine, SnapshotPart};
 
 /// Commands that leave something in every kind of recipe, for sessions s1, s2 and s5.
 pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
@@ -62,8 +64,8 @@ pub(super) fn garble(recipes: &mut Vec<RecipePart>, item: usize, what: usize, nu
 }
 
 fn believed(lie: impl Fn(&mut RecipePart)) -> bool {
-    let mut parts: Vec<Part> = super::snapshots::machine().dump().collect();
-    for part in &mut parts {
+    let mut parts: Vec<SnapshotPart> = super::snapshots::machine().dump().collect();
+    for SnapshotPart(part) in &mut parts {
         if let Part::Recipes(recipes) = part {
             recipes.iter_mut().for_each(&lie);
         }

@@ -1,0 +1,64 @@
+//! Where the znode of a new queue entry goes, and whether the tree has room for it.
+
+use holdfast_types::{LockName, Perms, Rejection, TreeRejection, ZnodePath};
+
+use super::acquire::ANYBODY;
+use crate::Machine;
+use crate::apply::ApplyContext;
+use crate::tree::create::{check_counter, child_path};
+
+/// Where a new entry goes: the missing directories, its znode and its sequence number.
+#[derive(Debug)]
+pub(crate) struct EntryLocation {
+    pub(crate) directory: ZnodePath,
+    /// Directories to be created, parents first.
+    pub(crate) missing: Vec<ZnodePath>,
+    pub(crate) path: ZnodePath,
+    pub(crate) sequence: u64,
+}
+
+impl Machine {
+    /// Where a new entry of the HTTP API goes, if there is room for its znode.
+    pub(crate) fn location_with_room(
+        &self,
+        lock: &LockName,
+        ctx: &ApplyContext<'_>,
+    ) -> Result<EntryLocation, Rejection> {
+        let location = self.location_of(lock, ctx)?;
+        self.check_room_for_znodes(location.missing.len() + 1)?;
+        let new = location.missing.iter().chain(Some(&location.path));
+        self.tree.check_quotas(&location.path, &new, 0)?;
+        Ok(location)
+    }
+
+    fn location_of(
+        &self,
+        lock: &LockName,
+        ctx: &ApplyContext<'_>,
+    ) -> Result<EntryLocation, Rejection> {
+        let (directory, missing) = if let Some(indexed) = self.locks.get(lock) {
+            (indexed.directory.clone(), Vec::new())
+        } else {
+            let directory = ZnodePath::of_lock(lock);
+            let missing = self.missing_directories(&directory)?;
+            (directory, missing)
+        };
+        let nearest = missing.first().and_then(ZnodePath::parent);
+        let nearest =
+            self.allowed(nearest.as_ref().unwrap_or(&directory), Perms::CREATE, ANYBODY)?;
+        let sequence = nearest.next_sequence(!missing.is_empty());
+        check_counter(sequence)?;
+        let name = format!("lock-{sequence:010}");
+        let path = child_path(&directory, &name)?;
+        if !self.tree.contains(&path) {
+            return Ok(EntryLocation { directory, missing, path, sequence });
+        }
+        // A plain node has that name. The sequence number counts, not the name, so another name is used.
+        let name = format!("lock-r{}-{sequence:010}", ctx.revision);
+        let path = child_path(&directory, &name)?;
+        if self.tree.contains(&path) {
+            return Err(TreeRejection::ZnodeExists { path }.into());
+        }
+        Ok(EntryLocation { directory, missing, path, sequence })
+    }
+}
