@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn unsound_names_do_not_deserialize() {
         let decode = |names: &[&'static str]| {
-            LockSet::deserialize(SeqDeserializer::<_, Error>::new(names.to_vec().into_iter()))
+            LockSet::deserialize(SeqDeserializer::<_, Error>::new(names.iter().copied()))
         };
         assert_eq!(decode(&["b", "a"]), Ok(LockSet::new(names(&["a", "b"])).unwrap()));
         assert!(decode(&["a", "a"]).is_err());

@@ -56,7 +56,7 @@ impl Machine {
         let reply = if entries.iter().any(Option::is_some) {
             self.acquire_again(&entries, &acquire, ctx)
         } else {
-            self.acquire_new(session, acquire, ctx)
+            self.acquire_new(session, &acquire, ctx)
         }?;
         if let Some(new_shards) = new_shards {
             self.remember_shard_count(new_shards);
@@ -169,14 +169,14 @@ impl Machine {
     fn acquire_new(
         &mut self,
         session: Option<SessionId>,
-        acquire: Acquire,
+        acquire: &Acquire,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let (locks, request) = (&acquire.locks, GrantRequest::of(&acquire));
+        let (locks, request) = (&acquire.locks, GrantRequest::of(acquire));
         let mut waits = false;
         let mut stored_policy = None;
         for lock in locks.iter() {
-            let policy = self.policy_for(lock, &acquire);
+            let policy = self.policy_for(lock, acquire);
             stored_policy = policy.map_err(|why| in_lock(locks, lock, why))?;
             let indexed = self.locks.get(lock);
             if let Some(indexed) = indexed.filter(|indexed| !indexed.admits(request, ctx.now)) {
@@ -193,12 +193,12 @@ impl Machine {
         self.check_room_for_entries(session, locks.count())?;
         // Computed before the first change, reported after the other rejections.
         let deadlock =
-            if waits { self.check_no_deadlock(session, &acquire, request, ctx) } else { Ok(()) };
+            if waits { self.check_no_deadlock(session, acquire, request, ctx) } else { Ok(()) };
         if let Some(lock) = locks.single() {
             let location = self.check_new_entry(lock, waits, ctx)?;
             deadlock?;
             let id = self.touch_or_begin(session, acquire.open.clone(), ctx);
-            self.add_entry(lock, id, location, (stored_policy, None), &acquire, ctx);
+            self.add_entry(lock, id, location, (stored_policy, None), acquire, ctx);
         } else {
             // The directory of one lock may lie in that of another, so each entry is added before the next check.
             self.undo_if_rejected(ctx, |machine, ctx| {
@@ -208,7 +208,7 @@ impl Machine {
                     let location = machine.check_new_entry(lock, waits, ctx);
                     let location = location.map_err(|why| in_lock(locks, lock, why))?;
                     let multi_lock = Some(Arc::clone(&multi_lock));
-                    machine.add_entry(lock, id, location, (None, multi_lock), &acquire, ctx);
+                    machine.add_entry(lock, id, location, (None, multi_lock), acquire, ctx);
                 }
                 deadlock
             })?;
@@ -287,7 +287,9 @@ impl Machine {
     ) -> Outcome {
         match self.entry_state(locks, session, owner) {
             Some(EntryState::Holding(mut grants)) => {
-                grants.iter_mut().for_each(|grant| grant.renewed = renewed);
+                for grant in &mut grants {
+                    grant.renewed = renewed;
+                }
                 Ok(Reply::Granted(grants))
             }
             Some(EntryState::Waiting(queued)) => Ok(Reply::Queued(queued)),

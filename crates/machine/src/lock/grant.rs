@@ -125,10 +125,10 @@ impl Machine {
             self.end_cooldown_if_over(&lock, ctx);
             self.upgrade_if_alone(&lock, ctx);
             while let Some(next) = self.next_of(&lock, ctx) {
-                if !next.is_of_multi_lock() {
-                    self.grant(&lock, &next, ctx);
-                } else {
+                if next.is_of_multi_lock() {
                     self.grant_members(&next, ctx);
+                } else {
+                    self.grant(&lock, &next, ctx);
                 }
             }
         }

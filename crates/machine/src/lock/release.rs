@@ -43,18 +43,16 @@ impl Machine {
         let mut left = Vec::new();
         for lock in locks.iter() {
             let lock = self.lock_of_owner(id, lock.clone(), &owner);
-            let one = match self.locks.find(id, &lock, &owner, Ticket(0)).cloned() {
-                Some(entry) => self.release_entry(&lock, &entry, target, ctx),
-                None => {
-                    let lost = self.acknowledge_losses_in(&session, &lock, ctx);
-                    self.release_again(id, (&lock, &owner), target, lost);
-                    let only = locks.single().is_some() && target == ReleaseTarget::AnyPlace;
-                    if only && !lost {
-                        self.check_released_before(id, &lock, &owner)?;
-                    }
-                    NOTHING_RELEASED
+            let Some(entry) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
+                let lost = self.acknowledge_losses_in(&session, &lock, ctx);
+                self.release_again(id, (&lock, &owner), target, lost);
+                let only = locks.single().is_some() && target == ReleaseTarget::AnyPlace;
+                if only && !lost {
+                    self.check_released_before(id, &lock, &owner)?;
                 }
+                continue;
             };
+            let one = self.release_entry(&lock, &entry, target, ctx);
             if one.changed && one.hold_count == 0 {
                 left.push(lock);
             }
@@ -63,7 +61,9 @@ impl Machine {
         }
         if !left.is_empty() {
             self.close_if_anonymous_and_idle(id, ctx);
-            left.iter().for_each(|lock| self.grant_next(lock, ctx));
+            for lock in &left {
+                self.grant_next(lock, ctx);
+            }
         }
         Ok(Reply::Released(released))
     }

@@ -129,16 +129,7 @@ impl Move {
                 Some(super::script_commands::multi(of_session(session.as_str()), vec![create]))
             }
             Move::Lower(n) => lower(model, *n),
-            Move::Rush(n, session) => due(model, *n).map(|(_, lock)| {
-                let owner = Owner::new("t1").unwrap();
-                let open = super::script_commands::open(session.as_str());
-                let plain = Acquire::new(lock, open, owner);
-                Command::Acquire(Acquire {
-                    wait: false,
-                    options: AcquireOptions { priority: 9, ..AcquireOptions::PLAIN },
-                    ..plain
-                })
-            }),
+            Move::Rush(n, session) => rush(model, *n, session),
             Move::Acknowledge(n) => {
                 let ended = model.ended.iter().rev().take(2).map(|ended| &ended.name);
                 let known: Vec<_> = model.losers().into_iter().chain(ended).collect();
@@ -155,6 +146,14 @@ impl Move {
             | Move::Wait(_) => None,
         }
     }
+}
+
+fn rush(model: &Model, n: usize, session: &SessionName) -> Option<Command> {
+    let (_, lock) = due(model, n)?;
+    let open = super::script_commands::open(session.as_str());
+    let plain = Acquire::new(lock, open, Owner::new("t1").unwrap());
+    let options = AcquireOptions { priority: 9, ..AcquireOptions::PLAIN };
+    Some(Command::Acquire(Acquire { wait: false, options, ..plain }))
 }
 
 fn close_exactly(model: &Model, n: usize, current: bool) -> Option<Command> {
