@@ -118,7 +118,7 @@ pub struct Acquire {
     /// Longest wait in milliseconds; `None` for as long as the session lives. A later acquire replaces it. The state
     /// machine only stores it: a [`Cancel`] ends the wait.
     pub wait_ms: Option<u64>,
-    /// Rejects a new entry that would have to wait behind this many waiters or more. At least 1.
+    /// Rejects a new entry that would have to wait behind this many waiters or more. 0 never queues.
     pub queue_max: Option<u32>,
     /// `None` means exclusive for a new entry, and unchanged for an existing one. Another mode than that of an existing
     /// entry requests its conversion.

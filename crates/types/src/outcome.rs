@@ -401,6 +401,4 @@ pub enum OutOfBounds {
     Locks,
     /// `segments`.
     Segments,
-    /// `queue_max`.
-    QueueMax,
 }

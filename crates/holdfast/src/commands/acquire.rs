@@ -64,6 +64,26 @@ pub(super) struct AcquireArgs {
     pub(super) value: Option<String>,
 }
 
+impl AcquireArgs {
+    /// One exclusive lock, without options.
+    pub(super) fn of(name: LockName, waiting: WaitingArgs) -> Self {
+        Self {
+            name,
+            also: Vec::new(),
+            waiting,
+            shared: false,
+            permits: None,
+            segments: None,
+            segment: None,
+            queue_max: None,
+            max_hold: None,
+            min_hold: None,
+            priority: 0,
+            value: None,
+        }
+    }
+}
+
 /// The session, and how long to wait. Elections have the same options.
 #[derive(Debug, Args)]
 pub(super) struct WaitingArgs {

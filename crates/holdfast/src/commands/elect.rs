@@ -93,20 +93,7 @@ async fn stand(args: ElectArgs, election: &LockName) -> Result<(), Stop> {
 
 impl ElectArgs {
     fn into_run(self, lock: LockName) -> RunArgs {
-        let acquire = AcquireArgs {
-            name: lock,
-            also: Vec::new(),
-            waiting: self.waiting,
-            shared: false,
-            permits: None,
-            segments: None,
-            segment: None,
-            queue_max: None,
-            max_hold: None,
-            min_hold: None,
-            priority: 0,
-            value: self.value,
-        };
+        let acquire = AcquireArgs { value: self.value, ..AcquireArgs::of(lock, self.waiting) };
         RunArgs { acquire, busy_exit: 75, command: self.command }
     }
 }

@@ -19,7 +19,7 @@ use holdfast_types::{
 use super::acquire_stream::stream;
 use super::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
-    with_queue_max_hint,
+    
 };
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
@@ -133,6 +133,19 @@ fn segments(params: &AcquireParams) -> Result<Option<Segments>, ParamError> {
         }
         (count, choice) => Ok(Some(Segments { count, choice: choice.unwrap_or_default() })),
     }
+}
+
+/// Names the way out of a full queue.
+pub(super) fn with_queue_max_hint(mut problem: HttpError, queue_max: Option<u32>) -> HttpError {
+    let waiters = problem.facts.waiters.unwrap_or(0);
+    if let Some(max) = queue_max.filter(|max| waiters >= *max)
+        && problem.code != ErrorCode::WaitTimeout
+    {
+        let hint =
+            format!("{waiters} callers wait, and queue_max is {max}: raise it, or try again later");
+        problem.hint = Some(hint.into());
+    }
+    problem
 }
 
 #[cfg(test)]

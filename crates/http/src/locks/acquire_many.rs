@@ -15,7 +15,8 @@ use holdfast_types::{
     SessionName, Ttl, millis,
 };
 
-use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed, with_queue_max_hint};
+use super::acquire::with_queue_max_hint;
+use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;

@@ -117,16 +117,3 @@ pub(crate) fn grant_reply(
     };
     reply.with_header(HeaderName::from_static(FENCING_TOKEN), token.0.into()).at(revision)
 }
-
-/// Names the way out of a full queue.
-fn with_queue_max_hint(mut problem: HttpError, queue_max: Option<u32>) -> HttpError {
-    let waiters = problem.facts.waiters.unwrap_or(0);
-    if let Some(max) = queue_max.filter(|max| waiters >= *max)
-        && problem.code != ErrorCode::WaitTimeout
-    {
-        let hint =
-            format!("{waiters} callers wait, and queue_max is {max}: raise it, or try again later");
-        problem.hint = Some(hint.into());
-    }
-    problem
-}

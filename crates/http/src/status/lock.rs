@@ -76,7 +76,6 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Deadline => "the deadline",
         OutOfBounds::Locks => "an option of a multi-lock",
         OutOfBounds::Segments => "segments",
-        OutOfBounds::QueueMax => "queue_max",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "choose a smaller value", context)

@@ -248,3 +248,23 @@ async fn a_waiter_with_a_session_keeps_its_place_when_it_hangs_up() {
     assert_eq!(again.await.unwrap().json()["session"], "you");
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
 }
+
+#[tokio::test]
+async fn a_call_with_queue_max_is_rejected_when_so_many_wait() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=holder&queue_max=1").await;
+    let first = node.begin("PUT", "/v1/locks/a?session=first&wait=60s&queue_max=1");
+    node.until_waiters("a", 1).await;
+    let full = node.call("PUT", "/v1/locks/a?session=second&wait=60s&queue_max=1").await;
+    let problem = full.problem(423, "lock-busy");
+    assert_eq!((&problem["waiters"], &problem["holder"]["session"]), (&json!(1), &json!("holder")));
+    assert!(problem["hint"].as_str().unwrap().contains("queue_max is 1"), "{problem}");
+    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 1);
+    let zero = node.call("PUT", "/v1/locks/a?session=second&wait=60s&queue_max=0").await;
+    zero.problem(400, "invalid-argument");
+    node.call("POST", "/v1/locks?name=a&name=b&session=third&wait=60s&queue_max=1")
+        .await
+        .problem(423, "lock-busy");
+    assert_eq!(node.call("DELETE", "/v1/locks/a?session=holder").await.status, 204);
+    assert_eq!(first.await.unwrap().status, 200);
+}

@@ -122,13 +122,12 @@ impl Machine {
 
 /// Rejects values out of bounds, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
-    let Acquire { permits, limit, queue_max, segments, options, .. } = acquire;
+    let Acquire { permits, limit, segments, options, .. } = acquire;
     let sound = |count: Option<u32>, max| count.is_none_or(|n| (1..=max).contains(&n));
     let shards = segments.and_then(|segments| segments.count);
     let wrong = match () {
         () if !sound(*permits, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Permits),
         () if !sound(*limit, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Limit),
-        () if !sound(*queue_max, u32::MAX) => Some(OutOfBounds::QueueMax),
         () if !sound(shards, LockPolicy::SEGMENTS_MAX) => Some(OutOfBounds::Segments),
         () => options.out_of_bounds(),
     };

@@ -31,8 +31,8 @@ pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
         prop::option::weighted(0.15, 5..80_u64),
         prop::option::weighted(0.1, prop::collection::vec(any::<u8>(), 0..3)),
     );
-    let queue_max = prop::option::weighted(0.1, 1..4_u32);
-    (counted, timed, queue_max, prop::option::weighted(0.01, 0..8_u8)).prop_map(
+    let queue_max = prop::option::weighted(0.1, 0..4_u32);
+    (counted, timed, queue_max, prop::option::weighted(0.01, 0..7_u8)).prop_map(
         move |((permits, limit, mode, moded), terms, queue_max, odd)| {
             let (priority, reentrant, max_hold_ms, min_hold_ms, value) = terms;
             let mode = mode.filter(|_| !semaphore || moded);
@@ -52,7 +52,6 @@ fn odd_one(acquire: Acquire, which: u8) -> Acquire {
         0 => return Acquire { permits: Some(0), ..acquire },
         1 => return Acquire { limit: Some(0), ..acquire },
         2 => return Acquire { limit: Some(LockPolicy::LIMIT_MAX + 1), ..acquire },
-        7 => return Acquire { queue_max: Some(0), ..acquire },
         3 => AcquireOptions { priority: AcquireOptions::PRIORITY_MAX + 1, ..options },
         4 => AcquireOptions { max_hold_ms: Some(0), ..options },
         5 => AcquireOptions { min_hold_ms: Some(AcquireOptions::HOLD_MAX_MS + 1), ..options },

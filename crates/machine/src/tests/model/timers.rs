@@ -250,7 +250,6 @@ pub(super) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let wrong = [
         (count(acquire.permits), OutOfBounds::Permits),
         (count(acquire.limit), OutOfBounds::Limit),
-        (acquire.queue_max == Some(0), OutOfBounds::QueueMax),
         (acquire.options.priority > 9, OutOfBounds::Priority),
         (time(acquire.options.max_hold_ms), OutOfBounds::MaxHold),
         (time(acquire.options.min_hold_ms), OutOfBounds::MinHold),
