@@ -151,7 +151,7 @@ impl Log {
         self.submit(Request::Append { records, done })
     }
 
-    /// Sets a value of Raft metadata (at most [`META_BYTES_MAX`] bytes). If `durable`, `done` is called when it and everything before it
+    /// Sets a value of Raft metadata (at most `META_BYTES_MAX` bytes). If `durable`, `done` is called when it and everything before it
     /// is; otherwise when it is written, and it becomes durable with whatever comes later.
     ///
     /// `done` gets [`StoreError::Misuse`] for [`RaftMeta::Purged`], which only a purge sets.

@@ -64,26 +64,6 @@ pub(super) struct AcquireArgs {
     pub(super) value: Option<String>,
 }
 
-impl AcquireArgs {
-    /// One exclusive lock, without options.
-    pub(super) fn of(name: LockName, waiting: WaitingArgs) -> Self {
-        Self {
-            name,
-            also: Vec::new(),
-            waiting,
-            shared: false,
-            permits: None,
-            segments: None,
-            segment: None,
-            queue_max: None,
-            max_hold: None,
-            min_hold: None,
-            priority: 0,
-            value: None,
-        }
-    }
-}
-
 /// The session, and how long to wait. Elections have the same options.
 #[derive(Debug, Args)]
 pub(super) struct WaitingArgs {
@@ -134,6 +114,24 @@ fn permits(text: &str) -> Result<PermitsOfLimit, String> {
 }
 
 impl AcquireArgs {
+    /// One exclusive lock, without options.
+    pub(super) fn of(name: LockName, waiting: WaitingArgs) -> Self {
+        Self {
+            name,
+            also: Vec::new(),
+            waiting,
+            shared: false,
+            permits: None,
+            segments: None,
+            segment: None,
+            queue_max: None,
+            max_hold: None,
+            min_hold: None,
+            priority: 0,
+            value: None,
+        }
+    }
+
     /// The name of the lock, or `a and b`, for messages.
     pub(super) fn names(&self) -> String {
         let names: Vec<&str> = self.locks().map(LockName::as_str).collect();

@@ -17,10 +17,7 @@ use holdfast_types::{
 };
 
 use super::acquire_stream::stream;
-use super::{
-    ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
-    
-};
+use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
 use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
