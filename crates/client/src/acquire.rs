@@ -1,8 +1,8 @@
-//! Acquiring: one place in each queue, whatever happens to the calls that ask for it.
+//! Acquiring: one entry in each queue, however many calls repeat the request.
 //!
-//! [`ClientLockRequest::acquire`] sends call after call, to whichever node answers, until the grant, the end of the wait or the
-//! end of the session. An acquire that is dropped or fails releases in the background what it may have left behind.
-//! Bounds: one call in flight for each acquire.
+//! [`ClientLockRequest::acquire`] repeats the call, at any node that answers, until the grant, the end of the wait or
+//! the end of the session. An acquire that is dropped or fails releases in the background the entries that it may have
+//! left behind. Bounds: one call in flight for each acquire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Loss};
 
 impl ClientLockRequest {
-    /// Asks until all locks are granted, the wait ends or the session does. Returns a guard for each lock, in the order
-    /// of the grants.
+    /// Repeats the call until all locks are granted, the wait ends or the session ends. Returns a guard for each lock,
+    /// in the order of the grants.
     pub(crate) async fn acquire(
         self,
         session: SessionUse,
@@ -44,18 +44,19 @@ impl ClientLockRequest {
             let delivery = tokio::select! {
                 delivery = self.send(session, &pending.entries, wait) => delivery,
                 loss = session.lost() => return Err(Error::Lost(loss)),
-                // A renewal listed the locks as held: the node that keeps the call is behind, so another one is asked.
+                // A renewal listed the locks as held: the node that holds the call is behind, so another node gets the
+                // call.
                 () = pending.granted_elsewhere() => continue,
             };
             let Delivery { result, in_doubt } = delivery;
             match result {
                 Ok(answer) => return pending.granted(answer, &self),
-                // The node died, kept the call for as long as it may, or has no leader: the place in the queue is safe.
+                // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
                 Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
                 Err(Error::Refused(problem)) if let Some(newest) = newest_attempt(&problem) => {
                     pending.begin_attempt(attempt::next_after(newest));
                 }
-                // The wait of one call is bounded by the API.
+                // The API bounds the wait of one call, so the acquire continues with another call.
                 Err(Error::Busy(problem))
                     if problem.code == ErrorCode::WaitTimeout && !limit.is_over() => {}
                 Err(error) => {
@@ -84,23 +85,24 @@ impl ClientLockRequest {
         }
     }
 
-    /// Acquires the one lock of the request without queueing.
+    /// Acquires the single lock of the request without queueing.
     pub(crate) async fn acquire_one(self, session: &Arc<Session>) -> Result<Guard, Error> {
         self.acquire(SessionUse::of(session), WaitLimit::none()).await.and_then(only)
     }
 }
 
-/// The guard of a request for one lock.
+/// Returns the guard of a request for one lock.
 pub(crate) fn only(guards: Vec<Guard>) -> Result<Guard, Error> {
     let guard = guards.into_iter().next();
     guard.ok_or_else(|| Error::Foreign("the answer has no grant".to_owned()))
 }
 
 impl Guard {
-    /// Re-enters the lock: returns another guard with the same token. The lock is free after the last release.
+    /// Re-enters the lock: returns another guard with the same token. The cluster releases the lock after the last
+    /// release.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock was lost meanwhile: it is not acquired anew. Otherwise see [`Error`].
+    /// [`Error::Lost`] if the lock was lost meanwhile: the call does not acquire it again. Otherwise see [`Error`].
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
         let guard = self.request.reentry().acquire_one(self.session.session()).await?;
@@ -112,7 +114,7 @@ impl Guard {
     }
 }
 
-/// What the cluster may know of an acquire.
+/// The state that the cluster may have stored for an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcquireOutcome {
     Nothing,
@@ -121,7 +123,7 @@ enum AcquireOutcome {
     Granted,
 }
 
-/// The queue entries of an acquire that has not succeeded yet. Dropping it releases what may be left of them.
+/// The queue entries of an unfinished acquire. Dropping it releases the entries that may remain.
 #[derive(Debug)]
 struct UnsettledAcquire {
     session: SessionUse,
@@ -137,12 +139,12 @@ impl UnsettledAcquire {
         Self { session, entries, state: AcquireOutcome::Nothing }
     }
 
-    /// The attempt before is over: the calls from now on belong to another one.
+    /// Starts another attempt after the previous one has ended: later calls name the new attempt.
     fn begin_attempt(&self, attempt: Attempt) {
         self.entries.iter().for_each(|entry| entry.begin_attempt(attempt));
     }
 
-    /// Several locks are granted together, so one entry stands for all.
+    /// A multi-lock is granted as a whole, so one entry represents all.
     async fn granted_elsewhere(&self) {
         match self.entries.first() {
             Some(first) => first.granted_elsewhere.notified().await,
@@ -157,7 +159,7 @@ impl UnsettledAcquire {
         }
     }
 
-    /// The grants become guards, if the session is alive.
+    /// Turns the grants into guards, if the session is alive.
     fn granted(
         mut self,
         answer: Answer<Vec<GrantBody>>,
@@ -214,19 +216,19 @@ fn new_guard(
     Guard::new(Hold { session: session.clone(), entry, grant }, request, SessionUse::of(session))
 }
 
-/// When a hold with a longest time ends on this side. The cluster counts from the grant, which is not before
-/// `counted_from`; the node that counted the time left may have been behind.
+/// The local end of a hold with `max_hold`. The cluster counts from the grant, which is not before `counted_from`. The
+/// node that counted the remaining time may have been behind.
 fn max_hold_end(grant: &GrantBody, max: Duration, counted_from: Moment) -> Moment {
     let left = grant.ends_in_ms.map_or(max, Duration::from_millis).min(max);
     deadline(counted_from, left)
 }
 
-/// The newest attempt of the session, if a call was rejected because its own attempt is over.
+/// Returns the newest attempt of the session, if the call was rejected because its own attempt is over.
 fn newest_attempt(problem: &Problem) -> Option<Attempt> {
     problem.facts.newest_attempt.filter(|_| problem.code == ErrorCode::AttemptOver)
 }
 
-/// Whether the cluster certainly knows nothing of a call that failed.
+/// Whether a failed call certainly left no state in the cluster.
 pub(crate) fn leaves_nothing_behind(error: &Error, in_doubt: bool) -> bool {
     !in_doubt && !error.is_uncertain() && !matches!(error, Error::Foreign(_))
 }

@@ -1,17 +1,17 @@
 //! Numbers of acquire attempts.
 //!
-//! A number must be larger than those of all earlier attempts of its session, including those of other processes.
-//! Microseconds since 1970 are, unless clocks disagree; then the cluster names the newest attempt.
+//! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
+//! Microseconds since 1970 do, unless clocks disagree; the cluster then returns the newest attempt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use holdfast_types::Attempt;
 
-/// The newest attempt of this process.
+/// The largest number that this process has returned.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
-/// A number larger than `after` and than every number returned before.
+/// Returns a number larger than `after` and than every number returned before.
 pub(crate) fn next_after(after: Attempt) -> Attempt {
     let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let now = holdfast_types::micros(since_1970);

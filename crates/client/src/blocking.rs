@@ -1,7 +1,7 @@
 //! The client for programs without an async runtime: every call blocks until its answer.
 //!
-//! [`Blocking`] wraps a value of the async client. One thread with a runtime of its own renews sessions while the caller
-//! works. It must not be used inside an async runtime. Bounds: as the async client's.
+//! [`Blocking`] wraps a value of the async client. One thread with its own runtime renews sessions while the caller
+//! works. The blocking client must not be used inside an async runtime. Bounds: those of the async client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{
     Change, Error, Hold, Loss, Many, Mode, Observed, One, ReleaseRequest, SessionHandle, recipes,
 };
 
-/// How long the release of dropped guards may delay the end of the runtime.
+/// The maximum time for releasing dropped guards before the runtime ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to a cluster; see [`crate::Client`].
@@ -33,21 +33,21 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// # }
 /// ```
 pub type Client = Blocking<crate::Client>;
-/// A lock about to be acquired; see [`crate::Lock`].
+/// A builder for the acquire of a lock; see [`crate::Lock`].
 pub type Lock<T = One> = Blocking<crate::Lock<T>>;
-/// Several locks about to be acquired; see [`crate::MultiLock`].
+/// A builder for the acquire of a multi-lock; see [`crate::MultiLock`].
 pub type MultiLock = Lock<Many>;
 /// A held lock; see [`crate::Guard`].
 pub type Guard = Blocking<crate::Guard>;
-/// Several locks that are held together; see [`crate::MultiGuard`].
+/// A held multi-lock; see [`crate::MultiGuard`].
 pub type MultiGuard = Blocking<crate::MultiGuard>;
 /// An election; see [`crate::Election`].
 pub type Election = Blocking<crate::Election>;
 /// The leadership of an election; see [`crate::Leadership`].
 pub type Leadership = Blocking<crate::Leadership>;
-/// The changes of an election; see [`crate::Observer`].
+/// A stream of the changes of an election; see [`crate::Observer`].
 pub type Observer = Blocking<crate::Observer>;
-/// A cached part of the tree; see [`crate::Subtree`].
+/// A cached subtree; see [`crate::Subtree`].
 pub type Subtree = Blocking<crate::Subtree>;
 /// A latch; see [`recipes::Latch`].
 pub type Latch = Blocking<recipes::Latch>;
@@ -55,7 +55,7 @@ pub type Latch = Blocking<recipes::Latch>;
 pub type Barrier = Blocking<recipes::Barrier>;
 /// A double barrier; see [`recipes::DoubleBarrier`].
 pub type DoubleBarrier = Blocking<recipes::DoubleBarrier>;
-/// A place inside a double barrier; see [`recipes::Inside`].
+/// A party inside a double barrier; see [`recipes::Inside`].
 pub type Inside = Blocking<recipes::Inside>;
 /// A counter; see [`recipes::Counter`].
 pub type Counter = Blocking<recipes::Counter>;
@@ -64,13 +64,13 @@ pub type Group = Blocking<recipes::Group>;
 /// A membership of a group; see [`recipes::Membership`].
 pub type Membership = Blocking<recipes::Membership>;
 
-/// A value of the async client whose calls block. Methods without a call are those of the value itself. [`Blocking::run`]
-/// blocks on any other async method.
+/// A value of the async client whose calls block. Methods that send no call are those of the value itself.
+/// [`Blocking::run`] blocks on any other async method.
 #[derive(Clone, Debug)]
 #[must_use = "the value ends when it is dropped"]
 pub struct Blocking<T> {
     value: T,
-    /// Last, so that the runtime outlives the value.
+    /// The last field, so that the runtime outlives the value.
     runtime: Arc<ClientRuntime>,
 }
 
@@ -100,7 +100,7 @@ impl<T> Blocking<T> {
         Blocking { value, runtime: self.runtime.clone() }
     }
 
-    /// The output of a future, or `None` after `timeout`.
+    /// Returns the output of a future, or `None` after `timeout`.
     fn within<R>(
         &self,
         timeout: Duration,
@@ -110,9 +110,9 @@ impl<T> Blocking<T> {
     }
 }
 
-/// Methods of the same name and parameters as those of the wrapped value. `ref`, `mut` and `own` block on an async method,
-/// which takes the value by reference, mutably or by value; a result after `=>` is wrapped. `new` wraps what a method
-/// without a call returns, and `set` is a method of a builder.
+/// Defines methods with the names and parameters of the wrapped value's methods. `ref`, `mut` and `own` block on an
+/// async method that takes the value by reference, mutably or by value. A result after `=>` is wrapped. `new` wraps the
+/// result of a method that sends no call, and `set` is a builder method.
 macro_rules! blocking {
     ($value:ty { $($methods:tt)* }) => {
         impl Blocking<$value> {
@@ -121,7 +121,7 @@ macro_rules! blocking {
     };
     (@) => {};
     (@ new $name:ident($($arg:ident: $type:ty),*) => $result:ty; $($rest:tt)*) => {
-        /// The method of the async client, with a value whose calls block.
+        /// The method of the async client; the calls of the returned value block.
         pub fn $name(&self, $($arg: $type),*) -> Blocking<$result> {
             self.wrap(self.value.$name($($arg),*))
         }
@@ -280,7 +280,7 @@ blocking!(recipes::Membership {
 });
 
 impl Client {
-    /// A client of the cluster with these HTTP addresses, of all nodes or some of them. Nothing is sent yet.
+    /// Creates a client of the cluster with these HTTP addresses, of all nodes or some of them. Sends nothing yet.
     ///
     /// # Errors
     /// [`Error::Argument`] if there is no address or an invalid one, or if no thread could be started.
@@ -288,7 +288,7 @@ impl Client {
         Self::of(crate::Client::builder(endpoints))
     }
 
-    /// A client with options.
+    /// Creates a client with options.
     ///
     /// # Errors
     /// As [`Client::new`].
@@ -311,7 +311,7 @@ impl Client {
 }
 
 impl Lock {
-    /// The guard of a lock that is handed over to this client's session; see [`crate::Lock::receive`].
+    /// Receives a lock that is handed over to this client's session; see [`crate::Lock::receive`].
     ///
     /// # Errors
     /// As the async method.
@@ -321,8 +321,8 @@ impl Lock {
         Ok(guard.map(|value| Blocking { value, runtime }))
     }
 
-    /// Acquires the lock, runs `work` and releases the lock. A thread cannot be cancelled: the work has to check
-    /// [`Hold::ensure`] before each write, and its result is returned only if the lock was held to the end.
+    /// Acquires the lock, runs `work` and releases the lock. The client cannot cancel a thread, so the work must check
+    /// [`Hold::ensure`] before each write. The call returns the result only if the lock was held to the end.
     ///
     /// # Errors
     /// As [`crate::Lock::acquire`], and [`Error::Lost`].
@@ -338,7 +338,7 @@ impl Lock {
 }
 
 impl Guard {
-    /// Waits up to `timeout` for the loss of the lock; `None` if it is still held then.
+    /// Waits up to `timeout` for the loss of the lock; `None` if it is still held.
     pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
         self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
     }
@@ -372,18 +372,18 @@ impl Guard {
     }
 }
 
-/// The hand-over failed; see [`crate::NotHandedOver`].
+/// A failed hand-over; see [`crate::NotHandedOver`].
 #[derive(Debug, thiserror::Error)]
 #[error("not handed over: {error}")]
 pub struct NotHandedOver {
     /// The reason.
     pub error: Error,
-    /// The hold, which goes on with the same token; `None` if it is lost, or if the receiver may have it.
+    /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
 }
 
 impl MultiGuard {
-    /// Waits up to `timeout` for the loss of a lock; `None` if all are still held then.
+    /// Waits up to `timeout` for the loss of a lock; `None` if all are still held.
     pub fn lost_within(&self, timeout: Duration) -> Option<(crate::LockName, Loss)> {
         self.within(timeout, self.value.lost()).ok().flatten()
     }
@@ -408,7 +408,7 @@ impl Election {
 }
 
 impl Leadership {
-    /// Waits up to `timeout` for the loss of the leadership; `None` if it is still held then.
+    /// Waits up to `timeout` for the loss of the leadership; `None` if this candidate still leads.
     pub fn lost_within(&self, timeout: Duration) -> Option<Loss> {
         self.within(timeout, self.value.lost()).unwrap_or_else(|_| self.ensure().err())
     }
@@ -436,11 +436,11 @@ impl Subtree {
     }
 }
 
-/// The runtime of a client and of everything that came from it. The last value ends it.
+/// The runtime of a client and of all values created from it. Dropping the last of them ends it.
 #[derive(Debug)]
 struct ClientRuntime {
     client: crate::Client,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
@@ -459,7 +459,7 @@ impl Drop for ClientRuntime {
         let Some(runtime) = self.runtime.take() else { return };
         if Handle::try_current().is_err() {
             let closed = async { tokio::time::timeout(CLOSE_TIMEOUT, self.client.close()).await };
-            // What is not released in time is free after its time-to-live.
+            // The cluster releases the remaining locks when their time-to-live has passed.
             drop(runtime.block_on(closed));
         }
         runtime.shutdown_background();

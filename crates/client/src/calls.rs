@@ -1,4 +1,4 @@
-//! The calls of the HTTP API that this client makes, and the time each of them has.
+//! The HTTP API calls that this client makes, and the time limit of each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use crate::clock::Moment;
 use crate::http::{HttpResponse, Method};
 use crate::retry::{Answer, Budget, Call, Delivery, Nodes};
 
-/// A node gets no less time than this.
+/// The minimum time that one node gets for a call.
 const PER_NODE_MIN: Duration = Duration::from_millis(100);
-/// How long one node may keep a call that does not wait.
+/// The maximum time that one node gets for a call that does not wait.
 const PER_NODE: Duration = Duration::from_secs(6);
-/// How long a waiting call stays with one node: a node that lost its power does not close the connection.
+/// The maximum time that one node holds a waiting call. A node that loses power does not close the connection.
 const PER_NODE_WAITING: Duration = Duration::from_secs(45);
-/// One node may keep a renewal for this part of the remaining lease, so that others can be asked in time.
+/// One node may take this fraction of the remaining lease for a renewal, so that time is left for other nodes.
 const RENEWAL_PART: u32 = 4;
-/// A node may answer a parked keepalive late by this part of the remaining lease.
+/// A node may answer a parked keepalive late by this fraction of the remaining lease.
 const PARKED_PART: u32 = 6;
-/// Nodes that reject a parked keepalive at once are passed over for this time.
+/// The time in which the client looks for a node that accepts a parked keepalive.
 const PARK_WITHIN: Duration = Duration::from_millis(50);
 
-/// The nodes, and how long a call looks for one that answers.
+/// The nodes, and the time in which a call must find one that answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
     pub(crate) nodes: Arc<Nodes>,
@@ -35,7 +35,6 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// The same calls with another timeout.
     pub(crate) fn with_timeout(&self, request_timeout: Duration) -> Self {
         Self { nodes: self.nodes.clone(), request_timeout }
     }
@@ -52,7 +51,7 @@ impl Calls {
         self.deliver(&Call::new(Method::PUT, target)).await.json().result
     }
 
-    /// Closes a session. With an `incarnation` a late copy of the call closes no later session of the same name.
+    /// Closes a session. With an `incarnation`, a late copy of the call closes no later session of the same name.
     pub(crate) async fn close(
         &self,
         session: &SessionName,
@@ -75,8 +74,8 @@ impl Calls {
         self.nodes.send(&call, Budget { per_node, start_until, until }).await.json().result
     }
 
-    /// Renews a session with a call that stays at one node until an event of the session's locks, or for `wait`. Fails
-    /// soon if no node accepts it.
+    /// Renews a session with a call that one node holds for `wait`, or until an event of the session's locks. Fails
+    /// soon if no node accepts the call.
     pub(crate) async fn park_keep_alive(
         &self,
         session: &SessionName,
@@ -108,7 +107,7 @@ impl Calls {
         self.deliver(call).await.json().result.map(|answer| answer.body)
     }
 
-    /// Sends a call within the request timeout; the wait of the call comes on top.
+    /// Sends a call within the request timeout, plus the wait of the call.
     pub(crate) async fn deliver(&self, call: &Call) -> Delivery<HttpResponse> {
         if !call.wait.is_zero() {
             return self.deliver_waiting(call).await;
@@ -118,8 +117,8 @@ impl Calls {
         self.nodes.send(call, Budget { per_node: PER_NODE, start_until, until }).await
     }
 
-    /// Looks for a node within the request timeout, and leaves the call there for its wait, or for [`PER_NODE_WAITING`]
-    /// if that is shorter. Then the result is [`Error::Unknown`], and the same call again keeps the place in the queue.
+    /// Finds a node within the request timeout. That node holds the call for its wait, but at most
+    /// [`PER_NODE_WAITING`]; after that the result is [`Error::Unknown`]. A repeated call keeps the queue entry.
     pub(crate) async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
         let per_node = (call.wait + PER_NODE.min(self.request_timeout)).min(PER_NODE_WAITING);
         let start_until = Instant::now() + self.request_timeout;
@@ -127,7 +126,7 @@ impl Calls {
         self.nodes.send(call, budget).await
     }
 
-    /// Repeats a call that waits until a node answers it, or until `until` passes or `is_needed` is false. `call` gets the
+    /// Repeats a waiting call until a node answers it, `until` passes or `is_needed` returns false. `call` gets the
     /// wait of each copy.
     pub(crate) async fn repeat_until<T: DeserializeOwned>(
         &self,
@@ -148,12 +147,12 @@ impl Calls {
     }
 }
 
-/// The API takes whole milliseconds.
+/// Rounds to whole milliseconds, the unit of the API.
 fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(millis(duration))
 }
 
-/// Resolves at `moment` by the timers of the runtime, which stand still while the machine is suspended.
+/// Resolves at `moment` by the runtime's timers, which stand still while the machine is suspended.
 pub(crate) fn timer(moment: Moment) -> tokio::time::Sleep {
     tokio::time::sleep(moment.left(Moment::now()))
 }

@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to a cluster, with one session that is renewed while a guard needs it. Clones share both.
 ///
-/// When the last clone and the last guard are gone, the session is closed in the background.
+/// Dropping the last clone and the last guard closes the session in the background.
 #[derive(Clone, Debug)]
 pub struct Client {
     calls: Calls,
@@ -39,38 +39,39 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// How long the locks survive a client that died; 1 s to 24 h, by default 30 s.
+    /// How long a dead client's locks stay held; 1 s to 24 h, by default 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// The prefix of generated session names, for people who look at a queue; by default `sdk`.
+    /// The prefix of generated session names, for readers of a queue; by default `sdk`.
     pub fn session_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.naming = SessionNaming::Prefix(prefix.into());
         self
     }
 
-    /// Uses the session of this name, which others may use too, and which outlives the client. It is never replaced: once
-    /// it has ended, calls return [`Error::Lost`]. Without [`ttl`](Self::ttl) an existing session keeps its own.
+    /// Uses the session of this name, which other clients may share, and which outlives this client. The client never
+    /// replaces it: once it has ended, calls return [`Error::Lost`]. Without [`ttl`](Self::ttl) an existing session
+    /// keeps its own.
     pub fn named_session(mut self, name: impl Into<String>) -> Self {
         self.naming = SessionNaming::Named(name.into());
         self
     }
 
-    /// A label of the session that other callers see.
+    /// A label of the session, visible to other callers.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// How long a call may take in all, without the time it waits for a lock; by default 10 s.
+    /// The total time of a call, without the time that it waits for a lock; by default 10 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// Creates the client. Nothing is sent yet.
+    /// Creates the client. Sends nothing yet.
     ///
     /// # Errors
     /// [`EndpointError`] if there is no address or an invalid one.
@@ -88,7 +89,7 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// A client of the cluster with these HTTP addresses, of all nodes or some of them. Nothing is sent yet.
+    /// Creates a client of the cluster with these HTTP addresses, of all nodes or some of them. Sends nothing yet.
     ///
     /// # Errors
     /// [`EndpointError`] if there is no address or an invalid one.
@@ -98,7 +99,7 @@ impl Client {
         Self::builder(endpoints).build()
     }
 
-    /// A client with options.
+    /// Returns a builder with the default options.
     pub fn builder<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> ClientBuilder {
         ClientBuilder {
             endpoints: endpoints.into_iter().map(|endpoint| endpoint.as_ref().to_owned()).collect(),
@@ -109,7 +110,7 @@ impl Client {
         }
     }
 
-    /// The same client with another [request timeout](ClientBuilder::request_timeout).
+    /// Returns this client with another [request timeout](ClientBuilder::request_timeout).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.calls.request_timeout = timeout;
@@ -131,7 +132,7 @@ impl Client {
         self.lock(name).with_lock(work).await
     }
 
-    /// Opens the client's session, and renews it as long as the handle lives.
+    /// Opens the client's session, and renews it while the handle lives.
     ///
     /// # Errors
     /// [`Error::Lost`] if the caller named the session and it has ended; otherwise see [`Error`].
@@ -139,8 +140,8 @@ impl Client {
         self.session_for(None).await.map(SessionHandle::new)
     }
 
-    /// Closes the client's sessions, and with them everything they hold. A session that the caller named stays open: then
-    /// this waits until every guard of it is released, so drop the guards first.
+    /// Closes the client's sessions, which releases everything they hold. A session that the caller named stays open:
+    /// this call then waits until every guard of it is released, so drop the guards first.
     ///
     /// # Errors
     /// See [`Error`]; in any case the sessions end after their time-to-live.
@@ -148,7 +149,7 @@ impl Client {
         self.sessions.close().await
     }
 
-    /// The cluster as the answering node sees it.
+    /// Returns the answering node's view of the cluster.
     ///
     /// # Errors
     /// See [`Error`].
@@ -156,17 +157,17 @@ impl Client {
         self.calls.get("/v1/cluster").await
     }
 
-    /// Closes a session and releases everything it holds.
+    /// Closes a session, which releases everything it holds.
     ///
     /// # Errors
-    /// [`Error::Lost`] if it had expired before; otherwise see [`Error`].
+    /// [`Error::Lost`] if the session had already expired; otherwise see [`Error`].
     pub async fn close_session(&self, session: &SessionName) -> Result<(), Error> {
         let open = self.calls.get::<SessionBody>(session_path(session)).await;
         let incarnation = open.map(|open| open.incarnation).ok();
         self.calls.close(session, incarnation).await
     }
 
-    /// Sends a call for which this client has no method, and reads the answer as JSON.
+    /// Sends a call for which this client has no method, and parses the answer as JSON.
     ///
     /// # Errors
     /// See [`Error`].
@@ -182,7 +183,7 @@ impl Client {
         self.calls.deliver(call).await.result.map(|answer| answer.body)
     }
 
-    /// Repeats a call that waits until a node answers it or `until` passes. `call` gets the wait of each copy, and must
+    /// Repeats a waiting call until a node answers it or `until` passes. `call` gets the wait of each copy, and must
     /// name the same request each time.
     ///
     /// # Errors
@@ -212,7 +213,7 @@ impl Client {
         self.session_for(None).await.expect("an open session").session().clone()
     }
 
-    /// Asks this node first.
+    /// Makes calls start at this node.
     #[cfg(test)]
     pub(crate) fn prefer(&self, node: usize) {
         self.calls.nodes.prefer(node);

@@ -1,15 +1,15 @@
 //! Moments on a clock that also advances while the machine is suspended.
 //!
-//! The server goes on counting a lease while a laptop lid is closed or a virtual machine is suspended, but
-//! `std::time::Instant` stands still then on Linux. Deadlines therefore use `CLOCK_BOOTTIME`. Timers use the runtime's
-//! clock, so a task that wakes compares its deadline with [`Moment::now`].
+//! The server keeps counting a lease while a laptop or a virtual machine is suspended. On Linux, `std::time::Instant`
+//! stands still then. Deadlines therefore use `CLOCK_BOOTTIME`. Timers use the runtime's clock, so a task that wakes
+//! compares its deadline with [`Moment::now`].
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How often a task compares a deadline with the clock, because timers stand still during a suspension.
+/// The interval at which a task compares a deadline with the clock, because timers stand still during a suspension.
 pub(crate) const CLOCK_CHECK: Duration = Duration::from_millis(500);
-/// The two clocks are read one after the other: a smaller difference shows no suspension.
+/// The two clocks are read in sequence, so a smaller difference shows no suspension.
 const READ_GAP: Duration = Duration::from_millis(20);
 
 /// The clock that advances during a suspension, and the clock of the timers.
@@ -31,33 +31,32 @@ impl Clocks {
     }
 }
 
-/// A point in time, comparable only with others of the same machine since its last start.
+/// A point in time. Comparable only with moments of the same machine since its last boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// Now.
+    /// Reads the clock.
     pub fn now() -> Self {
         Self(since_boot().unwrap_or_else(since_first_use))
     }
 
-    /// The moment `since` the origin of the clock: for tests, and to pass a moment to another process.
+    /// Returns the moment `since` after the clock's origin: for tests, and to pass a moment to another process.
     pub const fn from_origin(since: Duration) -> Self {
         Self(since)
     }
 
-    /// The time since the origin of the clock.
     pub const fn since_origin(self) -> Duration {
         self.0
     }
 
-    /// Later by `duration`; saturates.
+    /// Returns a later moment; saturates.
     #[must_use]
     pub const fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
 
-    /// Earlier by `duration`; saturates at the origin.
+    /// Returns an earlier moment; saturates at the origin.
     #[must_use]
     pub const fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(duration))
@@ -80,7 +79,7 @@ fn since_boot() -> Option<Duration> {
     None
 }
 
-/// The monotonic clock, for systems without the other one.
+/// The monotonic clock, for systems without `CLOCK_BOOTTIME`.
 fn since_first_use() -> Duration {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     ORIGIN.get_or_init(Instant::now).elapsed()

@@ -1,7 +1,7 @@
-//! Elections: candidates with a value, one of which leads.
+//! Elections: candidates with a value, of which one leads.
 //!
-//! An election is the lock `elections/<name>`: the leader holds it, with its fencing token, deadline and loss, and the
-//! candidates are its queue. `observer.rs` streams the changes.
+//! An election is the lock `elections/<name>`. The leader holds it, with a fencing token, a deadline and a loss; the
+//! queue contains the candidates. `observer.rs` streams the changes.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Election {
 }
 
 impl Client {
-    /// An election: many campaign, one leads.
+    /// Prepares an election, which has many candidates and one leader.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -42,12 +42,12 @@ impl Client {
 }
 
 impl Election {
-    /// How long the leadership survives a leader that died; see [`Lock::ttl`].
+    /// How long a dead leader stays leader; see [`Lock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))
     }
 
-    /// Campaigns for at most `wait`; by default without end.
+    /// Campaigns for at most `wait`; by default without limit.
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|lock| lock.wait(wait))
     }
@@ -58,26 +58,26 @@ impl Election {
         self
     }
 
-    /// Campaigns with a value that everybody can read, and resolves when this candidate leads. Dropping the future
-    /// withdraws.
+    /// Campaigns with a value that every client can read, and resolves when this candidate leads. Dropping the future
+    /// withdraws the candidate.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it was not elected in time; otherwise as [`Lock::acquire`].
+    /// [`Error::Busy`] if this candidate was not elected in time; otherwise as [`Lock::acquire`].
     pub async fn campaign(self, value: impl Into<String>) -> Result<Leadership, Error> {
         self.checked_name()?;
         self.lock.value(value).acquire().await.map(Leadership)
     }
 
-    /// Leads if nobody does, and does not campaign otherwise.
+    /// Leads if there is no leader, and does not campaign otherwise.
     ///
     /// # Errors
-    /// [`Error::Busy`] if somebody leads; otherwise as [`Lock::try_acquire`].
+    /// [`Error::Busy`] if another candidate leads; otherwise as [`Lock::try_acquire`].
     pub async fn try_campaign(self, value: impl Into<String>) -> Result<Leadership, Error> {
         self.checked_name()?;
         self.lock.value(value).try_acquire().await.map(Leadership)
     }
 
-    /// The leader, if there is one.
+    /// Returns the leader, if there is one.
     ///
     /// # Errors
     /// See [`Error`].
@@ -85,7 +85,7 @@ impl Election {
         self.look().await.map(|body| body.leader)
     }
 
-    /// The leader, and the candidates in order.
+    /// Returns the leader, and the candidates in queue order.
     ///
     /// # Errors
     /// See [`Error`].
@@ -93,10 +93,10 @@ impl Election {
         self.client.calls().get(election_path(&self.checked_name()?)).await
     }
 
-    /// Observes the leader and every change; see [`Observer::next_change`]. Nothing is sent before that.
+    /// Observes the leader and every change; see [`Observer::next_change`]. Sends nothing before that.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a bad name.
+    /// [`Error::Argument`] for an invalid name.
     pub fn observe(&self) -> Result<Observer, Error> {
         Ok(Observer::new(self.client.calls().clone(), election_path(&self.checked_name()?)))
     }
@@ -108,8 +108,8 @@ impl Election {
     }
 }
 
-/// The leadership of an election, renewed as long as this lives. Dropping it resigns in the background;
-/// [`Leadership::resign`] waits until that is certain. It derefs to the [`Guard`] of the lock: token, deadline, loss.
+/// The leadership of an election, renewed while this value lives. Dropping it resigns in the background;
+/// [`Leadership::resign`] waits for the confirmation. It derefs to the [`Guard`] of the lock: token, deadline, loss.
 #[derive(Debug)]
 #[must_use = "dropping the leadership resigns"]
 pub struct Leadership(Guard);
@@ -123,21 +123,21 @@ impl std::ops::Deref for Leadership {
 }
 
 impl Leadership {
-    /// The value that everybody can read.
+    /// The value that every client can read.
     pub fn value(&self) -> &str {
         self.0.request.options.value.as_deref().unwrap_or_default()
     }
 
-    /// Replaces the value, with the same token. Observers get the change.
+    /// Replaces the value, with the same token. Observers receive the change.
     ///
     /// # Errors
     /// [`Error::Lost`] if the leadership is lost; otherwise see [`Error`]. After [`Error::Unknown`] either value may be
-    /// set, and another call settles it.
+    /// set; a repeated call sets the value.
     pub async fn proclaim(&mut self, value: impl Into<String>) -> Result<(), Error> {
         self.0.set_value(value.into()).await
     }
 
-    /// Gives the leadership up and waits until that is certain: the next candidate leads in the same step.
+    /// Resigns and waits for the confirmation: the next candidate leads in the same step.
     ///
     /// # Errors
     /// As [`Guard::release`].
@@ -145,14 +145,14 @@ impl Leadership {
         self.0.release().await
     }
 
-    /// The guard of the lock: to [hand it over](Guard::hand_over), for example.
+    /// Returns the guard of the lock, e.g. to [hand it over](Guard::hand_over).
     pub fn into_guard(self) -> Guard {
         self.0
     }
 }
 
 impl Guard {
-    /// Replaces the value of the hold. If the hold was lost, the call never acquires the lock anew.
+    /// Replaces the value of the hold. If the hold was lost, the call never acquires the lock again.
     async fn set_value(&mut self, value: String) -> Result<(), Error> {
         self.ensure()?;
         let session = self.session.session().clone();
@@ -170,7 +170,7 @@ impl Guard {
                 self.request = request;
                 return Ok(());
             }
-            // The lock was lost and free: the end of this guard releases what the call acquired.
+            // The lock was lost and free: dropping this guard releases the new hold of the call.
             Ok(_) | Err(Error::Busy(_)) => Loss::TakenAway,
             Err(Error::Lost(loss)) => loss,
             Err(error) => return Err(error),

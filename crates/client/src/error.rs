@@ -1,11 +1,11 @@
-//! Why a call failed, by what the caller can do next.
+//! Call errors, grouped by the caller's next action.
 
 use holdfast_api::{ErrorCode, HolderBody, Problem};
 use thiserror::Error;
 
 use crate::Loss;
 
-/// Why a call failed. Each variant needs a different reaction.
+/// A call error. Each variant needs a different reaction.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Another client holds the lock, or the awaited event has not happened. Wait longer, or try again later.
@@ -14,11 +14,11 @@ pub enum Error {
     /// Another client may hold the lock. Stop the work under it.
     #[error("{0}")]
     Lost(Loss),
-    /// No node did anything within the timeout. The same call is safe later.
+    /// No node executed the call within the timeout. The same call is safe later.
     #[error("no node answered the call in time: {0}")]
     Retry(String),
-    /// The call may have taken effect. Repeat it with the same session: it returns the first answer. An acquire needs no
-    /// repetition: what it may have left behind is released in the background.
+    /// The call may have taken effect. Repeat it with the same session: it returns the first answer. An acquire needs
+    /// no repetition, because the client releases its possible hold in the background.
     #[error("the outcome is unknown, repeat the call with the same session: {0}")]
     Unknown(String),
     /// The cluster rejected the call. Change it.
@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The problem document, if a node answered one.
+    /// The problem document, if a node returned one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Busy(problem) | Self::Refused(problem) => Some(problem),
@@ -50,7 +50,7 @@ impl Error {
         self.problem()?.facts.holder.as_deref()
     }
 
-    /// Whether a barrier broke before it tripped: nobody passed it.
+    /// Whether a barrier broke before it tripped. No party passed it.
     pub fn is_broken(&self) -> bool {
         self.problem().is_some_and(|problem| problem.code == ErrorCode::BarrierBroken)
     }
@@ -72,12 +72,11 @@ impl From<Loss> for Error {
     }
 }
 
-/// An invalid argument of the caller.
 pub(crate) fn argument(error: impl std::fmt::Display) -> Error {
     Error::Argument(error.to_string())
 }
 
-/// The lock and its holder, or what has not happened. Leaves out the hint, which is about HTTP queries.
+/// Describes the lock and its holder, or the missing event. Omits the hint, which is about HTTP queries.
 fn describe_busy(problem: &Problem) -> String {
     let mut text = match (&problem.facts.lock, &problem.facts.holder) {
         (Some(lock), Some(holder)) => format!("{lock} is held by {}", holder.session),
@@ -90,7 +89,7 @@ fn describe_busy(problem: &Problem) -> String {
     text
 }
 
-/// Title, detail and hint.
+/// Joins title, detail and hint.
 fn describe(problem: &Problem) -> String {
     let mut text = problem.title.to_string();
     if !problem.detail.is_empty() {

@@ -1,7 +1,7 @@
-//! A held lock. There is no empty guard: only a grant creates one, and a lost guard stays lost.
+//! A held lock. No guard is empty: only a grant creates one, and a lost guard stays lost.
 //!
-//! Each guard has one task, which cancels its token at the loss and releases what the client gave up by itself. The task
-//! ends with the guard.
+//! Each guard has one task, which ends with the guard. It cancels the guard's token at the loss, and releases a hold
+//! that the client ended locally.
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -11,8 +11,8 @@ use crate::lock_request::ClientLockRequest;
 use crate::session::SessionUse;
 use crate::{Error, Loss};
 
-/// A held lock that is renewed in the background as long as this lives. Dropping it releases the lock in the background;
-/// [`Guard::release`] waits until that is certain. The methods of [`Hold`] tell what it knows.
+/// A held lock, renewed in the background while this value lives. Dropping it releases the lock in the background;
+/// [`Guard::release`] waits for the confirmation. [`Hold`] has the methods that read its state.
 ///
 /// ```no_run
 /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ pub struct Guard {
     pub(crate) session: SessionUse,
     pub(crate) cancel: CancellationToken,
     pub(crate) monitor: JoinHandle<()>,
-    /// Whether nothing is left to release.
+    /// Whether the guard has nothing to release.
     pub(crate) released: bool,
 }
 
@@ -52,35 +52,35 @@ impl Guard {
         Self { hold, request, session, cancel, monitor, released: false }
     }
 
-    /// A view for the work under the lock.
+    /// Returns a view for the work under the lock.
     pub fn hold(&self) -> Hold {
         self.hold.clone()
     }
 
-    /// Cancelled when the lock is lost, and when the guard ends in any other way.
+    /// Returns a token that is cancelled when the lock is lost, and when the guard ends in any other way.
     pub fn cancel_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// Releases the lock and waits until that is certain.
+    /// Releases the lock and waits for the confirmation.
     ///
     /// # Errors
-    /// [`Error::Lost`] if it was lost before; otherwise see [`Error`]. In any case the lock is free once the session's
-    /// time-to-live has passed without a renewal.
+    /// [`Error::Lost`] if the lock was lost before; otherwise see [`Error`]. In any case the lock is free once the
+    /// session's time-to-live has passed without a renewal.
     pub async fn release(mut self) -> Result<(), Error> {
         let before = self.ensure();
         self.released = true;
         self.monitor.abort();
         let released = self.session.session().release(std::slice::from_ref(&self.entry)).await;
         if before.is_ok() && released.as_ref().is_err_and(Error::is_uncertain) {
-            // Dropping the guard goes on with it.
+            // Dropping the guard continues the release.
             self.released = false;
         }
         release_result(before, released)
     }
 }
 
-/// The result of a release for the caller. `before` is the state of the hold before the call.
+/// Returns the result of a release to the caller. `before` is the state of the hold before the call.
 pub(crate) fn release_result(
     before: Result<(), Loss>,
     released: Result<(), Error>,
@@ -102,7 +102,7 @@ impl Drop for Guard {
     }
 }
 
-/// Cancels the token at the loss, and releases a hold that the client gave up while the cluster would keep it.
+/// Cancels the token at the loss. Releases a hold that the client has ended but the cluster would keep.
 async fn watch_loss(hold: Hold, cancel: CancellationToken) {
     let loss = hold.lost().await;
     let is_given_up = loss.is_given_up();

@@ -1,8 +1,8 @@
-//! Handing a hold from one session to another without a gap: the giver's side and the receiver's side.
+//! Handing a hold from one session to another without a gap: the sender's side and the receiver's side.
 //!
-//! The giver gives up first: before the call is sent, every view of the hold reports the loss, because from then on the
-//! cluster may have given the lock away. If the cluster certainly rejects the call, the giver gets a new guard of the same
-//! hold. Bounds: one call in flight.
+//! The sender ends its hold first: before it sends the call, every view of the hold reports the loss. The cluster may
+//! give the lock to the receiver at any time after that. If the cluster certainly rejects the call, the sender gets a
+//! new guard of the same hold. Bounds: one call in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,13 @@ use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Hold, Lock, Loss};
 
-/// The hand-over failed.
+/// A failed hand-over.
 #[derive(Debug, ThisError)]
 #[error("not handed over: {error}")]
 pub struct NotHandedOver {
     /// The reason.
     pub error: Error,
-    /// The hold, which goes on with the same token; `None` if it is lost, or if the receiver may have it.
+    /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
 }
 
@@ -55,15 +55,15 @@ impl NotHandedOver {
 }
 
 impl Guard {
-    /// Hands the lock to another open session, which holds it at once with a new token: no waiter comes between. The
-    /// receiver is `owner` within that session, or the session itself; it gets its guard from an acquire that waits, or
-    /// from [`Lock::receive`]. Returns the receiver's token.
+    /// Hands the lock to another open session, which holds it immediately with a new token: no waiter is granted in
+    /// between. The receiver is `owner` within that session, or the session itself. It gets its guard from a waiting
+    /// acquire, or from [`Lock::receive`]. Returns the receiver's token.
     ///
-    /// Stop the work under the lock before: from the call on, every view of this hold reports [`Loss::HandedOver`].
+    /// Stop the work under the lock first: once the call starts, every view of this hold reports [`Loss::HandedOver`].
     ///
     /// # Errors
-    /// [`NotHandedOver`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is unknown,
-    /// what may be left of the hold is released in the background.
+    /// [`NotHandedOver`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
+    /// unknown, the client releases a remaining hold in the background.
     pub async fn hand_over(
         mut self,
         to: &SessionName,
@@ -90,7 +90,7 @@ impl Guard {
                 self.forget();
                 Ok(answer.body.token)
             }
-            // A copy of the call may have succeeded, and the receiver's session may have ended since.
+            // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
             Err(Error::Refused(problem)) if in_doubt => {
                 Err(NotHandedOver::without_guard(Error::Unknown(problem.title.to_string())))
             }
@@ -101,7 +101,7 @@ impl Guard {
         }
     }
 
-    /// Reports the loss in every view, before another session can hold the lock. Returns the limits of the hold.
+    /// Ends the hold in every view, before another session can hold the lock. Returns the limits of the hold.
     fn give_up(&mut self) -> HoldLimits {
         self.monitor.abort();
         let limits = self.entry.limits.borrow().clone();
@@ -111,13 +111,12 @@ impl Guard {
         limits
     }
 
-    /// Marks the guard as released.
     fn forget(&mut self) {
         self.released = true;
         self.session.session().entries.remove(&self.entry);
     }
 
-    /// After a certain rejection: the hold goes on in a new guard, unless it was lost.
+    /// Continues the hold in a new guard after a certain rejection, unless the hold was lost.
     async fn keep(
         mut self,
         session: &Arc<Session>,
@@ -126,7 +125,7 @@ impl Guard {
         error: Error,
     ) -> NotHandedOver {
         let error = match error {
-            // One of the two sessions has ended. The lease of this one tells which.
+            // One of the two sessions has ended; a renewal shows whether it is this one.
             Error::Lost(loss) => {
                 let now = Moment::now();
                 let Ok(deadline) = session.deadline_or_loss(now) else {
@@ -153,7 +152,7 @@ impl Guard {
         NotHandedOver::kept(error, guard)
     }
 
-    /// Another guard of the same hold, with new views.
+    /// Returns another guard of the same hold, with new views.
     fn renewed(&self, limits: HoldLimits) -> Guard {
         let Hold { session, entry, grant } = &self.hold;
         let attempt = entry.attempt().unwrap_or_default();
@@ -172,9 +171,9 @@ impl Guard {
 }
 
 impl Lock {
-    /// Returns the guard of a lock that is [handed over](Guard::hand_over) to this client's session. Waits for that as long
-    /// as [`Lock::wait`] allows, and not at all without it; then returns `None`. The receiver is the [`Lock::owner`], or the
-    /// session itself. The lock is never acquired: use [`Lock::acquire`] to queue.
+    /// Returns the guard of a lock that is [handed over](Guard::hand_over) to this client's session. The call waits as
+    /// long as [`Lock::wait`] allows, then returns `None`; without a wait it does not wait. The receiver is the
+    /// [`Lock::owner`], or the session itself. The call never acquires the lock: use [`Lock::acquire`] to queue.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -191,7 +190,7 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] if this program has a guard of the lock already; otherwise see [`Error`].
+    /// [`Error::Argument`] if this program already has a guard of the lock; otherwise see [`Error`].
     pub async fn receive(self) -> Result<Option<Guard>, Error> {
         let limit = self.wait.map_or_else(WaitLimit::none, WaitLimit::new);
         let session_use = self.client.session_for(self.ttl).await?;
@@ -203,7 +202,7 @@ impl Lock {
             if let Some(token) = token_of(&body, session, request.owner.as_ref()) {
                 match request.clone().adopt(session, token).await? {
                     Some(guard) => return Ok(Some(guard)),
-                    // It was lost between the two calls.
+                    // The hold was lost between the two calls.
                     None => continue,
                 }
             }
@@ -219,7 +218,7 @@ impl Lock {
         }
     }
 
-    /// The request for a hold that no attempt of this client acquired.
+    /// Builds the request for a hold that no attempt of this client acquired.
     fn handover_request(&self) -> Result<ClientLockRequest, Error> {
         let request = self.request()?;
         let options = HoldOptions { value: request.options.value, ..HoldOptions::default() };
@@ -229,7 +228,7 @@ impl Lock {
 }
 
 impl ClientLockRequest {
-    /// Returns a guard of the hold with this token; `None` if the session does not have it any more.
+    /// Returns a guard of the hold with this token; `None` if the session no longer has it.
     async fn adopt(
         self,
         session: &Arc<Session>,
@@ -241,7 +240,7 @@ impl ClientLockRequest {
         }
         match self.acquire_one(session).await {
             Ok(guard) if guard.token() == token => Ok(Some(guard)),
-            // The lock was free and was acquired anew: that is not the handed-over hold.
+            // The call acquired a free lock, which is not the handed-over hold.
             Ok(guard) => guard.release().await.map(|()| None),
             Err(Error::Busy(_)) => Ok(None),
             Err(error) => Err(error),
@@ -266,7 +265,7 @@ fn token_of(body: &LockBody, session: &Session, owner: Option<&Owner>) -> Option
     body.holders.iter().find(is_hold).map(|holder| holder.token)
 }
 
-/// Waits for a change of the lock after a revision, at most for `wait`.
+/// Waits for a change of the lock after a revision, for at most `wait`.
 async fn lock_change(
     session: &Session,
     lock: ZnodePath,

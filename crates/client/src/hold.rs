@@ -1,6 +1,6 @@
-//! What a guard knows about its lock, without keeping it: for the work under the lock.
+//! The state of a held lock, for the work under the lock. A view does not keep the lock.
 //!
-//! Every method compares the clock with the deadline, so a process that was paused notices the loss by itself, before any
+//! Every method compares the clock with the deadline. A process that was paused therefore sees the loss before any
 //! timer has run and any answer has arrived. Invariant: a lost hold stays lost.
 
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::queue_entry::{ClientQueueEntry, release_call};
 use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
 
-/// A view of a held lock. Clones are cheap; none of them keeps the lock, only the [`Guard`](crate::Guard) does.
+/// A view of a held lock. Clones are cheap. A view does not keep the lock; only the [`Guard`](crate::Guard) does.
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub(crate) session: Arc<Session>,
     pub(crate) entry: Arc<ClientQueueEntry>,
-    /// The latest grant: another mode may have another token.
+    /// The latest grant. A conversion may change its token.
     pub(crate) grant: Arc<watch::Sender<Arc<GrantBody>>>,
 }
 
@@ -34,12 +34,12 @@ impl Hold {
         self.grant.borrow().token
     }
 
-    /// The lock; for a segment of a sharded lock, the segment: `stock/3`.
+    /// The name of the lock; of a sharded lock, the name of the shard: `stock/3`.
     pub fn lock(&self) -> &LockName {
         self.entry.lock()
     }
 
-    /// The number of the segment, if the lock is sharded.
+    /// The shard number, if the lock is sharded.
     pub fn segment(&self) -> Option<u32> {
         self.grant.borrow().segment
     }
@@ -49,7 +49,6 @@ impl Hold {
         &self.session.name
     }
 
-    /// The mode of the hold.
     pub fn mode(&self) -> Mode {
         self.grant.borrow().mode
     }
@@ -59,18 +58,18 @@ impl Hold {
         self.grant.borrow().permits
     }
 
-    /// For each permit a slot, from 0 up to the limit, that no other holder has at the same time.
+    /// A slot for each permit, from 0 up to the limit. No other holder has the same slot at the same time.
     pub fn slots(&self) -> Vec<u32> {
         self.grant.borrow().slots.clone()
     }
 
-    /// The resources under which a store keeps the largest token: one for each slot, `workers#3`, so that the store rejects
-    /// a permit that was lost without affecting the others.
+    /// The resource names under which a store keeps the largest token, one for each slot: `workers#3`. The store then
+    /// rejects a lost permit without affecting the other permits.
     pub fn fence_resources(&self) -> Vec<String> {
         self.slots().iter().map(|slot| format!("{}#{slot}", self.lock())).collect()
     }
 
-    /// The latest grant as a node answered it.
+    /// The latest grant as a node returned it.
     pub fn grant(&self) -> Arc<GrantBody> {
         self.grant.borrow().clone()
     }
@@ -86,7 +85,7 @@ impl Hold {
         self.deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
     }
 
-    /// Nobody else can hold the lock before this instant, which moves with every renewal.
+    /// No other client can hold the lock before this instant, which moves with every renewal.
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.remaining()
     }
@@ -104,16 +103,16 @@ impl Hold {
         self.deadline_or_loss(Moment::now()).map(drop)
     }
 
-    /// The loss that follows if nothing changes before the deadline.
+    /// Returns the loss that occurs if nothing changes before the deadline.
     pub fn about_to_lose(&self) -> Loss {
         let at = self.deadline_moment().unwrap_or_else(Moment::now);
         self.deadline_or_loss(at).err().unwrap_or(Loss::SessionEnded)
     }
 
-    /// Shows that the work makes progress, for a lock with a [beacon](crate::Lock::beacon).
+    /// Reports progress of the work, for a lock with a [beacon](crate::Lock::beacon).
     ///
     /// # Errors
-    /// The loss: a late touch revives nothing.
+    /// The loss: a late touch does not restore the hold.
     pub fn touch(&self) -> Result<(), Loss> {
         let now = Moment::now();
         self.deadline_or_loss(now)?;
@@ -122,7 +121,7 @@ impl Hold {
         result
     }
 
-    /// Resolves when the lock is lost; never, if it is released before.
+    /// Resolves when the lock is lost; never, if it is released first.
     pub async fn lost(&self) -> Loss {
         let mut changes = self.changes();
         loop {
@@ -139,7 +138,7 @@ impl Hold {
     }
 
     /// Resolves with the remaining time when the lock is in jeopardy: two thirds of the lease have passed without an
-    /// acknowledged renewal. A renewal may still save it. Resolves at once with zero if the lock is lost.
+    /// acknowledged renewal. A renewal may still save it. Resolves immediately with zero if the lock is lost.
     pub async fn jeopardy(&self) -> Duration {
         let mut lease = self.session.lease.subscribe();
         loop {
@@ -156,8 +155,8 @@ impl Hold {
         }
     }
 
-    /// Resolves with the latest release request (`holdfast ask`), at once if there is one already. The hold goes on:
-    /// finish the work and release the guard.
+    /// Resolves with the latest release request (`holdfast ask`), immediately if one has already arrived. The hold
+    /// continues: finish the work and release the guard.
     pub async fn release_requested(&self) -> ReleaseRequest {
         self.release_requested_after(None).await
     }
@@ -196,8 +195,8 @@ impl Hold {
         }
     }
 
-    /// Path and query of the `DELETE` that releases this hold and no other, for a process that releases it on behalf of a
-    /// killed one.
+    /// Path and query of the `DELETE` that releases this hold and no other. Another process can release the hold of a
+    /// killed process with it.
     pub fn release_target(&self) -> String {
         release_call(std::slice::from_ref(&self.entry), &self.session.name).target
     }
@@ -207,7 +206,7 @@ impl Hold {
         DeadlineChanges { lease, limits }
     }
 
-    /// The earliest of all deadlines, or the loss.
+    /// Returns the earliest of all deadlines, or the loss.
     pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         let limit = self.entry.limits.borrow().next_deadline(now)?;
         let session = self.session.deadline_or_loss(now)?;
@@ -215,7 +214,7 @@ impl Hold {
     }
 }
 
-/// Changes of the session's lease and of the limits of the hold.
+/// Notifies of changes to the session's lease and the limits of the hold.
 #[derive(Debug)]
 pub(crate) struct DeadlineChanges {
     lease: watch::Receiver<Lease>,

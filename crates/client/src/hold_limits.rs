@@ -1,8 +1,8 @@
-//! The limits of a hold besides its session: a progress beacon, a longest time, and the deadline of a release request
-//! that revokes. Pure arithmetic.
+//! The limits of a hold besides its session: a progress beacon, `max_hold`, and the deadline of a release request that
+//! revokes. Pure arithmetic.
 //!
-//! A renewal shows that the process is alive, not that its work makes progress: the beacon shows the latter.
-//! Invariant: an exceeded limit stays exceeded; a late touch revives nothing.
+//! A renewal shows that the process is alive; the beacon shows that its work makes progress. Invariant: an exceeded
+//! limit stays exceeded, and a late touch does not restore the hold.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::release_request::ReleaseRequest;
 pub(crate) struct HoldLimits {
     beacon: Option<Beacon>,
     max: Option<(Duration, Moment)>,
-    /// When the cluster revokes the hold, and the reason of the request.
+    /// The moment at which the cluster revokes the hold, and the reason of the request.
     revoked: Option<(Moment, Option<String>)>,
     lost: Option<Loss>,
 }
@@ -26,7 +26,7 @@ struct Beacon {
 }
 
 impl HoldLimits {
-    /// The limits of a hold that begins now. `max` is the longest hold and the moment it ends.
+    /// Creates the limits of a hold that begins now. `max` is `max_hold` and the moment at which it ends.
     pub(crate) fn new(
         beacon: Option<Duration>,
         max: Option<(Duration, Moment)>,
@@ -40,14 +40,14 @@ impl HoldLimits {
         self.max.map(|(max, _)| max)
     }
 
-    /// Ends the hold at the deadline of the request, or of an earlier request.
+    /// Ends the hold at the deadline of the request, or of an earlier request if that is sooner.
     pub(crate) fn revoke(&mut self, request: &ReleaseRequest) {
         if self.revoked.as_ref().is_none_or(|(until, _)| request.deadline < *until) {
             self.revoked = Some((request.deadline, request.reason.clone()));
         }
     }
 
-    /// The nearest limit, `None` without limits; or the loss.
+    /// Returns the nearest limit, `None` without limits; or the loss.
     pub(crate) fn next_deadline(&self, now: Moment) -> Result<Option<Moment>, Loss> {
         if let Some(loss) = &self.lost {
             return Err(loss.clone());
@@ -67,7 +67,7 @@ impl HoldLimits {
         }
     }
 
-    /// Moves the beacon, unless a limit is exceeded.
+    /// Moves the beacon's deadline, unless a limit is exceeded.
     pub(crate) fn touch(&mut self, now: Moment) -> Result<(), Loss> {
         self.next_deadline(now)?;
         if let Some(beacon) = &mut self.beacon {
@@ -76,7 +76,7 @@ impl HoldLimits {
         Ok(())
     }
 
-    /// Marks the hold as lost; the first reason stays.
+    /// Marks the hold as lost; the first loss stays.
     pub(crate) fn lose(&mut self, loss: Loss, now: Moment) {
         let loss = self.next_deadline(now).err().unwrap_or(loss);
         self.lost = Some(loss);

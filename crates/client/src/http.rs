@@ -1,7 +1,7 @@
 //! HTTP to holdfast nodes: one request to one node, with the facts that decide whether a retry is safe.
 //!
-//! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy: both
-//! would hide which node answered. A request has a timeout, so nothing waits without a bound.
+//! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy, because
+//! both would hide which node answered. Every request has a timeout, so no call waits without a bound.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use reqwest::{Method, StatusCode, Url};
 
-/// Why the address of a node was rejected.
+/// An error in the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
     /// The list of addresses is empty.
@@ -26,7 +26,7 @@ pub enum EndpointError {
         /// The text as given.
         text: String,
     },
-    /// The text names another protocol than HTTP.
+    /// The text names a protocol other than HTTP.
     #[error("{text:?} uses an unsupported protocol: write host:port or http://host:port")]
     Scheme {
         /// The text as given.
@@ -44,43 +44,38 @@ pub struct HttpClient(reqwest::Client);
 /// One request to one node.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
-    /// The method.
     pub method: Method,
-    /// The whole URL.
     pub url: String,
     /// Names and values.
     pub headers: Vec<(String, String)>,
-    /// The body; empty for most calls.
+    /// Empty for most calls.
     pub body: Vec<u8>,
-    /// From sending to the last byte of the answer.
+    /// The time from sending the request to receiving the last byte of the answer.
     pub timeout: Duration,
 }
 
 /// A complete answer.
 #[derive(Clone, Debug)]
 pub struct HttpResponse {
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Vec<u8>,
 }
 
-/// Why a request has no answer.
+/// The error of a request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct SendError {
-    /// The reason without the URL.
+    /// The cause, without the URL.
     pub reason: String,
     /// Whether the node may have received the request. If not, a retry is always safe.
     pub may_be_done: bool,
-    /// Whether the time ran out.
+    /// Whether the timeout passed.
     pub timed_out: bool,
 }
 
 impl HttpRequest {
-    /// A request without headers and body.
+    /// Creates a request without headers and body.
     pub fn new(method: Method, url: impl Into<String>, timeout: Duration) -> Self {
         Self { method, url: url.into(), headers: Vec::new(), body: Vec::new(), timeout }
     }
@@ -117,11 +112,11 @@ impl HttpClient {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// Opens a stream of server-sent events. The timeout of the request bounds the time until the head of the answer; the
+    /// Opens a stream of server-sent events. The timeout of the request bounds the time until the response headers; the
     /// stream itself has no timeout.
     ///
     /// # Errors
-    /// [`SendError`] if no head of an answer arrived within the timeout.
+    /// [`SendError`] if no response headers arrived within the timeout.
     pub async fn open_stream(&self, request: HttpRequest) -> Result<reqwest::Response, SendError> {
         let HttpRequest { method, url, headers, body, timeout } = request;
         let mut request = self.0.request(method, url).body(body);
@@ -138,7 +133,7 @@ impl HttpClient {
 }
 
 impl HttpResponse {
-    /// Reads the body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
     /// If the body is not JSON of this type.
@@ -146,7 +141,7 @@ impl HttpResponse {
         serde_json::from_slice(&self.body)
     }
 
-    /// The problem document of an answer that is not a success, if the node sent one.
+    /// The problem document of an unsuccessful answer, if the node sent one.
     pub fn problem(&self) -> Option<Problem> {
         self.json().ok().filter(|_| !self.status.is_success())
     }
@@ -154,7 +149,7 @@ impl HttpResponse {
 
 impl SendError {
     fn new(error: &reqwest::Error) -> Self {
-        // The innermost reason: the outer ones repeat the URL.
+        // The innermost cause, because the outer ones repeat the URL.
         let mut inner: &dyn std::error::Error = error;
         while let Some(source) = inner.source() {
             inner = source;
@@ -165,7 +160,7 @@ impl SendError {
     }
 }
 
-/// The beginning of a node's URLs, without a slash at the end.
+/// Returns the base URL of a node, without a trailing slash.
 ///
 /// # Errors
 /// [`EndpointError`] if `text` is neither `host:port` nor `http://host:port`.

@@ -1,41 +1,41 @@
-//! How long a session certainly lives, as pure arithmetic: every moment and every random number is an argument.
+//! The time that a session certainly lives, as pure arithmetic: every moment and every random number is an argument.
 //!
-//! This is the client's side of promise 5. A deadline counts from the moment the last acknowledged renewal was *sent*,
-//! because the server started to count later; a margin covers clocks that run at different rates. Invariant: a deadline
-//! that has passed stays passed. A renewal that is acknowledged later revives nothing, since the work may have stopped.
+//! This is the client's side of promise 5. A deadline counts from the *sending* of the last acknowledged renewal,
+//! because the server starts to count later. A margin covers clocks that run at different rates. Invariant: a deadline
+//! that has passed stays passed. A later acknowledgement does not restore the session, since the work may have stopped.
 
 use std::time::Duration;
 
 use crate::Loss;
 use crate::clock::Moment;
 
-/// Two clocks may differ by one hundredth of the time they measure.
+/// Two clocks may differ by 1/`RATE` of the time that they measure.
 const RATE: u32 = 100;
 /// Subtracted for the time between reading a clock and acting on it.
 const SAFETY: Duration = Duration::from_millis(5);
-/// A node drops the events of a session that does not ask for two minutes, so keepalives are parked for less.
+/// The maximum time to park a keepalive. A node drops the events of a session that sends no poll for two minutes.
 const PARK_MAX: Duration = Duration::from_secs(45);
 /// The pause after a failed renewal.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// The deadline for a session that the server keeps for `held` from `counted_from` or later.
+/// Returns the deadline of a session that the server keeps for `held` from `counted_from` or later.
 pub(crate) fn deadline(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held.saturating_sub(held / RATE).saturating_sub(SAFETY))
 }
 
-/// When to renew next: after a third of the lease, less up to a tenth of that third by `jitter` (0 to 255), so that
-/// clients that started together do not renew together.
+/// Returns the time of the next renewal: after a third of the lease, less up to a tenth of that third. `jitter`, from 0
+/// to 255, selects the reduction, which spreads the renewals of clients that started together.
 pub(crate) fn next_renewal(counted_from: Moment, held: Duration, jitter: u8) -> Moment {
     let third = held / 3;
     counted_from.plus(third.saturating_sub(third / 10 * u32::from(jitter) / 255))
 }
 
-/// When a lease without a renewal is in jeopardy: after two thirds, while a renewal was due after one.
+/// Returns the moment at which an unrenewed lease is in jeopardy: after two thirds. A renewal was due after one third.
 fn jeopardy(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held / 3 * 2)
 }
 
-/// How long to park a keepalive: a sixth of the lease, less up to a tenth of that by `jitter`.
+/// Returns how long to park a keepalive: a sixth of the lease, minus up to a tenth of that by `jitter`.
 fn park_time(held: Duration, jitter: u8) -> Duration {
     let sixth = held / 6;
     let less = sixth / 10 * u32::from(jitter) / u32::from(u8::MAX);
@@ -45,27 +45,27 @@ fn park_time(held: Duration, jitter: u8) -> Duration {
 /// An acknowledged renewal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
-    /// Not later than the moment the server started to count.
+    /// Not later than the moment at which the server started to count.
     pub(crate) counted_from: Moment,
-    /// How long the server keeps the session from that moment.
+    /// The time that the server keeps the session from that moment.
     pub(crate) held: Duration,
 }
 
-/// The lease of a session as the client knows it.
+/// The client's view of a session's lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     deadline: Moment,
     renew_at: Moment,
     jeopardy_at: Moment,
-    /// The length of the lease by the last acknowledgement.
+    /// The length of the lease in the last acknowledgement.
     held: Duration,
     ended: Option<Loss>,
-    /// Why the last renewal failed.
+    /// The error of the last renewal.
     failure: Option<String>,
 }
 
 impl Lease {
-    /// The lease of a session that was just acknowledged.
+    /// Creates the lease of a session that was just acknowledged.
     pub(crate) fn new(acknowledged: Acknowledged, jitter: u8) -> Self {
         let Acknowledged { counted_from, held } = acknowledged;
         let renew_at = next_renewal(counted_from, held, jitter);
@@ -73,7 +73,7 @@ impl Lease {
         Self { deadline, renew_at, jeopardy_at, held, ended: None, failure: None }
     }
 
-    /// The deadline while the session certainly lives, or the loss, which is final.
+    /// Returns the deadline while the session certainly lives, or the loss, which is final.
     pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         match &self.ended {
             Some(loss) => Err(loss.clone()),
@@ -86,12 +86,11 @@ impl Lease {
         self.renew_at
     }
 
-    /// How long to park the next keepalive.
     pub(crate) fn park_time(&self, jitter: u8) -> Duration {
         park_time(self.held, jitter)
     }
 
-    /// When the lease is in jeopardy without another renewal.
+    /// Returns the moment at which the lease is in jeopardy without another renewal.
     pub(crate) fn jeopardy_at(&self) -> Moment {
         self.jeopardy_at
     }
@@ -113,13 +112,13 @@ impl Lease {
         self.deadline_or_loss(now).map(drop)
     }
 
-    /// Notes why a renewal failed, and schedules the next one.
+    /// Stores the error of a renewal, and schedules the next one.
     pub(crate) fn renewal_failed(&mut self, failure: String, now: Moment) {
         self.failure = Some(failure);
         self.renew_at = now.plus(RETRY_PAUSE);
     }
 
-    /// Ends the session; the first reason stays.
+    /// Ends the session; the first loss stays.
     pub(crate) fn end(&mut self, loss: Loss, now: Moment) {
         let loss = self.deadline_or_loss(now).err().unwrap_or(loss);
         self.ended = Some(loss);

@@ -1,7 +1,8 @@
 //! The Rust client: acquires locks over HTTP, keeps them alive, and reports when they are lost.
 //!
-//! Calls go to any node, and retries are safe because every call names its session. The deadline of a hold counts from the
-//! *sending* of the last acknowledged renewal, so the client always gives up before the cluster grants the lock to another.
+//! Any node accepts calls, and retries are safe because every call names its session. A hold's deadline counts from the
+//! *sending* of the last acknowledged renewal. The client therefore always reports the loss before the cluster grants
+//! the lock to another client.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,11 +16,11 @@
 //! ```
 //!
 //! A client has one session, renewed at a third of its time-to-live while a guard needs it, and no longer. A [`Guard`]
-//! exists only while the lock is held, and its methods compare the clock with the deadline at the moment of the call: a
-//! process that was paused learns of the loss from its own guard. No client can stop a write that is already on its way;
-//! the fencing token is for that.
+//! exists only while the lock is held. Its methods compare the clock with the deadline on each call, so a process that
+//! was paused sees the loss in its own guard. No client can stop a write that is already in flight; the fencing token
+//! protects against it.
 //!
-//! Queues: none. Each session has one task with one call in flight, each guard one task without calls.
+//! Queues: none. Each session has one task with one call in flight; each guard has one task without calls.
 
 mod acquire;
 mod attempt;

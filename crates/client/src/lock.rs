@@ -1,4 +1,4 @@
-//! The one builder of an acquire: a lock, several locks, or permits of a semaphore.
+//! The builder of every acquire: of a lock, a multi-lock, or permits of a semaphore.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -12,29 +12,30 @@ use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::generated_owner;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
 
-/// Attempts of one [`Lock::try_acquire`] whose session turns out to have ended while it was idle.
+/// Attempts of one [`Lock::try_acquire`] that may fail because the idle session has ended.
 const FRESH_SESSIONS_MAX: u32 = 3;
 
 /// Marks a [`Lock`] of one name.
 #[derive(Clone, Copy, Debug)]
 pub enum One {}
 
-/// Marks a [`Lock`] of several names that are granted together.
+/// Marks a [`Lock`] of multiple names that are granted together.
 #[derive(Clone, Copy, Debug)]
 pub enum Many {}
 
-/// Several locks about to be acquired, all or none; see [`Client::lock_many`].
+/// A builder for the acquire of a multi-lock: all locks or none; see [`Client::lock_many`].
 pub type MultiLock = Lock<Many>;
 
 #[derive(Clone, Debug)]
 enum OwnerChoice {
-    /// An owner of its own for each guard.
+    /// Each guard gets its own owner.
     Generated,
     Named(String),
     Session,
 }
 
-/// A lock about to be acquired. Nothing is sent before [`Lock::acquire`], [`Lock::try_acquire`] or [`Lock::with_lock`].
+/// A builder for the acquire of a lock. [`Lock::acquire`], [`Lock::try_acquire`] or [`Lock::with_lock`] sends the first
+/// call.
 ///
 /// ```no_run
 /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
@@ -65,8 +66,8 @@ impl Client {
         Lock::new(self.clone(), vec![name.into()])
     }
 
-    /// Prepares the acquire of several locks at once, all or none. Such acquires never deadlock with each other,
-    /// whatever the order of the names.
+    /// Prepares a multi-lock acquire: all locks or none. Multi-lock acquires never deadlock with each other, in
+    /// any order of the names.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -83,8 +84,8 @@ impl Client {
         Lock::new(self.clone(), names.into_iter().map(Into::into).collect())
     }
 
-    /// Prepares the acquire of a permit of a semaphore, which is a lock with a limit. The first acquire creates it; later
-    /// acquires must name the same limit, which [`Lock::set_limit`] changes.
+    /// Prepares the acquire of a permit of a semaphore, which is a lock with a limit. The first acquire creates it.
+    /// Later acquires must name the same limit, which [`Lock::set_limit`] changes.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
@@ -116,53 +117,53 @@ impl<T> Lock<T> {
         }
     }
 
-    /// How long the lock survives a holder that died; 1 s to 24 h, by default the time-to-live of the client. A client
-    /// has one session for each time-to-live that its locks name.
+    /// How long a dead holder's lock stays held; 1 s to 24 h, by default the client's time-to-live. A client has one
+    /// session for each time-to-live that its locks name.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Waits in the queue for at most `wait`; by default without end.
+    /// Waits in the queue for at most `wait`; by default without limit.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// A label that other callers see. Labels belong to the session: those of the last acquire are shown.
+    /// A label that other callers see. Labels belong to the session: the last acquire sets them.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// Holds the lock for this owner, which may acquire it again: each guard counts, and the lock is free after the last
-    /// release. By default every guard has an owner of its own, so that guards of one client exclude each other.
+    /// Holds the lock for this owner, which may acquire it again. Each guard counts, and the lock is free after the
+    /// last release. By default every guard has its own owner, so guards of one client exclude each other.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = OwnerChoice::Named(owner.into());
         self
     }
 
-    /// Holds the lock for the session itself, so that every caller that knows the session's name can release it
-    /// (`DELETE /v1/locks/NAME?session=…`). The session may acquire it again, like an [owner](Lock::owner).
+    /// Holds the lock for the session itself. Every caller that knows the session's name can then release it:
+    /// `DELETE /v1/locks/NAME?session=…`. The session may acquire it again, like an [owner](Lock::owner).
     pub fn as_session(mut self) -> Self {
         self.owner = OwnerChoice::Session;
         self
     }
 
-    /// Fails with [`Error::Busy`] instead of queueing when `max` callers or more wait already. At least 1.
+    /// Fails with [`Error::Busy`] instead of queueing when the queue already has `max` waiters or more. At least 1.
     pub fn queue_max(mut self, max: u32) -> Self {
         self.options.queue_max = Some(max);
         self
     }
 
-    /// Ends the hold after `max`, however often it is renewed. The guard ends first, the cluster a moment later. From
-    /// 1 ms to 30 days.
+    /// Ends the hold after `max`, regardless of renewals. The guard ends first, the hold in the cluster shortly after.
+    /// From 1 ms to 30 days.
     pub fn max_hold(mut self, max: Duration) -> Self {
         self.options.max_hold = Some(max);
         self
     }
 
-    /// Shares the lock with other shared holders, and with one upgradable holder.
+    /// Acquires in shared mode, which is compatible with shared holders and one upgradable holder.
     pub fn shared(mut self) -> Self {
         self.mode = Some(Mode::Shared);
         self
@@ -176,10 +177,10 @@ impl<T> Lock<T> {
             let session = self.client.session_for(self.ttl).await?;
             let is_own = session.session().is_own;
             match request.clone().acquire(session, limit).await {
-                // The session ended while it was idle, or with the place in the queue: nothing was held.
+                // The session ended while it was idle, or while the entry was queued. The caller held nothing.
                 Err(Error::Lost(_))
                     if is_own && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
-                // Only the place in the queue is lost: no node could be reached for too long.
+                // Only the queue entry is lost: the client reached no node in time.
                 Err(Error::Lost(Loss::NotRenewed { reason })) => return Err(Error::Retry(reason)),
                 result => return result,
             }
@@ -194,7 +195,7 @@ impl<T> Lock<T> {
         matches!(self.owner, OwnerChoice::Named(_))
     }
 
-    /// Checks names, labels and owner.
+    /// Checks names, labels and owner, and builds the request.
     pub(crate) fn request(&self) -> Result<ClientLockRequest, Error> {
         let owner = match &self.owner {
             OwnerChoice::Generated => Some(generated_owner(random::bits()?)),
@@ -224,22 +225,22 @@ impl<T> Lock<T> {
 }
 
 impl Lock {
-    /// Requires a [touch](Hold::touch) of the guard at least once in `every`, or the lock is released: a renewal shows
-    /// that the process is alive, a touch shows that the work makes progress.
+    /// Requires a [touch](Hold::touch) of the guard at least once in `every`; otherwise the client releases the lock. A
+    /// renewal shows that the process is alive, a touch shows that the work makes progress.
     pub fn beacon(mut self, every: Duration) -> Self {
         self.beacon = Some(every);
         self
     }
 
-    /// Keeps the lock from other holders for `min` after the grant, even if it is released before: for a job that must
-    /// not run twice in that time. From 1 ms to 30 days.
+    /// Blocks other holders for `min` after the grant, even if the lock is released earlier. For a job that must not
+    /// run twice in that time. From 1 ms to 30 days.
     pub fn min_hold(mut self, min: Duration) -> Self {
         self.options.min_hold = Some(min);
         self
     }
 
-    /// Shares the lock with shared holders, with the right to become exclusive: [`Guard::upgrade`]. A lock has at most one
-    /// upgradable holder.
+    /// Acquires in upgradable mode: compatible with shared holders, with the right to become exclusive by
+    /// [`Guard::upgrade`]. A lock has at most one upgradable holder.
     pub fn upgradable(mut self) -> Self {
         self.mode = Some(Mode::Upgradable);
         self
@@ -251,47 +252,47 @@ impl Lock {
         self
     }
 
-    /// Acquires this many permits of a semaphore at once, or none; by default one.
+    /// Acquires this many permits of a semaphore, all or none; by default one.
     pub fn permits(mut self, permits: u32) -> Self {
         self.options.permits = Some(permits);
         self
     }
 
-    /// Acquires one of `count` segments of a sharded lock, each a lock of its own: the segment that the owner holds
-    /// already, else a free one, else the one with the shortest queue. The first acquire sets the count; later ones must
-    /// name the same. [`Hold::segment`] returns the number of the segment.
+    /// Acquires one of `count` shards of a sharded lock, each of which is a separate lock. The cluster selects the
+    /// shard that the owner already holds, otherwise a free one, otherwise the one with the shortest queue. The first
+    /// acquire sets the count; later ones must name the same count. [`Hold::segment`] returns the shard number.
     pub fn segments(mut self, count: u32) -> Self {
         self.options.segments = Some(count);
         self
     }
 
-    /// Acquires this segment, from 0; without [`segments`](Lock::segments), of the existing number.
+    /// Acquires this shard, counted from 0. Without [`segments`](Lock::segments), the existing shard count applies.
     pub fn segment(mut self, segment: u32) -> Self {
         self.options.segment = Some(segment);
         self
     }
 
-    /// The priority in the queue, from 0 to 9. A level counts as ten seconds of waiting unless the lock's policy says
-    /// otherwise, so no waiter starves.
+    /// The priority in the queue, from 0 to 9. A level counts as ten seconds of waiting unless the lock's policy sets
+    /// another value. Lower priorities therefore do not starve.
     pub fn priority(mut self, priority: u8) -> Self {
         self.options.priority = Some(priority);
         self
     }
 
-    /// Rejects the acquire if the [owner](Lock::owner) holds the lock already, instead of re-entering it.
+    /// Rejects the acquire if the [owner](Lock::owner) already holds the lock, instead of re-entering it.
     pub fn not_reentrant(mut self) -> Self {
         self.options.not_reentrant = true;
         self
     }
 
-    /// A text that is shown beside the queue entry: an address, the number of a job. At most 4 KiB.
+    /// A text in the queue entry that other callers see, e.g. an address or a job number. At most 4 KiB.
     pub fn value(mut self, value: impl Into<String>) -> Self {
         self.options.value = Some(value.into());
         self
     }
 
-    /// Changes the limit of a semaphore at once and for all callers. A limit below the permits in use revokes none:
-    /// nothing is granted until the permits fit.
+    /// Changes the limit of a semaphore immediately and for all callers. A limit below the permits in use revokes none:
+    /// the semaphore grants nothing until the permits fit.
     ///
     /// # Errors
     /// [`Error::Refused`] for a lock in use that is not a semaphore; otherwise see [`Error`].
@@ -306,7 +307,7 @@ impl Lock {
     /// Acquires the lock and keeps it until the guard is released, dropped or lost. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the wait ended before the grant; [`Error::Argument`] for a bad name, ttl or label;
+    /// [`Error::Busy`] if the wait ended before the grant; [`Error::Argument`] for an invalid name, ttl or label;
     /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
     pub async fn acquire(self) -> Result<Guard, Error> {
         let limit = self.wait_limit();
@@ -321,8 +322,8 @@ impl Lock {
         self.acquire_within(WaitLimit::none()).await.and_then(only)
     }
 
-    /// Acquires the lock, runs `work` and releases the lock. If the lock is lost before the work is done, the work is
-    /// cancelled (its future is dropped) and the loss is the error: expect the work to be half done.
+    /// Acquires the lock, runs `work` and releases the lock. If the lock is lost before the work is done, the client
+    /// drops the work's future and returns the loss. The work may then be half done.
     ///
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
@@ -346,7 +347,7 @@ impl Lock {
         };
         match guard.release().await {
             Err(Error::Lost(loss)) => Err(Error::Lost(loss)),
-            // The work was done under the lock, so its result counts; the release goes on in the background.
+            // The work was done under the lock, so its result counts; the release continues in the background.
             Ok(()) | Err(_) => Ok(done),
         }
     }
@@ -356,8 +357,8 @@ impl MultiLock {
     /// Acquires all locks. Dropping the future leaves every queue.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the wait ended before all were free together; [`Error::Refused`] if a lock is named twice, if
-    /// more than 16 are named, or if the owner has a place in one of the queues; otherwise as [`Lock::acquire`].
+    /// [`Error::Busy`] if the wait ended before all locks were free together. [`Error::Refused`] for a repeated name,
+    /// more than 16 names, or an existing queue entry of the owner. Otherwise as [`Lock::acquire`].
     pub async fn acquire(self) -> Result<MultiGuard, Error> {
         let limit = self.wait_limit();
         self.acquire_within(limit).await.map(MultiGuard::new)

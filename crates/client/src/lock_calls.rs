@@ -34,14 +34,14 @@ pub struct LockQuery {
     pub held: bool,
     /// Only locks with a queued waiter.
     pub waiting: bool,
-    /// Locks of one page, 1 to 1,000.
+    /// Locks on one page, 1 to 1,000.
     pub limit: Option<usize>,
-    /// The `next_page_token` of the page before.
+    /// The `next_page_token` of the previous page.
     pub page_token: Option<String>,
 }
 
 impl Client {
-    /// Releases a lock that a session holds by itself, or leaves its queue. A repeated call has no further effect.
+    /// Releases a lock that the session itself holds, or leaves its queue. A repeated call has no further effect.
     ///
     /// # Errors
     /// [`Error::Refused`] with the holder, if another session holds the lock; otherwise see [`Error`].
@@ -50,12 +50,12 @@ impl Client {
         self.calls().send(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
     }
 
-    /// Hands a lock that a session holds by itself to another open session, which holds it at once; see
-    /// [`Guard::hand_over`](crate::Guard::hand_over) for a guard of this program.
+    /// Hands a lock that a session itself holds to another open session, which holds it immediately. A guard of this
+    /// program has [`Guard::hand_over`](crate::Guard::hand_over).
     ///
     /// # Errors
-    /// [`Error::Refused`] if the session does not hold it; [`Error::Lost`] if one of the sessions is not open; otherwise
-    /// see [`Error`]: after [`Error::Unknown`] read who holds it.
+    /// [`Error::Refused`] if the session does not hold the lock; [`Error::Lost`] if one of the sessions is not open;
+    /// otherwise see [`Error`]. After [`Error::Unknown`], read the lock to find its holder.
     pub async fn hand_over(
         &self,
         lock: &LockName,
@@ -66,7 +66,8 @@ impl Client {
         self.calls().json(&handover_call(lock, release, to, None)).await
     }
 
-    /// The release of the session's own hold by its token, so that a late copy of the call affects no later hold.
+    /// Builds the release of the session's own hold by its token, so that a late copy of the call affects no later
+    /// hold.
     async fn release_of_hold(
         &self,
         lock: &LockName,
@@ -79,7 +80,7 @@ impl Client {
         Ok(release_query(Query::default(), session, None, target))
     }
 
-    /// The holders and the queue of a lock.
+    /// Returns the holders and the queue of a lock.
     ///
     /// # Errors
     /// See [`Error`].
@@ -87,7 +88,7 @@ impl Client {
         self.calls().get(lock_path(lock)).await
     }
 
-    /// Breaks a lock: takes it from its holders, or from the hold of a token. With a token the call may be repeated: it
+    /// Breaks a lock: removes its holders, or the hold of a token. With a token the call is safe to repeat, because it
     /// affects no later holder.
     ///
     /// # Errors
@@ -105,10 +106,10 @@ impl Client {
         self.calls().json(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
     }
 
-    /// Asks the holders of a lock to release it.
+    /// Requests the holders of a lock to release it.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the named session does not hold it; otherwise see [`Error`].
+    /// [`Error::Refused`] if the named session does not hold the lock; otherwise see [`Error`].
     pub async fn request_release(&self, request: &RequestRelease) -> Result<AskedBody, Error> {
         let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
         let (session, owner) = holder.clone().unzip();
@@ -122,7 +123,7 @@ impl Client {
         self.calls().json(&Call::new(Method::POST, query.target(&lock_path(lock)))).await
     }
 
-    /// Changes the policy of a lock for all callers and at once. A value of `None` stays as it is. Returns the policy.
+    /// Changes the policy of a lock immediately and for all callers. `None` keeps a value. Returns the policy.
     ///
     /// # Errors
     /// [`Error::Refused`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
@@ -145,7 +146,7 @@ impl Client {
         self.calls().json(&Call::new(Method::PATCH, query.target(&lock_path(lock)))).await
     }
 
-    /// One page of locks.
+    /// Returns one page of locks.
     ///
     /// # Errors
     /// See [`Error`].
@@ -161,7 +162,7 @@ impl Client {
         self.calls().get(query.target(LOCKS_PATH)).await
     }
 
-    /// Visits every lock of a query, from its page on, page by page.
+    /// Visits every lock of a query, page by page, starting at the query's page.
     ///
     /// # Errors
     /// See [`Error`].

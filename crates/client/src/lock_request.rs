@@ -1,4 +1,4 @@
-//! A checked request for a lock, or for several locks that are granted together.
+//! A checked request for a lock or a multi-lock.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,12 @@ use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SegmentChoice, Sess
 use crate::http::Method;
 use crate::retry::Call;
 
-/// The path of a call for several locks.
+/// The path of a multi-lock call.
 pub(crate) const LOCKS_PATH: &str = "/v1/locks";
 
-/// How long to wait in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimit {
-    /// `None` waits without end.
+    /// `None` waits without limit.
     until: Option<Instant>,
 }
 
@@ -34,7 +33,7 @@ impl WaitLimit {
         Self { until: Instant::now().checked_add(wait) }
     }
 
-    /// The wait of the next call, in the whole milliseconds of the API.
+    /// Returns the wait of the next call, in whole milliseconds, the unit of the API.
     pub(crate) fn next_call(self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         Duration::from_millis(millis(left.unwrap_or(WAIT_MAX).min(WAIT_MAX)))
@@ -45,7 +44,7 @@ impl WaitLimit {
     }
 }
 
-/// Options of a hold. `None` leaves the default of the cluster.
+/// Options of a hold. `None` uses the default of the cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldOptions {
     pub(crate) permits: Option<u32>,
@@ -56,43 +55,43 @@ pub(crate) struct HoldOptions {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) value: Option<String>,
-    /// The number of segments of a sharded lock.
+    /// The number of shards of a sharded lock.
     pub(crate) segments: Option<u32>,
-    /// The number of the segment.
+    /// The number of the requested shard.
     pub(crate) segment: Option<u32>,
 }
 
 impl HoldOptions {
-    /// Whether the request is for one segment of a sharded lock.
+    /// Whether the request is for one shard of a sharded lock.
     pub(crate) fn is_segmented(&self) -> bool {
         self.segments.is_some() || self.segment.is_some()
     }
 }
 
-/// A checked request for one lock, or for several locks that are granted together.
+/// A checked request for one lock or a multi-lock.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientLockRequest {
-    /// At least one.
+    /// Never empty.
     pub(crate) locks: Vec<LockName>,
     pub(crate) owner: Option<Owner>,
     /// Whether another session handed the hold over: no attempt of this client acquired it.
     pub(crate) handed_over: bool,
     pub(crate) labels: Labels,
     pub(crate) beacon: Option<Duration>,
-    /// `None`: exclusive, or the mode of the existing hold.
+    /// `None` is exclusive, or the mode of the existing hold.
     pub(crate) mode: Option<Mode>,
-    /// Several locks support `max_hold` and `queue_max` alone.
+    /// A multi-lock supports only `max_hold` and `queue_max`.
     pub(crate) options: HoldOptions,
     pub(crate) request_timeout: Duration,
 }
 
 impl ClientLockRequest {
-    /// The request of one more guard for the same owner, whose hold may have another mode by now.
+    /// Builds the request of another guard for the same owner, whose hold may have another mode by now.
     pub(crate) fn reentry(&self) -> Self {
         Self { handed_over: false, mode: None, ..self.clone() }
     }
 
-    /// The call that acquires the locks, or renews the hold that the attempt has.
+    /// Builds the call that acquires the locks, or renews the attempt's hold.
     pub(crate) fn call(
         &self,
         session: &SessionName,

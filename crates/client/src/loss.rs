@@ -2,46 +2,47 @@
 
 use std::time::Duration;
 
-/// Why a held lock was lost. In any case stop the work under the lock.
+/// Why a held lock was lost. In every case, stop the work under the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// No renewal was acknowledged in time: another client may hold the lock from now on. A process that was paused for
-    /// too long finds this, too.
+    /// too long gets this loss, too.
     NotRenewed {
-        /// Why the last renewal failed.
+        /// The error of the last renewal.
         reason: String,
     },
     /// The cluster ended the session.
     SessionEnded,
-    /// The session is open but no longer holds the lock: another call of the session released it, a client deleted its
-    /// znode, or the cluster gave no cause.
+    /// The session is open but no longer holds the lock. Another call of the session released it, a client deleted its
+    /// znode, or the cluster returned no cause.
     TakenAway,
     /// An operator broke the lock (`holdfast unlock --force`, `DELETE /v1/locks/NAME?force`).
     Broken {
-        /// The operator's reason, if a node still remembered it.
+        /// The operator's reason, if a node still has it.
         reason: Option<String>,
     },
-    /// The holder was asked to release the lock and did not do so by the deadline (`holdfast ask --revoke`).
+    /// The holder received a release request and did not release the lock by the deadline (`holdfast ask --revoke`).
     Revoked {
         /// The reason of the request.
         reason: Option<String>,
     },
     /// The guard or another call of the session handed the lock to another session.
     HandedOver,
-    /// The guard was not touched within its beacon: the work makes no progress, so the lock was released.
+    /// The guard was not touched within its beacon interval: the work makes no progress, so the client released the
+    /// lock.
     Stalled {
         /// The interval of the beacon.
         every: Duration,
     },
-    /// The longest hold is over, so the lock was released.
+    /// `max_hold` has passed, so the client released the lock.
     HeldTooLong {
-        /// The longest hold.
+        /// The value of `max_hold`.
         max: Duration,
     },
 }
 
 impl Loss {
-    /// Whether the client gave the lock up while the cluster would keep the hold.
+    /// Whether the client ended the hold while the cluster would keep it.
     pub(crate) fn is_given_up(&self) -> bool {
         matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. } | Self::Revoked { .. })
     }

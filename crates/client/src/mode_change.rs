@@ -1,8 +1,8 @@
 //! Changing the mode of a held lock without releasing it: up to exclusive, or down to a weaker mode.
 //!
-//! While the mode is unknown, the queue entry is `Converting`, so that its new token is not taken for a loss. An upgrade
-//! that ends early restores the old mode, in the background if necessary. A downgrade never waits and is repeated until it
-//! is certain. Bounds: one call in flight.
+//! While the mode is unknown, the queue entry is `Converting`, so that its new token does not look like a loss. An
+//! upgrade that ends early restores the old mode, in the background if necessary. A downgrade never waits; the client
+//! repeats it until the cluster confirms it. Bounds: one call in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::retry::{Answer, Delivery};
 use crate::{Error, Guard, Loss};
 
 impl Guard {
-    /// Becomes exclusive when the shared holders have left, ahead of the queue, and with a **new token**: the
-    /// [token](Hold::token) before is stale from then on. New shared holders wait meanwhile. Requires a guard of
+    /// Becomes exclusive when the shared holders have left, ahead of the queue, and with a **new token**. The earlier
+    /// [token](Hold::token) is stale from then on. New shared holders wait meanwhile. Requires a guard of
     /// [`Lock::upgradable`](crate::Lock::upgradable). Dropping the future leaves the guard upgradable.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the others did not leave in time: the guard is still upgradable. [`Error::Refused`] if it is
-    /// shared; [`Error::Lost`] if it is lost.
+    /// [`Error::Busy`] if the other holders did not leave in time: the guard is still upgradable. [`Error::Refused`] if
+    /// the guard is shared; [`Error::Lost`] if the lock is lost.
     pub async fn upgrade(&mut self, wait: Duration) -> Result<FencingToken, Error> {
         self.ensure()?;
         if self.mode() == Mode::Exclusive {
@@ -43,7 +43,7 @@ impl Guard {
                     change.rejected();
                     return Err(error);
                 }
-                // The upgrade may have been granted after all.
+                // The cluster may still have granted the upgrade.
                 Err(error) => {
                     change.complete_fallback().await?;
                     return Err(error);
@@ -52,8 +52,8 @@ impl Guard {
         }
     }
 
-    /// Changes to a weaker mode at once, with the same token: from exclusive to upgradable or shared, or from upgradable
-    /// to shared.
+    /// Changes to a weaker mode immediately, with the same token: from exclusive to upgradable or shared, or from
+    /// upgradable to shared.
     ///
     /// # Errors
     /// [`Error::Argument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
@@ -79,7 +79,7 @@ impl Guard {
 struct ModeChange {
     hold: Hold,
     request: ClientLockRequest,
-    /// A mode that is not stronger than the present one, so the cluster always grants it.
+    /// A mode that is not stronger than the current one, so the cluster always grants it.
     fallback: Mode,
     token: FencingToken,
     is_over: bool,
@@ -92,10 +92,10 @@ impl ModeChange {
         Self { hold: hold.clone(), request: request.clone(), fallback, token, is_over: false }
     }
 
-    /// Asks for a mode once.
+    /// Requests a mode once.
     ///
     /// # Errors
-    /// The loss of the hold meanwhile.
+    /// The loss of the hold during the call.
     async fn call(&self, mode: Mode, wait: Duration) -> Result<Delivery<GrantBody>, Error> {
         let (session, entry) = (&self.hold.session, &self.hold.entry);
         let call = self.request.call(&session.name, entry.attempt(), Some(mode), wait);
@@ -104,13 +104,13 @@ impl ModeChange {
             tokio::select! {
                 delivery = calls.deliver_waiting(&call) => return Ok(delivery.json()),
                 loss = self.hold.lost() => return Err(Error::Lost(loss)),
-                // A renewal listed the new token: the node that keeps the call is behind.
+                // A renewal listed the new token: the node that holds the call is behind, so the call is sent again.
                 () = entry.granted_elsewhere.notified() => {}
             }
         }
     }
 
-    /// The cluster granted the mode.
+    /// Completes the change after the cluster granted the mode.
     fn completed(&mut self, answer: Answer<GrantBody>) -> Result<FencingToken, Error> {
         let Answer { body: grant, sent } = answer;
         let token = grant.token;
@@ -123,18 +123,18 @@ impl ModeChange {
         Ok(token)
     }
 
-    /// The cluster certainly changed nothing.
+    /// Ends the change: the cluster certainly changed nothing.
     fn rejected(&mut self) {
         self.hold.entry.enter(Stage::Held(self.token));
         self.is_over = true;
     }
 
-    /// Asks for the fallback until it is certain.
+    /// Requests the fallback until the cluster confirms it.
     async fn complete_fallback(mut self) -> Result<(), Error> {
         loop {
             let result = self.call(self.fallback, Duration::ZERO).await?.result;
             if self.hold.entry.stage() == Stage::Leaving {
-                // The guard was released meanwhile, and this call may have acquired the lock anew.
+                // The guard was released meanwhile, and this call may have acquired the lock again.
                 self.is_over = true;
                 self.hold.session.release_in_background(vec![self.hold.entry.clone()]);
                 return Err(Error::Lost(Loss::TakenAway));
@@ -143,7 +143,7 @@ impl ModeChange {
                 Ok(answer) => return self.completed(answer).map(drop),
                 Err(Error::Retry(_) | Error::Unknown(_) | Error::Foreign(_)) => {}
                 Err(error) => {
-                    // The cluster does not know the hold any more.
+                    // The cluster no longer has the hold.
                     self.is_over = true;
                     self.hold.entry.lose(Loss::TakenAway);
                     return Err(error);
@@ -155,7 +155,7 @@ impl ModeChange {
 
 impl Drop for ModeChange {
     fn drop(&mut self) {
-        // After a loss no mode is left to restore.
+        // After a loss there is no mode to restore.
         if self.is_over || !self.hold.is_held() {
             return;
         }
@@ -164,7 +164,7 @@ impl Drop for ModeChange {
         let runtime = hold.session.runtime.clone();
         runtime.spawn(async move {
             let again = Self { hold, request, fallback, token, is_over: false };
-            // The hold itself reports the result.
+            // The hold reports the result.
             drop(again.complete_fallback().await);
         });
     }

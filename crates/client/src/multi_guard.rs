@@ -1,7 +1,7 @@
-//! The guard of several locks that are held together.
+//! The guard of a multi-lock.
 //!
-//! It is lost when the first of its locks is lost; the others stay held until the guard ends. Each lock keeps its own token
-//! and its own loss. One call releases all of them. Bounds: 16 locks, as many as one call may name.
+//! The guard is lost when the first of its locks is lost; the other locks stay held until the guard ends. Each lock has
+//! its own token and its own loss. One call releases all of them. Bounds: 16 locks, the limit of one call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::queue_entry::ClientQueueEntry;
 use crate::session::SessionUse;
 use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
 
-/// Several locks that are held together, each with its own token, renewed as long as this lives. Dropping it releases
-/// them in the background; [`MultiGuard::release`] waits until that is certain.
+/// A held multi-lock, renewed while this value lives. Each lock has its own token. Dropping it releases the locks in
+/// the background; [`MultiGuard::release`] waits for the confirmation.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
@@ -30,7 +30,7 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// Of at least one guard.
+    /// `guards` must not be empty.
     pub(crate) fn new(guards: Vec<Guard>) -> Self {
         let cancel = CancellationToken::new();
         let holds: Vec<Hold> = guards.iter().map(Guard::hold).collect();
@@ -42,17 +42,17 @@ impl MultiGuard {
         Self { guards, cancel, monitor }
     }
 
-    /// The holds, ordered by lock name.
+    /// The holds, in lock name order.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.guards.iter().map(|guard| &**guard)
     }
 
-    /// The hold of one lock; `None` if the guard does not have it, or has released it.
+    /// The hold of one lock; `None` if the guard never had it, or has released it.
     pub fn hold(&self, lock: &str) -> Option<&Hold> {
         self.holds().find(|hold| hold.lock().as_str() == lock)
     }
 
-    /// The token of each lock, to send with the writes under that lock.
+    /// The token of each lock, to send with writes under that lock.
     pub fn tokens(&self) -> BTreeMap<LockName, FencingToken> {
         self.holds().map(|hold| (hold.lock().clone(), hold.token())).collect()
     }
@@ -76,7 +76,7 @@ impl MultiGuard {
         self.deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
     }
 
-    /// Nobody else can hold any of the locks before this; `None` if one is lost.
+    /// No other client can hold any of the locks before this moment; `None` if one is lost.
     pub fn deadline_moment(&self) -> Option<Moment> {
         self.deadline_or_loss(Moment::now()).ok()
     }
@@ -112,12 +112,12 @@ impl MultiGuard {
         (self.guards[index].lock().clone(), request)
     }
 
-    /// Cancelled when one of the locks is lost, and when the guard ends in any other way.
+    /// Returns a token that is cancelled when one of the locks is lost, and when the guard ends in any other way.
     pub fn cancel_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// Releases one of the locks, waits until that is certain, and keeps the others.
+    /// Releases one of the locks, waits for the confirmation, and keeps the other locks.
     ///
     /// # Errors
     /// [`Error::Argument`] if the guard does not have the lock; otherwise as [`Guard::release`].
@@ -129,7 +129,7 @@ impl MultiGuard {
         self.guards.remove(index).release().await
     }
 
-    /// Releases all locks with one call, and waits until that is certain.
+    /// Releases all locks with one call, and waits for the confirmation.
     ///
     /// # Errors
     /// [`Error::Lost`] if one of them was lost before; otherwise as [`Guard::release`].
@@ -143,7 +143,7 @@ impl MultiGuard {
         release_result(before, released)
     }
 
-    /// The session and the entries to release; `None` if nothing is left to release.
+    /// Returns the session and the entries to release; `None` if nothing is left to release.
     fn entries(&self) -> Option<(SessionUse, Vec<Arc<ClientQueueEntry>>)> {
         let session = SessionUse::of(self.guards.first()?.session.session());
         Some((session, self.guards.iter().map(|guard| guard.entry.clone()).collect()))
@@ -158,12 +158,12 @@ impl MultiGuard {
     fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         let deadlines: Result<Vec<_>, _> =
             self.guards.iter().map(|guard| guard.deadline_or_loss(now)).collect();
-        // Without guards, all locks were released one by one.
+        // A guard without locks has released each of them.
         deadlines?.into_iter().min().ok_or(Loss::TakenAway)
     }
 }
 
-/// A guard of one lock, for a caller that treats one lock and several in the same way.
+/// Wraps a guard of one lock, for a caller that treats a lock and a multi-lock in the same way.
 impl From<Guard> for MultiGuard {
     fn from(guard: Guard) -> Self {
         Self::new(vec![guard])

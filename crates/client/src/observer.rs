@@ -1,7 +1,8 @@
-//! The changes of an election as server-sent events, from one node after another.
+//! The changes of an election as server-sent events.
 //!
-//! When a node ends the stream, the next node gets the id of the last event, so that no event comes twice and a missing
-//! one is reported as a gap. Bounds: one stream, one event of at most [`EVENT_MAX`] bytes in memory.
+//! When a node ends the stream, the observer sends the id of the last event to the next node. No event is therefore
+//! delivered twice, and missing events are reported as a gap. Bounds: one stream, and one event of at most
+//! [`EVENT_MAX`] bytes in memory.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use holdfast_types::Revision;
 use crate::Error;
 use crate::calls::Calls;
 
-/// A stream without bytes for this long is dead: nodes write a comment at least every fifteen seconds.
+/// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Bytes of one event: a value has at most 4 KiB, which JSON may write sixfold.
+/// The maximum size of one event in bytes: a value has at most 4 KiB, and JSON escapes may be six times as long.
 const EVENT_MAX: usize = 64 * 1024;
 
 /// A change of an election.
@@ -26,12 +27,12 @@ pub enum Observed {
         /// The revision of the change.
         revision: Revision,
     },
-    /// Nobody leads.
+    /// There is no leader.
     Vacant {
         /// The revision of the change.
         revision: Revision,
     },
-    /// The cluster no longer remembers some changes. The present leader comes next.
+    /// The cluster no longer has some changes. The next event is the current leader.
     Gap {
         /// Changes up to this revision are missing.
         until: Revision,
@@ -44,16 +45,16 @@ pub struct Observer {
     calls: Calls,
     path: String,
     stream: Option<Stream>,
-    /// The number of the node to ask next.
+    /// The index of the next node to connect to.
     node: usize,
-    /// The id of the last event.
+    /// The id of the last received event.
     last: Option<Revision>,
 }
 
 #[derive(Debug)]
 struct Stream {
     answer: reqwest::Response,
-    /// Received and not parsed yet.
+    /// Received bytes that are not parsed yet.
     bytes: Vec<u8>,
 }
 
@@ -62,10 +63,10 @@ impl Observer {
         Self { calls, path, stream: None, node: 0, last: None }
     }
 
-    /// Returns the present leader first, then waits for each change. Dropping the future loses nothing.
+    /// Returns the current leader first, then each change. Dropping the future loses no change.
     ///
     /// # Errors
-    /// [`Error::Retry`] if no node answered within the request timeout: the next call goes on where this one ended.
+    /// [`Error::Retry`] if no node answered within the request timeout: the next call continues from the same point.
     /// [`Error::Refused`] if the cluster rejected the call.
     pub async fn next_change(&mut self) -> Result<Observed, Error> {
         let mut until = None;
@@ -93,7 +94,7 @@ impl Observer {
         }
     }
 
-    /// Ends the stream: the next node is asked.
+    /// Ends the stream and selects the next node.
     fn leave_node(&mut self) {
         self.stream = None;
         self.node = self.node.wrapping_add(1);
@@ -118,14 +119,14 @@ impl Observer {
                 self.leave_node();
                 None
             }
-            // Only an id to continue from.
+            // The event only carries an id to continue from.
             _ => None,
         }
     }
 }
 
 impl Stream {
-    /// The next event; `None` when the stream has ended or failed. Dropping the future loses nothing.
+    /// Returns the next event; `None` when the stream has ended or failed. Dropping the future loses no event.
     async fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.bytes.windows(2).position(|bytes| bytes == b"\n\n") {
@@ -154,7 +155,7 @@ struct Event {
     id: Option<Revision>,
 }
 
-/// Reads one block of lines; `None` for a comment.
+/// Parses one block of lines; `None` for a comment.
 fn parse(block: &str) -> Option<Event> {
     let field = |key: &str| {
         let mut lines = block.lines();

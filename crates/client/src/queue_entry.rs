@@ -1,8 +1,8 @@
-//! The entry of this client in the queue of one lock: waiting, held, or about to be released.
+//! The client's entry in the queue of one lock: waiting, held, or about to be released.
 //!
-//! Guards and the renewal of their session share the entries. An entry has an attempt and, unless the caller chose one,
-//! an owner of its own, so that each guard releases exactly its own hold and two tasks exclude each other like two
-//! programs. Bounds: one entry for each guard and each acquire in progress.
+//! Guards and the renewal of their session share the entries. An entry has an attempt and an owner, which the client
+//! generates unless the caller selected one. Each guard therefore releases exactly its own hold, and two tasks exclude
+//! each other like two programs. Bounds: one entry for each guard and each acquire in progress.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,20 +27,20 @@ use crate::retry::Call;
 pub(crate) enum Stage {
     Waiting,
     Held(FencingToken),
-    /// Held, and asked for in another mode, which may change the token.
+    /// Held, with a pending conversion, which may change the token.
     Converting(FencingToken),
-    /// Being released; the cluster may not know it yet.
+    /// Being released; the cluster may not have the release yet.
     Leaving,
 }
 
 #[derive(Debug)]
 pub(crate) struct ClientQueueEntry {
-    /// The lock as requested; for a segment, the sharded lock.
+    /// The requested lock name; for a shard, the sharded lock.
     pub(crate) requested: LockName,
     segmented: bool,
-    /// The granted segment, once it is known.
+    /// The granted shard, once it is known.
     segment: OnceLock<LockName>,
-    /// `None` is the session itself.
+    /// `None` stands for the session itself.
     pub(crate) owner: Option<Owner>,
     /// [`Attempt::UNNAMED`] for a hold that another session handed over.
     attempt: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct ClientQueueEntry {
     /// The token of the latest hold.
     token: Mutex<Option<FencingToken>>,
     pub(crate) limits: watch::Sender<HoldLimits>,
-    /// A renewal listed the lock as held while this entry still waits for the grant.
+    /// Notified when a renewal lists the lock as held while this entry still waits for the grant.
     pub(crate) granted_elsewhere: Notify,
     /// The latest release request.
     pub(crate) release_request: watch::Sender<Option<ReleaseRequest>>,
@@ -75,14 +75,14 @@ impl ClientQueueEntry {
         }
     }
 
-    /// Notes which segment was granted.
+    /// Stores the name of the granted shard.
     pub(crate) fn set_segment(&self, granted: &LockName) {
         if self.segmented {
             self.segment.get_or_init(|| granted.clone());
         }
     }
 
-    /// The lock; before a segment is granted, the sharded lock.
+    /// The lock name; before a shard is granted, the sharded lock.
     pub(crate) fn lock(&self) -> &LockName {
         self.segment.get().unwrap_or(&self.requested)
     }
@@ -112,7 +112,7 @@ impl ClientQueueEntry {
         stage == Stage::Held(token) || stage == Stage::Converting(token)
     }
 
-    /// The attempt that calls name; `None` for a hold that was handed over.
+    /// The attempt for calls to name; `None` for a hold that was handed over.
     pub(crate) fn attempt(&self) -> Option<Attempt> {
         Some(Attempt(self.attempt.load(Ordering::SeqCst))).filter(|a| *a != Attempt::UNNAMED)
     }
@@ -121,7 +121,7 @@ impl ClientQueueEntry {
         self.attempt.store(attempt.0, Ordering::SeqCst);
     }
 
-    /// Marks the hold as lost; the first reason stays.
+    /// Marks the hold as lost; the first loss stays.
     pub(crate) fn lose(&self, loss: Loss) {
         self.limits.send_modify(|limits| limits.lose(loss, Moment::now()));
     }
@@ -130,7 +130,7 @@ impl ClientQueueEntry {
         self.limits.borrow().next_deadline(Moment::now()).is_err()
     }
 
-    /// Notes a release request. A request that revokes ends the hold at its deadline.
+    /// Stores a release request. A request that revokes ends the hold at its deadline.
     pub(crate) fn request_release(&self, request: ReleaseRequest) {
         if request.revoke {
             self.limits.send_modify(|limits| limits.revoke(&request));
@@ -138,14 +138,14 @@ impl ClientQueueEntry {
         self.release_request.send_replace(Some(request));
     }
 
-    /// What a release of this entry alone gives up: no later hold.
+    /// The target of a release of this entry alone: it never releases a later hold.
     fn release_target(&self) -> ReleaseTarget {
         let hold = || unpoisoned(&self.token).map(ReleaseTarget::Hold);
         self.attempt().map(ReleaseTarget::Attempt).or_else(hold).unwrap_or_default()
     }
 }
 
-/// The call that releases entries of one owner and one attempt.
+/// Builds the call that releases entries of one owner and one attempt.
 pub(crate) fn release_call(entries: &[Arc<ClientQueueEntry>], session: &SessionName) -> Call {
     let locks: Vec<LockName> = entries.iter().map(|entry| entry.lock().clone()).collect();
     let first = entries.first();
@@ -180,12 +180,12 @@ pub(crate) fn release_query(
 #[derive(Debug, Default)]
 pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<ClientQueueEntry>>>);
 
-/// What the entries know of a hold that the cluster lists for the session.
+/// How a hold that the cluster lists for the session relates to the entries.
 #[derive(Debug)]
 pub(crate) enum Match {
-    /// A guard has it.
+    /// An entry has the hold.
     Known,
-    /// It may be the grant that these entries wait for.
+    /// The hold may be the grant for which these entries wait.
     Awaited(Vec<Arc<ClientQueueEntry>>),
     Unknown,
 }
@@ -205,7 +205,6 @@ impl QueueEntries {
         }
     }
 
-    /// Resolves when there are no entries.
     pub(crate) async fn emptied(&self) {
         // The sender lives as long as `self`.
         drop(self.0.subscribe().wait_for(Vec::is_empty).await);
@@ -220,7 +219,7 @@ impl QueueEntries {
         all.iter().filter_map(token).collect()
     }
 
-    /// The entries of one hold: each guard that re-entered it has one.
+    /// Returns the entries of one hold: each guard that re-entered it has one.
     pub(crate) fn of_hold(
         &self,
         lock: &LockName,
@@ -230,7 +229,7 @@ impl QueueEntries {
         all.iter().filter(|entry| entry.covers(lock) && entry.holds(token)).cloned().collect()
     }
 
-    /// Shared holds of one lock have several entries, so a hold belongs to an entry only by its token.
+    /// Finds the entry of a hold by its token, because shared holds of one lock have separate entries.
     pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
         let all = self.0.borrow();
         let same_lock = || all.iter().filter(|entry| entry.covers(lock));
@@ -260,17 +259,17 @@ impl QueueEntries {
     }
 }
 
-/// The owner of one guard, from 64 random bits.
+/// Builds the owner of one guard, from 64 random bits.
 pub(crate) fn generated_owner(bits: u64) -> String {
     format!("g-{bits:016x}")
 }
 
-/// Whether a client of this kind may have generated the owner for one guard.
+/// Whether a client of this library may have generated the owner for one guard.
 pub(crate) fn is_generated_owner(owner: Option<&Owner>) -> bool {
     owner.is_some_and(|owner| owner.as_str().starts_with("g-"))
 }
 
-/// A panic elsewhere leaves the value whole: it is replaced at once.
+/// Ignores poisoning: the value is replaced in one assignment, so a panic leaves it consistent.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

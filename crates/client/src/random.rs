@@ -11,7 +11,7 @@ pub(crate) fn bits() -> Result<u64, Error> {
         .map_err(|error| Error::Argument(format!("no randomness for a unique name: {error}")))
 }
 
-/// From 0 to 255; 0 if the operating system has no randomness.
+/// A number from 0 to 255; 0 if the operating system has no randomness.
 pub(crate) fn jitter() -> u8 {
     bits().map_or(0, |bits| bits.to_le_bytes()[0])
 }

@@ -1,18 +1,18 @@
-//! A request that a holder release its lock.
+//! A request to a holder to release its lock.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// A request that the holder release the lock (`holdfast ask`, `POST /v1/locks/NAME`). The cluster does not know the
-/// caller; the reason may name it.
+/// A request to the holder to release the lock (`holdfast ask`, `POST /v1/locks/NAME`). The cluster does not know the
+/// requester; the reason may name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRequest {
-    /// The reason of the caller.
+    /// The requester's reason.
     pub reason: Option<String>,
-    /// When the caller wants the lock.
+    /// The moment by which the requester wants the lock.
     pub deadline: Moment,
-    /// Whether the cluster revokes the hold at the deadline. The guard is lost a moment before.
+    /// Whether the cluster revokes the hold at the deadline. The guard is lost shortly before.
     pub revoke: bool,
 }
 

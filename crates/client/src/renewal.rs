@@ -1,8 +1,8 @@
 //! The one task of a session while it has users: it renews the session, delivers its events, and closes it at the end.
 //!
-//! It keeps one keepalive parked at a node ([`SessionPoll`]). The call renews the session, and returns as soon as a lock
-//! of the session is granted, lost or requested. If no node accepts a parked call, the task renews at a third of the
-//! time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
+//! The task keeps one keepalive parked at a node ([`SessionPoll`]). The call renews the session. It returns as soon as
+//! the cluster grants, takes or requests a lock of the session. If no node accepts a parked call, the task renews at a
+//! third of the time-to-live with plain keepalives, and tries again. Bounds: one call in flight.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::session::{Session, SessionUsers};
 use crate::session_events::SessionPoll;
 use crate::{Error, Loss};
 
-/// Runs until the session is over, or can have no users again.
+/// Runs until the session is over, or can have no more users.
 pub(crate) async fn renew_while_used(session: Arc<Session>) {
     tokio::select! {
         () = serve(&session) => {}
@@ -61,8 +61,8 @@ async fn serve(session: &Session) {
     }
 }
 
-/// Timers stand still while the machine is suspended, deadlines do not. After a suspension, every task that waits for a
-/// deadline of this session compares it with the clock again.
+/// Wakes the tasks that wait for a deadline of this session after a suspension of the machine. Timers stand still
+/// during a suspension; deadlines do not.
 async fn notice_suspensions(session: &Session) -> Infallible {
     loop {
         let before = Clocks::now();
@@ -73,8 +73,8 @@ async fn notice_suspensions(session: &Session) -> Infallible {
     }
 }
 
-/// The cluster may still keep a session that is over for the client, because a node renews it for a waiting call. It is
-/// closed when its last user is gone.
+/// Closes a session when its last user is gone. The cluster may keep a session that has ended for the client, because a
+/// node renews it for a waiting call.
 async fn close_after_loss(session: &Session, loss: Loss) {
     session.end(loss);
     let mut users = session.users.subscribe();

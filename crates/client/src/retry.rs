@@ -1,7 +1,7 @@
-//! The one retry loop: a call goes to one node after another until a node answers it or its time is over.
+//! The retry loop of every call: it tries the nodes in turn until one answers or the call's time is over.
 //!
-//! A call whose answer was lost is sent again if it is idempotent, which most calls are: they name a session and an
-//! attempt or a request id. Only if no later answer settles it is the result [`Error::Unknown`].
+//! The client repeats a call without an answer if it is idempotent. Most calls are: they name a session and an attempt
+//! or a request id. The result is [`Error::Unknown`] only if no later answer settles the call.
 //! Bounds: one request in flight for each call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,68 +14,68 @@ use crate::clock::Moment;
 use crate::http::{HttpClient, HttpRequest, HttpResponse, Method, SendError};
 use crate::{Error, Loss};
 
-/// The first and the longest pause between two rounds over all nodes.
+/// The first and the maximum pause between two rounds over all nodes.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// How long a node may take to begin a stream of events.
+/// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
 const NO_NODE_ASKED: &str = "no node was asked";
 
 /// A call of the HTTP API, for [`Client::call`](crate::Client::call).
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The method.
     pub method: Method,
     /// Path and query.
     pub target: String,
     /// Names and values of additional headers.
     pub headers: Vec<(String, String)>,
-    /// The body; empty for most calls.
+    /// Empty for most calls.
     pub body: Vec<u8>,
-    /// How long the call asks the node to wait (`wait=`).
+    /// The time that the node should wait (`wait=`).
     pub wait: Duration,
-    /// Whether a second copy of the call changes nothing. Otherwise the call is not repeated once an answer was lost.
+    /// Whether a second copy of the call changes nothing. Any other call is not repeated after a lost answer.
     pub idempotent: bool,
 }
 
 impl Call {
-    /// An idempotent call without a body that does not wait.
+    /// Creates an idempotent call without a body that does not wait.
     pub fn new(method: Method, target: impl Into<String>) -> Self {
         let (target, headers, body) = (target.into(), Vec::new(), Vec::new());
         Self { method, target, headers, body, wait: Duration::ZERO, idempotent: true }
     }
 
-    /// A read.
+    /// Creates a read.
     pub fn get(target: impl Into<String>) -> Self {
         Self::new(Method::GET, target)
     }
 
-    /// The same call, which asks the node to wait.
+    /// Returns the call with a wait at the node.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         Self { wait, ..self }
     }
 }
 
-/// How much time a call has.
+/// The time limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// One node may keep the call for this long; then the next node is asked.
+    /// The maximum time of one node; after it, the next node gets the call.
     pub(crate) per_node: Duration,
-    /// No request starts after this.
+    /// No request starts after this instant.
     pub(crate) start_until: Instant,
-    /// No request lasts beyond this.
+    /// No request lasts beyond this instant.
     pub(crate) until: Instant,
 }
 
-/// An answer, with the moment the request was sent: every deadline in the answer counts from no earlier moment.
+/// An answer, with the moment at which its request was sent. Every deadline in the answer counts from that moment or
+/// later.
 #[derive(Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) body: T,
     pub(crate) sent: Moment,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct Delivery<T> {
     pub(crate) result: Result<Answer<T>, Error>,
@@ -91,7 +91,7 @@ impl<T> Delivery<T> {
 }
 
 impl Delivery<HttpResponse> {
-    /// Reads the body as JSON.
+    /// Parses the body as JSON.
     pub(crate) fn json<T: DeserializeOwned>(self) -> Delivery<T> {
         let read = |answer: Answer<HttpResponse>| {
             let body = answer.body.json().map_err(|error| Error::Foreign(error.to_string()))?;
@@ -101,12 +101,12 @@ impl Delivery<HttpResponse> {
     }
 }
 
-/// What one node did with a request.
+/// The outcome of a request at one node.
 enum AttemptOutcome<T> {
     Success(T),
-    /// Another node would answer the same.
+    /// Another node would return the same.
     Rejected(Error),
-    /// Certainly not done.
+    /// The node certainly did not execute the request.
     NotDone(String),
     MayBeDone(String),
 }
@@ -123,7 +123,7 @@ impl<T> AttemptOutcome<T> {
 pub(crate) struct Nodes {
     http: HttpClient,
     bases: Vec<String>,
-    /// Index of the node that answered last. Concurrent calls may overwrite each other: any start is correct.
+    /// The index of the node that answered last. Concurrent calls may overwrite it, because every start is correct.
     preferred: AtomicUsize,
 }
 
@@ -132,7 +132,7 @@ impl Nodes {
         Self { http, bases, preferred: AtomicUsize::new(0) }
     }
 
-    /// Sends a call to one node after another until one answers.
+    /// Sends a call to the nodes in turn until one answers.
     pub(crate) async fn send(&self, call: &Call, budget: Budget) -> Delivery<HttpResponse> {
         let mut lost_answer = None;
         let result = self.rounds(call, budget, &mut lost_answer).await;
@@ -203,8 +203,8 @@ impl Nodes {
         }
     }
 
-    /// Opens a stream of server-sent events at the node number `first`, or at one of the nodes after it. Returns the
-    /// stream and the number of its node.
+    /// Opens a stream of server-sent events, starting at the node with index `first`. Returns the stream and the index
+    /// of its node.
     pub(crate) async fn open_events(
         &self,
         target: &str,
@@ -259,7 +259,7 @@ impl Nodes {
     }
 }
 
-/// What an answer that is not a success means for the call.
+/// Classifies an unsuccessful answer by its meaning for the call.
 fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
     use ErrorCode::{
         Internal, LockBusy, LockClosed, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,

@@ -1,7 +1,7 @@
 //! A session of this client: its lease, its queue entries, and the count of its users.
 //!
-//! Guards, acquires in progress and [`SessionHandle`]s are users. The session is renewed (`renewal.rs`) exactly while it
-//! has users, so nothing is renewed for work that is over.
+//! Guards, acquires in progress and [`SessionHandle`]s are users. The session is renewed (`renewal.rs`) exactly while
+//! it has users, so the client renews nothing for finished work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) struct Session {
     pub(crate) calls: Calls,
     pub(crate) name: SessionName,
     pub(crate) incarnation: SessionId,
-    /// Whether the client generated the name: nobody else uses the session, and it ends with the client.
+    /// Whether the client generated the name: no other client uses the session, and it ends with the client.
     pub(crate) is_own: bool,
     /// The revision of the answer that opened the session.
     pub(crate) opened_at: Option<Revision>,
@@ -40,7 +40,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens the session at the cluster.
     pub(crate) async fn open(
         calls: Calls,
         name: SessionName,
@@ -67,7 +66,7 @@ impl Session {
         }))
     }
 
-    /// The deadline while the session certainly lives, or the loss.
+    /// Returns the deadline while the session certainly lives, or the loss.
     pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         self.lease.borrow().deadline_or_loss(now)
     }
@@ -111,12 +110,12 @@ impl Session {
         }
     }
 
-    /// Notes that the client will not use the session again.
+    /// Records that the client will not use the session again.
     pub(crate) fn abandon(&self) {
         self.users.send_modify(|users| users.client = false);
     }
 
-    /// Releases entries of one owner and one attempt. If the outcome is uncertain, they stay listed.
+    /// Releases entries of one owner and one attempt. Entries with an uncertain outcome stay listed.
     pub(crate) async fn release(&self, entries: &[Arc<ClientQueueEntry>]) -> Result<(), Error> {
         enter_leaving(entries);
         if entries.is_empty() {
@@ -150,7 +149,7 @@ fn enter_leaving(entries: &[Arc<ClientQueueEntry>]) {
     }
 }
 
-/// Keeps a session renewed.
+/// A use of a session, which keeps it renewed.
 #[derive(Debug)]
 pub(crate) struct SessionUse(Arc<Session>);
 
@@ -171,7 +170,7 @@ impl Drop for SessionUse {
     }
 }
 
-/// A session that is renewed as long as this lives, with or without locks.
+/// A session that is renewed while this value lives, with or without locks.
 #[derive(Debug)]
 #[must_use = "the session is renewed as long as this lives"]
 pub struct SessionHandle(SessionUse);
@@ -186,7 +185,7 @@ impl SessionHandle {
         &self.0.session().name
     }
 
-    /// How long the session certainly lives without another renewal; zero once it is over.
+    /// The time that the session certainly lives without another renewal; zero once it is over.
     pub fn remaining(&self) -> Duration {
         let now = Moment::now();
         self.0.session().deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))

@@ -1,9 +1,10 @@
-//! The parked keepalive of a session: what happened to its locks, and how the guards learn of it.
+//! The parked keepalive of a session: delivers the events of its locks to the guards.
 //!
-//! Events (a loss with its cause, a release request) reach the guards at once. Besides, each answer lists what the session
-//! holds, and that list settles every difference: a hold of a guard that is not listed is lost, and never acquired anew;
-//! a listed hold that an acquire waits for is asked for again, at another node; a listed hold without an owner in this
-//! client (a late copy of a call) is released. Bounds: one call in flight; one note for each hold without a guard.
+//! Events (a loss with its cause, a release request) reach the guards immediately. Each answer also lists the session's
+//! holds, and that list resolves every difference. A guard without a listed hold is lost, and the client never acquires
+//! it again. A listed hold for which an acquire waits makes the acquire repeat its call at another node. A listed hold
+//! without a client entry (a late copy of a call) is released. Bounds: one call in flight; one record for each hold
+//! without a guard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,25 +24,25 @@ use crate::retry::{Answer, Call};
 use crate::session::Session;
 use crate::{Error, Loss, random};
 
-/// A read of one lock may take this part of the remaining lease.
+/// A read of one lock may take this fraction of the remaining lease.
 const READ_PART: u32 = 8;
-/// A hold without a guard may be a grant whose answer is on its way: it is examined after this time.
+/// A hold without a guard is examined after this time. It may be a grant whose answer is still in flight.
 const SETTLE: Duration = Duration::from_millis(500);
-/// The pause between two parked keepalives. Events gather meanwhile, so a busy session is not renewed for each one.
+/// The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
 const PAUSE: Duration = Duration::from_millis(40);
 /// The pause after the second rejected call; it doubles with each further one.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_DOUBLINGS_MAX: u32 = 6;
 
-/// A hold that a guard believes it has.
+/// A hold of a guard, according to this client.
 type KnownHold = (Arc<ClientQueueEntry>, FencingToken);
 
 #[derive(Debug)]
 pub(crate) struct SessionPoll {
-    /// All events up to this revision were delivered.
+    /// The client has delivered all events up to this revision.
     since: Option<Revision>,
     due: Moment,
-    /// Consecutive calls that no node accepted.
+    /// Consecutive parked calls that no node accepted.
     failures: u32,
     unguarded: Vec<UnguardedHold>,
 }
@@ -55,18 +56,18 @@ struct UnguardedHold {
 }
 
 impl SessionPoll {
-    /// For a session that was opened at this revision.
+    /// Creates the state for a session that was opened at this revision.
     pub(crate) fn new(opened_at: Option<Revision>) -> Self {
         Self { since: opened_at, due: Moment::now(), failures: 0, unguarded: Vec::new() }
     }
 
-    /// When to park the next keepalive.
+    /// The moment to park the next keepalive.
     pub(crate) fn due(&self) -> Moment {
         self.due
     }
 
-    /// Parks a keepalive for a sixth of the lease, so that at least two thirds of the lease are left when the next one is
-    /// answered.
+    /// Parks a keepalive for a sixth of the lease. At least two thirds of the lease are then left when the node answers
+    /// the next one.
     pub(crate) async fn poll(&mut self, session: &Session) -> Result<Answer<NewsBody>, Error> {
         let now = Moment::now();
         let (wait, left) = {
@@ -91,7 +92,7 @@ impl SessionPoll {
         self.due = Moment::now().plus(pause);
     }
 
-    /// Delivers the answer of a parked keepalive to the guards. `held` is the length of the lease.
+    /// Delivers the events of a parked keepalive's answer to the guards. `held` is the length of the lease.
     pub(crate) async fn deliver(
         &mut self,
         session: &Session,
@@ -135,7 +136,7 @@ impl SessionPoll {
         self.unguarded.retain(|hold| is_listed(&hold.lock, hold.token));
         for hold in listed {
             let found = session.entries.matching(&hold.lock, hold.token);
-            // Others may use a session that the caller named.
+            // Other clients may use a session that the caller named.
             let is_ours = match found {
                 Match::Known => false,
                 Match::Awaited(_) => true,
@@ -156,7 +157,7 @@ impl SessionPoll {
         }
     }
 
-    /// Whether a hold without a guard has been listed for long enough. It is due again `again_after` later.
+    /// Whether a hold without a guard has been listed for long enough. The next examination is due `again_after` later.
     fn is_examination_due(
         &mut self,
         hold: &HoldBody,
@@ -189,7 +190,7 @@ fn deliver_event(session: &Session, event: &EventBody) {
     match event.kind {
         EventKind::Granted => {}
         EventKind::Lost => {
-            // A guard that is being released or converted learns the result from its own call.
+            // A guard with a release or a conversion in progress gets the result from its own call.
             let held = entries.iter().filter(|entry| entry.stage() == Stage::Held(event.token));
             held.for_each(|entry| entry.lose(loss_of(entry, event)));
         }
@@ -224,7 +225,7 @@ fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
     }
 }
 
-/// After a gap in the events: reads open release requests from the locks.
+/// Reads open release requests from the locks after a gap in the events.
 async fn read_release_requests(session: &Session, known_holds: &[KnownHold], timeout: Duration) {
     let calls = session.calls.with_timeout(timeout);
     for (entry, token) in known_holds {
@@ -242,13 +243,13 @@ async fn read_release_requests(session: &Session, known_holds: &[KnownHold], tim
     }
 }
 
-/// Whether the session holds the lock under this token. The node that renewed may be behind the grant, so the cluster is
-/// asked; if it cannot answer, the session's lease decides.
+/// Whether the session holds the lock under this token. The node that renewed may be behind the grant, so this call
+/// reads the lock. If no node answers, the session's lease decides.
 async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: FencingToken) -> bool {
     match calls.get::<LockBody>(lock_path(lock)).await {
         Ok(body) if body.holders.iter().any(|holder| is_hold_of(session, holder, token)) => true,
         Ok(body) if lists_all_holders(&body) => false,
-        // Of many holders only the first are listed: the token identifies the hold.
+        // A node lists only the first of many holders, so the token identifies the hold.
         Ok(_) => {
             let target = format!("{}?token={token}", fence_path(lock));
             !matches!(calls.get::<FenceBody>(target).await, Err(Error::Refused(_)))
@@ -265,7 +266,7 @@ fn lists_all_holders(body: &LockBody) -> bool {
     usize::try_from(body.holders_total).is_ok_and(|total| total <= body.holders.len())
 }
 
-/// Releases a hold of a generated session that has no guard, if its owner was generated for a guard.
+/// Releases a hold without a guard of a generated session, if its owner was generated for a guard.
 async fn release_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
     let Ok(body) = calls.get::<LockBody>(lock_path(&hold.lock)).await else { return };
     let mut holders = body.holders.iter();

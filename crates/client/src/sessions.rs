@@ -1,7 +1,7 @@
 //! The sessions of one client: one for each time-to-live that its locks name, opened on first use.
 //!
-//! A generated session that has ended is replaced by a new one. A session that the caller named is never replaced: the
-//! caller must learn that it has ended. Bounds: [`SESSIONS_MAX`] times-to-live.
+//! The client replaces a generated session that has ended. It never replaces a session that the caller named, because
+//! the caller must see its end. Bounds: [`SESSIONS_MAX`] times-to-live.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const SESSIONS_MAX: usize = 64;
 pub(crate) enum SessionNaming {
     /// A prefix; a random suffix makes the name unique.
     Prefix(String),
-    /// The whole name: the session outlives the client, and others may use it.
+    /// The complete name. The session outlives the client, and other clients may use it.
     Named(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
     naming: SessionNaming,
-    /// `None`: the default of the cluster, or the time-to-live of the existing session.
+    /// `None` is the default of the cluster, or the time-to-live of the existing session.
     ttl: Option<Duration>,
     pub(crate) labels: BTreeMap<String, String>,
     open: Mutex<BTreeMap<Option<Ttl>, Arc<Session>>>,
@@ -43,14 +43,14 @@ impl Sessions {
         Self { naming, ttl, labels, open: Mutex::default() }
     }
 
-    /// The live session for this time-to-live, opened if necessary.
+    /// Returns the live session for this time-to-live; opens it if necessary.
     pub(crate) async fn session_for(
         &self,
         calls: &Calls,
         ttl: Option<Duration>,
     ) -> Result<SessionUse, Error> {
         let ttl = self.checked_ttl(ttl)?;
-        // Locked during the call, so that concurrent tasks share the session.
+        // The mutex stays locked during the call, so that concurrent tasks share the session.
         let mut open = self.open.lock().await;
         if let Some(session) = open.get(&ttl).filter(|session| session.is_alive()) {
             return Ok(SessionUse::of(session));
@@ -71,7 +71,7 @@ impl Sessions {
         Ok(session_use)
     }
 
-    /// Closes generated sessions; of named ones, waits until the entries of dropped guards are released.
+    /// Closes generated sessions. For named sessions, waits until the entries of dropped guards are released.
     pub(crate) async fn close(&self) -> Result<(), Error> {
         let sessions = std::mem::take(&mut *self.open.lock().await);
         let mut result = Ok(());
@@ -103,7 +103,7 @@ impl Sessions {
         ttl.transpose().map_err(argument)
     }
 
-    /// The name of a new session, and whether it is generated.
+    /// Returns the name of a new session, and whether it is generated.
     fn name(&self) -> Result<(SessionName, bool), Error> {
         let (name, is_own) = match &self.naming {
             SessionNaming::Named(name) => (name.clone(), false),

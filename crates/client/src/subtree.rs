@@ -1,8 +1,8 @@
-//! A cached part of the tree: read once, then updated change by change.
+//! A cached subtree: read once, then updated change by change.
 //!
-//! The cache continues from its revision at whichever node answers. When the cluster no longer remembers that revision, the
-//! cache reads everything again and reports a gap. It reports changes of the cache, so two quick changes of one node may
-//! be reported as one. Bounds: [`NODES_MAX`] nodes, and the pending changes of one answer. Nothing runs between two calls.
+//! The cache continues from its revision at any node. When the cluster no longer has that revision, the cache reads
+//! everything again and reports a gap. It reports changes of the cache, so two quick changes of one node may appear as
+//! one. Bounds: [`NODES_MAX`] nodes, and the pending changes of one answer. No task runs between two calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::error::argument;
 use crate::tree::{Node, is, too_many};
 use crate::{Client, Error};
 
-/// Nodes of one cache.
+/// Nodes in one cache.
 const NODES_MAX: usize = 100_000;
-/// How long one call waits for a change.
+/// The maximum time that one call waits for a change.
 const WAIT: Duration = Duration::from_secs(20);
 
 /// A change of the cache.
@@ -26,9 +26,9 @@ pub enum Change {
     Created(ZnodePath),
     /// New data, or the node was deleted and created again.
     Changed(ZnodePath),
-    /// The node is gone.
+    /// The node was deleted.
     Deleted(ZnodePath),
-    /// The cluster no longer remembers the changes between these revisions, so everything was read again.
+    /// The cluster no longer has the changes between these revisions, so the cache read everything again.
     Gap {
         /// The revision of the cache before.
         since: Revision,
@@ -47,7 +47,7 @@ pub struct Subtree {
     revision: Revision,
     /// `nodes` and `pending` contain all changes up to this revision, which is not before `revision`.
     received_until: Revision,
-    /// Changed nodes that were not read again yet.
+    /// Changed nodes that the cache has not read again yet.
     pending: VecDeque<ZnodePath>,
 }
 
@@ -84,12 +84,12 @@ impl Client {
 }
 
 impl Subtree {
-    /// The topmost path.
+    /// The path of the topmost node.
     pub fn root(&self) -> &ZnodePath {
         &self.root
     }
 
-    /// All nodes, ordered by path.
+    /// All cached nodes, in path order.
     pub fn nodes(&self) -> &BTreeMap<ZnodePath, Node> {
         &self.nodes
     }
@@ -103,11 +103,11 @@ impl Subtree {
         self.revision
     }
 
-    /// Waits for the next change and applies it. Dropping the future loses nothing.
+    /// Waits for the next change and applies it. Dropping the future loses no change.
     ///
     /// # Errors
     /// [`Error::Argument`] if the subtree has too many nodes; otherwise see [`Error`]. The next call continues from the
-    /// present state.
+    /// current state.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             while let Some(path) = self.pending.front().cloned() {
@@ -136,7 +136,7 @@ impl Subtree {
         }
     }
 
-    /// What is new about a node, which was just read.
+    /// Updates the cache with a node that was just read, and returns the change, if any.
     fn update(&mut self, path: ZnodePath, read: Option<Node>) -> Option<Change> {
         let Some(node) = read else {
             return self.nodes.remove(&path).map(|_| Change::Deleted(path));
@@ -160,18 +160,18 @@ fn has_room<V>(nodes: &BTreeMap<ZnodePath, V>, path: &ZnodePath, max: usize) -> 
     nodes.len() < max || nodes.contains_key(path)
 }
 
-/// A watch reports every path with this prefix, `/ab` besides `/a/b`.
+/// A watch reports every path with this prefix, e.g. `/ab` as well as `/a/b` for `/a`.
 fn is_within(root: &ZnodePath, path: &ZnodePath) -> bool {
     let below = path.as_str().strip_prefix(root.as_str());
     root.as_str() == "/" || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Reads a path and everything below it, and a revision that no node is older than.
+/// Reads a path and everything below it. Returns a revision that is not newer than any of the nodes.
 async fn read(
     client: &Client,
     root: &ZnodePath,
 ) -> Result<(BTreeMap<ZnodePath, Node>, Revision), Error> {
-    // Read first: the first watch reports changes that happen while the nodes are read.
+    // The revision is read first, so that the first watch reports changes during the read of the nodes.
     let revision = client.calls().current_revision(root).await?;
     let mut nodes = BTreeMap::new();
     for path in client.calls().paths_below(root, NODES_MAX).await? {

@@ -23,7 +23,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// A node that answers every call with what `answer` makes of its first line; the n-th call from 0.
+/// A node that answers every call with the result of `answer`, which gets the call's number from 0 and its first line.
 async fn node(
     answer: impl Fn(usize, &str) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>) {
@@ -78,7 +78,7 @@ fn session(holds: &str, expires_in_ms: u64) -> String {
     )
 }
 
-/// How long a keepalive wants to be parked.
+/// Returns the requested wait of a parked keepalive.
 fn parked(line: &str) -> Option<Duration> {
     let wait = line.split_once("/keepalive?wait=")?.1.split(['&', ' ']).next()?;
     Some(holdfast_api::parse_duration(wait).unwrap())
@@ -100,7 +100,7 @@ async fn acquire(client: &Client) -> Result<Guard, Error> {
     client.lock("job").try_acquire().await
 }
 
-/// What a node answers to everything but the taking of a lock: the session lives for half a minute and holds this.
+/// The answer to every call except an acquire: the session lives for 30 s and holds these locks.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "the shape of every answer: none is a dropped connection"
@@ -114,12 +114,12 @@ fn usual(line: &str, holds: &str) -> Option<(u16, String)> {
     })
 }
 
-/// Whether a call takes a lock.
+/// Whether a call is an acquire.
 fn takes(line: &str) -> bool {
     line.starts_with("PUT /v1/locks/")
 }
 
-/// A node that answers the taking of a lock so, and everything else as usual.
+/// A node that answers an acquire with `answer`, and other calls with the default answer.
 async fn lock_node(
     answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>) {
@@ -242,12 +242,13 @@ async fn the_deadline_counts_from_the_sending() {
     })
     .await;
     let client = client([address]);
-    // The session is open before, so that the grant's deadline is the one that counts.
+    // The session is already open, so the deadline in the grant is the one that counts.
     let _open = client.session().await.unwrap();
     let before = Instant::now();
     let guard = acquire(&client).await.unwrap();
     let after = Instant::now();
-    // The node counts 4 s of waiting and 6 s left, so at most 10 s from the sending, a little less for the clocks.
+    // The node reports 4 s of waiting and 6 s left. The deadline is at most 10 s after the sending, minus the clock
+    // margin.
     assert!(guard.deadline() <= after + Duration::from_secs(10));
     assert!(guard.deadline() >= before + Duration::from_millis(9_800));
 }

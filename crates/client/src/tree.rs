@@ -22,11 +22,11 @@ use crate::retry::Call;
 pub struct Node {
     /// The data.
     pub data: Vec<u8>,
-    /// Counts changes of the data, from 0.
+    /// The number of changes of the data.
     pub version: i32,
-    /// The revision that created the node: a node that was deleted and created again has another one.
+    /// The revision that created the node. A node that was deleted and created again has another one.
     pub created: Revision,
-    /// Whether it ends with the session that created it.
+    /// Whether the node is deleted when the session that created it ends.
     pub is_ephemeral: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn too_many(root: &ZnodePath, max: usize) -> Error {
 }
 
 impl Calls {
-    /// Reads a node, if it exists.
+    /// Reads a node; `None` if it does not exist.
     pub(crate) async fn node(&self, path: &ZnodePath) -> Result<Option<Node>, Error> {
         let delivery = self.deliver(&Call::get(tree_path(path))).await;
         found(delivery.result.and_then(|answer| read_node(answer.body)))
@@ -82,13 +82,13 @@ impl Calls {
         self.json(&Call { body, ..Call::new(Method::POST, "/v1/txn") }).await
     }
 
-    /// The revision from which a watch reports later changes.
+    /// Returns a revision from which a watch reports all later changes.
     pub(crate) async fn current_revision(&self, root: &ZnodePath) -> Result<Revision, Error> {
         let query = Query::default().with(&watch::PATH, root).with(&watch::WAIT, &Duration::ZERO);
         self.get::<WatchBody>(query.target("/v1/watch")).await.map(|body| body.revision)
     }
 
-    /// The changes after `since`, or the next ones within `wait`: of one path, or of all paths with this prefix.
+    /// Returns the changes after `since`, or the next ones within `wait`, of one path or of all paths with this prefix.
     pub(crate) async fn changes(
         &self,
         root: &ZnodePath,

@@ -1,4 +1,5 @@
-//! Acquiring a lock: one command, or a renewal of the caller's hold. If the command queues, `queued.rs` waits.
+//! Acquiring a lock: one command, or a renewal of the caller's hold. If the acquire queues, `queued.rs` waits for the
+//! grant.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +16,20 @@ use crate::queued::QueuedAcquire;
 use crate::service::Service;
 use crate::waiting::{UnansweredSession, wait_of};
 
-/// Waiters listed with a lock at most; the view also has their number.
+/// Waiters listed in the view of a lock; the view also has their total number.
 pub(crate) const WAITERS_SHOWN: usize = 100;
 
 /// The caller holds the lock, or each lock of its multi-lock.
 #[derive(Clone, Debug)]
 pub struct Granted {
-    /// Of the first lock by name.
+    /// The grant of the first lock by name.
     pub grant: Grant,
-    /// Of the other locks of a multi-lock, by name.
+    /// The grants of the other locks of a multi-lock, by name.
     pub others: Vec<Grant>,
-    /// From the request's arrival to this answer.
+    /// The time from the request's arrival to this answer.
     pub waited: Duration,
-    /// What is certainly left of the lease at the moment of this answer. A client that counts
-    /// `waited + expires_in` from the moment it *sent* the request gives up before the server does.
+    /// The time that is certainly left of the lease at this answer. A client that counts `waited + expires_in` from the
+    /// moment it *sent* the request stops before the server expires the lease.
     pub expires_in: Duration,
 }
 
@@ -36,7 +37,7 @@ pub struct Granted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AcquireClock {
     pub(crate) arrived: Instant,
-    /// When the last renewal of the session began that a quorum has confirmed.
+    /// The start of the last session renewal that a quorum confirmed.
     pub(crate) confirmed_at: Instant,
     /// When the wait ends.
     pub(crate) until: Instant,
@@ -48,7 +49,7 @@ impl AcquireClock {
         Self { arrived, confirmed_at: arrived, until: arrived + wait }
     }
 
-    /// The grants of an acquire, in the order of the locks.
+    /// Builds the result of an acquire from its grants, in the order of the locks.
     pub(crate) fn granted(
         &self,
         grants: Vec<Grant>,
@@ -66,11 +67,12 @@ impl AcquireClock {
 }
 
 impl Service {
-    /// Acquires a lock or a multi-lock, or renews the caller's hold. Dropping the future means that the client disconnected: a waiter
-    /// with an anonymous session leaves the queue, one with a named session keeps its place until its wait ends.
+    /// Acquires a lock or a multi-lock, or renews the caller's hold. A dropped future means that the client
+    /// disconnected. A waiter with an anonymous session then leaves the queue; a waiter with a named session keeps its
+    /// entry until its wait ends.
     ///
     /// # Errors
-    /// [`Failure`] says why not, and whether anything was done.
+    /// A [`Failure`] has the reason, and whether the command may have taken effect.
     pub async fn acquire(
         &self,
         context: &RequestContext,
@@ -79,7 +81,7 @@ impl Service {
         self.acquire_for(context, acquire, None).await
     }
 
-    /// The same; `position` receives the caller's place once it is queued.
+    /// As [`Service::acquire`]; `position` receives the caller's queue position once it is queued.
     pub(crate) async fn acquire_for(
         &self,
         context: &RequestContext,
@@ -115,7 +117,7 @@ impl Service {
                 let lock = &queued.lock;
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
-                    // An error means that the caller has gone, and this call with it.
+                    // An error means that the caller, and with it this call, was dropped.
                     position.send(self.watch_position(lock, queued.ticket)).ok();
                 }
                 let (session, anonymous) = (open.session, open.anonymous);
@@ -126,7 +128,7 @@ impl Service {
         }
     }
 
-    /// Counts a refusal of a caller that did not want to wait.
+    /// Counts a rejected no-wait acquire.
     pub(crate) fn count_busy(&self, failure: &Failure) {
         let Failure::Rejected(rejection) = failure else { return };
         let why = if let Rejection::Lock(LockRejection::OfMultiLock { why, .. }) = rejection {
@@ -147,7 +149,7 @@ impl Service {
         }
     }
 
-    /// The same call again by a holder is a renewal: no log entry, the same token.
+    /// Renews the hold when a holder repeats its acquire: no log entry, the same token.
     async fn renew_held(
         &self,
         acquire: &Acquire,
@@ -183,7 +185,7 @@ impl Service {
     }
 }
 
-/// The queue that the others of a multi-lock wait for, if one can be told: the first lock that is held or in cooldown.
+/// Returns the queue of the first lock of a multi-lock that is held or in cooldown, if there is one.
 fn first_busy(queued: Vec<Queued>) -> Option<Queued> {
     let taken = queued.iter().position(|q| q.holder.is_some() || q.cooldown.is_some());
     queued.into_iter().nth(taken.unwrap_or(0))

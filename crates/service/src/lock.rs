@@ -11,19 +11,20 @@ use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Which tokens a check accepts.
+/// The tokens that a fence check accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceMode {
-    /// Only the token of a present holder.
+    /// Only the token of a current holder.
     Current,
-    /// Any token that is not smaller than the smallest of the present holders'; if nobody holds, than the last one.
+    /// Any token not smaller than the smallest token of the holders. Without a holder: not smaller than the last minted
+    /// token.
     Monotonic,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCheck {
     pub valid: bool,
-    /// The lock's tokens.
+    /// The lock's tokens that the check compared.
     pub view: FenceView,
 }
 
@@ -31,22 +32,22 @@ impl Service {
     /// Releases locks, or leaves their queues.
     ///
     /// # Errors
-    /// [`Failure`] says why not, and whether anything was done. So do the other methods.
+    /// A [`Failure`] has the reason, and whether the command may have taken effect. The other methods return it, too.
     pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
         self.propose_for(Command::Release(release), Reply::into_released).await
     }
 
-    /// Asks holders to release a lock; returns how many were asked.
+    /// Requests holders to release a lock. Returns the number of holders that received the request.
     pub async fn ask_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
         self.propose_for(Command::RequestRelease(request), Reply::into_release_asked).await
     }
 
-    /// Hands a hold to another session; returns that session's hold.
+    /// Hands a hold to another session. Returns the new hold of that session.
     pub async fn hand_over(&self, hand_over: HandOver) -> Result<Response<Grant>, Failure> {
         self.propose_for(Command::HandOver(hand_over), Reply::into_handed_over).await
     }
 
-    /// Changes the policy of a lock; returns the whole policy.
+    /// Changes the policy of a lock. Returns the complete policy.
     pub async fn set_policy(
         &self,
         lock: LockName,
@@ -55,7 +56,7 @@ impl Service {
         self.propose_for(Command::SetPolicy { lock, change }, Reply::into_policy).await
     }
 
-    /// The holders and the first waiters of a lock.
+    /// Returns the holders and the first waiters of a lock.
     pub async fn lock(
         &self,
         lock: &LockName,
@@ -64,7 +65,7 @@ impl Service {
         self.read(mode, |machine| machine.lock(lock, WAITERS_SHOWN)).await
     }
 
-    /// At most `limit` locks by name, beginning behind `after`.
+    /// Returns at most `limit` locks in name order, starting after `after`.
     pub async fn locks(
         &self,
         filter: &LockFilter,
@@ -94,7 +95,7 @@ impl Service {
     }
 }
 
-/// While somebody holds, only what is below the floor is stale; while nobody does, what is older than the last grant.
+/// With a holder, only tokens below the floor are stale. Without one, tokens older than the last grant are stale.
 fn is_not_overtaken(token: FencingToken, view: FenceView) -> bool {
     match view.current {
         Some(_) => token >= view.floor,

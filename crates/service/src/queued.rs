@@ -1,7 +1,7 @@
 //! A queued acquire: waits on this node for its grant.
 //!
-//! The wait ends with the grant, with the loss of the place, with its deadline (a cancel command: if the grant was ordered
-//! first, the grant is the answer), with a shutdown, or with a disconnect (`waiting`).
+//! The wait ends with the grant, the loss of the queue entry, its deadline, a shutdown or a disconnect (`waiting`). At
+//! the deadline the node proposes a cancel; if the grant was committed first, the grant is the answer.
 
 use std::time::Instant;
 
@@ -22,13 +22,13 @@ pub(crate) struct QueuedAcquire {
     pub(crate) locks: LockSet,
     pub(crate) session: SessionName,
     pub(crate) owner: Owner,
-    /// The session was made for this call.
+    /// Whether the session was opened for this call.
     pub(crate) anonymous: bool,
-    /// The place in the queue of one of the locks.
+    /// The entry in the queue of one of the locks.
     pub(crate) queued: Queued,
 }
 
-/// The state of a place, as this node has it.
+/// The state of a queue entry on this node.
 enum PlaceState {
     Granted(Grant),
     Waiting,
@@ -105,8 +105,8 @@ impl QueuedAcquire {
         }
     }
 
-    /// A grant after a wait. If the last confirmed renewal is so old that nothing is certainly left of the lease, the
-    /// session is renewed before the caller learns that it holds the lock.
+    /// Returns a grant after a wait. If no time is certainly left of the lease since the last confirmed renewal, the
+    /// session is renewed first.
     async fn granted_late(
         &mut self,
         service: &Service,
@@ -131,7 +131,8 @@ impl QueuedAcquire {
         self.clock.granted(self.all_grants(service, grant)?, revision)
     }
 
-    /// The grants of all locks. If one of them was lost since, the outcome is unknown, and the caller asks again.
+    /// Returns the grants of all locks. If one lock was lost since, the outcome is unknown, and the caller must repeat
+    /// the acquire.
     fn all_grants(&self, service: &Service, grant: Grant) -> Result<Vec<Grant>, Failure> {
         if self.locks.single().is_some() {
             return Ok(vec![grant]);
@@ -149,7 +150,7 @@ impl QueuedAcquire {
         }
     }
 
-    /// The place is gone without a grant.
+    /// The failure of an entry that was removed without a grant.
     fn left(&self, service: &Service, cause: LossCause) -> Failure {
         let session = self.session.clone();
         match cause {
@@ -169,7 +170,7 @@ impl QueuedAcquire {
         }
     }
 
-    /// The place is gone, and this node has not seen the event that names the cause.
+    /// The failure of a removed entry when this node has not seen the event with the cause.
     fn gone(&self, service: &Service) -> Failure {
         match service.view(&self.session) {
             Ok(_) => self.timed_out(service),
@@ -183,8 +184,8 @@ impl QueuedAcquire {
         Failure::WaitTimeout { lock: Box::new(lock), waited: self.clock.arrived.elapsed() }
     }
 
-    /// Ends the wait through the log, which decides whether the grant came first. Without an answer of the log the caller
-    /// may be in the queue or hold the lock.
+    /// Ends the wait with a log entry, so the log order decides whether the grant came first. If the proposal has no
+    /// answer, the caller may still be queued or hold the lock.
     async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
         match service.propose(self.cancel_command()).await {
             Ok((Reply::Granted(grants), revision)) => {
@@ -197,7 +198,8 @@ impl QueuedAcquire {
         }
     }
 
-    /// This node is about to stop. A caller with a named session keeps its place and asks another node.
+    /// Ends the wait because this node is shutting down. A caller with a named session keeps its entry and calls
+    /// another node.
     async fn turn_away(&self, service: &Service) -> Result<Response<Granted>, Failure> {
         if !self.anonymous {
             return Err(Failure::ShuttingDown);
@@ -208,7 +210,7 @@ impl QueuedAcquire {
         }
     }
 
-    /// Gives the place up, unless the owner has asked for it again since.
+    /// Cancels the entry, unless the owner has repeated its acquire since.
     fn cancel_command(&self) -> Command {
         Command::Cancel(Cancel {
             lock: self.queued.lock.clone(),

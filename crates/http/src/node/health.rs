@@ -1,4 +1,4 @@
-//! `GET /livez` and `GET /readyz`: whether a supervisor should restart the node, and whether it should get calls.
+//! `GET /livez` and `GET /readyz`: whether a supervisor should restart the node, and whether it should receive calls.
 
 use std::future::ready;
 

@@ -16,7 +16,7 @@ use crate::status::{HttpError, internal};
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(crate) static OPERATION: Operation = Operation {
-    // A scraper may add parameters of its own.
+    // A scraper may add its own query parameters.
     scope: Scope::Static,
     summary: "The metrics of the node, as OpenMetrics text",
     answers: || {

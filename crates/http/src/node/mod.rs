@@ -1,4 +1,4 @@
-//! Calls that one node answers by itself: the cluster as it sees it, health, metrics, release.
+//! Calls that one node answers from local state: its view of the cluster, health, metrics, release.
 
 pub(crate) mod cluster;
 pub(crate) mod health;

@@ -1,4 +1,4 @@
-//! Calls that no operation matches: a path that does not exist, and a method that a path does not take.
+//! Calls that match no operation: an unknown path, or a method that the path does not support.
 
 use std::future::ready;
 
@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::routes::{OTHER, nearest};
 use crate::status::{HttpError, with_status};
 
-/// Bytes of a path or a method that an error shows.
+/// Bytes of a path or a method that an error quotes.
 const SHOWN_MAX: usize = 128;
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
@@ -26,7 +26,7 @@ pub(crate) static NO_SUCH_PATH: Operation = Operation {
     ..Operation::public("", &OTHER, |call| ready(no_such_path(call)).boxed())
 };
 
-/// The router adds the header `Allow`, which is the whole answer to `OPTIONS`.
+/// Rejects the method. The router adds the header `Allow`, which is the complete answer to `OPTIONS`.
 fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     if call.parts.method == Method::OPTIONS {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
@@ -37,7 +37,7 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     Err(with_status(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 
-/// `OPTIONS *` asks for the methods of the whole API.
+/// Rejects the path. `OPTIONS *` returns the methods of the whole API.
 fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.parts.uri.path();
     if call.parts.method == Method::OPTIONS && path == "*" {

@@ -1,4 +1,4 @@
-//! `GET /version`: the release that runs.
+//! `GET /version`: the release of the running node.
 
 use std::future::ready;
 

@@ -1,4 +1,4 @@
-//! `GET /docs`: the description of the API on one page, for people.
+//! `GET /docs`: the API reference on one page, for human readers.
 
 use std::future::ready;
 

@@ -1,4 +1,4 @@
-//! `GET /errors/{code}`: what an error code means, as text for a terminal or as a page for a browser.
+//! `GET /errors/{code}`: the meaning of an error code, as text for a terminal or as a page for a browser.
 
 use std::future::ready;
 
@@ -36,7 +36,6 @@ fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(html_reply((call.state.documentation().error_page)(code)))
 }
 
-/// Whether `Accept` names HTML.
 fn accepts_html(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let media = accepted.flat_map(|value| value.split(','));

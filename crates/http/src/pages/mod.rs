@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::reply::Reply;
 
-/// No script of a page runs, and a page loads nothing.
+/// The content security policy: a page runs no script and loads nothing.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
 

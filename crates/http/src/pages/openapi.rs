@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the description of the API for programs.
+//! `GET /openapi.json`: the API description for programs.
 
 use std::future::ready;
 

@@ -1,7 +1,7 @@
-//! Latches, barriers, double barriers and counters: one folder each, one file a call.
+//! Latches, barriers, double barriers and counters: one folder for each recipe, one file for each call.
 //!
-//! A call that waits is answered 200 when what it waits for has happened, 423 when the wait ends before, and 409 when it
-//! cannot happen any more.
+//! A waiting call returns 200 when the awaited event has happened and 423 when the wait times out. It returns 409 when
+//! the event can no longer happen.
 
 pub(crate) mod barrier;
 pub(crate) mod counter;

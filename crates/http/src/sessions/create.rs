@@ -1,4 +1,4 @@
-//! `POST /v1/sessions`: open a session whose id the server makes.
+//! `POST /v1/sessions`: open a session whose id the server generates.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

@@ -1,4 +1,4 @@
-//! Sessions: one file a call.
+//! Calls on sessions: one file for each call.
 
 pub(crate) mod close;
 pub(crate) mod create;
@@ -18,7 +18,7 @@ use crate::reply::Reply;
 
 const LOCATION: Header = Header::text("location", "The path of the session");
 
-/// The session as JSON: 201 with its path if the call opened it, else 200.
+/// The session as JSON: 201 with its path if the call opened it, otherwise 200.
 fn session_reply(call: &CallContext<'_>, response: Response<SessionLease>) -> Reply {
     let Response { value, revision, leader_contact } = response;
     let SessionLease { view, created, expires_in } = value;

@@ -1,4 +1,4 @@
-//! `GET /v1/sessions/{id}`: what a session holds and waits for.
+//! `GET /v1/sessions/{id}`: the locks that a session holds and waits for.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

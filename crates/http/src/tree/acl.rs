@@ -34,7 +34,7 @@ impl ParamField for AclParam {
     }
 }
 
-/// Replaces the list. A `GET` reads what became of it: `auth:` stands for the identities of the caller.
+/// Replaces the list. `auth:` entries are stored as the caller's identities, so a `GET` returns those.
 pub(super) async fn replace(
     call: &CallContext<'_>,
     path: ZnodePath,
@@ -58,7 +58,7 @@ fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
     fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()
 }
 
-/// Checks that a call which replaces a list has no parameter of a new node.
+/// Checks that a call which replaces a list has no parameter for creating a node.
 ///
 /// # Errors
 /// [`ParamError`] names the first of `given` that is set.

@@ -164,19 +164,19 @@ fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
     }
 }
 
-/// The path after which the page of a subtree begins.
+/// Returns the path after which the page of a subtree starts.
 fn page_path(params: &GetParams) -> Result<Option<ZnodePath>, ParamError> {
     let path = params.page_token.as_deref().map(ZnodePath::new);
     path.transpose().map_err(|error| ParamError::bad_name("page_token", &error))
 }
 
-/// The reply with its revision and, if the read is stale, its age.
+/// Adds the revision to a reply and, for a stale read, its age.
 fn read_reply<T>(found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -> Reply {
     let Response { value, revision, leader_contact } = found;
     reply(value, revision).at(revision).stale(leader_contact)
 }
 
-/// The stat of a node whose data is the body.
+/// The stat of a node as headers, for a reply whose body is the data.
 fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
     use node_headers::{
         ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT_MS,

@@ -1,4 +1,4 @@
-//! Nodes of the tree: one file a call. Data travels as the raw body, versions as entity tags.
+//! Calls on nodes of the tree: one file for each call. Data travels as the raw body, versions as entity tags.
 
 pub(crate) mod acl;
 pub(crate) mod delete;
@@ -27,7 +27,6 @@ const ETAG: Header =
     Header::text("etag", "The version of the node's data; of an access list, that of the list");
 const LOCATION: Header = Header::text("location", "The path of the node");
 
-/// Errors of a call that creates a node.
 const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::Forbidden,
     ErrorCode::QuotaExceeded,
@@ -38,7 +37,7 @@ const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::SessionExpired,
 ];
 
-/// Makes a change of one operation.
+/// Proposes a transaction of one operation.
 async fn change(
     call: &CallContext<'_>,
     caller: Caller,
@@ -48,7 +47,7 @@ async fn change(
     Ok((done.value, done.revision))
 }
 
-/// The reply belongs to another operation: a bug of this program.
+/// The error for a reply of another operation, which only a bug can cause.
 fn unexpected_reply() -> HttpError {
     internal("the reply does not belong to the operation")
 }

@@ -7,18 +7,17 @@ use holdfast_types::{AclEntry, Create, CreateKind, Data, ZnodePath};
 
 use crate::status::{HttpError, of_param_error};
 
-/// The options of a call that creates a node.
 #[derive(Clone, Debug)]
 pub(super) struct NewNode {
-    /// `None` is a persistent node.
+    /// `None` creates a persistent node.
     pub(super) kind: Option<CreateKind>,
-    /// `None` lets everybody do everything.
+    /// `None` grants every permission to every client.
     pub(super) acl: Option<Vec<AclEntry>>,
     pub(super) parents: bool,
 }
 
 impl NewNode {
-    /// The creation of the node at a path.
+    /// Builds the operation that creates the node at a path.
     ///
     /// # Errors
     /// `bad-name` for a path at which no node can be created.
@@ -29,7 +28,8 @@ impl NewNode {
         Ok(self.named(directory, name, data, false))
     }
 
-    /// The creation of a node in a directory. The name of a sequential node gets the directory's next number.
+    /// Builds the operation that creates the node in a directory. The name of a sequential node gets the directory's
+    /// next number.
     pub(super) fn named(
         self,
         directory: ZnodePath,
@@ -52,7 +52,7 @@ pub(super) struct KindParams {
 }
 
 impl KindParams {
-    /// The kind, or `None` if no parameter chooses one.
+    /// Returns the kind, or `None` if no parameter selects one.
     ///
     /// # Errors
     /// [`ParamError`] for two kinds, and for an ephemeral node without a session.

@@ -1,7 +1,7 @@
 //! `PUT /v1/tree/{path}`: create a node, or replace its data.
 //!
-//! The call is one entry of the log in both cases: the command replaces the data if the node exists, and creates the
-//! node otherwise. Large data is not sent to the log twice: it is tried one way, then the other.
+//! A PUT without a precondition is one log entry that carries both commands: replace the data if the node exists,
+//! create it otherwise. Large data would be in that entry twice, so the handler tries one command and then the other.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ use crate::reply::Reply;
 use crate::routes::TREE;
 use crate::status::{HttpError, of_param_error, with_status};
 
-/// Data up to this many bytes is sent to the log for both cases at once.
+/// Data of up to this many bytes is proposed for both cases in one log entry.
 const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
-/// How often large data is tried while others create and delete the node.
+/// Attempts with large data while other callers create and delete the node.
 const TRIES_MAX: usize = 8;
 const IF_NONE_MATCH: Header =
     Header::text("if-none-match", "Only *: the node must not exist; nothing is replaced");
@@ -95,7 +95,7 @@ async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 #[derive(Debug)]
 enum PutKind {
     ReplaceAcl,
-    /// A kind or an access list is given: the call never replaces.
+    /// The call names a kind or an access list, so it never replaces an existing node.
     Create(NewNode),
     CreateOrReplace(NewNode),
 }
@@ -173,9 +173,9 @@ fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpEr
     }
 }
 
-/// Replaces the data if the node exists, and creates the node otherwise. Data that an entry of the log can hold only once
-/// is tried one way, and the other way if the first condition failed. With a request id the order is fixed and each try
-/// has an id of its own, so that a repeated call takes the same steps and finds their answers.
+/// Replaces the data if the node exists, and creates the node otherwise. Data above [`BOTH_CASES_BYTES_MAX`] is sent
+/// for one case first, and for the other if its condition fails. With a request id the order is fixed and each attempt
+/// has its own id. A repeated call therefore takes the same steps and gets the stored answers.
 async fn put_either_way(
     call: &CallContext<'_>,
     mut caller: Caller,
@@ -219,21 +219,21 @@ async fn put_either_way(
     Err(with_status(Problem::new(ErrorCode::RateLimited, detail).facts(facts)))
 }
 
-/// Runs a transaction of at most one operation: its reply, or `None` if it had nothing to do.
+/// Runs a transaction of at most one operation. Returns its reply, or `None` if no operation ran.
 async fn run_one(
     call: &CallContext<'_>,
     multi: Multi,
 ) -> Result<(Option<OpReply>, Revision), HttpError> {
     let done = call.run(call.service().multi(&call.context, multi)).await;
     let done = done.map_err(|mut problem| {
-        // The caller sent one operation and knows no position in a transaction.
+        // The caller sent one operation, so a position in a transaction means nothing to it.
         problem.facts.at = None;
         problem
     })?;
     Ok((done.value.results.into_iter().next(), done.revision))
 }
 
-/// The request id of the next try.
+/// Derives the request id of the next attempt, the same for every copy of the call.
 fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
     let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
     RequestId::new(format!("again-{hash}"))

@@ -1,8 +1,8 @@
-//! `GET /v1/watch`: what changes below a path, as a long poll or as server-sent events.
+//! `GET /v1/watch`: the changes below a path, as a long poll or as server-sent events.
 //!
-//! Both forms state where to continue without missing a change: a long poll its `revision`, an event its `id`.
-//! Bounds: the answer of a long poll holds [`POLL_CHANGES_MAX`] changes and the rest of the last revision. A stream holds
-//! one change at a time, and the socket sets its pace.
+//! Both forms return the revision from which to continue without a gap: a long poll its `revision`, an event its `id`.
+//! Bounds: a long poll returns [`POLL_CHANGES_MAX`] changes and the rest of the last revision. A stream keeps one
+//! change in memory at a time, and the client's socket paces it.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
 use crate::status::{HttpError, compacted, of_param_error, shutting_down};
 
-/// A long poll is answered when it has so many changes, and no revision is incomplete.
+/// A long poll returns once it has this many changes and the last revision is complete.
 const POLL_CHANGES_MAX: usize = 1_000;
 const RESUME: Header = Header::text(
     LAST_EVENT_ID,
@@ -65,7 +65,7 @@ async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let headers = &call.parts.headers;
     let WatchParams { prefix, path, since, wait } = call.params()?;
     let filter = filter(prefix, path).map_err(of_param_error)?;
-    // A client that reconnects repeats its first URL.
+    // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since, identities: call.identities() };
     let watch = call.watch(request)?;
@@ -99,12 +99,12 @@ fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, P
     }
 }
 
-/// `locks/` means `/locks/`.
+/// Adds a leading slash: `locks/` means `/locks/`.
 fn rooted(path: String) -> String {
     if path.starts_with('/') { path } else { format!("/{path}") }
 }
 
-/// Waits for the first change, adds the changes that are ready, and answers.
+/// Waits for the first change and returns it with the changes that are already available.
 async fn poll(
     mut watch: WatchStream,
     mut resume: Revision,
@@ -112,7 +112,7 @@ async fn poll(
 ) -> Result<Reply, HttpError> {
     let mut events: Vec<ChangeBody> = Vec::new();
     loop {
-        // An answer that ended within a revision would make the client ask for that revision again and again.
+        // An answer that ended within a revision would make the client request that revision again in an endless loop.
         let is_complete = events.last().is_none_or(|last| last.revision <= resume);
         if events.len() >= POLL_CHANGES_MAX && is_complete {
             break;
@@ -130,7 +130,7 @@ async fn poll(
                 return Err(compacted(restart_from));
             }
             ClientEvent::ShuttingDown if events.is_empty() => return Err(shutting_down()),
-            // The changes so far are valid; the next call reports the gap, or reaches another node.
+            // The collected changes are valid. The client's next call reports the gap, or reaches another node.
             ClientEvent::Compacted(_) | ClientEvent::ShuttingDown => break,
         }
         resume = resume.max(seen);
@@ -169,14 +169,14 @@ impl Stream {
         }
     }
 
-    /// The last event: a problem without an id, so that the client continues after the last change it has seen.
+    /// Returns the last event: a problem without an id, so that the client continues after the last received change.
     fn end(&mut self, name: &str, problem: &HttpError) -> String {
         self.ended = true;
         sse::event(name, problem)
     }
 }
 
-/// A watched item as a client gets it.
+/// A watched item in the form that the client receives.
 enum ClientEvent {
     Change(ChangeBody),
     Bookmark,
@@ -199,7 +199,7 @@ impl From<WatchItem> for ClientEvent {
                 let holder = match change {
                     HoldChange::Granted { .. } => Some(token),
                     HoldChange::Lost { .. } => None,
-                    // A release request reaches its holder with the keepalive.
+                    // The holder receives a release request as an event of its keepalive.
                     HoldChange::ValueChanged { .. } | HoldChange::ReleaseRequested(_) => {
                         return Self::Bookmark;
                     }

@@ -1,8 +1,7 @@
-//! Acquire: renews entries, adds an attempt to them, converts their mode, or adds new entries at the end of the queues.
+//! Acquire: renews entries, adds an attempt to them, converts their mode, or adds new entries to the queues.
 //!
-//! A multi-lock is an acquire of several locks; a single lock is the case of one. A rejected acquire leaves nothing
-//! behind, not even the session that it would have opened. A new entry is a new child, so the access list of the lock's directory must let anyone
-//! create.
+//! A single lock is a multi-lock of one. A rejected acquire changes nothing, and does not open the session either. A
+//! new entry is a new child, so the access list of the lock's directory must allow every client to create children.
 
 use std::sync::Arc;
 
@@ -25,12 +24,12 @@ use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
 use crate::tree::multi::Requester;
 
-/// The requester of the HTTP API: it shows no identities, so access lists must let anyone do what it does.
+/// The requester of the HTTP API. It shows no identities, so it may only do what access lists allow every client.
 pub(crate) const ANYBODY: Requester<'_> = Requester { session: None, shown: &[] };
 
 impl Machine {
-    /// Adds an entry to the queue of each lock of an acquire, or renews the owner's entries. Locks that are free are held
-    /// at once.
+    /// Adds an entry to the queue of each lock of an acquire, or renews the owner's entries. Free locks are granted in
+    /// the same command.
     pub(crate) fn acquire(&mut self, mut acquire: Acquire, ctx: &mut ApplyContext<'_>) -> Outcome {
         check_bounds(&acquire)?;
         let session = match self.sessions.named(&acquire.open.session) {
@@ -64,7 +63,7 @@ impl Machine {
         Ok(reply)
     }
 
-    /// Renews the entries that the owner has: each keeps its token or its position, and the session gets a new lease.
+    /// Renews the owner's existing entries: each keeps its token or its position. The session's lease is renewed.
     fn acquire_again(
         &mut self,
         entries: &[Option<Arc<LockEntry>>],
@@ -88,7 +87,7 @@ impl Machine {
         self.answer(&acquire.locks, session, &acquire.owner, renewed)
     }
 
-    /// The conversion that an acquire means for an existing entry, if nothing rejects the acquire.
+    /// Returns the conversion that an acquire requests for an existing entry, unless a check rejects the acquire.
     fn check_again(
         &self,
         lock: &LockName,
@@ -107,7 +106,7 @@ impl Machine {
         }
         let alone = self.is_only_holder(lock, conversion);
         if !acquire.wait && waits_after(conversion, entry) && !alone {
-            // A no-wait acquire does not change the entry for which another call waits.
+            // Another call waits for this entry, so a no-wait acquire must not change it.
             return Err(self.busy_for(lock, entry));
         }
         if acquire.attempt.is_some_and(|attempt| !entry.attempts.contains(attempt)) {
@@ -125,7 +124,7 @@ impl Machine {
             && self.locks.get(lock).is_some_and(|lock| lock.holders.len() == 1)
     }
 
-    /// Applies an acquire to an existing entry, and grants what its conversion makes possible.
+    /// Applies an acquire to an existing entry, and grants waiters that its conversion admits.
     fn renew_entry(
         &mut self,
         lock: &LockName,
@@ -165,7 +164,6 @@ impl Machine {
         }
     }
 
-    /// Adds new entries.
     fn acquire_new(
         &mut self,
         session: Option<SessionId>,
@@ -191,7 +189,7 @@ impl Machine {
             self.check_room_for_session()?;
         }
         self.check_room_for_entries(session, locks.count())?;
-        // Computed before the first change, reported after the other rejections.
+        // The search runs before the first change; its rejection has the lowest precedence.
         let deadlock =
             if waits { self.check_no_deadlock(session, acquire, request, ctx) } else { Ok(()) };
         if let Some(lock) = locks.single() {
@@ -200,7 +198,8 @@ impl Machine {
             let id = self.touch_or_begin(session, acquire.open.clone(), ctx);
             self.add_entry(lock, id, location, (stored_policy, None), acquire, ctx);
         } else {
-            // The directory of one lock may lie in that of another, so each entry is added before the next check.
+            // The directory of one lock may lie in the directory of another, so each entry is added before the next
+            // check.
             self.undo_if_rejected(ctx, |machine, ctx| {
                 let id = machine.touch_or_begin(session, acquire.open.clone(), ctx);
                 let multi_lock = Arc::new(locks.clone());
@@ -217,7 +216,7 @@ impl Machine {
         self.answer(locks, &acquire.open.session, &acquire.owner, false)
     }
 
-    /// Where a new entry goes, if its queue and the tree have room for it.
+    /// Returns the location of a new entry, if its queue and the tree have room for it.
     fn check_new_entry(
         &self,
         lock: &LockName,
@@ -231,7 +230,7 @@ impl Machine {
         self.location_with_room(lock, ctx)
     }
 
-    /// Adds an entry with the missing directories above it.
+    /// Adds an entry, and creates the missing directories above it.
     fn add_entry(
         &mut self,
         lock: &LockName,
@@ -293,13 +292,13 @@ impl Machine {
                 Ok(Reply::Granted(grants))
             }
             Some(EntryState::Waiting(queued)) => Ok(Reply::Queued(queued)),
-            // Unreachable: the entries were just added, or found.
+            // Unreachable: the command has just added or found the entries.
             None => Err(no_session(session.clone())),
         }
     }
 
-    /// The state of an owner's entries in these locks; of several entries in one lock the first counts. `None` if a lock
-    /// has no entry of the owner.
+    /// Returns the state of an owner's entries in these locks. Of multiple entries in one lock, the first counts.
+    /// Returns `None` if a lock has no entry of the owner.
     pub fn entry_state(
         &self,
         locks: &LockSet,
@@ -317,7 +316,7 @@ impl Machine {
         Some(EntryState::Holding(grants.collect::<Option<_>>()?))
     }
 
-    /// Rejects new entries that would wait for their own owner.
+    /// Rejects new entries that would close a deadlock cycle.
     fn check_no_deadlock(
         &self,
         session: Option<SessionId>,
@@ -341,7 +340,7 @@ impl Machine {
         }
     }
 
-    /// Rejects a renewal that names another limit or other permits than the entry has.
+    /// Rejects a renewal whose limit or permits differ from those of the entry.
     fn check_options(
         &self,
         lock: &LockName,
@@ -359,7 +358,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The rejection of a no-wait acquire: another holder, a cooldown, or a lock that is kept for a multi-lock.
+    /// The rejection of a no-wait acquire. The cause is another holder, a cooldown, or a reservation for a multi-lock.
     fn busy(&self, indexed: &Lock, apart: Option<&LockEntry>) -> Rejection {
         let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
         match (holder, &indexed.cooldowns) {
@@ -374,7 +373,7 @@ impl Machine {
         }
     }
 
-    /// Rejects entries beyond the bound of the session, and entries for which no tokens are left.
+    /// Rejects entries beyond the bound of the session, and entries for which no token is left.
     pub(crate) fn check_room_for_entries(
         &self,
         session: Option<SessionId>,
@@ -388,14 +387,14 @@ impl Machine {
         self.check_tokens_left(count as u64)
     }
 
-    /// Rejects one more waiter in a full queue.
+    /// Rejects another waiter in a full queue.
     pub(crate) fn check_room_for_waiter(&self, lock: &LockName) -> Result<(), Rejection> {
         let max = self.limits.waiters_per_lock_max;
         let waiting = self.locks.get(lock).map_or(0, Lock::waiting);
         if waiting >= max { Err(limit_reached(Bound::WaitersPerLock, max)) } else { Ok(()) }
     }
 
-    /// Rejects grants for which no tokens are left.
+    /// Rejects grants for which the counter has too few tokens left.
     pub(crate) fn check_tokens_left(&self, count: u64) -> Result<(), Rejection> {
         if self.locks.tokens_left() < count {
             return Err(limit_reached(Bound::Counter, FencingToken::END));
@@ -403,7 +402,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects another attempt on a hold that is not reentrant, and one attempt too many.
+    /// Rejects another attempt on a hold that is not reentrant, and an attempt beyond `hold_count_max`.
     fn check_reentry(&self, entry: &LockEntry, reentrant: bool) -> Result<(), Rejection> {
         if !(reentrant && entry.options().reentrant) {
             return Err(LockRejection::NotReentrant.into());
@@ -418,7 +417,7 @@ impl Machine {
 }
 
 impl LockEntry {
-    /// A waiting entry made by this command. Its path is still to be set.
+    /// Creates a waiting entry. The caller sets its path later.
     pub(crate) fn new(
         sequence: u64,
         session: SessionId,
@@ -448,7 +447,7 @@ impl LockEntry {
     }
 }
 
-/// Sets the mode that an entry is converted to.
+/// Sets the mode that a conversion gives an entry.
 fn convert(entry: &mut LockEntry, conversion: Conversion) {
     match (conversion, &mut entry.hold) {
         (Conversion::Down(mode), Some(hold)) => (hold.mode, entry.mode) = (mode, mode),
@@ -457,12 +456,12 @@ fn convert(entry: &mut LockEntry, conversion: Conversion) {
     }
 }
 
-/// The deadline of a wait is stored in the first entry: one cancel ends the wait for all locks.
+/// The first entry stores the deadline of a wait, because one cancel ends the wait for all locks.
 fn wait_of(acquire: &Acquire, lock: &LockName) -> Option<u64> {
     acquire.wait_ms.filter(|_| lock == acquire.locks.first())
 }
 
-/// Whether an entry waits once it is converted.
+/// Whether an entry waits after its conversion.
 fn waits_after(conversion: Conversion, entry: &LockEntry) -> bool {
     match conversion {
         Conversion::Stay => entry.waits(),
@@ -471,7 +470,7 @@ fn waits_after(conversion: Conversion, entry: &LockEntry) -> bool {
     }
 }
 
-/// The entries of an owner in these locks, if one acquire of exactly these locks added them.
+/// Returns the entries of an owner in these locks, if one acquire of exactly these locks added them.
 fn entries_of_one_acquire(
     entries: &[Option<Arc<LockEntry>>],
     locks: &LockSet,
@@ -491,7 +490,7 @@ fn entries_of_one_acquire(
     Ok(all)
 }
 
-/// The rejection of an acquire by one of its locks.
+/// Adds the lock to a rejection of a multi-lock acquire.
 pub(crate) fn in_lock(locks: &LockSet, lock: &LockName, why: Rejection) -> Rejection {
     if locks.is_multi_lock() {
         LockRejection::OfMultiLock { lock: lock.clone(), why: Box::new(why) }.into()

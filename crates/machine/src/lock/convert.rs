@@ -1,8 +1,8 @@
 //! Converts the mode of a holder.
 //!
-//! A weaker mode takes effect at once and keeps the token. Upgradable becomes exclusive when no other holder is left,
-//! with a new token and ahead of the queue; until then no new holder is granted. A shared hold cannot be converted: two
-//! readers that want to write would wait for each other.
+//! A weaker mode takes effect immediately and keeps the token. Upgradable becomes exclusive when no other holder is
+//! left, with a new token and ahead of the queue; until then no new holder is granted. A shared hold cannot be
+//! converted: two readers that both upgrade would wait for each other.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::lock::lock_entry::{Hold, LockEntry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// No change of the mode.
+    /// The mode does not change.
     Stay,
-    /// To a weaker mode, at once.
+    /// A weaker mode, effective immediately.
     Down(Mode),
-    /// To exclusive, once it is the only holder.
+    /// Exclusive, once the entry is the only holder.
     Up,
 }
 
 impl Machine {
-    /// The conversion that an acquire in a mode means for an existing entry.
+    /// Returns the conversion that an acquire in `mode` requests for an existing entry.
     pub(crate) fn conversion(
         &self,
         lock: &LockName,
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// Emits a conversion to a weaker mode, and grants waiters that fit now.
+    /// Emits a conversion to a weaker mode, and grants waiters that it admits.
     pub(crate) fn converted(
         &mut self,
         lock: &LockName,
@@ -59,7 +59,8 @@ impl Machine {
         self.grant_next(lock, ctx);
     }
 
-    /// Completes an upgrade once the holder is the only one. A cooldown does not matter: it has the lock already.
+    /// Completes an upgrade once the entry is the only holder. A cooldown does not delay it, because the entry already
+    /// holds the lock.
     pub(crate) fn upgrade_if_alone(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
         if indexed.holders.len() != 1 {
@@ -80,7 +81,7 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Cancels an upgrade that still waits.
+    /// Cancels a pending upgrade.
     pub(crate) fn cancel_upgrade(
         &mut self,
         lock: &LockName,

@@ -1,8 +1,8 @@
-//! Cooldowns: times in which a lock is granted to no one.
+//! Cooldowns: periods in which a lock is not granted.
 //!
-//! A cooldown starts with a grant (`cooldown`), with an early release (`min_hold`) or with the loss of a holder that
-//! may not know of it (`lock_delay`). It ends when its timer runs (`timers.rs`), a lock delay also when each lost
-//! session has acknowledged the loss. Bound: [`LockDelay::LOST_MAX`] lost sessions are remembered.
+//! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that
+//! may not know of it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
+//! session has acknowledged its loss. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost sessions.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::apply::ApplyContext;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 
-/// The cooldowns of a lock. Invariant: a lock keeps only a value with at least one of them.
+/// The cooldowns of a lock. Invariant: a stored value has at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Cooldowns {
-    /// The latest end of a `min_hold` that was released early.
+    /// The latest end of a `min_hold` whose hold was released early.
     pub(crate) min_hold: Option<Stamp>,
     pub(crate) cooldown: Option<GrantInterval>,
     pub(crate) delay: Option<LockDelay>,
 }
 
-/// The `cooldown` of the policy, from a grant on.
+/// The `cooldown` of the policy, counted from a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct GrantInterval {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
 }
 
-/// The `lock_delay` of the policy, from a loss on.
+/// The `lock_delay` of the policy, counted from a loss.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockDelay {
     pub(crate) since: Stamp,
     pub(crate) until: Stamp,
-    /// Lost sessions that have not acknowledged the loss, sorted. The delay ends with the last acknowledgement. Empty if they
-    /// were too many to remember: then it lasts its whole time.
+    /// Lost sessions that have not acknowledged the loss, sorted. The last acknowledgement ends the delay. Empty if too
+    /// many sessions were lost: the delay then lasts its full time.
     pub(crate) lost: Vec<SessionName>,
 }
 
@@ -47,7 +47,7 @@ impl LockDelay {
 impl Cooldowns {
     pub(crate) const NONE: Self = Self { min_hold: None, cooldown: None, delay: None };
 
-    /// The cooldown that lasts longest.
+    /// Returns the cooldown that ends last.
     pub(crate) fn longest(&self) -> Cooldown {
         let min_hold = self.min_hold.map(|until| (until, CooldownCause::MinHold));
         let cooldown = self.cooldown.map(|rest| (rest.until, CooldownCause::Cooldown));
@@ -61,7 +61,7 @@ impl Cooldowns {
         self.longest().until
     }
 
-    /// Sessions whose acknowledgement can end the lock delay.
+    /// The sessions whose acknowledgements can end the lock delay.
     pub(crate) fn lost(&self) -> &[SessionName] {
         self.delay.as_ref().map_or(&[], |delay| &delay.lost)
     }
@@ -83,7 +83,7 @@ impl Cooldowns {
         }
     }
 
-    /// Removes a session that has acknowledged. False if the delay did not wait for it.
+    /// Removes a session that has acknowledged its loss. Returns false if the delay did not wait for it.
     fn acknowledge(&mut self, session: &SessionName) -> bool {
         let Some(delay) = &mut self.delay else { return false };
         let Ok(at) = delay.lost.binary_search(session) else { return false };
@@ -94,7 +94,7 @@ impl Cooldowns {
         true
     }
 
-    /// `None` without any cooldown.
+    /// Returns `None` if there is no cooldown to store.
     pub(crate) fn kept(self) -> Option<Arc<Self>> {
         (self != Self::NONE).then(|| Arc::new(self))
     }
@@ -110,7 +110,7 @@ fn later(stamp: Stamp, ms: u64) -> Stamp {
     Stamp(stamp.0.saturating_add(ms))
 }
 
-/// Whether a holder that was lost for this cause may not know of it.
+/// Whether a holder that lost the lock for this cause may not know of the loss.
 fn is_unclean(cause: LossCause) -> bool {
     match cause {
         LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken => {
@@ -164,7 +164,7 @@ impl Machine {
         self.set_cooldowns(lock, Cooldowns { cooldown, ..indexed.cooldowns() }, ctx);
     }
 
-    /// Moves the ends of running cooldowns to those of a changed policy.
+    /// Recomputes the ends of running cooldowns after a policy change.
     pub(crate) fn recompute_cooldowns(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock).filter(|lock| lock.cooldowns.is_some()) else {
             return;
@@ -187,7 +187,7 @@ impl Machine {
         }
     }
 
-    /// Acknowledges all losses of a session: lock delays that wait for it alone end.
+    /// Acknowledges all losses of a session. Ends the lock delays that wait for no other session.
     pub(crate) fn acknowledge_losses(&mut self, session: &SessionName, ctx: &mut ApplyContext<'_>) {
         let locks: Vec<LockName> = self.locks.delayed_by(session).cloned().collect();
         for lock in locks {
@@ -195,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::acknowledge_losses`], for one lock. False if its lock delay did not wait for the session.
+    /// As [`Machine::acknowledge_losses`], for one lock. Returns false if its lock delay did not wait for the session.
     pub(crate) fn acknowledge_loss(
         &mut self,
         session: &SessionName,

@@ -1,11 +1,11 @@
-//! Detects deadlocks: whether a caller that would have to wait would wait for itself.
+//! Detects deadlocks: rejects a caller that would wait for itself through other waits.
 //!
-//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it; on a
-//! semaphore it waits for the holders only if the others cannot release enough permits. A new acquire or a hand-over
-//! that closes a cycle is rejected. Entries of `ZooKeeper` clients count but are never rejected, since their protocol
-//! has no error for it. Time does not count: a wait or a hold that would end by itself is treated like any other.
-//! Bounds: a search looks at [`STEPS_MAX`] entries, so a larger cycle is not found; a rejection names
-//! [`LockRejection::CYCLE_MAX`] entries. There is no search for a caller that blocks no one and overtakes no one.
+//! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. On a
+//! semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a
+//! cycle is rejected. Entries of `ZooKeeper` clients count but are never rejected, because their protocol has no error
+//! for it. Timeouts are ignored: a wait or a hold with a deadline counts like any other. Bounds: a search reads
+//! [`STEPS_MAX`] entries and misses larger cycles; a rejection names [`LockRejection::CYCLE_MAX`] entries. A caller
+//! that blocks and overtakes no agent needs no search.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::lock::index::Lock;
 use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 
-/// Entries that one search looks at.
+/// Entries that one search reads.
 const STEPS_MAX: usize = 4_096;
 
 /// An owner of a session.
 type Agent<'a> = (SessionId, &'a Owner);
 
-/// What a caller would have to wait for.
+/// The kind of wait that a caller would add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// A new entry in the queue.
     Place { request: GrantRequest, rank: Rank },
-    /// The upgrade of its hold with this sequence number.
+    /// The upgrade of the caller's hold with this sequence number.
     Upgrade(u64),
 }
 
@@ -41,7 +41,7 @@ struct PendingWait<'a> {
     slack: u64,
     /// The wait that the caller would add.
     new: bool,
-    /// The agent for which it waits in vain.
+    /// The agent that makes this wait impossible to satisfy.
     stuck_on: Option<usize>,
 }
 
@@ -49,20 +49,20 @@ struct PendingWait<'a> {
 #[derive(Debug)]
 struct Search<'a> {
     machine: &'a Machine,
-    /// The new waits of the caller; empty for a hand-over, after which an earlier wait of agent 0 may close a cycle.
+    /// The new waits of the caller. Empty for a hand-over, after which an earlier wait of agent 0 may close a cycle.
     wanted: &'a [(LockName, Wanted)],
     /// A hold that the search ignores.
     without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
     agents: Vec<Agent<'a>>,
     waits: Vec<PendingWait<'a>>,
-    /// For each agent the waits that it blocks, and how much it takes from their slack.
+    /// For each agent, the waits that it blocks, and the permits that it takes from the slack of each.
     blocks: Vec<Vec<(usize, u64)>>,
     steps: usize,
 }
 
 impl Machine {
-    /// Rejects a caller that would wait for itself. `session` is `None` for a session that is still to be opened.
+    /// Rejects a caller that would wait for itself. `session` is `None` for a session that is not open yet.
     pub(crate) fn check_deadlock(
         &self,
         session: Option<SessionId>,
@@ -130,7 +130,7 @@ impl Machine {
 }
 
 impl<'a> Search<'a> {
-    /// Collects all agents for which the caller would wait, directly or not, within the bound.
+    /// Collects, within the bound, all agents for which the caller would wait directly or indirectly.
     fn of(
         machine: &'a Machine,
         newcomer: Agent<'a>,
@@ -186,13 +186,13 @@ impl<'a> Search<'a> {
         self.waits.len() - 1
     }
 
-    /// Counts one more entry. False beyond the bound.
+    /// Counts one step. Returns false beyond the bound.
     fn ctx(&mut self) -> bool {
         self.steps += 1;
         self.steps <= STEPS_MAX
     }
 
-    /// Notes that an agent blocks a wait; no agent blocks its own.
+    /// Records that an agent blocks a wait. An agent never blocks its own wait.
     fn block(&mut self, wait: usize, agent: usize, weight: u64) {
         let own = self.waits.get(wait).is_none_or(|wait| wait.agent == agent);
         if let Some(blocks) = self.blocks.get_mut(agent).filter(|_| !own) {
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
         self.block(wait, agent, weight);
     }
 
-    /// Adds the present waits of an agent.
+    /// Adds the current waits of an agent.
     fn waits_already(&mut self, at: usize, (session, owner): Agent<'a>) {
         let machine = self.machine;
         for key in machine.locks.keys_of(session) {
@@ -225,7 +225,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.waits_in_queue(wait, (name, lock), (place.request(), &place.rank));
-            // The caller would overtake it.
+            // The caller would overtake this waiter.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
                 other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
             };
@@ -235,7 +235,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The holders of a lock, without the ignored hold.
+    /// Returns the holders of a lock, without the ignored hold.
     fn holders(
         &self,
         name: &LockName,
@@ -245,9 +245,10 @@ impl<'a> Search<'a> {
         lock.holders.iter().filter(move |holder| Some(holder.sequence()) != without)
     }
 
-    /// Adds the agents that block an entry in a queue. A waiter before it without another entry can wait for this lock only: its
-    /// blockers count as blockers of the entry, and the waiter itself is not searched. An agent that also holds the lock is
-    /// an exception: a `ZooKeeper` client may hold a lock and wait for it again.
+    /// Adds the agents that block an entry in a queue. An earlier waiter without another entry can only wait for this
+    /// lock. Its blockers therefore count as blockers of the entry, and the waiter itself is not searched. This
+    /// shortcut does not apply if the agent also holds the lock: a `ZooKeeper` client may hold a lock and wait for it
+    /// again.
     fn waits_in_queue(
         &mut self,
         wait: usize,
@@ -309,8 +310,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a holder blocks a grant in this mode. A holder that waits for an upgrade, as the caller may from now on, blocks
-    /// each new holder.
+    /// Whether a holder blocks a grant in this mode. A holder that waits for an upgrade blocks each new holder. The
+    /// caller counts as one if it requests the upgrade.
     fn is_in_the_way(&self, name: &LockName, holder: &LockEntry, mode: Mode) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, Wanted)| {
@@ -328,8 +329,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cycle that a new wait closes, or any cycle through the receiver of a hand-over. Breadth first: each wait for a stuck
-    /// agent is stuck, until a wait of agent 0 is.
+    /// Finds the cycle that a new wait closes, or any cycle through the receiver of a hand-over. The search is
+    /// breadth-first: a wait on a stuck agent is stuck, until a wait of agent 0 is.
     fn cycle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
         let mut hopeless = VecDeque::from([0]);
@@ -357,7 +358,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The waits of a cycle from the caller's on, at most [`LockRejection::CYCLE_MAX`].
+    /// Returns the waits of a cycle, starting with the caller's; at most [`LockRejection::CYCLE_MAX`].
     fn named(&self, first: usize, via: &BTreeMap<usize, usize>) -> Vec<Blocked> {
         let mut cycle = Vec::new();
         let mut at = Some(first);

@@ -1,4 +1,4 @@
-//! Where the znode of a new queue entry goes, and whether the tree has room for it.
+//! The location of the znode of a new queue entry, and the check that the tree has room for it.
 
 use holdfast_types::{LockName, Perms, Rejection, TreeRejection, ZnodePath};
 
@@ -7,18 +7,18 @@ use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::tree::create::{check_counter, child_path};
 
-/// Where a new entry goes: the missing directories, its znode and its sequence number.
+/// The location of a new entry: the missing directories, its znode and its sequence number.
 #[derive(Debug)]
 pub(crate) struct EntryLocation {
     pub(crate) directory: ZnodePath,
-    /// Directories to be created, parents first.
+    /// Directories to create, parents first.
     pub(crate) missing: Vec<ZnodePath>,
     pub(crate) path: ZnodePath,
     pub(crate) sequence: u64,
 }
 
 impl Machine {
-    /// Where a new entry of the HTTP API goes, if there is room for its znode.
+    /// Returns the location of a new entry of the HTTP API, if the tree has room for its znode.
     pub(crate) fn location_with_room(
         &self,
         lock: &LockName,
@@ -53,7 +53,7 @@ impl Machine {
         if !self.tree.contains(&path) {
             return Ok(EntryLocation { directory, missing, path, sequence });
         }
-        // A plain node has that name. The sequence number counts, not the name, so another name is used.
+        // A plain node has that name. Only the sequence number decides the order, so the entry gets another name.
         let name = format!("lock-r{}-{sequence:010}", ctx.revision);
         let path = child_path(&directory, &name)?;
         if self.tree.contains(&path) {

@@ -1,8 +1,8 @@
-//! Explains why a lock is not free: the order of its queue, what its holder waits for, and the longest queues.
+//! Explains why a lock is not free: the order of its queue, the chain of holders that block it, the longest queues.
 //!
-//! Reads only. Leases are not known here: how long a holder lives is decided by the leader. Bounds: a chain has at most
-//! [`CHAIN_MAX`] links, each found among at most [`ENTRIES_MAX`] entries of a session; a listing reads at most
-//! [`SCAN_MAX`] locks.
+//! This file only reads. Leases are unknown here, because the leader decides how long a session lives. Bounds: a chain
+//! has at most [`CHAIN_MAX`] links, each found among at most [`ENTRIES_MAX`] entries of a session. A listing reads at
+//! most [`SCAN_MAX`] locks.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -16,38 +16,38 @@ use crate::lock::lock_entry::LockEntry;
 use crate::reads::{LockFilter, SCAN_MAX};
 
 pub const CHAIN_MAX: usize = 8;
-/// Holders of one lock, and entries of one session, that a search for a link looks at.
+/// Holders of one lock, or entries of one session, that the search for one link reads.
 const ENTRIES_MAX: usize = 64;
 
-/// A holder that waits for another lock itself.
+/// A holder that waits for another lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockingLink {
-    /// Who holds the lock before, and waits.
+    /// The session that holds the previous lock of the chain and waits.
     pub session: SessionName,
     pub owner: Owner,
-    /// What it waits for.
+    /// The lock for which the session waits.
     pub waits_for: LockName,
     pub since: Stamp,
-    /// Who holds that; none if it is free or closed just now.
+    /// The holder of that lock; `None` if the lock is free or in cooldown.
     pub held_by: Option<SessionName>,
-    /// The lock has been met before: those in between wait for each other.
+    /// True if the chain has reached this lock before: the links since then form a cycle.
     pub cycle: bool,
 }
 
-/// The holders of a lock; if it is free, the multi-lock for which it is kept.
+/// Returns the holders of a lock; of a free lock, the multi-lock for which it is reserved.
 fn holders(lock: &Lock) -> impl Iterator<Item = &Arc<LockEntry>> {
     let first = lock.waiters.values().take(1).filter(|first| first.is_of_multi_lock());
     lock.holders.iter().chain(first.filter(|_| lock.holders.is_empty()))
 }
 
 impl Machine {
-    /// The tickets of the waiters, in order; at most `count_max`.
+    /// Returns the tickets of the waiters, in queue order; at most `count_max`.
     pub fn queue(&self, lock: &LockName, count_max: usize) -> Vec<Ticket> {
         let Some(indexed) = self.locks.get(lock) else { return Vec::new() };
         indexed.waiters.values().take(count_max).map(|waiter| waiter.ticket).collect()
     }
 
-    /// Milliseconds from the acquire of a present holder to its grant; `None` if it does not hold any more.
+    /// Milliseconds from the acquire of a current holder to its grant; `None` if it no longer holds the lock.
     pub fn waited_ms(&self, grant: &Grant) -> Option<u64> {
         let (id, _) = self.session_id(&grant.session)?;
         let entry = self.locks.find(id, &grant.lock, &grant.owner, grant.ticket)?;
@@ -55,7 +55,8 @@ impl Machine {
         Some(hold.granted_at.0.saturating_sub(entry.since.0))
     }
 
-    /// What the holder of a lock waits for itself, what the holder of that waits for, and so on.
+    /// Returns the chain of blocked holders: the lock for which this lock's holder waits, then that lock's holder, and
+    /// so on.
     pub fn blocking_chain(&self, lock: &LockName) -> Vec<BlockingLink> {
         let (mut links, mut met) = (Vec::new(), BTreeSet::from([lock.clone()]));
         let mut at = lock.clone();
@@ -79,7 +80,7 @@ impl Machine {
         links
     }
 
-    /// A holder of a lock that waits for another lock, preferably with the same owner.
+    /// Returns a holder of a lock that waits for another lock, preferably as the same owner.
     fn waiting_holder(
         &self,
         lock: &LockName,
@@ -99,8 +100,8 @@ impl Machine {
         })
     }
 
-    /// The locks with the longest queues among those that pass a filter, the longest first; without their waiters,
-    /// which are only counted. Looks at the first [`SCAN_MAX`] locks with the filter's prefix.
+    /// Returns the locks with the longest queues that match a filter, longest first. The views have the number of
+    /// waiters, but no waiters. Reads the first [`SCAN_MAX`] locks with the filter's prefix.
     pub fn most_wanted(&self, filter: &LockFilter, limit: usize) -> Vec<LockView> {
         let mut best: BTreeSet<(u32, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
         let inside = self

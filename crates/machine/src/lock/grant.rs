@@ -1,8 +1,8 @@
 //! Adds entries to queues, removes them, and grants locks.
 //!
-//! Promise 1 (compatible holders only), promise 2 (tokens only grow) and promise 4 (no open lock whose first waiter
-//! could hold it) are kept here: each command that changes a queue ends with [`Machine::grant_next`], or adds an entry
-//! that holds at once.
+//! This file keeps three promises. Promise 1: holders are compatible. Promise 2: tokens only grow. Promise 4: no first
+//! waiter waits for an open lock that it could hold. Each command that changes a queue therefore ends with
+//! [`Machine::grant_next`], or adds an entry that is granted immediately.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::tree::znode::{Acl, Znode, ZnodeKind};
 
 impl Machine {
-    /// Adds a new entry with its znode. It holds at once if the lock admits it.
-    /// The directory exists and all checks are done.
+    /// Adds a new entry and its znode. The entry is granted immediately if the lock admits it. The caller has created
+    /// the directory and done all checks.
     pub(crate) fn enqueue(
         &mut self,
         lock: &LockName,
@@ -31,14 +31,14 @@ impl Machine {
         let indexed = self.locks.get(lock).unwrap_or(&new);
         let request = entry.request();
         entry.rank = indexed.rank_of(request, ctx.now, entry.sequence());
-        // A multi-lock is granted when it has an entry in each queue.
+        // A multi-lock is granted after all its entries are in their queues.
         if !entry.is_of_multi_lock() && indexed.admits(request, ctx.now) {
             entry.hold = self.hold_for(lock, &entry, ctx).map(Box::new);
         }
         self.insert_entry(lock, (data, acl), entry, ctx)
     }
 
-    /// Adds an entry as it is, holding or waiting, with its znode.
+    /// Adds an entry in its current state, held or waiting, and its znode.
     pub(crate) fn insert_entry(
         &mut self,
         lock: &LockName,
@@ -64,8 +64,8 @@ impl Machine {
         entry
     }
 
-    /// Removes an entry with its znode; with a waiting entry of a multi-lock its other entries. The caller then grants the next
-    /// waiters.
+    /// Removes an entry and its znode. A waiting multi-lock entry takes the other entries of its multi-lock with it.
+    /// The caller then grants the next waiters.
     pub(crate) fn leave(
         &mut self,
         key: &SessionLockKey,
@@ -113,13 +113,14 @@ impl Machine {
         self.start_cooldown_after_loss(&lock, &entry, cause, ctx);
     }
 
-    /// Grants a lock to the first waiter while it may hold beside the holders, then all other locks whose queues changed.
+    /// Grants a lock to the first waiter while that is compatible with the holders. Then grants all other locks whose
+    /// queues changed.
     pub(crate) fn grant_next(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         ctx.stale.insert(lock.clone());
         self.grant_stale(ctx);
     }
 
-    /// As [`Machine::grant_next`], for the locks whose queues this command has changed so far.
+    /// Runs the grants of [`Machine::grant_next`] for the locks whose queues this command has changed so far.
     pub(crate) fn grant_stale(&mut self, ctx: &mut ApplyContext<'_>) {
         while let Some(lock) = ctx.stale.pop_first() {
             self.end_cooldown_if_over(&lock, ctx);
@@ -134,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// The first waiter, if it may hold now.
+    /// Returns the first waiter, if it can be granted now.
     fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<LockEntry>> {
         let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
         let (_, next) = indexed.waiters.get_min()?;
@@ -157,7 +158,7 @@ impl Machine {
         self.granted(lock, &granted, ctx);
     }
 
-    /// Emits a grant and starts the cooldown of the lock.
+    /// Emits a grant, and starts the lock's cooldown.
     pub(crate) fn granted(
         &mut self,
         lock: &LockName,
@@ -170,7 +171,7 @@ impl Machine {
         self.start_cooldown_after_grant(lock, ctx);
     }
 
-    /// The hold that an entry is granted now; `None` if no token is left.
+    /// Creates the hold of an entry that is granted now; `None` if no token is left.
     pub(crate) fn hold_for(
         &mut self,
         lock: &LockName,
@@ -193,7 +194,7 @@ impl Machine {
         })
     }
 
-    /// Changes an entry. Its rank stays, and so does whether it holds.
+    /// Changes an entry. The change must keep its rank, and must not turn a waiter into a holder or the reverse.
     pub(crate) fn amend(
         &mut self,
         lock: &LockName,

@@ -1,8 +1,8 @@
-//! Hands a hold over to another live session, without a gap in which another waiter could be granted.
+//! Hands a hold over to another live session in one step, so that no waiter is granted in between.
 //!
-//! The new holder stands before all waiters. `ZooKeeper` clients judge by the order of the znodes alone. So a new entry
-//! gets the sequence number of the entry that it replaces, and a queued entry receives the hold only if no such client
-//! waits before it. Bound: as many steps as the lock has entries.
+//! The new holder precedes all waiters. `ZooKeeper` clients decide by the order of the znodes alone. A new entry
+//! therefore takes the sequence number of the entry that it replaces. A queued entry receives the hold only if no
+//! `ZooKeeper` client waits before it. Bound: one step for each entry of the lock.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::session::store::KnownSession;
 use crate::tree::create::{check_counter, child_path};
 
 impl Machine {
-    /// Hands a hold to another live session. If the call names the token, the receiving session remembers the answer, and a
-    /// copy of the call gets it again.
+    /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
+    /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
         let to = self.live(&hand_over.to.0)?;
         let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// The hold of an owner of an open session; with a token only the hold with that token.
+    /// Returns the hold of an owner of an open session; with a token, only the hold with that token.
     pub(super) fn holder_of(
         &self,
         lock: &LockName,
@@ -105,7 +105,7 @@ impl Machine {
         })
     }
 
-    /// Hands the hold to a queued entry, with the options of that entry.
+    /// Hands the hold to a queued entry, which keeps its own options.
     fn hand_to_waiter(
         &mut self,
         lock: &LockName,
@@ -131,7 +131,7 @@ impl Machine {
         Ok(granted)
     }
 
-    /// Hands the hold to a new entry, which gets the sequence number of the holder's entry.
+    /// Hands the hold to a new entry, which takes the sequence number of the holder's entry.
     fn hand_to_new_entry(
         &mut self,
         lock: &LockName,
@@ -176,7 +176,7 @@ impl Machine {
         self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
     }
 
-    /// The path of a new entry with the sequence number of the entry that it replaces.
+    /// Returns the path of a new entry with the sequence number of the entry that it replaces.
     fn path_instead_of(
         &self,
         directory: &ZnodePath,
@@ -184,7 +184,7 @@ impl Machine {
         ctx: &ApplyContext<'_>,
     ) -> Result<ZnodePath, Rejection> {
         let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
-        // A `ZooKeeper` client would take a znode of the same name for its own.
+        // A `ZooKeeper` client would mistake a znode with the name of its own znode for its own.
         let is_free = !self.tree.contains(&path) || (path == holder.path && !holder.fixed);
         if is_free {
             return Ok(path);
@@ -198,7 +198,7 @@ impl Machine {
         }
     }
 
-    /// An entry as the next holder, before all waiters.
+    /// Makes an entry the next holder, ranked before all waiters.
     fn granted_ahead_of_queue(
         &mut self,
         lock: &LockName,
@@ -212,7 +212,7 @@ impl Machine {
 }
 
 impl Lock {
-    /// Rejects a request that does not fit beside the holders that stay when this one leaves.
+    /// Rejects a request that is incompatible with the holders that remain after this one leaves.
     fn check_fits_instead_of(
         &self,
         holder: &LockEntry,
@@ -229,7 +229,7 @@ impl Lock {
         }
     }
 
-    /// Whether granting this waiter now would overtake a `ZooKeeper` client, or let one overtake others.
+    /// Whether granting this waiter now would overtake a `ZooKeeper` client. A `fixed` waiter must overtake no other.
     fn is_overtaking(&self, waiter: &LockEntry) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
         if waiter.fixed {

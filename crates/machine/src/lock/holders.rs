@@ -1,7 +1,7 @@
 //! The holders of a lock: their modes, permits, slots, tokens and ends.
 //!
-//! Each question costs a few steps however many holders there are. Nearly all locks have one holder, which takes no
-//! more memory than itself. Bound: as many holders as all sessions have entries.
+//! A query costs a few steps, regardless of the number of holders. Nearly all locks have one holder, which needs no
+//! memory beyond its entry. Bound: the total number of entries of all sessions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::lock::lock_entry::LockEntry;
 
-/// The holders of a lock. Invariant: each of them has a hold; several are never fewer than two.
+/// The holders of a lock. Invariants: each has a hold; [`ManyHolders`] has at least two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Holders {
     #[default]
@@ -24,20 +24,20 @@ pub(crate) enum Holders {
 pub(crate) struct ManyHolders {
     by_sequence: OrdMap<u64, Arc<LockEntry>>,
     by_token: OrdMap<FencingToken, u64>,
-    /// When holds end whatever their sessions do.
+    /// Ends of holds that do not depend on their sessions: `max_hold` and revoke deadlines.
     ends: OrdSet<(Stamp, u64)>,
     permits: u64,
-    /// How many hold exclusively.
+    /// The number of exclusive holders.
     exclusive: u64,
-    /// Those that hold upgradably: at most one, as the grants go.
+    /// The upgradable holders; a correct grant leaves at most one.
     upgradable: OrdSet<u64>,
     slots: Slots,
 }
 
-/// Slots in use. Kept as the end of the numbers ever in use and the gaps below it, so that the lowest free one is known.
+/// Slots in use, stored as an end and the free slots below it, so that the lowest free slot is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Slots {
-    /// Invariant: the largest slot in use and one; 0 if none is.
+    /// Invariant: the largest slot in use plus one; 0 if no slot is in use.
     end: u32,
     /// Free slots below the end.
     gaps: OrdSet<u32>,
@@ -100,7 +100,6 @@ impl ManyHolders {
 }
 
 impl Holders {
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::None => 0,
@@ -109,12 +108,11 @@ impl Holders {
         }
     }
 
-    /// True without any.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// One more, or the same one changed.
+    /// Adds a holder, or replaces the one with the same sequence number.
     pub(crate) fn put(&mut self, holder: Arc<LockEntry>) {
         match self {
             Self::None => *self = Self::One(holder),
@@ -132,7 +130,6 @@ impl Holders {
         }
     }
 
-    /// One fewer.
     pub(crate) fn remove(&mut self, sequence: u64) -> Option<Arc<LockEntry>> {
         match self {
             Self::One(one) if one.sequence() == sequence => {
@@ -153,7 +150,6 @@ impl Holders {
         }
     }
 
-    /// The one with this number.
     pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if one.sequence() == sequence => Some(one),
@@ -162,7 +158,7 @@ impl Holders {
         }
     }
 
-    /// All of them, by number.
+    /// All holders, in the order of their sequence numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<LockEntry>> {
         let (one, several) = match self {
             Self::None => (None, None),
@@ -172,12 +168,11 @@ impl Holders {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
-    /// The one with the smallest number.
+    /// The holder with the smallest sequence number.
     pub(crate) fn first(&self) -> Option<&Arc<LockEntry>> {
         self.iter().next()
     }
 
-    /// The one with this token.
     pub(crate) fn of_token(&self, token: FencingToken) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if one.token() == Some(token) => Some(one),
@@ -186,7 +181,7 @@ impl Holders {
         }
     }
 
-    /// The smallest token and the largest.
+    /// The smallest and the largest token of the holders.
     pub(crate) fn tokens(&self) -> Option<(FencingToken, FencingToken)> {
         match self {
             Self::None => None,
@@ -195,7 +190,7 @@ impl Holders {
         }
     }
 
-    /// Permits held together.
+    /// The sum of the permits of all holders.
     pub(crate) fn permits(&self) -> u64 {
         match self {
             Self::None => 0,
@@ -204,7 +199,7 @@ impl Holders {
         }
     }
 
-    /// The first end of a hold, and whose.
+    /// The earliest end of a hold, and the sequence number of its holder.
     pub(crate) fn first_end(&self) -> Option<(Stamp, u64)> {
         match self {
             Self::None => None,
@@ -213,7 +208,7 @@ impl Holders {
         }
     }
 
-    /// The one that holds upgradably.
+    /// The upgradable holder.
     pub(crate) fn upgradable(&self) -> Option<&Arc<LockEntry>> {
         match self {
             Self::One(one) if holds(one, Mode::Upgradable) => Some(one),
@@ -222,12 +217,12 @@ impl Holders {
         }
     }
 
-    /// The one that waits to hold exclusively.
+    /// The holder that waits for an upgrade to exclusive.
     pub(crate) fn upgrading(&self) -> Option<&Arc<LockEntry>> {
         self.upgradable().filter(|holder| holder.converts())
     }
 
-    /// Whether somebody may hold beside them in this mode, on a lock that is no semaphore.
+    /// Whether the holders admit another holder in this mode, on a lock that is not a semaphore.
     pub(crate) fn tolerate(&self, mode: Mode) -> bool {
         let exclusively = match self {
             Self::None => return true,
@@ -242,7 +237,7 @@ impl Holders {
         }
     }
 
-    /// The lowest free slots, sorted.
+    /// Returns the `count` lowest free slots, sorted.
     pub(crate) fn free_slots(&self, count: u32) -> Arc<[u32]> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         match self {

@@ -1,9 +1,9 @@
 //! The index over the directories of locks: holders, queues, timers, and the entries of each session.
 //!
-//! The tree says the same: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from the
-//! znodes. Functions of this file alone change a lock or an entry, and each of them writes the znode in the same step.
-//! Bounds: waiters by `waiters_per_lock_max`, entries by `queue_entries_per_session_max`, checked by callers; one timer a
-//! lock.
+//! The index duplicates the tree: [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] rebuild every field from
+//! the znodes. Only functions of this file change a lock or an entry, and each writes the znode in the same step.
+//! Callers check the bounds: `waiters_per_lock_max` waiters in a queue, `queue_entries_per_session_max` entries of a
+//! session. A lock has one timer.
 
 mod lock_state;
 
@@ -29,7 +29,7 @@ use crate::tree::znode::{Znode, ZnodeRole};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionLockKey {
     pub(crate) session: SessionId,
-    /// `None` only in the bound of a range, where it sorts before every lock.
+    /// `None` only as the bound of a range; it sorts before every lock.
     pub(crate) lock: Option<LockName>,
     pub(crate) owner: Owner,
     pub(crate) ticket: Ticket,
@@ -54,31 +54,31 @@ impl SessionLockKey {
     }
 }
 
-/// All locks: an index over the directories and entries in the tree, and the counter of the tokens.
+/// All locks: an index over the directories and entries in the tree, and the token counter.
 ///
-/// Invariant: the index equals the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] make of the
-/// znodes alone. Each change of a lock or an entry goes through a function of this file, which writes the znode as well.
+/// Invariant: the index equals the one that [`LockIndex::restore_lock`] and [`LockIndex::restore_entry`] build from the
+/// znodes alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockIndex {
     by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
     /// Waiters with a deadline.
     waits: Waits,
-    /// Locks with a timer, each with the stamp of the first one.
+    /// Locks with a timer, by the stamp of the earliest one.
     dues: OrdSet<(Stamp, LockName)>,
-    /// Locks with a lock delay, by the lost sessions that can end it. Without a lock only in the bound of a range.
+    /// Locks with a lock delay, by the lost sessions that can end it. The lock is `None` only as the bound of a range.
     delays: OrdSet<(SessionName, Option<LockName>)>,
-    /// Locks with a holder.
+    /// The number of locks with a holder.
     held: u64,
-    /// Waiters of all locks.
+    /// The number of waiters of all locks.
     waiting: u64,
-    /// Waiters that are entries of multi-locks.
+    /// The number of waiters that are multi-lock entries.
     multi_waiters: u64,
-    /// Tokens minted so far; the value of the last one.
+    /// The number of tokens minted so far, which is the value of the last one.
     grants: u64,
 }
 
-/// What the counters and timers over all locks contain for one lock.
+/// The share of one lock in the counters and timers over all locks.
 #[derive(Debug)]
 struct Tally {
     held: u64,
@@ -101,7 +101,7 @@ impl Tally {
 }
 
 impl LockIndex {
-    /// No locks, after so many tokens.
+    /// Creates an index without locks, after `grants` minted tokens.
     pub(crate) fn new(grants: u64) -> Self {
         Self {
             by_name: OrdMap::new(),
@@ -116,22 +116,22 @@ impl LockIndex {
         }
     }
 
-    /// Locks with a holder.
+    /// The number of locks with a holder.
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
 
-    /// Waiters of all locks.
+    /// The number of waiters of all locks.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Tokens minted so far; the value of the last one.
+    /// The number of tokens minted so far, which is the value of the last one.
     pub(crate) fn grants(&self) -> u64 {
         self.grants
     }
 
-    /// Locks by name, from a bound on.
+    /// Locks in name order, from a bound on.
     pub(crate) fn range(
         &self,
         start: Bound<&str>,
@@ -143,17 +143,17 @@ impl LockIndex {
         &self.waits
     }
 
-    /// Locks with a timer that expires at a stamp or before, the first to expire first.
+    /// Locks with a timer that expires at or before a stamp, in expiry order.
     pub(crate) fn due_until(&self, stamp: Stamp) -> impl Iterator<Item = &LockName> {
         self.dues.iter().take_while(move |(due, _)| *due <= stamp).map(|(_, lock)| lock)
     }
 
-    /// When the next timer of any lock expires.
+    /// The stamp at which the next timer of any lock expires.
     pub(crate) fn next_due(&self) -> Option<Stamp> {
         self.dues.get_min().map(|(due, _)| *due)
     }
 
-    /// Adds an entry to a queue, holding or waiting, with its znode. Returns the quotas whose soft limit this exceeds.
+    /// Adds an entry, held or waiting, and its znode. Returns the quotas whose soft limit this exceeds.
     pub(crate) fn enter(
         &mut self,
         tree: &mut Tree,
@@ -171,7 +171,7 @@ impl LockIndex {
         exceeded
     }
 
-    /// Removes an entry with its znode. A lock that is not worth remembering without it goes with it.
+    /// Removes an entry and its znode. Also removes the lock if it has no other state to keep.
     pub(crate) fn leave(
         &mut self,
         tree: &mut Tree,
@@ -192,7 +192,7 @@ impl LockIndex {
         Some(entry)
     }
 
-    /// Replaces an entry by its next state, on its znode as well. A token that this grants is noted on the directory.
+    /// Replaces an entry by its next state, in the index and on its znode. A new token is also stored on the directory.
     pub(crate) fn replace(
         &mut self,
         tree: &mut Tree,
@@ -220,7 +220,7 @@ impl LockIndex {
         }
     }
 
-    /// Sets the policy of a lock. A lock with the default policy and nothing else to remember leaves the index.
+    /// Sets the policy of a lock. A lock with the default policy and no other state leaves the index.
     pub(crate) fn set_policy(
         &mut self,
         tree: &mut Tree,
@@ -245,7 +245,7 @@ impl LockIndex {
         }
     }
 
-    /// Sets the cooldowns of a lock. Returns the cooldowns before.
+    /// Sets the cooldowns of a lock. Returns the previous cooldowns.
     pub(crate) fn set_cooldowns(
         &mut self,
         tree: &mut Tree,
@@ -265,7 +265,7 @@ impl LockIndex {
         (FencingToken::END - 1).saturating_sub(self.grants)
     }
 
-    /// The next token, greater than every token before; `None` at the end of the counter.
+    /// Mints the next token, greater than every earlier token; `None` at the end of the counter.
     pub(crate) fn mint(&mut self) -> Option<FencingToken> {
         (self.tokens_left() > 0).then(|| {
             self.grants += 1;
@@ -277,20 +277,21 @@ impl LockIndex {
         self.by_name.get(lock).map(|lock| &**lock)
     }
 
-    /// Indexes a lock as its directory describes it.
+    /// Indexes a lock from the state of its directory.
     pub(crate) fn restore_lock(&mut self, name: LockName, lock: Lock) {
         self.count_in(&name, &Tally::of(&lock));
         self.by_name.insert(name, Arc::new(lock));
     }
 
-    /// Indexes an entry as its znode describes it. False if another entry has its number, or was asked for in the same revision.
+    /// Indexes an entry from its znode. Returns false if another entry has the same sequence number or the same acquire
+    /// revision.
     pub(crate) fn restore_entry(
         &mut self,
         lock: &LockName,
         directory: &ZnodePath,
         entry: &Arc<LockEntry>,
     ) -> bool {
-        // A lock that is kept for a multi-lock may never have been granted.
+        // A lock that is reserved for a multi-lock may never have been granted.
         if self.get(lock).is_none() {
             self.restore_lock(lock.clone(), Lock::new(directory.clone()));
         }
@@ -300,7 +301,7 @@ impl LockIndex {
         own_number == Some(true) && own_revision
     }
 
-    /// The first part in which two indexes differ.
+    /// Returns the name of the first part in which two indexes differ.
     pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
         let parts = [
             (self.by_name == other.by_name, "holders and queues"),
@@ -315,7 +316,7 @@ impl LockIndex {
         parts.into_iter().find_map(|(same, part)| (!same).then_some(part))
     }
 
-    /// Changes a lock, and the counters and timers over all locks with it.
+    /// Changes a lock, and updates the counters and timers over all locks.
     fn change<T>(&mut self, name: &LockName, change: impl FnOnce(&mut Lock) -> T) -> Option<T> {
         let lock = self.by_name.get_mut(name).map(Arc::make_mut)?;
         let before = Tally::of(lock);
@@ -331,7 +332,7 @@ impl LockIndex {
         Some(changed)
     }
 
-    /// Forgets a lock whose directory has gone.
+    /// Removes a lock whose directory was deleted.
     pub(crate) fn forget(&mut self, name: &LockName) {
         if let Some(lock) = self.by_name.remove(name) {
             let tally = Tally::of(&lock);
@@ -375,7 +376,7 @@ impl LockIndex {
         own.filter_map(|(_, lock)| lock.as_ref())
     }
 
-    /// The first entry of a session and owner in a lock's queue, from a ticket on.
+    /// Returns the first entry of a session and owner in a lock's queue, starting at a ticket.
     pub(crate) fn find(
         &self,
         session: SessionId,
@@ -397,7 +398,7 @@ impl LockIndex {
         self.get(lock)?.entry(&key.rank)
     }
 
-    /// The entries of a session from an owner's in a lock on, by lock.
+    /// Returns the keys of a session's entries in lock order, starting at an owner's entry in a lock.
     pub(crate) fn keys_from(
         &self,
         session: SessionId,
@@ -409,7 +410,7 @@ impl LockIndex {
         self.keys.range(start..).take_while(move |key| key.session == session)
     }
 
-    /// The entries of a session, by lock.
+    /// Returns the keys of a session's entries, in lock order.
     pub(crate) fn keys_of(&self, session: SessionId) -> impl Iterator<Item = &SessionLockKey> {
         self.keys
             .range(SessionLockKey::before_all_of(session)..)

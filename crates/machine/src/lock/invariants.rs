@@ -1,7 +1,7 @@
-//! Invariants of every lock: compatible holders, the turn of the first waiter, tokens, and the order of the queue.
+//! Invariants of every lock: compatible holders, the grant of the first waiter, tokens, and the order of the queue.
 //!
-//! These are promises 1, 2 and 4. The policy at the time of a grant is not remembered, so a limit that was lowered
-//! later is no violation here; the model of the tests checks that.
+//! These are promises 1, 2 and 4. The state does not store the policy at the time of a grant. A limit that was lowered
+//! later is therefore no violation here; the model in the tests checks that case.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -19,7 +19,7 @@ impl Machine {
         for (name, lock) in self.locks.range(Bound::Unbounded) {
             self.check_lock(name, lock)?;
             for holder in lock.holders.iter() {
-                // Promise 2: no token twice.
+                // Promise 2: no two holds have the same token.
                 ensure(tokens.insert(holder.token()), || format!("{name} has a token of its own"))?;
             }
         }
@@ -62,7 +62,7 @@ impl Machine {
         ensure(slots == 0 || u32::try_from(slots) == Ok(holder.permits), || {
             format!("a holder of {name} has a slot to each permit")
         })?;
-        // No entry that came before the grant and goes before the holder still waits. A conversion is no such grant.
+        // No waiter ranks before the holder if it was queued before the grant. An upgrade is exempt.
         let overtaken = lock.waiters.range(..holder.rank).any(|(_, waiter)| {
             waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
         });
@@ -71,7 +71,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// Promise 4: there is no open lock whose first waiter could hold it, and whatever else it wants with it.
+    /// Promise 4: no first waiter waits for an open lock that it could hold, together with all locks of its multi-lock.
     fn check_turn(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let is_free_for = |lock: &Lock, first: &LockEntry| {
             lock.cooldowns.is_none() && lock.has_room_for(first.request())
@@ -94,7 +94,7 @@ impl Machine {
         ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
     }
 
-    /// A caller that asked for several has all of them or waits for all of them.
+    /// The entries of a multi-lock are all held or all waiting. Held ones may have been released one by one.
     fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
         for place in lock.holders.iter().chain(waiting).filter(|p| p.is_of_multi_lock()) {
@@ -115,7 +115,7 @@ impl Machine {
     }
 }
 
-/// Promise 1: an exclusive holder is alone, there is one upgradable one, and no slot is held twice.
+/// Promise 1: an exclusive holder is the only one, at most one holder is upgradable, and no slot is held twice.
 fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
     let modes = |mode| {
         let hold = |holder: &&std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.mode);
@@ -136,7 +136,7 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
     ensure(own, || format!("the holders of {name} have slots of their own"))
 }
 
-/// The queue is in the order of the ranks, and nobody overtook whom nobody overtakes.
+/// The queue is in rank order, and no entry that must not be overtaken was overtaken.
 fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
     let ranked = lock.waiters.iter().all(|(rank, waiter)| *rank == waiter.rank);
     let fixed = lock.waiters.values().filter(|waiter| waiter.fixed).count() == lock.fixed.len();

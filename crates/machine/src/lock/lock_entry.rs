@@ -1,6 +1,6 @@
-//! An entry in a lock's queue, holding or waiting, and the attempts that keep it.
+//! An entry in a lock's queue, held or waiting, and the attempts that keep it.
 //!
-//! It is the typed metadata of the entry's znode. There may be many waiters, so what few of them need is behind a
+//! The entry is the typed metadata of its znode. A queue may have many waiters, so rarely used fields are behind a
 //! pointer ([`AcquireOptions`], [`Hold`]). Bounds: attempts by `hold_count_max`, the value by
 //! [`AcquireOptions::VALUE_MAX`], slots by the permits, which `LockPolicy::LIMIT_MAX` bounds.
 
@@ -15,51 +15,50 @@ use serde::{Deserialize, Serialize};
 use crate::lock::rank::Rank;
 use crate::session::attempts::Attempts;
 
-/// A holder or a waiter. Shared between its znode and the index, replaced in both when it changes.
+/// A holder or a waiter. The znode and the index share it; a change replaces it in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockEntry {
     pub(crate) path: ZnodePath,
-    /// Its position in the queue, with its sequence number in the directory.
+    /// The position in the queue; includes the sequence number in the directory.
     pub(crate) rank: Rank,
     pub(crate) session: SessionId,
     pub(crate) session_name: SessionName,
     pub(crate) owner: Owner,
     pub(crate) ticket: Ticket,
-    /// Revision of the owner's latest acquire; equals the ticket at first.
+    /// The revision of the owner's latest acquire; initially the ticket.
     pub(crate) asked: Revision,
     pub(crate) since: Stamp,
-    /// How long its caller waits from there on; `None` for as long as the session lives.
+    /// The maximum wait of the caller in milliseconds after `asked`; `None` waits as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) attempts: Attempts,
-    /// The wanted mode. A holder in another mode waits for the conversion.
+    /// The requested mode. A holder in another mode waits for the conversion.
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
-    /// Never overtaken: a `ZooKeeper` client judges by the order of the children itself.
+    /// Never overtaken: a `ZooKeeper` client decides by the order of the children itself.
     pub(crate) fixed: bool,
-    /// Options beyond the plain ones. Invariant: never [`AcquireOptions::PLAIN`].
+    /// Options that differ from the default. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
-    /// The locks of its multi-lock, this one among them; `None` for a single lock.
+    /// All locks of the multi-lock, including this one; `None` for a single lock.
     pub(crate) multi_lock: Option<Arc<LockSet>>,
-    /// Present exactly while it holds the lock.
+    /// `Some` exactly while the entry holds the lock.
     pub(crate) hold: Option<Box<Hold>>,
 }
 
-/// What a grant adds to an entry.
+/// The state that a grant adds to an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) granted_at: Stamp,
     pub(crate) granted_in: Revision,
     pub(crate) mode: Mode,
-    /// The first grant; an upgrade is a grant of its own.
+    /// The first grant; unlike `granted_at`, an upgrade does not change it.
     pub(crate) since: Stamp,
-    /// On a semaphore one for each permit, sorted; else empty.
+    /// The slots of a semaphore, one for each permit, sorted; empty for other locks.
     pub(crate) slots: Arc<[u32]>,
-    /// A request to release it.
     pub(crate) release_request: Option<Box<ReleaseRequest>>,
 }
 
-/// What decides about the rank and the grant of an entry.
+/// The inputs of an entry's rank and grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GrantRequest {
     pub(crate) mode: Mode,
@@ -78,19 +77,19 @@ impl GrantRequest {
         }
     }
 
-    /// Of an entry that a `ZooKeeper` client creates.
+    /// The request of an entry that a `ZooKeeper` client creates.
     pub(crate) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, fixed: true }
     }
 }
 
-/// `None` for the plain options.
+/// Returns `None` for the default options.
 pub(crate) fn boxed_unless_plain(options: AcquireOptions) -> Option<Box<AcquireOptions>> {
     (options != AcquireOptions::PLAIN).then(|| Box::new(options))
 }
 
 impl LockEntry {
-    /// Bytes that its client has stored.
+    /// Bytes that the client has stored in the entry.
     pub(crate) fn bytes(&self) -> usize {
         let value = self.options().value.as_ref().map_or(0, |value| value.len());
         let names = self.multi_lock.iter().flat_map(|locks| locks.iter());
@@ -101,7 +100,6 @@ impl LockEntry {
         self.options.as_deref().unwrap_or(&AcquireOptions::PLAIN)
     }
 
-    /// What the order of the queue and the grant go by.
     pub(crate) fn request(&self) -> GrantRequest {
         let priority = self.options().priority;
         GrantRequest { mode: self.mode, permits: self.permits, priority, fixed: self.fixed }
@@ -125,7 +123,7 @@ impl LockEntry {
         self.hold.as_ref().is_some_and(|hold| hold.mode != self.mode)
     }
 
-    /// When its `max_hold` is over.
+    /// The stamp at which its `max_hold` ends.
     pub(crate) fn ends_at(&self) -> Option<Stamp> {
         let since = self.hold.as_ref()?.since;
         Some(Stamp(since.0.saturating_add(self.options().max_hold_ms?)))
@@ -135,7 +133,7 @@ impl LockEntry {
         self.hold.as_ref()?.release_request.as_deref()
     }
 
-    /// When a timer ends its hold, and the cause.
+    /// The stamp at which a timer ends its hold, and the cause.
     pub(crate) fn taken_at(&self) -> Option<(Stamp, LossCause)> {
         let ends = self.ends_at().map(|end| (end, LossCause::MaxHold));
         let revoked = self.release_request().filter(|request| request.revoke);

@@ -1,13 +1,13 @@
 //! Locks: queues, grants and fencing tokens.
 //!
-//! A lock is a directory of the tree, `/locks/<name>`. An entry in its queue is an ephemeral sequential child: a holder or a
-//! waiter. HTTP clients and unmodified `ZooKeeper` clients therefore stand in one queue. [`index::LockIndex`] is the
-//! same information arranged for the engine: each function of it that changes an entry writes the znode as well.
+//! A lock is a directory of the tree, `/locks/<name>`. A queue entry is an ephemeral sequential child: a holder or a
+//! waiter. HTTP clients and unmodified `ZooKeeper` clients therefore share one queue. [`index::LockIndex`] holds the
+//! same information, arranged for the engine. Each of its functions that changes an entry also writes the znode.
 //!
 //! # Example
 //!
-//! Revision, command, queue of lock `a` after it (holder first), events. `apply` mints the token in the same command that
-//! makes the holder:
+//! Each line shows the revision, the command, the queue after it (holder first), and the events. `apply` mints the
+//! token in the command that creates the hold:
 //!
 //! ```text
 //! r1  acquire a, session s1          [s1 #1]           granted a to s1, token 1
@@ -23,24 +23,28 @@
 //!
 //! # From `apply` to the grant
 //!
-//! 1. `Machine::apply` gives the command a revision and runs the expired timers of the locks that it names (`timers.rs`).
-//! 2. `Machine::acquire` (`acquire.rs`) checks everything: bounds, session, attempt, room, deadlock. A rejection changes nothing.
-//! 3. `Machine::enqueue` (`grant.rs`) adds the entry. It holds at once if [`index::Lock::admits`] it: the lock has no
-//!    cooldown, no waiter goes before it, and the present holders leave room.
-//! 4. Each other command that changes a queue ends with `Machine::grant_next` (`grant.rs`): while the first waiter fits beside
-//!    the holders, it becomes a holder with the next token.
+//! 1. `Machine::apply` assigns a revision to the command and runs the expired timers of the locks that it names
+//!    (`timers.rs`).
+//! 2. `Machine::acquire` (`acquire.rs`) checks everything: bounds, session, attempt, room, deadlock. A rejection
+//!    changes nothing.
+//! 3. `Machine::enqueue` (`grant.rs`) adds the entry. It is granted immediately if [`index::Lock::admits`] it: the lock
+//!    has no cooldown, no waiter ranks before it, and it is compatible with the current holders.
+//! 4. Each other command that changes a queue ends with `Machine::grant_next` (`grant.rs`). While the first waiter is
+//!    compatible with the holders, it becomes a holder with the next token.
 //!
 //! # Invariants
 //!
 //! `invariants.rs` and `rebuild.rs` check them after each command of the tests and when a snapshot is loaded.
 //!
-//! - An exclusive holder is the only one; there is at most one upgradable holder; permits stay within the limit, and no
-//!   slot is held twice.
-//! - Each grant mints a token greater than each token before. A renewal keeps its token; an upgrade and a hand-over are grants.
-//! - No lock without a cooldown has a first waiter that could hold it. The waiter of a multi-lock counts if it is first and
-//!   could hold in each of its locks: they are granted in one command, or none of them.
-//! - Waiters are ordered by rank, given once (`rank.rs`). An entry of a `ZooKeeper` client or a multi-lock is never overtaken.
-//! - The index equals what the znodes say, field by field.
+//! - An exclusive holder is the only one, and there is at most one upgradable holder.
+//! - Permits stay within the limit, and no slot is held twice.
+//! - Each grant mints a token greater than every earlier token. A renewal keeps its token; an upgrade and a hand-over
+//!   are grants.
+//! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
+//!   each of its locks is first and could hold.
+//! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a `ZooKeeper` client or a
+//!   multi-lock is never overtaken.
+//! - The index equals the state of the znodes, field by field.
 //! - Tokens stay below 2^53. At the end of the counter waiters stay queued and new acquires are rejected.
 
 mod acquire;

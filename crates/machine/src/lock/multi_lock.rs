@@ -1,9 +1,9 @@
-//! Multi-locks: one entry in the queue of each lock, under one ticket, granted together or not at all.
+//! Multi-locks: one entry in the queue of each lock, under one ticket, all granted together or none.
 //!
-//! A multi-lock entry goes behind all waiters and is never overtaken. It is granted when the entries are first in all
-//! queues and could hold; until then a lock in which it is first is reserved for it. One command adds all entries
-//! (`acquire.rs`), so multi-locks have the same order in each queue: they do not deadlock with each other, and smaller
-//! ones do not starve them. If a waiting entry is removed, all are; a holding entry is released alone.
+//! A multi-lock entry ranks behind all waiters and is never overtaken. The entries are granted when each is first in
+//! its queue and could hold. Until then, a lock in which its entry is first is reserved. One command adds all entries
+//! (`acquire.rs`), so all queues order multi-locks the same way. Multi-locks therefore never deadlock with each other,
+//! and smaller ones do not starve larger ones. Removing a waiting entry removes all; a held entry is released alone.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
-    /// The other entries of a multi-lock, with their locks.
+    /// Returns the other entries of a multi-lock, with their locks.
     pub(crate) fn other_members(
         &self,
         lock: &LockName,
@@ -29,7 +29,7 @@ impl Machine {
         others.filter_map(key).collect()
     }
 
-    /// Whether all entries of a multi-lock are first and can hold now.
+    /// Whether all entries of a multi-lock are first in their queues and can be granted now.
     pub(crate) fn may_hold_all(&self, member: &LockEntry, now: Stamp) -> bool {
         member.multi_lock().all(|name| {
             self.locks.get(name).is_some_and(|lock| {
@@ -41,7 +41,6 @@ impl Machine {
         })
     }
 
-    /// Grants all entries of a multi-lock.
     pub(crate) fn grant_members(&mut self, member: &LockEntry, ctx: &mut ApplyContext<'_>) {
         for name in member.multi_lock() {
             self.end_cooldown_if_over(name, ctx);
@@ -59,12 +58,12 @@ impl LockEntry {
         self.multi_lock.is_some()
     }
 
-    /// The locks of its multi-lock, sorted; empty for a single lock.
+    /// The locks of the entry's multi-lock in name order; empty for a single lock.
     pub(crate) fn multi_lock(&self) -> impl Iterator<Item = &LockName> {
         self.multi_lock.iter().flat_map(|locks| locks.iter())
     }
 
-    /// True if both are entries of one multi-lock acquire.
+    /// Whether one multi-lock acquire added both entries.
     pub(crate) fn same_multi_lock(&self, other: &Self) -> bool {
         self.is_of_multi_lock()
             && self.ticket == other.ticket

@@ -1,8 +1,7 @@
-//! What an operator does to a lock: break entries, and request holders to release it.
+//! Operator actions on a lock: break entries, and request holders to release it.
 //!
-//! A request to release can revoke: then the hold ends at the deadline. A repeated request replaces the earlier one
-//! only if it is stricter, so a repetition does not postpone the deadline. Bound: as many steps as the lock has
-//! entries.
+//! A release request that revokes ends the hold at its deadline. A repeated request replaces the earlier one only if it
+//! is stricter, so a repetition does not postpone the deadline. Bound: one step for each entry of the lock.
 
 use std::sync::Arc;
 
@@ -90,7 +89,7 @@ impl Machine {
 }
 
 impl Lock {
-    /// The entries that a break names.
+    /// Returns the entries that a break names.
     fn places(&self, what: BreakTarget) -> Vec<Arc<LockEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
         let meant = all.filter(|place| match what {
@@ -103,8 +102,7 @@ impl Lock {
     }
 }
 
-/// Whether a request is stricter than the one before. Only then it replaces that, so a repetition does not postpone the
-/// deadline.
+/// Whether a request is stricter than the earlier one, and therefore replaces it.
 fn is_stricter(new: &ReleaseRequest, before: &ReleaseRequest) -> bool {
     match (new.revoke, before.revoke) {
         (true, false) => true,

@@ -1,7 +1,7 @@
-//! Changes the policy of a lock that is in use, and reads what an acquire says about the policy.
+//! Changes the policy of a lock in use, and reads the policy options of an acquire.
 //!
-//! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies at once, and no holder is
-//! removed. Bounds: `LockPolicy::is_sound`; a change looks at each waiter of the lock.
+//! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies immediately, and no holder
+//! is removed. Bounds: `LockPolicy::is_sound`; a change reads each waiter of the lock.
 
 use holdfast_types::{
     Acquire, AcquireOptions, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause,
@@ -14,7 +14,7 @@ use crate::apply::{ApplyContext, limit_reached};
 use crate::lock::index::{SessionLockKey, StoredPolicy};
 
 impl Machine {
-    /// Changes the policy of a lock, and creates its directory if it is missing.
+    /// Changes the policy of a lock. Creates its directory if it is missing.
     pub(crate) fn set_policy(
         &mut self,
         lock: &LockName,
@@ -70,7 +70,7 @@ impl Machine {
         Ok(directory)
     }
 
-    /// Removes waiters that ask for more permits than the new limit.
+    /// Removes waiters that request more permits than the new limit.
     fn remove_unservable_waiters(
         &mut self,
         lock: &LockName,
@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// Checks what an acquire says about the policy. Returns the policy to be set with a new lock, if any.
+    /// Checks the policy options of an acquire. Returns the policy to set with a new lock, if any.
     pub(crate) fn policy_for(
         &self,
         lock: &LockName,
@@ -120,7 +120,7 @@ impl Machine {
     }
 }
 
-/// Rejects values out of bounds, which the front-ends never send.
+/// Rejects out-of-bounds values, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let Acquire { permits, limit, segments, options, .. } = acquire;
     let sound = |count: Option<u32>, max| count.is_none_or(|n| (1..=max).contains(&n));

@@ -1,8 +1,8 @@
-//! The order of a queue: a rank for each waiter, given when it is enqueued and never changed.
+//! The order of a queue: each waiter gets a rank when it is enqueued, and the rank never changes.
 //!
-//! Waiters are ordered by the class that the policy gives, then by the time of enqueuing less the worth of the
-//! priority, then by sequence number. A level of priority is worth a fixed waiting time, so a waiter that waited long
-//! enough is overtaken by no one, and the queue is never sorted again.
+//! Waiters are ordered by the class from the policy, then by time, then by sequence number. The time is the enqueue
+//! time minus the worth of the priority. A priority level is worth a fixed waiting time. Within its class, a waiter
+//! that has waited long enough is therefore never overtaken, and the queue is never sorted again.
 
 use holdfast_types::{LockPolicy, Mode, QueueOrder, Stamp};
 
@@ -12,14 +12,13 @@ use crate::lock::lock_entry::GrantRequest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     pub(crate) class: u8,
-    /// Milliseconds; negative for a priority in the first seconds of the log's time.
+    /// Milliseconds; negative if the priority is worth more than the log time at the enqueue.
     pub(crate) at: i64,
-    /// The sequence number in the directory, unique in the lock.
+    /// The sequence number in the directory, unique within the lock.
     pub(crate) sequence: u64,
 }
 
 impl Rank {
-    /// The rank of a new entry.
     pub(crate) fn of(
         policy: &LockPolicy,
         request: GrantRequest,
@@ -37,12 +36,12 @@ impl Rank {
         Self { class, at, sequence }
     }
 
-    /// The rank of an entry that received a hand-over: before all waiters.
+    /// The rank of an entry that received a hand-over, before all waiters.
     pub(crate) fn before_all(sequence: u64) -> Self {
         Self { class: 0, at: i64::MIN, sequence }
     }
 
-    /// This rank, or one behind another if that is later.
+    /// Returns this rank, or one directly behind `other` if `other` is later.
     pub(crate) fn behind(self, other: Option<&Self>) -> Self {
         match other {
             Some(other) if *other > self => Self { sequence: self.sequence, ..*other },

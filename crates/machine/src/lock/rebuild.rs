@@ -1,4 +1,4 @@
-//! Rebuilds the index of locks from the znodes: when a snapshot is loaded, and to check the index that is kept.
+//! Rebuilds the lock index from the znodes: to load a snapshot, and to check the maintained index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use crate::lock::index::{Lock, LockIndex};
 use crate::lock::lock_entry::LockEntry;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 
-/// What the znodes say about locks, and how many places each session has.
+/// The index that the znodes describe, and the number of queue entries of each session.
 type Rebuilt = (LockIndex, BTreeMap<SessionId, u32>);
 
 impl Machine {
-    /// The index as the znodes alone make it.
+    /// Builds the index from the znodes alone.
     ///
     /// # Errors
-    /// An entry where none can be.
+    /// An entry contradicts its znode, is in a directory that is no lock, or repeats a sequence number or an acquire
+    /// revision.
     pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
         let mut locks = LockIndex::new(self.locks.grants());
         let mut places = BTreeMap::new();

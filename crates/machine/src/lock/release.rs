@@ -1,4 +1,4 @@
-//! Release and cancel: an entry leaves the lock or its queue. A repeated call has no second effect.
+//! Release and cancel: an entry leaves the lock or its queue. A repeated call has no further effect.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::session::store::KnownSession;
 const NOTHING_RELEASED: Released = Released { hold_count: 0, changed: false };
 
 impl Machine {
-    /// Releases locks, or leaves their queues. Of a sharded lock it is the shard in which the owner has its entry. A
-    /// release that names an attempt or a token changes nothing if that is over already.
+    /// Releases locks, or leaves their queues. For a sharded lock, this is the shard with the owner's entry. A release
+    /// that names an attempt or a token has no effect if that attempt or hold has ended.
     pub(crate) fn release(&mut self, release: Release, ctx: &mut ApplyContext<'_>) -> Outcome {
         let Release { locks, session, owner, target } = release;
         let id = match self.sessions.named(&session) {
@@ -68,7 +68,7 @@ impl Machine {
         Ok(Reply::Released(released))
     }
 
-    /// Ends what a release names. The caller then grants the next waiter.
+    /// Ends the hold or attempt that a release names. The caller then grants the next waiter.
     fn release_entry(
         &mut self,
         lock: &LockName,
@@ -93,7 +93,8 @@ impl Machine {
         }
     }
 
-    /// Leaves a queue, unless the entry was granted, was asked for again since, or is gone.
+    /// Removes a waiting entry. Has no effect if the entry was granted or removed, or if the owner has repeated its
+    /// acquire.
     pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
         let Cancel { lock, session, owner, ticket, asked } = cancel;
         let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
@@ -121,7 +122,7 @@ impl Machine {
         Reply::Cancelled
     }
 
-    /// Remembers a release of an owner without an entry: its attempt is over, or it acknowledged a loss.
+    /// Records a release by an owner without an entry: its attempt is over, or it has acknowledged a loss.
     fn release_again(
         &mut self,
         session: SessionId,
@@ -140,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Rejects a release of a lock that another owner holds, unless this owner released it before.
+    /// Rejects a release of a lock that another owner holds, unless this owner has released it before.
     fn check_released_before(
         &self,
         session: SessionId,
@@ -164,8 +165,8 @@ impl Machine {
         self.grant_next(lock, ctx);
     }
 
-    /// Ends one attempt of an entry. With the last attempt the entry leaves; the caller then grants the next waiter. Returns how
-    /// many attempts still keep the entry.
+    /// Ends one attempt of an entry. With its last attempt the entry is removed, and the caller then grants the next
+    /// waiter. Returns the number of remaining attempts.
     pub(crate) fn leave_attempt(
         &mut self,
         lock: &LockName,

@@ -1,9 +1,9 @@
-//! Sharded locks: which shard an acquire is for, and which one a release.
+//! Sharded locks: selects the shard of an acquire and of a release.
 //!
-//! `apply` chooses the shard, so two callers at the same moment do not choose the same free one. The number of shards
-//! is part of the policy, remembered with the first entry in any shard; another number is rejected, and so is an
-//! acquire of the sharded lock as one lock. An owner has one entry in all shards. A shard is granted like any other
-//! lock. Bound: [`LockPolicy::SEGMENTS_MAX`] shards.
+//! `apply` selects the shard, so concurrent callers do not select the same free one. The number of shards is part of
+//! the policy, stored with the first entry in any shard. An acquire with another number is rejected, as is an acquire
+//! of the sharded lock as one lock. An owner has one entry across all shards. A shard is granted like any other lock.
+//! Bound: [`LockPolicy::SEGMENTS_MAX`] shards.
 
 use holdfast_types::{
     Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SegmentChoice,
@@ -17,7 +17,7 @@ use crate::lock::index::StoredPolicy;
 use crate::lock::lock_entry::GrantRequest;
 use crate::session::store::KnownSession;
 
-/// The number of shards of a new sharded lock, to be remembered with its first entry.
+/// The number of shards of a new sharded lock, to be stored with its first entry.
 #[derive(Debug)]
 pub(crate) struct NewShards {
     sharded: LockName,
@@ -25,7 +25,8 @@ pub(crate) struct NewShards {
 }
 
 impl Machine {
-    /// Turns an acquire of a sharded lock into one of a shard. Returns what is to be remembered if it succeeds.
+    /// Turns an acquire of a sharded lock into an acquire of one shard. Returns the shard count to store if the acquire
+    /// succeeds.
     pub(crate) fn choose_shard(
         &self,
         session: Option<SessionId>,
@@ -59,7 +60,7 @@ impl Machine {
         Ok(new.then_some(NewShards { sharded, count }))
     }
 
-    /// Remembers the number of shards. An entry in one of them exists, and so does the directory.
+    /// Stores the number of shards. The caller has added an entry in a shard, so the directory exists.
     pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
         let NewShards { sharded, count } = new_shards;
         let policy = LockPolicy { segments: Some(count), ..LockPolicy::DEFAULT };
@@ -81,7 +82,7 @@ impl Machine {
         self.locks.get(sharded)?.policy().segments
     }
 
-    /// The number of shards, and whether this acquire sets it.
+    /// Returns the number of shards, and whether this acquire sets it.
     fn count_for(&self, sharded: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
         match (self.shard_count(sharded), said) {
             (Some(has), Some(said)) if said != has => Err(mismatch(Some(has))),
@@ -92,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// The first shard in which an owner of a session has an entry.
+    /// Returns the first shard with an entry of this owner.
     fn own_shard(
         &self,
         session: SessionId,
@@ -111,7 +112,8 @@ impl Machine {
         own.filter(|index| *index < count).min()
     }
 
-    /// The shard for an owner without an entry: one that is free, else the one with the fewest entries, the first of those.
+    /// Selects the shard for an owner without an entry: the first free one, otherwise the first of those with the
+    /// fewest entries.
     fn least_loaded_shard(
         &self,
         sharded: &LockName,
@@ -133,14 +135,14 @@ impl Machine {
         best.map(|(_, lock)| lock).ok_or_else(|| mismatch(Some(count)))
     }
 
-    /// Whether a new acquire would have to wait, and how many entries there are.
+    /// Returns whether a new acquire would have to wait, and the number of entries.
     fn load_of(&self, lock: &LockName, request: GrantRequest, now: Stamp) -> (bool, u32) {
         let Some(indexed) = self.locks.get(lock) else { return (false, 0) };
         let holders = u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX);
         (!indexed.admits(request, now), holders.saturating_add(indexed.waiting()))
     }
 
-    /// The lock that a release is for: of a sharded lock the shard in which the owner has its entry.
+    /// Returns the lock that a release names; for a sharded lock, the shard with the owner's entry.
     pub(crate) fn lock_of_owner(
         &self,
         session: SessionId,
@@ -172,7 +174,7 @@ impl Machine {
         acknowledged
     }
 
-    /// Entries in the first shards.
+    /// The number of entries in the first `count` shards.
     pub(crate) fn entries_in_shards(&self, sharded: &LockName, count: u32) -> u32 {
         let of = |view: SegmentView| view.holders.saturating_add(view.waiters);
         self.first_shards(sharded, count).map(of).fold(0, u32::saturating_add)
@@ -198,8 +200,8 @@ impl Machine {
         })
     }
 
-    /// The shard in which an owner of a session has its entry; `None` without one, or if the number or the choice of the shard
-    /// does not agree.
+    /// Returns the shard with the entry of an owner. Returns `None` without an entry, or if the requested count or
+    /// shard differs.
     pub fn segment_held(
         &self,
         sharded: &LockName,

@@ -1,8 +1,8 @@
 //! Timers of locks: the end of a hold (`max_hold`, a revoke deadline) and the end of a cooldown.
 //!
-//! A timer has no effect by itself. It runs in the first command that names the lock at its stamp or later
-//! ([`Machine::run_timers_of`]), at the latest in the [`Command::Due`] that the leader proposes
-//! ([`Machine::due_until`]). Bound: [`EXPIRED_MAX`] holds end in one command.
+//! A timer has no effect by itself. It runs in the first command that names the lock at or after its stamp
+//! ([`Machine::run_timers_of`]). If no command does, it runs in the [`Command::Due`] that the leader proposes
+//! ([`Machine::due_until`]). Bound: one command ends [`EXPIRED_MAX`] holds.
 
 use holdfast_types::{
     Acquire, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
@@ -13,10 +13,11 @@ use crate::Machine;
 use crate::apply::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
-/// Holds that the timers of one command end at most; the rest stay due.
+/// Holds that the timers of one command end at most. The other timers stay due.
 pub(crate) const EXPIRED_MAX: u32 = 1_000;
 
-/// The locks that a command names. A multi names those of its conditions, and those whose queues its operations change.
+/// Returns the locks that a command names. A multi names the locks of its conditions, and the locks whose queues its
+/// operations change.
 fn locks_named_by(command: &Command) -> Vec<LockName> {
     match command {
         Command::Acquire(Acquire { locks, .. }) | Command::Release(Release { locks, .. }) => {
@@ -56,8 +57,8 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
 }
 
 impl Machine {
-    /// Runs the expired timers of the locks that a command names, so that the command meets each lock as it is at this time,
-    /// whether or not the leader has proposed a [`Command::Due`] for it.
+    /// Runs the expired timers of the locks that a command names. The command then reads the state of this time, even
+    /// if the leader has not proposed a [`Command::Due`].
     pub(crate) fn run_timers_of(&mut self, command: &Command, ctx: &mut ApplyContext<'_>) {
         if self.next_due().is_none_or(|due| due > ctx.now) {
             return;
@@ -75,7 +76,8 @@ impl Machine {
         }
     }
 
-    /// Ends the holds of a lock whose `max_hold` or revoke deadline is over, ends its cooldown if that is over, and grants it.
+    /// Ends the holds of a lock whose `max_hold` or revoke deadline has passed, ends an expired cooldown, and grants
+    /// the lock.
     pub(crate) fn run_timers(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         while ctx.expired < EXPIRED_MAX
             && let Some((overdue, cause)) = self.overdue_holder(lock, ctx.now)
@@ -95,12 +97,12 @@ impl Machine {
         Some((SessionLockKey::of(lock, holder), cause))
     }
 
-    /// Locks with a timer that has expired at a stamp, the earliest first; at most `count_max`.
+    /// Returns the locks with a timer that has expired at a stamp, earliest first; at most `count_max`.
     pub fn due_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
         self.locks.due_until(stamp).take(count_max).cloned().collect()
     }
 
-    /// When the next timer of any lock expires.
+    /// The stamp at which the next timer of any lock expires.
     pub fn next_due(&self) -> Option<Stamp> {
         self.locks.next_due()
     }

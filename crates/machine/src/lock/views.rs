@@ -42,7 +42,7 @@ impl Machine {
         })
     }
 
-    /// The waiter's view of its entry, also of a holder that waits for another mode.
+    /// The waiter's view of its entry. A holder that waits for another mode has one, too.
     pub(crate) fn queued_of(&self, lock: &LockName, entry: &LockEntry) -> Option<Queued> {
         let indexed = self.locks.get(lock)?;
         Some(Queued {
@@ -58,7 +58,7 @@ impl Machine {
         })
     }
 
-    /// The first holder apart from this entry.
+    /// Returns the first holder other than this entry.
     pub(crate) fn first_holder(
         &self,
         lock: &Lock,
@@ -70,7 +70,7 @@ impl Machine {
         self.holder_view(lock.holders.iter().find(is_other)?)
     }
 
-    /// The public view of a holder; `None` of a waiter.
+    /// The public view of a holder; `None` for a waiter.
     pub(crate) fn holder_view(&self, holder: &LockEntry) -> Option<HolderView> {
         let hold = holder.hold.as_deref()?;
         Some(HolderView {
@@ -128,7 +128,7 @@ impl Machine {
         }
     }
 
-    /// The view of a lock that was never granted and has no policy.
+    /// The view of a lock that has never been granted and has no policy.
     pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
         LockView {
             lock: lock.clone(),
@@ -158,7 +158,7 @@ impl Machine {
     }
 }
 
-/// A release request or the multi-lock of a holder, if it has one.
+/// Returns the release request and the multi-lock of a holder, if it has either.
 fn note_of(holder: &LockEntry) -> Option<HolderNote> {
     let release_request = holder.release_request().cloned();
     let multi_lock: Vec<LockName> = holder.multi_lock().cloned().collect();

@@ -1,7 +1,7 @@
 //! Deadlines of waiters, in the order of their acquires.
 //!
-//! The machine never ends a wait by itself. The leader reads each deadline once and proposes a cancel if the caller's
-//! own node has not ended the wait. Bound: one line for each waiter.
+//! The state machine never ends a wait by itself. The leader reads each deadline once, and proposes a cancel if the
+//! caller's own node has not ended the wait. Bound: one record for each waiter.
 
 use holdfast_types::{Cancel, LockName, Revision};
 use imbl::OrdMap;
@@ -10,24 +10,25 @@ use crate::Machine;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 
-/// A waiter whose caller waits no longer than it said.
+/// A waiter with a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The command that ends it; without effect once the owner has asked again, holds, or has left.
+    /// The command that ends the wait. It has no effect once the owner has repeated its acquire, holds the lock, or has
+    /// left.
     pub cancel: Cancel,
-    /// How long the caller waits at most, milliseconds from when the acquire was applied.
+    /// The maximum wait in milliseconds, counted from the apply of the acquire.
     pub wait_ms: u64,
 }
 
 /// Waiters with a deadline, in the order of their latest acquires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// Lock and rank by the revision of the latest acquire, which no two acquires share.
+    /// Lock and rank, by the revision of the latest acquire. No two acquires share a revision.
     by_asked: OrdMap<Revision, (LockName, Rank)>,
 }
 
 impl Waits {
-    /// Adds the deadline of an entry. False if another entry was asked for in the same revision.
+    /// Adds the deadline of an entry. Returns false if another entry has the same acquire revision.
     pub(crate) fn enter(&mut self, lock: &LockName, entry: &LockEntry) -> bool {
         if !entry.waits() || entry.wait_ms.is_none() {
             return true;
@@ -44,19 +45,19 @@ impl Waits {
 }
 
 impl Machine {
-    /// Waits with an end that were asked for after a revision, oldest first; at most `count_max`.
+    /// Returns waits with a deadline whose latest acquire is after a revision, oldest first; at most `count_max`.
     pub fn waits_after(&self, asked: Revision, count_max: usize) -> Vec<Wait> {
         let later = self.locks.waits().by_asked.range(Revision(asked.0.saturating_add(1))..);
         let waits = later.filter_map(|(_, (lock, rank))| self.wait_of(lock, rank));
         waits.take(count_max).collect()
     }
 
-    /// Waiters with a deadline.
+    /// The number of waiters with a deadline.
     pub fn waits(&self) -> usize {
         self.locks.waits().by_asked.len()
     }
 
-    /// The wait that was asked for in a revision, if it still goes on.
+    /// Returns the wait whose latest acquire has this revision, if it has not ended.
     pub fn wait_asked_in(&self, asked: Revision) -> Option<Wait> {
         let (lock, rank) = self.locks.waits().by_asked.get(&asked)?;
         self.wait_of(lock, rank)

@@ -1,7 +1,7 @@
 //! Callers that wait until this node has applied a revision.
 //!
-//! `apply` wakes exactly the callers whose revision it reaches, after the entry's events are dispatched. Bound: one entry a
-//! call; a dropped call removes its entry.
+//! `apply` wakes exactly the callers whose revision it reaches, after it has dispatched the events of the log entry.
+//! Bound: one registration for each call; a dropped call removes its registration.
 
 use holdfast_types::Revision;
 use prometheus_client::metrics::counter::Counter;
@@ -30,7 +30,7 @@ impl AppliedWaiters {
         }
     }
 
-    /// Runs inside the apply step.
+    /// Wakes callers that wait for this revision or an earlier one. Runs inside the apply step.
     pub(crate) fn reached(&self, revision: Revision) {
         self.0.wake(Revision(0)..=revision, |_| None);
     }

@@ -1,9 +1,9 @@
-//! Callers that disconnect: what they leave behind is cleaned up, through the log.
+//! Cleanup after callers that disconnect, through the log.
 //!
-//! Both guards of this file are held by a call and act when the call is dropped without an answer. The command is repeated
-//! until the log has answered it, because a lease does not end a session that is renewed elsewhere.
+//! A call holds the guards of this file; a guard acts when the call is dropped without an answer. Each guard repeats
+//! its command until the log answers, because the lease of a session that is renewed elsewhere does not expire.
 //!
-//! Bounds: an [`AbandonedPlace`] keeps its caller's permit; closing a session is tried for [`CLOSING_MAX`].
+//! Bounds: an [`AbandonedPlace`] keeps its caller's permit; closing a session is retried for [`CLOSING_MAX`].
 
 use std::time::{Duration, Instant};
 
@@ -13,21 +13,22 @@ use super::WaiterPermit;
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Between two attempts to reach the log.
+/// The pause between two attempts to propose the command.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
-/// How long closing a session is tried. Longer than a command that opens it can be in flight after its caller has gone.
+/// How long closing a session is retried. It exceeds the time that a command which opens the session can be in flight
+/// after its caller disconnected.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
 
-/// A waiting caller's place in a queue or at a barrier. Dropped before [`AbandonedPlace::settle`], it gives the place up.
+/// A waiting caller's queue entry or barrier arrival. Dropped before [`AbandonedPlace::settle`], it cancels the entry.
 pub(crate) struct AbandonedPlace {
     service: Service,
     left: Option<LeftPlace>,
 }
 
 struct LeftPlace {
-    /// Gives the place up, unless the caller has asked for it again since.
+    /// Cancels the entry, unless the caller has repeated its request since.
     give_up: Command,
-    /// The session, if it was made for this call.
+    /// The session, if it was opened for this call.
     anonymous: Option<SessionName>,
     /// When the wait would have ended.
     until: Instant,
@@ -46,7 +47,7 @@ impl AbandonedPlace {
         Self { service: service.clone(), left: Some(left) }
     }
 
-    /// The caller knows for certain how its wait ended.
+    /// Disarms the guard: the caller has a definite result.
     pub(crate) fn settle(mut self) {
         self.left = None;
     }
@@ -60,9 +61,9 @@ impl Drop for AbandonedPlace {
     }
 }
 
-/// An anonymous session leaves at once, with its grant if it has one. A named session keeps its place until its wait
-/// would have ended, because its client may ask again. When the node drains, the place is left to the client, which asks
-/// another node.
+/// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A named
+/// session keeps its entry until its wait would have ended, because its client may repeat the call. When the node
+/// drains, the entry stays for the client, which calls another node.
 async fn give_up(service: Service, left: LeftPlace) {
     if left.anonymous.is_none() {
         tokio::select! {
@@ -86,7 +87,7 @@ async fn give_up(service: Service, left: LeftPlace) {
     }
 }
 
-/// An anonymous session whose caller has not learned its name. Dropped before [`UnansweredSession::settle`], it closes
+/// An anonymous session whose name the caller has not received. Dropped before [`UnansweredSession::settle`], it closes
 /// the session.
 pub(crate) struct UnansweredSession {
     service: Service,
@@ -100,7 +101,7 @@ impl UnansweredSession {
         Self { service: service.clone(), session }
     }
 
-    /// The caller has an answer, or the session was certainly not opened.
+    /// Disarms the guard: the caller has an answer, or the session was certainly not opened.
     pub(crate) fn settle(mut self) {
         self.session = None;
     }
@@ -114,7 +115,7 @@ impl Drop for UnansweredSession {
     }
 }
 
-/// Closes a session that lived for a connection which is gone; after `limit`, its lease ends it.
+/// Closes the session of a connection that has ended. After `limit` this stops, and the session's lease expires.
 pub(crate) async fn close_session_within(
     service: Service,
     session: SessionName,
@@ -124,7 +125,7 @@ pub(crate) async fn close_session_within(
     let _in_time = tokio::time::timeout(limit.unwrap_or(CLOSING_MAX), closing).await;
 }
 
-/// Closes a session that no client can name, and that may be opened only a moment from now.
+/// Closes a session that no client can name. The command that opens it may still be in flight.
 async fn close_session(service: Service, session: SessionName) {
     let began = Instant::now();
     while began.elapsed() < CLOSING_MAX {

@@ -1,11 +1,10 @@
-//! Waiting: everything that a call does between "not yet" and its answer, for every kind of call that waits.
+//! Waiting: what a call does while its result is not available yet, for every kind of waiting call.
 //!
-//! A call takes a [`WaiterPermit`] before anything is proposed, parks under a key ([`ParkedCalls`]), and reacts to one
-//! [`WaitEvent`] after the other. `apply` on this node wakes the calls whose key an event names. While a call waits, its
-//! node renews the caller's session at a third of its TTL. If the caller disconnects, an [`AbandonedPlace`] gives its place
-//! up; if the caller's node fails, the leader does ([`OrphanedWaits`]).
-//!
-//! Bound: `ServiceConfig::waiters_max` permits on one node, for all kinds of waits together.
+//! A call takes a [`WaiterPermit`] before it proposes a command, parks under a key ([`ParkedCalls`]), and handles its
+//! [`WaitEvent`]s in order. `apply` on this node wakes the calls whose key an event names. While a call waits, its node
+//! renews the caller's session at a third of its TTL. If the caller disconnects, an [`AbandonedPlace`] cancels its
+//! queue entry; if the caller's node fails, the leader cancels it ([`OrphanedWaits`]).
+//! Bound: `ServiceConfig::waiters_max` permits on one node, shared by all kinds of waits.
 
 mod applied;
 mod disconnect;
@@ -29,20 +28,19 @@ pub(crate) use self::orphans::{OrphanedWaits, WaitSource};
 pub(crate) use self::parked::{Parked, ParkedCalls, QueueEvent, WakeUp};
 pub(crate) use self::permits::{WaiterPermit, WaiterPermits};
 
-/// What a waiting call reacts to next.
+/// The next event that a waiting call handles.
 #[derive(Debug)]
 pub(crate) enum WaitEvent<W> {
-    /// What the call waits for may have happened.
+    /// The awaited event may have happened.
     Woken(W),
-    /// A quorum confirmed a renewal of the caller's session that began then.
+    /// A quorum confirmed a renewal of the caller's session that started at `began`.
     Renewed {
         began: Instant,
         renewed: Renewed,
     },
-    /// The caller's session has ended.
     SessionEnded(Rejection),
     Deadline,
-    /// The node is about to stop.
+    /// The node is shutting down.
     Draining,
 }
 
@@ -55,7 +53,7 @@ pub(crate) struct Wait {
 
 struct WaiterRenewals {
     session: SessionName,
-    /// The hold or place that each renewal asks about.
+    /// The hold or queue entry whose state each renewal also requests.
     place: Option<(LockName, Owner)>,
     period: Duration,
     next_at: Instant,
@@ -63,12 +61,11 @@ struct WaiterRenewals {
 }
 
 impl Wait {
-    /// A wait of a caller without a session.
+    /// Creates the wait of a caller without a session.
     pub(crate) fn until(service: &Service, deadline: Instant) -> Self {
         Self { service: service.clone(), deadline, renewals: None }
     }
 
-    /// Renews a session during the wait.
     pub(crate) fn renewing(self, session: SessionName, ttl: Duration) -> Self {
         let period = ttl / 3;
         let (next_at, place, in_flight) = (Instant::now() + period, None, None);
@@ -76,7 +73,7 @@ impl Wait {
         Self { renewals: Some(renewals), ..self }
     }
 
-    /// Each renewal also asks where the session stands in a lock.
+    /// Makes each renewal also request the state of the session's entry in a lock.
     pub(crate) fn asking_about(mut self, lock: LockName, owner: Owner) -> Self {
         if let Some(renewals) = &mut self.renewals {
             renewals.place = Some((lock, owner));
@@ -88,7 +85,7 @@ impl Wait {
         self.deadline = deadline;
     }
 
-    /// Waits for `woken`, renewing the session meanwhile. Dropping the future loses nothing.
+    /// Waits for `woken`, and renews the session meanwhile. Dropping the future loses no event.
     pub(crate) async fn next<W>(&mut self, woken: impl Future<Output = W>) -> WaitEvent<W> {
         tokio::pin!(woken);
         loop {
@@ -101,7 +98,7 @@ impl Wait {
                 (began, renewed) = finished(&mut self.renewals) => match renewed {
                     Ok(renewed) => return WaitEvent::Renewed { began, renewed },
                     Err(Failure::Rejected(rejection)) => return WaitEvent::SessionEnded(rejection),
-                    // Without a leader nobody can expire the session either.
+                    // Without a leader, the session cannot expire either.
                     Err(failure) => tracing::debug!(%failure, "a waiter's renewal is postponed"),
                 },
                 () = tokio::time::sleep_until(timer.into()) => {
@@ -132,7 +129,7 @@ impl WaiterRenewals {
     }
 }
 
-/// When the renewal in flight began, and its result; never resolves without one.
+/// Returns the start of the renewal in flight and its result. Without a renewal it never resolves.
 async fn finished(renewals: &mut Option<WaiterRenewals>) -> (Instant, Result<Renewed, Failure>) {
     let Some(renewals) = renewals else { return std::future::pending().await };
     let Some(in_flight) = &mut renewals.in_flight else { return std::future::pending().await };
@@ -141,7 +138,7 @@ async fn finished(renewals: &mut Option<WaiterRenewals>) -> (Instant, Result<Ren
     finished
 }
 
-/// How long an acquire waits; [`Duration::MAX`] if it names no end.
+/// Returns how long an acquire waits; [`Duration::MAX`] if it sets no limit.
 pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
     match (wait, wait_ms) {
         (false, _) => Duration::ZERO,
@@ -151,7 +148,7 @@ pub(crate) fn wait_of(wait: bool, wait_ms: Option<u64>) -> Duration {
 }
 
 impl Service {
-    /// Checks what can be refused before anything is proposed. A call that does not wait takes no permit.
+    /// Runs the checks that need no proposal. A no-wait call takes no permit.
     pub(crate) fn admit(&self, wait: Duration) -> Result<Option<WaiterPermit>, Failure> {
         let max = self.config().wait_max;
         if wait > max {

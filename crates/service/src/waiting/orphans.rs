@@ -1,10 +1,11 @@
-//! The ends of orphaned waits: waits whose callers' nodes cannot end them any more.
+//! Orphaned waits: the leader cancels a wait whose caller's node no longer can.
 //!
-//! A waiting call is ended by the node it is parked on. If that node fails and the session is renewed elsewhere, the
-//! leader gives the place up, a grace later. Deadlines are in the leader's memory, on a monotonic clock that is handed in.
-//! A wait counts from when this leader first saw it, so a new leader is late rather than early.
+//! The node on which a waiting call is parked ends the wait. If that node fails and the session is renewed elsewhere,
+//! the leader cancels the queue entry after a grace period. The leader keeps the deadlines in memory, on a monotonic
+//! clock that the caller passes in. A wait counts from the moment this leader first saw it, so a new leader is late,
+//! never early.
 //!
-//! Bounds: [`SCAN_MAX`] waits are read at a time; at most twice as many deadlines as waits, and [`TRIM_SLACK`].
+//! Bounds: a scan reads [`SCAN_MAX`] waits. Deadlines number at most twice the waits, plus [`TRIM_SLACK`].
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,12 +13,12 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_types::{Command, Recipe, Revision};
 
-/// Waits read in one turn.
+/// Waits read by one call of the state machine.
 const SCAN_MAX: usize = 1_000;
-/// Deadlines of waits that ended otherwise, always tolerated.
+/// Deadlines of waits that have already ended, kept before a trim.
 const TRIM_SLACK: usize = 10_000;
 
-/// Which waits of the state machine.
+/// The kind of waits in the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitSource {
     Locks,
@@ -29,12 +30,12 @@ pub(crate) struct OrphanedWaits {
     source: WaitSource,
     /// Waits that began up to this revision have been read.
     seen: Revision,
-    /// By deadline: the revision in which the wait began.
+    /// Each deadline, with the revision in which the wait began.
     due: BTreeSet<(Instant, Revision)>,
 }
 
 impl WaitSource {
-    /// Waits that began after a revision: when, and how many milliseconds they last.
+    /// Returns waits that began after a revision: the revision of each and its length in milliseconds.
     fn begun_after(self, machine: &Machine, seen: Revision) -> Vec<(Revision, u64)> {
         match self {
             Self::Locks => {
@@ -55,7 +56,7 @@ impl WaitSource {
         }
     }
 
-    /// The command that ends the wait which began in this revision, if it goes on.
+    /// Returns the command that ends the wait which began in this revision, or `None` if the wait has ended.
     fn end_of(self, machine: &Machine, began: Revision) -> Option<Command> {
         match self {
             Self::Locks => machine.wait_asked_in(began).map(|wait| Command::Cancel(wait.cancel)),
@@ -72,12 +73,12 @@ impl OrphanedWaits {
         Self { source, seen: Revision::default(), due: BTreeSet::new() }
     }
 
-    /// Notes waits that are new since the last call.
+    /// Schedules the deadlines of waits that began since the last call.
     pub(crate) fn scan(&mut self, machine: &Machine, now: Instant, grace: Duration) {
         for (began, wait_ms) in self.source.begun_after(machine, self.seen) {
             self.seen = began;
             let length = Duration::from_millis(wait_ms).saturating_add(grace);
-            // A wait without an end in sight needs nobody to end it.
+            // A wait whose deadline overflows the clock never has to be cancelled.
             if let Some(deadline) = now.checked_add(length) {
                 self.due.insert((deadline, began));
             }
@@ -88,8 +89,8 @@ impl OrphanedWaits {
         }
     }
 
-    /// The commands that end up to `count_max` overdue waits. A wait that goes on nevertheless is overdue again at
-    /// `retry_at`.
+    /// Returns the commands that end up to `count_max` overdue waits. A wait that still exists at `retry_at` is overdue
+    /// again.
     pub(crate) fn overdue(
         &mut self,
         machine: &Machine,
@@ -158,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Two waits of five seconds and one without an end.
+    /// Two waits of five seconds and one unlimited wait.
     fn waiting() -> (Machine, OrphanedWaits, Instant) {
         let mut machine = Machine::new();
         let wait = |session| acquire(session, Some(5_000));

@@ -1,7 +1,7 @@
-//! Mailboxes parked on this node under a key until `apply` wakes them.
+//! Mailboxes of calls that are parked on this node under a key until `apply` wakes them.
 //!
-//! Invariant: a call that parks and then reads the state misses nothing: what happens later is in its mailbox. A mailbox
-//! holds at most [`EVENTS_MAX`] events and one request to look at the state; further events become such a request.
+//! Invariant: a call that parks and then reads the state misses no event, because later events are in its mailbox. A
+//! mailbox holds at most [`EVENTS_MAX`] events and one flag to read the state again; further events set the flag.
 //! Callers hold permits, which bound the registry.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,25 +13,25 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
-/// Events that wait in one mailbox.
+/// Events buffered in one mailbox.
 const EVENTS_MAX: usize = 2;
 
 /// Why a parked call wakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WakeUp<E> {
     Event(E),
-    /// Something may have happened: read the state.
+    /// The state may have changed: read it.
     Look,
 }
 
-/// What happens to the queue entry of a caller that waits for a lock.
+/// An event of a waiting caller's queue entry.
 #[derive(Clone, Debug)]
 pub(crate) enum QueueEvent {
     Granted(Grant),
     Left(LossCause),
 }
 
-/// The registry of parked calls. Several may be parked under one key: each has a number of its own.
+/// The registry of parked calls. Calls under the same key have different numbers.
 #[derive(Debug)]
 pub(crate) struct ParkedCalls<K: Ord, E>(Arc<Registry<K, E>>);
 
@@ -45,12 +45,12 @@ struct Registry<K: Ord, E> {
 
 #[derive(Debug)]
 struct Mailbox<E> {
-    /// Events, and whether to look at the state after them.
+    /// Events, and whether to read the state after them.
     content: Mutex<(VecDeque<E>, bool)>,
     filled: Notify,
 }
 
-/// One parked call. Dropping it leaves the registry.
+/// One parked call. Dropping it removes it from the registry.
 #[derive(Debug)]
 pub(crate) struct Parked<K: Ord, E> {
     registry: Arc<Registry<K, E>>,
@@ -59,12 +59,12 @@ pub(crate) struct Parked<K: Ord, E> {
 }
 
 impl<K: Ord + Clone, E> ParkedCalls<K, E> {
-    /// `wake_ups` counts the reasons to wake that reach a mailbox.
+    /// `wake_ups` counts the events and the requests to read the state that reach a mailbox.
     pub(crate) fn new(wake_ups: Counter) -> Self {
         Self(Arc::new(Registry { calls: Mutex::default(), wake_ups }))
     }
 
-    /// Parks a call. From now on its events are kept; read the state once after this.
+    /// Parks a call. Its mailbox receives events from now on; the caller then reads the state once.
     pub(crate) fn park(&self, key: K) -> Parked<K, E> {
         let content = Mutex::new((VecDeque::new(), false));
         let mailbox = Arc::new(Mailbox { content, filled: Notify::new() });
@@ -80,7 +80,7 @@ impl<K: Ord + Clone, E> ParkedCalls<K, E> {
         self.0.calls.lock().len()
     }
 
-    /// Wakes the calls parked under these keys, with the event that `event` makes for a key, or to look at the state.
+    /// Wakes the calls parked under these keys. If `event` returns `None` for a key, its calls read the state.
     pub(crate) fn wake(&self, keys: RangeInclusive<K>, event: impl Fn(&K) -> Option<E>) {
         let (first, last) = keys.into_inner();
         let calls = self.0.calls.lock();
@@ -89,7 +89,7 @@ impl<K: Ord + Clone, E> ParkedCalls<K, E> {
         }
     }
 
-    /// Wakes every call to look at the state, after events were skipped.
+    /// Wakes every call to read the state, after events were skipped.
     pub(crate) fn wake_all(&self) {
         self.0.calls.lock().values().for_each(|mailbox| self.post(mailbox, None));
     }
@@ -109,7 +109,7 @@ impl<K: Ord + Clone, E> ParkedCalls<K, E> {
 }
 
 impl<K: Ord, E: Clone> Parked<K, E> {
-    /// Waits for the next reason to wake. Dropping the future loses nothing.
+    /// Waits for the next wake-up. Dropping the future loses no event.
     pub(crate) async fn woken(&mut self) -> WakeUp<E> {
         loop {
             {
@@ -125,7 +125,7 @@ impl<K: Ord, E: Clone> Parked<K, E> {
         }
     }
 
-    /// The next event, if one has come; it stays in the mailbox.
+    /// Returns the next event, if there is one, and leaves it in the mailbox.
     pub(crate) fn event(&self) -> Option<E> {
         self.mailbox.content.lock().0.front().cloned()
     }

@@ -1,4 +1,4 @@
-//! Permits to wait on this node: the bound of all parked calls, and how a shutdown learns that none is left.
+//! Permits to wait on this node: they bound all parked calls, and shutdown waits until all are returned.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) struct WaiterPermits {
     limit: usize,
 }
 
-/// A permission to wait, taken before anything is proposed and kept until nothing of the wait is left.
+/// A permit to wait. A call takes it before proposing a command and keeps it until its wait is cleaned up.
 #[derive(Debug)]
 pub(crate) struct WaiterPermit(
     #[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit,
@@ -30,10 +30,10 @@ impl WaiterPermits {
         }
     }
 
-    /// Resolves when no permit is taken; from then on none can be taken. May be awaited more than once.
+    /// Resolves when no permit is in use; afterwards none can be taken. May be awaited more than once.
     pub(crate) async fn drained(&self) {
         let all = u32::try_from(self.limit).unwrap_or(u32::MAX);
-        // An error means that the semaphore was closed before.
+        // An error means that an earlier call closed the semaphore.
         if let Ok(_all) = self.permits.acquire_many(all).await {
             self.permits.close();
         }

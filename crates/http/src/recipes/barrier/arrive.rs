@@ -1,4 +1,4 @@
-//! `POST /v1/barriers/{name}`: arrive at a barrier and wait for the others.
+//! `POST /v1/barriers/{name}`: arrive at a barrier and wait until it trips.
 
 use std::time::Duration;
 

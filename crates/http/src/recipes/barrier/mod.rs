@@ -1,4 +1,4 @@
-//! Barriers: one file a call. Double barriers share the parameters and the handlers.
+//! Barriers: one file for each call. Double barriers share the parameters and the handlers.
 
 pub(crate) mod arrive;
 pub(crate) mod leave;

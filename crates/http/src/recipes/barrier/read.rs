@@ -1,4 +1,4 @@
-//! `GET /v1/barriers/{name}`: who has arrived at a barrier.
+//! `GET /v1/barriers/{name}`: the parties that have arrived at a barrier.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

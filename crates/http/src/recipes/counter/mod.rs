@@ -1,4 +1,4 @@
-//! Counters: one file a call.
+//! Counters: one file for each call.
 
 pub(crate) mod add;
 pub(crate) mod delete;
@@ -21,7 +21,7 @@ fn answers() -> Vec<Answer> {
     vec![json.or("text/plain", Content::Text).with(&[ETAG])]
 }
 
-/// The counter with its version as the entity tag; as text, only its value.
+/// The counter as JSON, or its value alone as text. Its version is the entity tag.
 fn counter_reply(
     call: &CallContext<'_>,
     counter: RecipeName,
@@ -37,7 +37,7 @@ fn counter_reply(
     reply.with_header(header::ETAG, etag).at(revision)
 }
 
-/// Changes the counter that the path names: 204 if it was deleted.
+/// Changes the counter that the path names. Returns 204 if the change deleted it.
 async fn change(
     call: &CallContext<'_>,
     counter: RecipeName,

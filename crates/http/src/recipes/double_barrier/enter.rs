@@ -1,4 +1,4 @@
-//! `PUT /v1/double-barriers/{name}`: enter a double barrier together.
+//! `PUT /v1/double-barriers/{name}`: enter a double barrier, and wait until every party enters.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

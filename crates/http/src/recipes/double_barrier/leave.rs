@@ -1,4 +1,4 @@
-//! `DELETE /v1/double-barriers/{name}`: leave a double barrier together.
+//! `DELETE /v1/double-barriers/{name}`: leave a double barrier, and wait until every party leaves.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

@@ -1,4 +1,4 @@
-//! Double barriers: one file a call.
+//! Double barriers: one file for each call.
 
 pub(crate) mod enter;
 pub(crate) mod leave;

@@ -1,4 +1,4 @@
-//! `GET /v1/double-barriers/{name}`: who waits at a double barrier, and who is inside.
+//! `GET /v1/double-barriers/{name}`: the parties that wait at a double barrier, and the parties inside.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

@@ -63,7 +63,7 @@ fn key(params: &CountDownParams, request: Option<RequestId>) -> Result<RequestId
     })
 }
 
-/// The session whose end is counted, or `None` to count now.
+/// Returns the session whose end counts the latch down, or `None` to count down now.
 fn ending_session(params: CountDownParams) -> Result<Option<SessionName>, ParamError> {
     match (params.on_death, params.session) {
         (None, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! `PUT /v1/latches/{name}`: make a latch.
+//! `PUT /v1/latches/{name}`: create a latch.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

@@ -1,4 +1,4 @@
-//! Latches: one file a call.
+//! Latches: one file for each call.
 
 pub(crate) mod count_down;
 pub(crate) mod delete;

@@ -1,8 +1,8 @@
 //! The conditions and operations of a transaction.
 //!
-//! Each object is read like the parameters of a call: an unknown key is rejected with the nearest known one, a key given
-//! twice is rejected. One key states the subject of the object: `path`, `lock` or `session` of a condition, the verb of
-//! an operation.
+//! Each object is parsed like the parameters of a call. An unknown key is rejected with the nearest known key, and a
+//! repeated key is rejected. One key names the subject: `path`, `lock` or `session` in a condition, the verb in an
+//! operation.
 
 use std::time::Duration;
 
@@ -115,14 +115,14 @@ params! {
     }
 }
 
-/// The conditions, by the key of their subject.
+/// The kinds of conditions, by the key that names the subject.
 const CONDITIONS: [(&str, ParamList); 3] = [
     ("path", PathCondition::LIST),
     ("lock", LockCondition::LIST),
     ("session", SessionCondition::LIST),
 ];
 
-/// The operations, by the key that names the path.
+/// The kinds of operations, by the key that names the path.
 const OPERATIONS: [(&str, ParamList); 5] = [
     ("create", CreateOp::LIST),
     ("set", SetOp::LIST),
@@ -206,7 +206,7 @@ fn read<T: CallParams>(pairs: JsonPairs) -> Result<T, ParamError> {
     T::read(&RawParams::from_pairs(pairs, &T::LIST)?)
 }
 
-/// The one of `keys` that the object has.
+/// Returns the key of `keys` that the object has.
 fn subject(
     pairs: &JsonPairs,
     keys: &[&'static str],
@@ -262,12 +262,10 @@ fn node_data(text: Option<String>, bytes: Option<Base64>) -> Result<Option<Data>
     }
 }
 
-/// The schema of a condition.
 pub(crate) fn condition_schema() -> Value {
     one_of("A condition: all conditions of a transaction must hold.", &CONDITIONS)
 }
 
-/// The schema of an operation.
 pub(crate) fn operation_schema() -> Value {
     one_of("An operation: the key that names the path states which.", &OPERATIONS)
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/txn`: check conditions and change several nodes, all or nothing. `items` reads the lists of the body.
+//! `POST /v1/txn`: check conditions and change nodes, all or nothing. `items` parses the lists of the body.
 
 mod items;
 
@@ -66,7 +66,7 @@ params! {
     }
 }
 
-/// A list that only the body can carry.
+/// A parameter that is valid in the body only, never in the query.
 #[derive(Clone, Copy, Debug)]
 struct InBody;
 
@@ -80,7 +80,7 @@ impl ParamField for InBody {
     }
 }
 
-/// The body as it is written.
+/// The body before its items are parsed.
 #[derive(Debug, Deserialize)]
 struct Lists {
     #[serde(rename = "if")]
@@ -88,12 +88,12 @@ struct Lists {
     then: Option<Vec<JsonPairs>>,
     #[serde(rename = "else")]
     otherwise: Option<Vec<JsonPairs>>,
-    /// The other parameters.
+    /// The remaining parameters of the call.
     #[serde(flatten)]
     rest: JsonPairs,
 }
 
-/// The three lists, read.
+/// The parsed items of the three lists.
 #[derive(Debug)]
 struct Items {
     conditions: Vec<Condition>,
@@ -102,7 +102,7 @@ struct Items {
 }
 
 async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    // The body may be large: it is dropped before the transaction waits for the log.
+    // The body may be large, so it is dropped before the transaction waits for the commit.
     let body = std::mem::take(&mut call.body);
     let mut lists = lists(&body).map_err(of_param_error)?;
     drop(body);
@@ -138,7 +138,7 @@ fn lists(body: &[u8]) -> Result<Lists, ParamError> {
     Ok(lists)
 }
 
-/// Reads each item. `has_session`: the transaction names a session, which owns its ephemeral nodes.
+/// Parses each item. `has_session`: the transaction names a session, which owns its ephemeral nodes.
 fn items(lists: Lists, has_session: bool) -> Result<Items, ParamError> {
     let operation = |pairs| items::operation(pairs, has_session);
     Ok(Items {
@@ -148,7 +148,7 @@ fn items(lists: Lists, has_session: bool) -> Result<Items, ParamError> {
     })
 }
 
-/// Reads every item of a list. An error names the list and the item.
+/// Parses every item of a list. An error names the list and the item.
 fn each<T>(
     list: &str,
     items: Option<Vec<JsonPairs>>,

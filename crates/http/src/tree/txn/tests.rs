@@ -1,4 +1,4 @@
-//! The bodies that a transaction accepts, and the errors for the others.
+//! The bodies that a transaction accepts, and the errors for all other bodies.
 
 use holdfast_types::{AclEntry, Create, CreateKind, Data, FencingToken, LockName, Perms};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn every_condition_is_read() {
     assert_eq!(parse(body).unwrap().conditions, expected);
 }
 
-/// It would say "nobody", and be taken for "everybody".
+/// An empty list would deny every client, but could be read as no list, which allows every client.
 #[test]
 fn an_empty_access_list_is_refused_and_not_taken_for_none() {
     for body in

@@ -1,6 +1,6 @@
 //! One lock: its policy, holders, waiters and cooldowns, and whether it can be granted.
 //!
-//! Only [`super::LockIndex`] changes a lock. All others read it.
+//! Only [`super::LockIndex`] changes a lock. All other code reads it.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use crate::lock::holders::Holders;
 use crate::lock::lock_entry::{GrantRequest, LockEntry};
 use crate::lock::rank::Rank;
 
-/// The policy of one lock. Invariant: not the default policy.
+/// The policy of one lock. Invariant: it differs from the default policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct StoredPolicy {
     pub(crate) policy: LockPolicy,
-    /// Set by an operator: the directory is not swept, so the policy stays.
+    /// An operator has set the policy: the directory is not swept, so the policy stays.
     pub(crate) kept: bool,
 }
 
-/// One lock. It exists from its first grant or policy until its directory is deleted, and before that while a multi-lock
-/// waits for it.
+/// One lock. It exists from its first grant or policy, or while a multi-lock waits for it, until its directory is
+/// deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lock {
     pub(crate) directory: ZnodePath,
-    /// The last token minted for it, if it was ever granted.
+    /// The last token minted for it; `None` if it has never been granted.
     pub(crate) last_token: Option<FencingToken>,
     pub(crate) holders: Holders,
-    /// In the order of the grants.
+    /// Waiters in the order in which they are granted.
     pub(crate) waiters: OrdMap<Rank, Arc<LockEntry>>,
     /// Waiters that are never overtaken.
     pub(crate) fixed: OrdSet<Rank>,
-    /// Waiters that are entries of multi-locks.
+    /// The number of waiters that are multi-lock entries.
     pub(crate) multi_waiters: u32,
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
-    /// Present while the lock is granted to no one, even if it is held.
+    /// Present while the lock is in cooldown, even if it is held.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
 }
 
@@ -68,7 +68,7 @@ impl Lock {
         self.holders.get(rank.sequence).or_else(|| self.waiters.get(rank))
     }
 
-    /// Waiters before this rank. Takes as many steps, unless it is the last rank.
+    /// The number of waiters before this rank. Costs one step for each of them, except for the last rank.
     pub(crate) fn ahead_of(&self, rank: &Rank) -> u32 {
         match self.waiters.get_max() {
             Some((last, _)) if last == rank => self.waiting() - 1,
@@ -88,12 +88,12 @@ impl Lock {
         }
     }
 
-    /// True without a cooldown, or if it is over.
+    /// True if the lock has no cooldown, or the cooldown is over.
     pub(crate) fn is_open(&self, now: Stamp) -> bool {
         self.cooldowns.as_ref().is_none_or(|cooldowns| cooldowns.until() <= now)
     }
 
-    /// True if an entry may hold beside the present holders.
+    /// True if an entry is compatible with the current holders.
     pub(crate) fn has_room_for(&self, request: GrantRequest) -> bool {
         match self.policy().limit {
             Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
@@ -101,14 +101,14 @@ impl Lock {
         }
     }
 
-    /// True if a new entry would hold at once.
+    /// True if a new entry would be granted immediately.
     pub(crate) fn admits(&self, request: GrantRequest, now: Stamp) -> bool {
         let rank = self.rank_of(request, now, u64::MAX);
         let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
         first && self.is_open(now) && self.has_room_for(request)
     }
 
-    /// Puts an entry among the holders or the waiters. True if its number is its own.
+    /// Adds an entry to the holders or the waiters. Returns false if an entry with its sequence number or rank existed.
     pub(super) fn put(&mut self, entry: Arc<LockEntry>) -> bool {
         if entry.hold.is_some() {
             let own = self.holders.get(entry.sequence()).is_none();
@@ -135,7 +135,7 @@ impl Lock {
         Some(waiter)
     }
 
-    /// True if nothing is left to remember: it was never granted, and has no policy and no entry.
+    /// True if the lock has no state to keep: it was never granted, and has no policy and no entry.
     pub(super) fn is_forgettable(&self) -> bool {
         self.last_token.is_none()
             && self.stored_policy.is_none()
@@ -143,12 +143,12 @@ impl Lock {
             && self.waiters.is_empty()
     }
 
-    /// True if a timer of it has expired.
+    /// True if one of its timers has expired.
     pub(crate) fn is_due(&self, now: Stamp) -> bool {
         self.due().is_some_and(|due| due <= now)
     }
 
-    /// When its next timer expires.
+    /// The stamp at which its next timer expires.
     pub(super) fn due(&self) -> Option<Stamp> {
         let end = self.holders.first_end().map(|(end, _)| end);
         let opening = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());
