@@ -24,7 +24,7 @@ pub const HOMES: &[Home] = &[
         crates: &["codec"],
         instead: "go through `holdfast_codec::{encode, decode}`",
     },
-    Home { words: &["sled"], crates: &["storage"], instead: "go through `holdfast_storage::Log`" },
+    Home { words: &["sled"], crates: &["storage"], instead: "go through `holdfast_storage`" },
     Home {
         words: &["axum"],
         crates: &["http"],
