@@ -121,6 +121,10 @@ impl Told {
                 ) => {
                     ensure(self.holds.contains_key(token), "what is asked for or broken was held")?;
                 }
+                Event::Lock(LockEvent::PolicyChanged { lock, .. }) => {
+                    // Expired timers of the lock ran before the command, under the limit of that time.
+                    granted.remove(lock);
+                }
                 Event::Lock(LockEvent::CooldownStarted { lock, cooldown }) => {
                     self.cooldowns.insert(lock.clone(), *cooldown);
                 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::history::{HistorySubject, history, history_about};
+use super::history::{HistorySubject, Move, history, history_about};
 use super::model_check::Trial;
 use super::script_commands::{self, multi, of_session, path, session_name};
 use crate::Machine;
@@ -123,6 +123,33 @@ fn contents(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
 /// How many seeded histories there are about each subject. Each mutation that `mutations.toml` names one of these tests
 /// for shows within 60 of them.
 const SEEDED: usize = 100;
+
+/// The cooldown of a semaphore ends with the command that lowers its limit: the waiters are granted under the old limit.
+#[test]
+fn a_timer_may_grant_more_than_the_limit_that_its_command_sets() {
+    let lock = script_commands::lock_name("s");
+    let open = |name| script_commands::open(name);
+    let plain = |name| Acquire::new(lock.clone(), open(name), Owner::unnamed());
+    let options = AcquireOptions { min_hold_ms: Some(5), ..AcquireOptions::PLAIN };
+    let first = Acquire { permits: Some(3), limit: Some(3), options, ..plain("s2") };
+    let reason = Reason::new("because").unwrap();
+    let change = PolicyChange { limit: Some(Some(1)), ..PolicyChange::default() };
+    let history = vec![
+        Move::Command(Command::Acquire(first)),
+        Move::Command(Command::Acquire(plain("s3"))),
+        Move::Command(Command::Acquire(plain("s1"))),
+        Move::Command(Command::Break(Break {
+            lock: lock.clone(),
+            what: BreakTarget::Holders,
+            reason,
+        })),
+        Move::Until(0),
+        Move::Command(Command::SetPolicy { lock, change }),
+    ];
+    let trial = Trial::run(&history).unwrap();
+    let view = trial.machine.lock(&script_commands::lock_name("s"), 10);
+    assert_eq!((view.permits_held, view.policy.limit), (2, Some(1)));
+}
 
 /// The same histories in each run, about one subject.
 fn seeded_histories_follow_the_model(subject: HistorySubject) {
