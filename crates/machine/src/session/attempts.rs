@@ -127,6 +127,8 @@ impl LeftLocks {
     /// Ends the attempts of a lock and owner up to this one. `released` says that the owner gave up its place itself.
     pub(crate) fn end(&mut self, lock: &LockName, owner: &Owner, over: Attempt, released: bool) {
         let old = self.take(lock, owner);
+        // The end of another entry of the owner does not undo a release.
+        let released = released || old.as_ref().is_some_and(|old| old.released);
         let over = old.map_or(over, |old| old.over.max(over));
         if over == Attempt::UNNAMED && !released {
             return;
@@ -137,8 +139,7 @@ impl LeftLocks {
 
     /// Ends one attempt of an owner that keeps its place, or has none.
     pub(crate) fn end_one(&mut self, lock: &LockName, owner: &Owner, attempt: Attempt) {
-        let released = self.has_released(lock, owner);
-        self.end(lock, owner, attempt, released);
+        self.end(lock, owner, attempt, false);
     }
 
     /// Notes that the owner has a place again.
