@@ -52,7 +52,7 @@ impl ClusterArgs {
         self.nodes.client()
     }
 
-    /// For reads that answer at once: it looks for a node for 3 s.
+    /// A client for reads that return at once; it tries nodes for at most 3 s.
     pub(crate) fn quick_client(&self) -> Result<Client, Stop> {
         self.nodes.client_with(|builder| builder.request_timeout(Duration::from_secs(3)))
     }
@@ -70,7 +70,7 @@ pub(crate) struct OutputArgs {
     pub(crate) format: Format,
 }
 
-/// How a command prints its answer.
+/// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Text and tables for people.

@@ -1,4 +1,4 @@
-//! The command line: one row for each command. The file of a command has its arguments, its help and its handler.
+//! The command line, with one row for each command. The file of a command has its arguments, its help and its handler.
 //!
 //! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
 
@@ -23,8 +23,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The enum of the commands and the call of their handlers. A local command is a function, a command of the cluster
-/// client is an asynchronous function on one thread.
+/// Defines the enum of the commands and the calls of their handlers. A local command is a function. A cluster command
+/// is an asynchronous function on one thread.
 macro_rules! commands {
     (
         local { $($(#[$local_attribute:meta])* $local:ident($local_args:ty) => $local_run:expr,)* }
@@ -102,12 +102,12 @@ fn block_on(command: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop>
     runtime.map_err(Stop::failed)?.block_on(command)
 }
 
-/// Prints the help, the version or the usage error of a command line that was not parsed, and returns the exit code.
+/// Prints the help, the version or the usage error of an unparsed command line, and returns the exit code.
 pub(crate) fn not_parsed(error: Error) -> ExitCode {
     if error.use_stderr() {
         let error = without_address_variable(error);
         let code = u8::try_from(error.exit_code()).unwrap_or(2);
-        // An error of stderr cannot be reported anywhere.
+        // An error of stderr has no other output channel.
         drop(error.print());
         return ExitCode::from(code);
     }
@@ -115,8 +115,8 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
 }
 
-/// The same error as if `HOLDFAST_ADDR` were not set: clap shows options that are set by the environment in the usage
-/// as if they were required.
+/// Returns the error as if `HOLDFAST_ADDR` were not set. clap shows options set by the environment as required in the
+/// usage.
 fn without_address_variable(error: Error) -> Error {
     without_variable(Cli::command()).try_get_matches().err().unwrap_or(error)
 }
@@ -129,7 +129,7 @@ fn without_variable(command: clap::Command) -> clap::Command {
     command.mut_args(unset).mut_subcommands(without_variable)
 }
 
-/// Parses the arguments of a command of this type, for tests: `parse::<LockArgs>("lock a --try")`.
+/// Parses the arguments of a command of type `T`, for tests: `parse::<LockArgs>("lock a --try")`.
 #[cfg(test)]
 pub(crate) fn parse<T: clap::FromArgMatches>(line: &str) -> Result<T, String> {
     let words = std::iter::once("holdfast").chain(line.split_whitespace());

@@ -1,6 +1,6 @@
-//! Many calls over HTTP by several connections at once.
+//! Many HTTP calls over several concurrent connections.
 //!
-//! A failed call is repeated; a call that fails [`TRIES`] times ends the measurement.
+//! [`BulkCalls::make`] repeats a failed call; a call that fails [`TRIES`] times ends the measurement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::connection::HttpConnection;
 use super::report::progress_bar;
 use super::requests::error_kind;
 
-/// The maximum number of failures of a call.
+/// The maximum number of failures of one call.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The calls.
+/// The calls of a bulk operation.
 pub(super) struct BulkCalls {
     /// The label of the progress bar.
     pub(super) what: &'static str,
@@ -26,9 +26,9 @@ pub(super) struct BulkCalls {
     pub(super) calls: u32,
     /// The number of connections.
     pub(super) clients: u32,
-    /// The bytes of the n-th call, which can be repeated.
+    /// Builds the bytes of the n-th call. The call must be repeatable.
     pub(super) request: fn(u32) -> Result<Vec<u8>, String>,
-    /// Whether an error of a repeated call means that an earlier copy took effect.
+    /// Returns `true` if the error of a repeated call proves that an earlier copy took effect.
     pub(super) is_done: fn(&str) -> bool,
 }
 
@@ -36,7 +36,7 @@ impl BulkCalls {
     /// Makes every call. Returns the errors of repeated calls.
     ///
     /// # Errors
-    /// If a call fails too often.
+    /// A call failed [`TRIES`] times.
     pub(super) async fn make(self, endpoints: &[String]) -> Result<BTreeMap<String, u64>, String> {
         let bar = progress_bar(self.what, u64::from(self.calls), "");
         let clients = usize::try_from(self.clients).unwrap_or(1);
@@ -55,7 +55,7 @@ impl BulkCalls {
         Ok(errors)
     }
 
-    /// The calls of one connection.
+    /// Makes the calls of one connection.
     async fn share(
         self: Arc<Self>,
         next: Arc<AtomicU32>,

@@ -15,12 +15,12 @@ pub(super) struct BenchClient {
 }
 
 impl BenchClient {
-    /// Starts at the endpoint with index `first`.
+    /// Creates a client whose first connection goes to the endpoint with index `first`.
     pub(super) fn new(requests: Requests, endpoints: &[String], first: usize) -> Self {
         Self { requests, endpoints: endpoints.to_vec(), next: first, connection: None }
     }
 
-    /// Opens the connection if there is none.
+    /// Opens the connection if it is not open.
     ///
     /// # Errors
     /// The kind of the error.
@@ -37,7 +37,7 @@ impl BenchClient {
         Ok(self.connection.insert(connection))
     }
 
-    /// Sends a request; returns the fencing token of the reply.
+    /// Sends a request and returns the fencing token of the reply.
     async fn call(&mut self, request: impl Fn(&Requests) -> &[u8]) -> Result<Option<u64>, String> {
         self.connect().await?;
         let Some(connection) = &mut self.connection else { return Err("no connection".to_owned()) };
@@ -51,7 +51,7 @@ impl BenchClient {
         }
     }
 
-    /// The next call goes to the next endpoint.
+    /// Closes the connection; the next call goes to the next endpoint.
     pub(super) fn disconnect(&mut self) {
         self.connection = None;
     }
@@ -67,7 +67,7 @@ impl LoadClient for BenchClient {
         self.call(|requests| &requests.release).await.map(drop)
     }
 
-    /// Ends the session, so that nothing of the run stays on a given cluster.
+    /// Ends the session, so that the run leaves no state on a cluster given by `--addr`.
     async fn close(&mut self) {
         drop(self.call(|requests| &requests.close).await);
     }

@@ -1,8 +1,8 @@
 //! One HTTP/1.1 connection of the load generator.
 //!
-//! It reads only the answers of holdfast: a status line, headers, a body of known length. It does not use an HTTP library,
-//! because the generator shares the machine with the nodes, and a general client takes several times the processor time.
-//! Bound: an answer beyond 1 MiB is an error.
+//! The connection reads only the replies of holdfast: a status line, headers, and a body of known length. It uses no
+//! HTTP library: the generator shares the machine with the nodes, and a general client takes several times the
+//! processor time. Bound: a reply above 1 MiB is an error.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 /// The initial size of the buffer.
 const ANSWER_LEN: usize = 16 * 1024;
-/// The largest answer.
+/// The maximum length of a reply.
 const ANSWER_LEN_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -36,17 +36,17 @@ impl HttpConnection {
         Ok(Self { stream, buffer: vec![0; ANSWER_LEN] })
     }
 
-    /// Sends a request and reads the answer. After an error the connection cannot be used.
+    /// Sends a request and reads the reply. After an error the connection is unusable.
     ///
     /// # Errors
-    /// The connection failed, or the answer is not from holdfast.
+    /// The connection failed, or the reply is not from holdfast.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<LoadReply<'_>> {
         self.stream.write_all(request).await?;
         let mut filled = 0;
         let head = loop {
             if filled == self.buffer.len() {
                 if filled >= ANSWER_LEN_MAX {
-                    return Err(io::Error::other("an answer beyond 1 MiB"));
+                    return Err(io::Error::other("a reply above 1 MiB"));
                 }
                 self.buffer.resize(2 * filled, 0);
             }
@@ -69,12 +69,12 @@ impl HttpConnection {
 struct AnswerHead {
     status: u16,
     token: Option<u64>,
-    /// The length up to the body.
+    /// The length of the head, up to the body.
     len: usize,
     body_len: usize,
 }
 
-/// The head of an answer; `None` if it is incomplete.
+/// Parses the head of a reply; `None` if the head is incomplete.
 fn parse_head(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let foreign = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -94,7 +94,7 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
         } else if name.eq_ignore_ascii_case(holdfast_api::FENCING_TOKEN) {
             head.token = Some(value.trim().parse().map_err(|_| foreign("a bad fencing token"))?);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(foreign("a chunked answer"));
+            return Err(foreign("a chunked reply"));
         }
     }
     Ok(Some(head))
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_is_read() {
+    fn a_grant_is_parsed() {
         let answer = b"HTTP/1.1 200 OK\r\nFencing-Token: 4812\r\ncontent-length: 5\r\n\r\n4812\n";
         let head = parse_head(answer).unwrap().unwrap();
         assert_eq!((head.status, head.token, head.body_len), (200, Some(4812), 5));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_body_is_read() {
+    fn a_reply_without_a_body_is_parsed() {
         let head = parse_head(b"HTTP/1.1 204 No Content\r\ndate: now\r\n\r\n").unwrap().unwrap();
         assert_eq!((head.status, head.token, head.body_len), (204, None, 0));
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_server_is_rejected() {
+    fn a_reply_of_another_server_is_rejected() {
         assert!(parse_head(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());

@@ -1,9 +1,9 @@
 //! The gap of a failover: from `kill -9` of the leader to the next new grant.
 //!
-//! In each round the leader is killed under load, and one probe on every surviving node requests its own lock until it is
-//! granted. The gap ends with the first grant to a call that was *sent after* the kill, so that an earlier answer cannot
-//! make it look short. Then the node is started again. The next round begins when every node knows one leader and the
-//! clients have completed more cycles.
+//! In each round the benchmark kills the leader under load. One probe on every surviving node then requests its own
+//! lock until the node grants it. The gap ends with the first grant to a call *sent after* the kill, so an earlier
+//! reply cannot shorten it. Then the benchmark restarts the node. The next round begins when all nodes report one
+//! leader and the clients have completed more cycles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,11 +25,11 @@ use crate::exit::Stop;
 use crate::output::{answer, table};
 
 const TTL: Duration = Duration::from_secs(30);
-/// The maximum wait of an acquire. The locks are free, so it waits only after a lost release.
+/// The maximum wait of an acquire. The locks are free, so an acquire waits only after a lost release.
 const WAIT: Duration = Duration::from_secs(2);
 /// The pause of a client after an error.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A longer gap ends the measurement.
+/// The longest accepted gap; a longer gap ends the measurement.
 const GAP_TIMEOUT: Duration = Duration::from_mins(1);
 /// The cycles of the clients between two kills.
 const CYCLES_BETWEEN: u64 = 200;
@@ -83,12 +83,12 @@ impl FailoverReport {
     }
 }
 
-/// What the clients and the rounds share.
+/// State shared by the clients and the rounds.
 struct FailoverLoad {
     over: AtomicBool,
     cycles: AtomicU64,
     judges: Vec<LoadJudge>,
-    /// The largest token so far: tokens grow over all locks.
+    /// The largest token so far; tokens grow across all locks.
     newest: AtomicU64,
 }
 
@@ -138,7 +138,7 @@ async fn measure(args: &FailoverArgs, own: &mut OwnCluster) -> Result<FailoverRe
     })
 }
 
-/// The gaps, and the number of grants after a kill whose token was not the largest.
+/// Returns the gaps, and the number of grants after a kill whose token was not the largest.
 async fn rounds(
     args: &FailoverArgs,
     own: &mut OwnCluster,
@@ -179,7 +179,7 @@ async fn wait_for_cycles(load: &FailoverLoad, cycles: u64) -> Result<(), String>
     waited.map_err(|_| format!("clients did not complete {cycles} cycles in {GAP_TIMEOUT:?}"))
 }
 
-/// The token of the next grant by one of the surviving nodes.
+/// Returns the token of the next grant by one of the surviving nodes.
 async fn first_grant(own: &OwnCluster, survivors: &[u64], name: &str) -> Result<u64, String> {
     let mut probes = JoinSet::new();
     for node in survivors {
@@ -197,7 +197,7 @@ async fn first_grant(own: &OwnCluster, survivors: &[u64], name: &str) -> Result<
     }
 }
 
-/// Requests a lock at one node until it is granted.
+/// Requests a lock at one node until the node grants it.
 async fn probe(endpoint: String, requests: Requests) -> u64 {
     let mut client = BenchClient::new(requests, &[endpoint], 0);
     loop {
@@ -209,7 +209,7 @@ async fn probe(endpoint: String, requests: Requests) -> u64 {
     }
 }
 
-/// Acquires and releases a lock, at another node after every error.
+/// Acquires and releases a lock in a loop; moves to another node after every error.
 async fn keep_cycling(load: Arc<FailoverLoad>, index: usize, mut client: BenchClient) {
     let Some(judge) = load.judges.get(index) else { return };
     let mut repeated = false;

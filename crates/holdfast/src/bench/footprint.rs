@@ -1,7 +1,7 @@
-//! The memory and the disk of each node of a full cluster, and the time of its restart.
+//! Measures the memory and the disk use of each node of a full cluster, and the time of its restart.
 //!
-//! Memory is the resident memory of `/proc/<pid>/status`, disk the blocks of the files in the data directory. The nodes
-//! are restarted one after the other.
+//! Memory is the resident memory in `/proc/<pid>/status`; disk use is the blocks of the files in the data directory.
+//! The nodes restart one after the other.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::target::OwnCluster;
 use crate::dev::START_TIMEOUT;
 
-/// A restart reads all state, which takes long for a large state.
+/// The time limit of a restart, which reads the whole state.
 const RESTART_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// One node of a full cluster.
@@ -25,7 +25,7 @@ pub(super) struct NodeFootprint {
     pub(super) resident_after_restart_bytes: u64,
 }
 
-/// Measures every node before and after a restart.
+/// Measures every node before and after its restart.
 pub(super) async fn measure(own: &mut OwnCluster) -> Result<Vec<NodeFootprint>, String> {
     let mut nodes = Vec::new();
     for node in own.cluster.layout().ids() {
@@ -44,7 +44,7 @@ pub(super) async fn measure(own: &mut OwnCluster) -> Result<Vec<NodeFootprint>, 
     Ok(nodes)
 }
 
-/// The time from the end of the node until all nodes know one leader.
+/// Returns the time from the end of the node until all nodes report one leader.
 async fn restart(own: &mut OwnCluster, node: u64) -> Result<Duration, String> {
     own.cluster.signal(node, Signal::SIGTERM).await;
     own.cluster.next_exit().await;
@@ -54,7 +54,7 @@ async fn restart(own: &mut OwnCluster, node: u64) -> Result<Duration, String> {
     Ok(start.elapsed())
 }
 
-/// The resident memory of a node, bytes.
+/// Returns the resident memory of a node, bytes.
 pub(super) fn resident(own: &OwnCluster, node: u64) -> Result<u64, String> {
     let pid = own.cluster.pid(node).ok_or_else(|| format!("node {node} does not run"))?;
     let file = format!("/proc/{pid}/status");
@@ -67,7 +67,7 @@ pub(super) fn resident(own: &OwnCluster, node: u64) -> Result<u64, String> {
     Ok(kib * 1024)
 }
 
-/// The disk blocks of the files of a directory, bytes; a file that is deleted meanwhile counts nothing.
+/// Returns the disk blocks of the files of a directory, bytes; a file deleted meanwhile counts as 0.
 fn occupied(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };

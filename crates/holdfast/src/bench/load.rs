@@ -1,7 +1,7 @@
 //! Cycles of acquire and release by many clients in a closed loop.
 //!
-//! A cycle is one PUT that waits for the lock and one DELETE, timed from the first byte sent to the last byte of the
-//! second reply. Every client has one connection, one session and one call in progress.
+//! A cycle is one PUT that waits for the lock and one DELETE. Its time runs from the first byte sent to the last byte
+//! of the second reply. Every client has one connection, one session and one call in progress.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub(super) struct LoadArgs {
     /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
     addr: Vec<String>,
-    /// The ttl of the sessions of the clients.
+    /// The TTL of the sessions of the clients.
     #[arg(long, default_value = "30s", value_parser = duration)]
     ttl: Duration,
     /// The number of threads of the generator.
@@ -98,7 +98,7 @@ pub(super) async fn run(args: &LoadArgs) -> Result<(), Stop> {
     check_violations(report.violations)
 }
 
-/// Sets the phases, with a progress bar.
+/// Sets the load phases and shows a progress bar.
 async fn conduct(args: &LoadArgs, phase: &watch::Sender<LoadPhase>) -> Result<Duration, String> {
     tokio::time::sleep(Duration::from_secs(args.warmup)).await;
     phase.send_replace(LoadPhase::Measuring);

@@ -1,7 +1,7 @@
 //! `holdfast bench`: measures lock cycles, failovers, many sessions, znodes and waiters, and snapshots under load.
 //!
-//! Each measurement is one file with its arguments and its report. A run with a violation of mutual exclusion or of the
-//! order of tokens fails, however fast it was. Progress goes to stderr, and only to a terminal.
+//! Each measurement is one file with its arguments and its report. A run that violates mutual exclusion or the order
+//! of tokens fails at any speed. Progress goes to stderr, and only to a terminal.
 
 mod bulk;
 mod client;
@@ -31,7 +31,7 @@ pub(crate) struct BenchArgs {
     load: load::LoadArgs,
 }
 
-/// Another measurement than lock cycles. Each starts its own cluster and removes it.
+/// The measurements other than lock cycles. Each starts its own cluster and removes it.
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
     Failover(failover::FailoverArgs),

@@ -1,4 +1,4 @@
-//! What the reports of the measurements share: times, rates, errors, and the report of a bulk creation.
+//! Types shared by the reports: times, rates, errors, and the report of a bulk creation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::arguments::Format;
 use crate::exit::Stop;
 use crate::output::{answer, table};
 
-/// Times in milliseconds.
+/// Quantiles of times, milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Quantiles {
     #[serde(rename = "p50_ms")]
@@ -26,7 +26,7 @@ pub(super) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of a histogram of microseconds.
+    /// The quantiles of a histogram of microseconds.
     pub(super) fn of<C: Counter>(histogram: &Histogram<C>) -> Self {
         let ms = |micros: u64| Duration::from_micros(micros).as_secs_f64() * 1_000.0;
         Self {
@@ -43,7 +43,7 @@ impl Quantiles {
     }
 }
 
-/// Fails after a violation.
+/// Returns an error if `violations` is not 0.
 pub(super) fn check_violations(violations: u64) -> Result<(), Stop> {
     match violations {
         0 => Ok(()),
@@ -53,7 +53,7 @@ pub(super) fn check_violations(violations: u64) -> Result<(), Stop> {
     }
 }
 
-/// `none`, or `no-leader: 3, connection: 1`.
+/// Formats error counts: `none`, or `no-leader: 3, connection: 1`.
 pub(super) fn error_counts(errors: &BTreeMap<String, u64>) -> String {
     if errors.is_empty() {
         return "none".to_owned();
@@ -91,7 +91,7 @@ pub(super) struct BulkReport {
 }
 
 impl BulkReport {
-    /// `found`: how many of the `count` existed at the end.
+    /// Creates the report; `found` is the number of the `count` objects that exist at the end.
     pub(super) fn new(
         what: &'static str,
         count: u32,
@@ -105,7 +105,7 @@ impl BulkReport {
         Self { what, count, seconds: elapsed.as_secs_f64(), per_second, errors, nodes, lost }
     }
 
-    /// Prints the report. Fails if anything was lost.
+    /// Prints the report. Returns an error if an object was lost.
     pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
         let Self { what, count, seconds, per_second, lost, .. } = self;
         let errors = error_counts(&self.errors);

@@ -1,4 +1,4 @@
-//! The requests of the load generator as bytes, built once and sent often.
+//! The requests of the load generator as bytes, built once and sent repeatedly.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) fn post(target: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The code of the problem, or the status, for the report.
+/// The code of the problem, or the HTTP status, for the report.
 pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
     serde_json::from_slice::<serde_json::Value>(body)
         .ok()
@@ -64,7 +64,7 @@ pub(super) fn error_kind(status: u16, body: &[u8]) -> String {
         .unwrap_or_else(|| format!("status {status}"))
 }
 
-/// A name that separates the locks of this run from those of other runs on the same cluster.
+/// A name that separates the locks of this run from the locks of other runs on the same cluster.
 pub(super) fn run_name() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!("{}-{}", std::process::id(), since.unwrap_or_default().as_millis() % 1_000_000)

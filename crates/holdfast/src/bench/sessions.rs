@@ -1,6 +1,6 @@
 //! Many sessions, each with one lock: the rate, the memory and disk of each node, the restart time.
 //!
-//! After the restart of every node, all locks must still be held.
+//! After the restart of every node, the sessions must still hold all locks.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::exit::Stop;
 
-/// The sessions are not renewed during the measurement.
+/// The TTL of the sessions; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);
-/// The start of the names of the locks.
+/// The prefix of the lock names.
 const PREFIX: &str = "sessions/";
 
 /// Measure many sessions, each with a lock: rate, memory, restart time.

@@ -1,7 +1,7 @@
 //! Lock cycles during a snapshot and between snapshots, in one run on a large tree.
 //!
-//! A snapshot is in progress while its partial file exists in the directory of a node, which is read every [`INTERVAL`]. A
-//! cycle that starts or ends meanwhile counts as a cycle during a snapshot.
+//! A snapshot is in progress while its partial file exists in the directory of a node; the benchmark reads the
+//! directories every [`INTERVAL`]. A cycle that starts or ends meanwhile counts as a cycle during a snapshot.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(super) struct SnapshotsArgs {
     /// The number of snapshots; concurrent snapshots of several nodes count once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     snapshots: u32,
-    /// The log of a node between two snapshots.
+    /// The bytes of log between two snapshots of a node.
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     snapshot_log: String,
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct SnapshotsReport {
     cycles_during: u64,
     usual: Quantiles,
     during: Quantiles,
-    /// The p99 during a snapshot divided by the usual p99.
+    /// The p99 during a snapshot divided by the p99 between snapshots.
     ratio_p99: f64,
     errors: BTreeMap<String, u64>,
     violations: u64,
@@ -120,14 +120,14 @@ async fn measure(args: &SnapshotsArgs, own: &OwnCluster) -> Result<SnapshotsRepo
     Ok(SnapshotsReport::new(args, &measured))
 }
 
-/// Sets the phase of the load during each snapshot, until the wanted number of snapshots has ended.
+/// Sets the phase of the load during each snapshot, until `snapshots` snapshots have ended.
 async fn watch_for(
     snapshots: u32,
     dirs: &[PathBuf],
     phase: &watch::Sender<LoadPhase>,
 ) -> Result<Duration, String> {
     let bar = progress_bar("counting snapshots", u64::from(snapshots), "");
-    // Snapshots of the filling do not count.
+    // Snapshots taken while the tree was filled do not count.
     while in_progress(dirs) {
         tokio::time::sleep(INTERVAL).await;
     }
@@ -152,7 +152,7 @@ async fn watch_for(
     Ok(start.elapsed())
 }
 
-/// Whether any node is writing a snapshot.
+/// Returns `true` if any node is writing a snapshot.
 fn in_progress(dirs: &[PathBuf]) -> bool {
     let partial = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "partial"))

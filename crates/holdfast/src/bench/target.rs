@@ -3,9 +3,9 @@
 use crate::dev::{DevCluster, DevDataDir, Layout, START_TIMEOUT};
 use crate::output::complain;
 
-/// The first port of an own cluster.
+/// The first port of an [`OwnCluster`].
 const PORT_FIRST: u16 = 17_400;
-/// The number of ranges of 100 ports that are tried, starting at one that concurrent runs seldom share.
+/// The number of port ranges, of 100 ports each, to try. Concurrent runs seldom start at the same range.
 const PORT_RANGES: u16 = 25;
 
 /// The nodes to measure.
@@ -21,12 +21,12 @@ pub(super) struct OwnCluster {
 }
 
 impl OwnCluster {
-    /// Starts a cluster and waits until it serves.
+    /// Starts a cluster and waits until it is ready.
     pub(super) async fn start(nodes: u64) -> Result<Self, String> {
         Self::start_as(nodes, |layout| layout).await
     }
 
-    /// The same with another layout.
+    /// Like `start`, with another layout.
     pub(super) async fn start_as(
         nodes: u64,
         plan: impl FnOnce(Layout) -> Layout,
@@ -66,7 +66,7 @@ fn free_layout(data: &DevDataDir, nodes: u64) -> Result<Layout, String> {
 }
 
 impl MeasuredCluster {
-    /// The given nodes, or a new cluster of three.
+    /// Uses the given nodes, or starts a cluster of three.
     pub(super) async fn open(given: &[String]) -> Result<Self, String> {
         if given.is_empty() {
             complain(
@@ -84,7 +84,7 @@ impl MeasuredCluster {
         }
     }
 
-    /// Removes an own cluster.
+    /// Stops and removes an [`OwnCluster`].
     pub(super) async fn close(self) {
         match self {
             Self::Given(_) => {}

@@ -1,8 +1,9 @@
 //! Many waiters in one queue: the wake-ups of a release, the memory of each waiter, and the rate of hand-overs compared
 //! with a short queue.
 //!
-//! All waiters queue while the lock is held, each with its own connection and session. Then the holder releases the lock,
-//! and each waiter queues again after its turn. A waiter whose call fails leaves the queue and counts as an error.
+//! All waiters queue while the lock is held, each with its own connection and session. Then the holder releases the
+//! lock, and each waiter queues again after its release. A waiter whose call fails leaves the queue and counts as an
+//! error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::exit::Stop;
 use crate::metric;
 use crate::output::{answer, table};
 
-/// The sessions are not renewed during the measurement.
+/// The TTL of the sessions; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);
 /// The longest wait that the API accepts.
 const WAIT: Duration = holdfast_api::WAIT_MAX;
@@ -51,14 +52,14 @@ pub(super) struct WaitersArgs {
     output: OutputArgs,
 }
 
-/// One queue.
+/// The measurements of one queue.
 #[derive(Debug, Serialize)]
 struct WaitersRow {
     waiters: u32,
     hand_overs: u64,
     hand_overs_per_second: f64,
     wake_ups: u64,
-    /// On all nodes together.
+    /// Summed over all nodes.
     resident_bytes_per_waiter: u64,
     errors: BTreeMap<String, u64>,
     violations: u64,
@@ -155,7 +156,7 @@ async fn row(own: &OwnCluster, lock: &str, count: u32, seconds: u64) -> Result<W
     })
 }
 
-/// A waiter with an open connection.
+/// Opens the connection of a waiter.
 async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<BenchClient, String> {
     let session = format!("{}-{number}", lock.replace('/', "-"));
     let requests = Requests::new(lock, &session, TTL, WAIT);
@@ -211,12 +212,12 @@ async fn wait_until_queued(
     }
 }
 
-/// The resident memory of all nodes together, bytes.
+/// Returns the resident memory of all nodes together, bytes.
 fn residents(own: &OwnCluster) -> Result<u64, String> {
     own.cluster.layout().ids().map(|node| resident(own, node)).sum()
 }
 
-/// The number of calls that all nodes have woken so far.
+/// Returns the number of calls that all nodes have woken so far.
 async fn wake_ups(endpoints: &[String]) -> Result<u64, String> {
     let mut sum = 0;
     for endpoint in endpoints {

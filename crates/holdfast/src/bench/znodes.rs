@@ -1,7 +1,7 @@
-//! Many znodes in directories of a thousand: the rate, the memory and disk of each node, the restart time.
+//! Many znodes in directories of a thousand: the rate, the memory and disk use of each node, and the restart time.
 //!
-//! Transactions of [`PER_CALL`] create them, so the rate is not the rate of single calls. After the restart of every node
-//! the children of the directories are counted.
+//! Transactions of [`PER_CALL`] znodes create them, so the rate is not the rate of single calls. After the restart of
+//! every node the benchmark counts the children of the directories.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,9 +18,9 @@ use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::exit::Stop;
 
-/// The znodes of one transaction.
+/// The number of znodes of one transaction.
 const PER_CALL: u32 = 500;
-/// The transactions that fill one directory.
+/// The number of transactions that fill one directory.
 const CALLS_PER_DIRECTORY: u32 = 2;
 /// The data of each znode.
 const DATA: &str = "a hundred bytes, as a configuration value or the address of a service would have: 0123456789abcdefgh";
@@ -76,7 +76,7 @@ async fn measure(args: &ZnodesArgs, own: &mut OwnCluster) -> Result<BulkReport, 
     Ok(BulkReport::new(what, calls * PER_CALL, elapsed, errors, nodes, found))
 }
 
-/// The n-th transaction.
+/// The request of the n-th transaction.
 fn transaction(number: u32) -> Vec<u8> {
     let directory = number / CALLS_PER_DIRECTORY;
     let first = number % CALLS_PER_DIRECTORY * PER_CALL;

@@ -1,7 +1,7 @@
 //! The acquisition of locks, for `lock`, `run`, `elect` and `sem take`: options, session, progress, signals.
 //!
-//! The session itself holds the lock, so that `holdfast unlock --session` and plain HTTP calls with this session mean the
-//! same lock. Several locks are acquired together and end together: the loss of one is the loss of all.
+//! The session itself holds the lock, so `holdfast unlock --session` and plain HTTP calls with this session address
+//! the same hold. Several locks form a multi-lock: the loss of one lock ends all holds.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::exit::Stop;
 use crate::output::{complain, short_time};
 use crate::signals::StopSignals;
 
-/// The time limit for leaving a queue at the end.
+/// The time limit for leaving a queue at exit.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to look for a node that answers, unless `--timeout` says otherwise.
+/// The default of `--timeout`: the time to look for a reachable node.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for a caller that does not wait: as long as the election of a leader may take.
+/// The default of `--timeout` for a caller that does not wait: the duration of a leader election.
 const TIMEOUT_SHORT: Duration = Duration::from_secs(3);
 
 /// Which locks to acquire, and how.
@@ -70,7 +70,7 @@ pub(super) struct WaitingArgs {
     /// The session that holds the lock and stays open after this process; by default a new session that ends with it.
     #[arg(long, env = "HOLDFAST_SESSION")]
     pub(super) session: Option<String>,
-    /// How long the lock stays held if this process dies: 30s, or the ttl that the session has already.
+    /// How long the lock stays held if this process dies: 30s, or the ttl that the session already has.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) ttl: Option<Duration>,
     /// How long to wait in the queue; by default without limit.
@@ -90,7 +90,7 @@ pub(super) struct WaitingArgs {
     pub(super) quiet: bool,
 }
 
-/// Permits of a semaphore, with its limit if it is given.
+/// Permits of a semaphore, with its limit if given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PermitsOfLimit {
     pub(super) count: u32,
@@ -114,7 +114,7 @@ fn permits(text: &str) -> Result<PermitsOfLimit, String> {
 }
 
 impl AcquireArgs {
-    /// One exclusive lock, without options.
+    /// Arguments for one exclusive lock, without options.
     pub(super) fn of(name: LockName, waiting: WaitingArgs) -> Self {
         Self {
             name,
@@ -142,7 +142,7 @@ impl AcquireArgs {
         std::iter::once(&self.name).chain(&self.also)
     }
 
-    /// The locks whose queue is shown while this process waits.
+    /// The locks whose queues the progress shows while this process waits.
     fn watched(&self) -> Vec<LockName> {
         let segment =
             self.segment.and_then(|segment| lock_name(&format!("{}/{segment}", self.name)).ok());
@@ -154,7 +154,7 @@ impl AcquireArgs {
 #[derive(Debug)]
 pub(super) struct Acquirer {
     pub(super) client: Client,
-    /// The name of the session, or the prefix of its generated name.
+    /// The name of the session, or the prefix of a generated name.
     session: String,
 }
 
@@ -177,7 +177,7 @@ impl Acquirer {
         Ok(Self { client, session })
     }
 
-    /// Acquires the locks, with progress on stderr; a signal ends the wait.
+    /// Acquires the locks and prints progress on stderr; a signal ends the wait.
     pub(super) async fn acquire(
         &self,
         args: &AcquireArgs,
@@ -209,7 +209,7 @@ impl Acquirer {
         if args.waiting.try_once { locks.try_acquire().await } else { locks.acquire().await }
     }
 
-    /// Closes the session, so that no queue entry of this process stays.
+    /// Closes the session, which removes the queue entries of this process.
     async fn leave(&self, args: &AcquireArgs) {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
         if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
@@ -229,7 +229,7 @@ fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
     args.waiting.wait.into_iter().fold(lock, Lock::wait)
 }
 
-/// The options that a multi-lock does not have.
+/// Applies the options that a multi-lock does not have.
 fn with_lock_options(lock: Lock, args: &AcquireArgs) -> Lock {
     let mut lock = lock.priority(args.priority);
     if let Some(PermitsOfLimit { count, limit }) = args.permits {
@@ -248,7 +248,7 @@ fn timeout(args: &WaitingArgs) -> Duration {
     args.timeout.unwrap_or(usual)
 }
 
-/// The loss of the locks, or the loss that follows at the deadline.
+/// Returns the loss of the locks, or the loss that will follow at the deadline.
 pub(super) fn loss(guard: &MultiGuard) -> Loss {
     let coming = || guard.holds().next().map_or(Loss::TakenAway, Hold::about_to_lose);
     guard.ensure().err().unwrap_or_else(coming)
@@ -269,7 +269,8 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> Stop {
     Stop::NotAcquired(format!("{lock} is {state}: {advice}"))
 }
 
-/// Inside another `holdfast run` the session belongs to the outer command: a shorter ttl would shorten its lease.
+/// Rejects `--ttl` inside another `holdfast run`: the session belongs to the outer command, and a shorter TTL would
+/// shorten its lease.
 fn check_not_nested(args: &WaitingArgs) -> Result<(), Stop> {
     let inherited = std::env::var("HOLDFAST_SESSION").ok();
     let mut nested = ["HOLDFAST_TOKEN", "HOLDFAST_TOKENS"].iter().map(std::env::var_os);
@@ -290,7 +291,7 @@ fn with_process_labels(builder: ClientBuilder) -> ClientBuilder {
     labels.fold(builder, |builder, (key, value)| builder.label(key, value))
 }
 
-/// `web-3-812`: host and process. The client appends random digits.
+/// `web-3-812`: the host and the process id. The client appends random digits.
 fn generated_prefix() -> String {
     let host = host().unwrap_or_else(|| "cli".to_owned());
     format!("{host}-{}", std::process::id())

@@ -60,7 +60,8 @@ pub(crate) async fn run(args: AskArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Prints a line for each holder that was asked. The cluster does not know which holders listen to requests.
+/// Prints a line for each holder that got the request. The cluster does not record whether a holder subscribes to
+/// requests.
 fn report(body: &LockBody, asked: usize) {
     let lock = &body.lock;
     let has_request = body.holders.iter().filter(|holder| holder.release_request.is_some());
@@ -72,7 +73,7 @@ fn report(body: &LockBody, asked: usize) {
             "holdfast: asked {name} to release {lock}, held for {since} with token {token}"
         ));
     }
-    // The answer lists only the first of many holders, and some may have released the lock already.
+    // The reply lists only the first of many holders, and some of these may have released the lock.
     if asked > listed.len() {
         complain(&format!("holdfast: asked {} more holders of {lock}", asked - listed.len()));
     }

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: BarrierArgs) -> Result<(), Stop> {
         passed = barrier.arrive(args.wait) => passed.map_err(Stop::from),
         signal = signals.next() => Err(Stop::NotAcquired(format!("{signal} while waiting at {name}"))),
     };
-    // The end of the session breaks the barrier at once for the waiting parties.
+    // The end of the session breaks the barrier for the waiting parties at once.
     let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;
     let passed = passed?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());

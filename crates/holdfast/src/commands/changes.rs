@@ -10,7 +10,7 @@ use holdfast_types::Revision;
 /// How long one call waits for a change.
 pub(super) const WAIT: Duration = Duration::from_secs(20);
 
-/// The changes after `since`, or the next ones within `wait`; only the current revision without `since`.
+/// Returns the changes after `since`, or the next changes within `wait`; without `since` only the current revision.
 pub(super) async fn changes(
     client: &Client,
     query: Query,

@@ -7,12 +7,12 @@ use tokio::process::{Child, Command};
 
 use crate::exit::Stop;
 
-/// Shells report a command that signal *n* ended as 128 + *n*.
+/// Shells report a command ended by signal *n* as 128 + *n*.
 const SIGNALLED: i32 = 128;
-/// The exit codes of a command that cannot be run, and of one that does not exist.
+/// The exit codes of shells for a command that cannot run, and for a command that does not exist.
 pub(super) const NOT_STARTED: [u8; 2] = [126, 127];
 
-/// Starts a command line after `configure` changed the command.
+/// Starts a command line after `configure` has changed the command.
 ///
 /// # Errors
 /// The exit code of shells for a command that cannot be started.
@@ -33,7 +33,7 @@ pub(super) fn spawn(
     })
 }
 
-/// The exit code of the command becomes the exit code of this program.
+/// Maps the exit code of the command to the exit code of this program.
 pub(super) fn exit_code(status: ExitStatus) -> Result<(), Stop> {
     use std::os::unix::process::ExitStatusExt;
     let signalled = status.signal().map(|signal| SIGNALLED + signal);

@@ -1,7 +1,7 @@
 //! `holdfast double-barrier`: members that enter together and leave together.
 //!
-//! A member is a session that the caller names, not this process: one command enters, and another one leaves. A wait that
-//! is longer than one call sends the call again, which keeps the place.
+//! A member is a session that the caller names, not this process: one command enters, and another command leaves. For
+//! a wait longer than one call, the command repeats the call, which keeps the queue position.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Stop
         }
     };
     if let Err(Stop::NotAcquired(_)) = &entered {
-        // The other members need not wait for this one.
+        // The other members no longer wait for this member.
         let call = Call::new(Method::DELETE, session.target(&path));
         let _left = client.call::<LeftBody>(&call).await;
     }

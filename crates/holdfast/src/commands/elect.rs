@@ -1,6 +1,6 @@
 //! `holdfast elect`: runs a command while this candidate leads an election, or shows elections.
 //!
-//! The leader of the election NAME holds the lock `elections/NAME`, so the command runs as under `holdfast run`.
+//! The leader of the election NAME holds the lock `elections/NAME`; the command runs as under `holdfast run`.
 
 use clap::{Args, Subcommand};
 use holdfast_api::{CandidateBody, ElectionBody, LeaderBody, LockBody, election_lock, election_of};
@@ -35,7 +35,7 @@ pub(crate) struct ElectArgs {
     /// The value of this candidate that other callers see, e.g. an address. At most 4 KiB.
     #[arg(long, value_name = "TEXT")]
     value: Option<String>,
-    /// Stand again after the command has ended or the leadership was lost, until ^C.
+    /// Become a candidate again after the command has ended or the leadership was lost, until ^C.
     #[arg(long, conflicts_with_all = ["wait", "try_once"])]
     forever: bool,
     #[command(flatten)]
@@ -120,7 +120,7 @@ async fn who(args: &OneLockArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The value of the leader, or its session if it has no value.
+/// Returns the value of the leader, or its session if it has no value.
 fn leader_value(leader: &LeaderBody) -> &str {
     leader.value.as_deref().unwrap_or(leader.session.as_str())
 }
@@ -209,7 +209,7 @@ async fn watch(args: &ElectWatchArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// One change of the leader, for programs.
+/// One change of the leader, as `-o jsonl` prints it.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LeaderChange<'a> {
@@ -226,7 +226,7 @@ fn print_change(format: Format, observed: &Observed) {
         Observed::Vacant { revision } => LeaderChange::Vacant { revision: revision.0 },
         Observed::Gap { until } => LeaderChange::Gap { until: until.0 },
     };
-    // An election without a leader prints an empty value, and a gap none: the leader follows.
+    // An election without a leader prints an empty value. A gap prints no value: the leader follows.
     let value = match &change {
         LeaderChange::Leader { leader, .. } => Some(leader_value(leader)),
         LeaderChange::Vacant { .. } => Some(""),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_and_a_command_stand_and_a_verb_shows() {
+    fn a_name_and_a_command_start_a_candidate_and_a_subcommand_shows_elections() {
         let args =
             parse::<ElectArgs>("elect db --value 10.0.0.7 --forever -- serve --wait 3").unwrap();
         assert!(args.show.is_none() && args.forever);

@@ -1,6 +1,6 @@
 //! `holdfast group`: members with a value, as long as this process or a command runs.
 //!
-//! If the session ends, the membership is joined again while the command goes on.
+//! If the session ends while the command runs, this process joins the group again.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ pub(crate) struct GroupJoinArgs {
     /// The session of the member, which stays open after this process; by default a new session that ends with it.
     #[arg(long, env = "HOLDFAST_SESSION")]
     session: Option<String>,
-    /// How long the member stays if this process dies: 30s, or the ttl that the session has already.
+    /// How long the member stays if this process dies: 30s, or the ttl that the session already has.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
     /// The command and its arguments, after `--`; by default the member stays until ^C.
@@ -98,7 +98,7 @@ async fn join(args: &GroupJoinArgs) -> Result<(), Stop> {
         _ => while_command(&group, args, &mut member, &mut signals).await,
     };
     let leave = async { member.leave().await.and(client.close().await) };
-    // If this takes too long, the member leaves when its session ends.
+    // If the leave times out, the member leaves when its session ends.
     let _in_time = tokio::time::timeout(LEAVE_TIMEOUT, leave).await;
     result
 }
@@ -117,7 +117,7 @@ async fn until_signal(
     }
 }
 
-/// Runs the command; its exit code becomes ours.
+/// Runs the command and returns its exit code.
 async fn while_command(
     group: &Group,
     args: &GroupJoinArgs,

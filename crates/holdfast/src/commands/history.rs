@@ -1,4 +1,4 @@
-//! `holdfast history`: the past and present holds of a lock, with their tokens and causes of end.
+//! `holdfast history`: the past and present holds of a lock, with their tokens and end causes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: HistoryArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The leader's clock set the times; ages are by the clock of this machine.
+/// Formats the table. The leader's clock set the times; ages are relative to the local clock.
 fn show(body: &HistoryBody, now_ms: u64) -> String {
     let header = ["token", "session", "granted", "held for", "ended", "why"];
     let holds = table(header, body.holds.iter().map(|hold| row(hold, now_ms)));

@@ -1,7 +1,7 @@
 //! `holdfast lock`: acquires locks, prints the fencing tokens, and holds the locks until SIGINT or SIGTERM.
 //!
-//! stdout gets nothing but the tokens, after the grant. A loss is exit code 76: the caller must stop the work that the
-//! lock protects.
+//! stdout gets only the tokens, after the grant. A loss is exit code 76: the caller must stop the work that the lock
+//! protects.
 
 use std::io::IsTerminal as _;
 use std::time::SystemTime;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: LockArgs) -> Result<(), Stop> {
     hold(guard, &args.acquire, &acquirer.client, &mut signals).await
 }
 
-/// The token, or a line `NAME TOKEN` for each of several locks.
+/// Prints the token, or a line `NAME TOKEN` for each of several locks.
 fn print_grants(guard: &MultiGuard, format: Format) {
     let grants: Vec<GrantBody> = guard.holds().map(|hold| (*hold.grant()).clone()).collect();
     if let [grant] = grants.as_slice() {

@@ -5,7 +5,7 @@ use holdfast_types::{CooldownCause, Labels, Mode, SessionName};
 
 use crate::output::short_time;
 
-/// A text names at most this many holders and counts the others.
+/// A text names at most this many holders and gives the number of the others.
 const NAMED_MAX: usize = 3;
 
 /// `web-3 (host=web-3 pid=812)`, or with a generated session name `web-3-812-fbe3 (user=alice)`.
@@ -16,7 +16,7 @@ pub(super) fn holder_name(holder: &HolderBody) -> String {
     }
 }
 
-/// The labels of a session. A generated session name starts with host and process, which are then left out.
+/// The labels of a session, without the host and the process that a generated session name already contains.
 pub(super) fn labels_text(session: &SessionName, labels: &Labels) -> String {
     let label =
         |wanted: &str| labels.iter().find(|(key, _)| *key == wanted).map(|(_, value)| value);
@@ -49,12 +49,12 @@ pub(super) fn sessions_text(lock: &LockBody) -> Option<String> {
     })
 }
 
-/// The number of holders; the answer lists only the first ones.
+/// The number of holders; the reply lists only the first ones.
 pub(super) fn holders_total(lock: &LockBody) -> usize {
     usize::try_from(lock.holders_total).unwrap_or(usize::MAX).max(lock.holders.len())
 }
 
-/// The longest time that one of the holders has held the lock, milliseconds.
+/// The longest current hold of the lock, milliseconds.
 pub(super) fn longest_held(lock: &LockBody) -> Option<u64> {
     lock.holders.iter().map(|holder| holder.since_ms).max()
 }
@@ -74,7 +74,7 @@ pub(super) fn state_text(lock: &LockBody) -> String {
     format!("held by {holders} for {up_to}{since}")
 }
 
-/// `unavailable for 3s (cooldown)`, for a free lock that is not granted yet.
+/// `unavailable for 3s (cooldown)`, for a free lock that cannot be granted yet.
 pub(super) fn cooldown_text(lock: &LockBody) -> Option<String> {
     let closed = lock.closed.as_ref().filter(|_| lock.holders.is_empty())?;
     let reason = match closed.why {

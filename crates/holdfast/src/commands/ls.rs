@@ -12,7 +12,7 @@ use crate::arguments::{ClusterArgs, list_length, session_name};
 use crate::exit::Stop;
 use crate::output::{answer_rows, cell, short_time, table};
 
-/// A row shows at most this many tokens.
+/// The maximum number of tokens in a row.
 const TOKENS_MAX: usize = 3;
 
 /// List the locks that are held or have waiters.
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), Stop> {
     };
     let mut locks = Vec::new();
     args.cluster.quick_client()?.each_lock(query, |lock| locks.push(lock)).await?;
-    // The cluster removes unused locks after a while; they are not listed until then.
+    // The cluster deletes unused locks after a while; the list omits them until then.
     locks.retain(|lock| lock.held || lock.waiters > 0 || lock.closed.is_some());
     sort(&mut locks, args.sort);
     locks.truncate(args.count.unwrap_or(usize::MAX));
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The cluster sorts by name; locks with equal keys stay in this order.
+/// Sorts the locks by `by`; the cluster sorts by name, and locks with equal keys keep that order.
 fn sort(locks: &mut [LockBody], by: LockOrder) {
     match by {
         LockOrder::Name => {}

@@ -1,6 +1,7 @@
 //! The commands: each file has the arguments, the help, the handler and the output of one command.
 //!
-//! Commands of the cluster talk HTTP through the client crate. Answers go to stdout, everything else to stderr.
+//! Commands of the cluster send HTTP requests through the client crate. Replies go to stdout, everything else to
+//! stderr.
 
 mod acquire;
 pub(crate) mod ask;

@@ -21,7 +21,7 @@ pub(crate) struct PolicyArgs {
     /// The waiting time that equals one level of priority; 10s by default.
     #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
     ageing: Option<Duration>,
-    /// How long the lock stays unavailable after a lost holder, which may not know of the loss; `off` for no delay.
+    /// How long the lock stays unavailable after the loss of a holder, which may still be working; `off` for no delay.
     #[arg(long, value_name = "TIME", value_parser = duration_or_off)]
     lock_delay: Option<Duration>,
     /// The minimum time between two grants; `off` for none.
@@ -43,7 +43,7 @@ enum OrderArg {
     ReaderFirst,
 }
 
-/// `off` is how the policy shows a time of zero.
+/// Parses a duration, or `off`, which the policy output shows for zero.
 fn duration_or_off(text: &str) -> Result<Duration, String> {
     if text == "off" { Ok(Duration::ZERO) } else { duration(text) }
 }
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), Stop> {
         ..PolicyChange::default()
     };
     let body = if policy == PolicyChange::default() {
-        // A change would create the lock, a read does not.
+        // A change would create the lock; a read does not.
         let body = client.look(name).await?;
         body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {

@@ -10,12 +10,12 @@ use holdfast_types::LockName;
 use super::lock_text::state_text;
 use crate::output::complain;
 
-/// A shorter wait prints nothing.
+/// The initial delay; a shorter wait prints no line.
 const SILENCE: Duration = Duration::from_secs(1);
-/// The time between two reads of the queue. A line is printed only if it shows a change.
+/// The time between two reads of the queue. Only a change prints a line.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Prints the progress until the future is dropped. Of several locks it shows the first one that is not free.
+/// Prints the progress until the caller drops the future. For a multi-lock it shows the first lock that is not free.
 pub(super) async fn report_waiting(
     client: &Client,
     locks: &[LockName],
@@ -46,7 +46,7 @@ pub(super) async fn report_waiting(
     }
 }
 
-/// The first lock that is held or in cooldown, or the first of all.
+/// Returns the first lock that is held or in cooldown, or else the first lock.
 async fn first_busy<'l>(
     client: &Client,
     locks: &'l [LockName],
@@ -62,7 +62,7 @@ async fn first_busy<'l>(
     Ok(first)
 }
 
-/// The queue position of a session, from 1. `session` is the whole name, or the prefix of a generated name.
+/// Returns the queue position of a session, from 1. `session` is a full name, or the prefix of a generated name.
 fn position(body: &LockBody, session: &str) -> Option<u32> {
     let mut positions = body.queue.iter().zip(1..);
     let is_own = |name: &str| {
@@ -71,7 +71,7 @@ fn position(body: &LockBody, session: &str) -> Option<u32> {
     positions.find(|(waiter, _)| is_own(waiter.session.as_str())).map(|(_, position)| position)
 }
 
-/// For a lock with segments: the number of held segments and of waiters.
+/// For a lock with segments, the number of held segments and the number of waiters.
 fn segments(body: &LockBody) -> Option<(usize, u32)> {
     let held = body.segments.iter().filter(|segment| segment.held).count();
     let waiting = body.segments.iter().map(|segment| segment.waiters).sum();

@@ -1,13 +1,13 @@
 //! The release requests (`holdfast ask`) of the locks that this process holds.
 //!
-//! One task for each lock follows its hold. Bound: each task keeps one request that was not read yet.
+//! One task for each lock subscribes to its hold. Bound: each task buffers one unread request.
 
 use holdfast_client::{Hold, MultiGuard, ReleaseRequest};
 use holdfast_types::LockName;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// The requests, in the order of their arrival. Dropping it ends the tasks.
+/// The requests, in the order of their arrival. Dropping `ReleaseRequests` ends the tasks.
 #[derive(Debug)]
 pub(super) struct ReleaseRequests {
     requests: mpsc::Receiver<(LockName, ReleaseRequest)>,
@@ -24,11 +24,11 @@ impl ReleaseRequests {
         Self { requests, _tasks: tasks }
     }
 
-    /// The next request, as `lock: request`.
+    /// Returns the next request, as `lock: request`.
     pub(super) async fn next(&mut self) -> String {
         match self.requests.recv().await {
             Some((lock, request)) => format!("holdfast: {lock}: {request}"),
-            // The tasks have ended: there are no more requests.
+            // The tasks have ended, so no more requests arrive.
             None => std::future::pending().await,
         }
     }

@@ -130,7 +130,7 @@ pub(crate) async fn run(command: TreeCommand) -> Result<(), Stop> {
 }
 
 impl NodeArgs {
-    /// The path with its first slash.
+    /// Returns the path with its leading slash.
     fn rooted(&self) -> String {
         format!("/{}", self.path.strip_prefix('/').unwrap_or(&self.path))
     }
@@ -151,7 +151,7 @@ impl NodeArgs {
     }
 }
 
-/// The error with a hint for the command line in place of the one for HTTP.
+/// Replaces the hint for HTTP in an error with the hint for the command line.
 pub(super) fn with_tree_hint(error: Error) -> Error {
     let Error::Refused(mut problem) = error else { return error };
     let hint = HINTS.iter().find(|(code, _)| *code == problem.code);
@@ -161,7 +161,7 @@ pub(super) fn with_tree_hint(error: Error) -> Error {
     Error::Refused(problem)
 }
 
-/// The data as given, or all of stdin.
+/// Returns the data as given, or all of stdin for `-`.
 fn data(text: &str) -> Result<Vec<u8>, Stop> {
     if text != "-" {
         return Ok(text.as_bytes().to_vec());
@@ -171,7 +171,7 @@ fn data(text: &str) -> Result<Vec<u8>, Stop> {
     Ok(data)
 }
 
-/// Prints the data in every output format as it is.
+/// Prints the unmodified data in every output format.
 async fn get(node: &NodeArgs) -> Result<(), Stop> {
     print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
     Ok(())
@@ -296,7 +296,7 @@ async fn rm(args: &TreeRmArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The condition that the node has this version, or that it exists.
+/// Returns the condition that the node has this version, or that it exists.
 fn if_match(version: Option<u32>) -> (String, String) {
     let value = version.map_or_else(|| "*".to_owned(), |version| format!("\"{version}\""));
     ("if-match".to_owned(), value)
@@ -308,7 +308,7 @@ mod tests {
     use crate::cli::parse;
 
     #[test]
-    fn a_node_is_of_one_kind() {
+    fn container_and_ttl_exclude_each_other() {
         let line = "tree create /a x --ttl 1h --parents --acl world:anyone:r";
         let Ok(TreeCommand::Create(args)) = parse(line) else { panic!() };
         assert_eq!((args.data.as_str(), args.parents, args.acl.len()), ("x", true, 1));

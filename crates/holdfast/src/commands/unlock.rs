@@ -27,7 +27,7 @@ pub(crate) struct UnlockArgs {
     /// Take the lock from all its holders, regardless of --session. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
-    /// The reason, which the former holders and the audit log get.
+    /// The reason, which the former holders and the audit log receive.
     #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
     reason: Option<Reason>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ async fn hand_over(
     let handed = client.hand_over(lock, session, to).await;
     if let Err(Error::Lost(_)) = handed {
         return Err(Stop::failed(format!(
-            "one of {session} and {to} is no open session: see holdfast who {lock}"
+            "one of {session} and {to} is not an open session: see holdfast who {lock}"
         )));
     }
     let body = handed?;
@@ -109,7 +109,7 @@ async fn hand_over(
     Ok(())
 }
 
-/// Breaks each hold by its token, so that a later holder is not affected.
+/// Breaks each hold by its token, which does not affect a later holder.
 async fn break_lock(client: &Client, lock: &LockName, reason: &Reason) -> Result<(), Stop> {
     let body = client.look(lock).await?;
     if body.holders.is_empty() {

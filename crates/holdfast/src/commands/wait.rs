@@ -26,7 +26,7 @@ pub(crate) struct WaitArgs {
     /// Until the lock is held.
     #[arg(long)]
     held: bool,
-    /// The maximum time; by default without limit. Exit code 75 if it passes.
+    /// The maximum time; by default without limit. Exit code 75 at a timeout.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
 }

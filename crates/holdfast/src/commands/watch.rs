@@ -1,6 +1,6 @@
 //! `holdfast watch`: the changes below a path of the tree, one line each, until ^C.
 //!
-//! If its node fails, the watch continues at another node.
+//! If the node fails, the watch continues at another node.
 
 use std::time::Duration;
 

@@ -90,7 +90,7 @@ fn one_holder(lock: &LockBody, holder: &HolderBody) -> String {
     format!("{} is held by {name} for {since}, {}", lock.lock, facts.join(", "))
 }
 
-/// The end of the hold, or the change that its holder waits for.
+/// Returns the end of the hold, or the change that its holder waits for.
 fn until(holder: &HolderBody) -> Option<String> {
     let ends = holder.ends_in_ms.map(|ms| format!("ends in {}", short_time(ms)));
     let upgrading = holder.upgrading.then(|| "waits to upgrade".to_owned());
@@ -98,7 +98,7 @@ fn until(holder: &HolderBody) -> Option<String> {
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 
-/// The age of the last renewal, if the leader answered with it.
+/// Returns the age of the last renewal; `None` if the reply of the leader lacks it.
 fn lease(body: &ExplainedBody) -> Option<String> {
     let free = short_time(body.free_if_dead_in_ms?);
     match body.lock.holders.as_slice() {
@@ -112,7 +112,7 @@ fn lease(body: &ExplainedBody) -> Option<String> {
     }
 }
 
-/// The settings that differ from the default. The limit is shown elsewhere.
+/// Returns the settings that differ from the default. Another line shows the limit.
 fn policy(policy: &PolicyBody) -> Option<String> {
     let default = LockPolicy::DEFAULT;
     let time = |name: &str, ms: u64, usual: u64| {

@@ -1,6 +1,6 @@
-//! Judges what the probes read. Pure functions, so that tests can show them every problem.
+//! Evaluates the state that the probes have read. The functions are pure, so tests can cover every problem.
 //!
-//! The order of the findings is the order in which to fix them.
+//! The order of the findings is the order of the repairs.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use super::finding::Finding;
 use super::probe::{ClockOffset, ProbedAddress, ProbedNode};
 use crate::output::short_time;
 
-/// With less free disk a node soon reaches its reserve (`storage.disk_reserve`), below which it rejects writes.
+/// Below this free disk space a node approaches its reserve (`storage.disk_reserve`), below which it rejects writes.
 const DISK_WARN: u64 = 1 << 30;
-/// With less free disk a node has reached the default reserve.
+/// Below this free disk space a node has reached the default reserve.
 const DISK_FAIL: u64 = 64 << 20;
-/// A larger offset between clocks makes ages and histories hard to read, milliseconds.
+/// Above this offset between clocks, ages and histories are hard to compare, milliseconds.
 const CLOCKS_APART_WARN: i64 = 1_000;
 
-/// The checks that neither wait nor change anything. `own_version` is the version of this program.
+/// Runs the checks that neither wait nor change state. `own_version` is the version of this program.
 pub(super) fn check_all(all: &[ProbedAddress], own_version: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for probed in all {
@@ -37,7 +37,7 @@ fn views(all: &[ProbedAddress]) -> impl Iterator<Item = (&str, &ClusterBody)> {
     nodes(all).filter_map(|(address, node)| Some((address, node.cluster.as_ref().ok()?)))
 }
 
-/// The node answers, is ready, and has free disk space.
+/// Checks that the node replies, is ready, and has free disk space.
 fn check_address(probed: &ProbedAddress) -> Vec<Finding> {
     let address = &probed.address;
     let node = match &probed.node {
@@ -87,7 +87,8 @@ fn check_disk(free: u64) -> Finding {
     }
 }
 
-/// All nodes belong to one cluster with a leader, all members are healthy, and all are in `--addr`.
+/// Checks that all nodes belong to one cluster with a leader, that all members are healthy, and that `--addr` has all
+/// members.
 fn check_cluster(all: &[ProbedAddress]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (address, node) in nodes(all) {
@@ -105,7 +106,7 @@ fn check_cluster(all: &[ProbedAddress]) -> Vec<Finding> {
     found
 }
 
-/// The most complete view of the cluster.
+/// Returns the most complete view of the cluster.
 pub(super) fn best_view(all: &[ProbedAddress]) -> Option<&ClusterBody> {
     views(all).map(|(_, view)| view).max_by_key(|view| {
         (view.leader.is_some(), view.term, view.nodes.iter().filter(|node| node.healthy).count())
@@ -187,7 +188,7 @@ fn check_members(view: &ClusterBody) -> Finding {
     Finding::ok("members", survives)
 }
 
-/// A client with the address of only one node fails with that node.
+/// Warns about a single address: a client with the address of only one node fails with that node.
 fn check_addresses(named: usize, view: &ClusterBody) -> Option<Finding> {
     let all: Vec<&str> = view.nodes.iter().map(|node| node.http.as_str()).collect();
     if named >= all.len() {
@@ -226,7 +227,7 @@ fn check_versions(all: &[ProbedAddress], own: &str) -> Option<Finding> {
     Some(Finding::ok("version", first))
 }
 
-/// The dates of answers are in whole seconds, so only a certain offset is a warning.
+/// Dates of replies are whole seconds, so only a certain offset is a warning.
 fn check_clocks(all: &[ProbedAddress]) -> Option<Finding> {
     let here = ("this machine", ClockOffset { at_least: 0, at_most: 0 });
     let nodes = nodes(all).filter_map(|(address, node)| Some((address, node.clock?)));

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
     Ok,
-    /// The cluster works, and an operator should act.
+    /// The cluster works, but an operator should act.
     Warn,
     Fail,
 }
@@ -25,12 +25,12 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
-    /// `None` for a check of the whole cluster.
+    /// The address; `None` for a check of the whole cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
     pub(super) verdict: Severity,
     pub(super) found: String,
-    /// The next step of the operator.
+    /// The next step for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<String>,
 }
@@ -56,16 +56,16 @@ impl Finding {
         Self { verdict: Severity::Fail, next: Some(next.into()), ..Self::ok(check, found) }
     }
 
-    /// The same finding for one address.
+    /// Attaches an address to the finding.
     pub(super) fn at(self, address: &str) -> Self {
         Self { at: Some(address.to_owned()), ..self }
     }
 }
 
-/// All findings.
+/// All findings of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct DoctorReport {
-    /// The worst of all.
+    /// The worst severity of the findings.
     pub(super) verdict: Severity,
     pub(super) checks: Vec<Finding>,
 }

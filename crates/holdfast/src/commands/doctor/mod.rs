@@ -1,7 +1,7 @@
 //! `holdfast doctor`: checks each address, then the cluster, then acquires and releases a probe lock through every node.
 //!
-//! Each problem comes with the next step. The exit code is 1 if a check failed. `probe` reads the nodes, `checks` judges
-//! what it read, `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
+//! Each problem comes with the next step. The exit code is 1 if a check failed. `probe` reads the state of the nodes,
+//! `checks` evaluates it, and `round_trip` acquires the probe lock. Bounds: every call has a timeout of seconds.
 
 mod checks;
 mod finding;
@@ -21,7 +21,7 @@ use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::Stop;
 use crate::output::{answer_rows, cell, print, short_time, table};
 
-/// The time for a node that is behind to apply what the others had applied.
+/// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -42,7 +42,7 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<(), Stop> {
-    // Reports malformed addresses.
+    // `client` reports malformed addresses.
     args.cluster.client()?;
     let http = Prober::new().map_err(Stop::failed)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), Stop> {
     }
 }
 
-/// Concurrently, so that a node without an answer does not delay the others.
+/// Probes all addresses concurrently, so that an unresponsive node does not delay the others.
 async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
     let mut probes = JoinSet::new();
     for (index, address) in addresses.iter().cloned().enumerate() {
@@ -74,8 +74,8 @@ async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
     nodes.into_iter().map(|(_, node)| node).collect()
 }
 
-/// Whether every healthy member applies what the furthest member had applied before. Under load a member may always be a
-/// little behind, so only standing still is a problem.
+/// Checks that every healthy member applies the revision that the furthest member had applied before. Under load a
+/// member may always lag a little, so only a member that makes no progress is a problem.
 async fn replication(http: &Prober, probed: &[ProbedAddress]) -> Option<Finding> {
     let furthest = best_view(probed)?.nodes.iter().map(|node| node.applied).max()?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Reads the state of the node at one address. Nothing is retried at another address.
+//! Reads the state of the node at one address, without retries at other addresses.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,28 +16,28 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The gauge of the free bytes on the disk of a node.
 const DISK_FREE: &str = "holdfast_disk_free_bytes";
 
-/// An address, as it was given, and the node that answers there.
+/// An address as given, and the node that replies there.
 #[derive(Clone, Debug)]
 pub(super) struct ProbedAddress {
     pub(super) address: String,
     pub(super) node: Result<ProbedNode, String>,
 }
 
-/// The state of a node that answers.
+/// The state of a node that replies.
 #[derive(Clone, Debug)]
 pub(super) struct ProbedNode {
     pub(super) version: VersionBody,
-    /// Its health checks.
+    /// The health checks of the node.
     pub(super) ready: Result<HealthBody, String>,
-    /// Its view of the cluster.
+    /// The node's view of the cluster.
     pub(super) cluster: Result<ClusterBody, String>,
     pub(super) disk_free: Option<u64>,
     pub(super) clock: Option<ClockOffset>,
-    /// The time of the first call.
+    /// The duration of the first call.
     pub(super) took: Duration,
 }
 
-/// The bounds of how far a clock is ahead of ours, milliseconds; negative if it is behind.
+/// The bounds of a clock's offset from the local clock, milliseconds; negative if that clock is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockOffset {
     pub(super) at_least: i64,
@@ -45,7 +45,7 @@ pub(super) struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// From the date of an answer, in whole seconds, and the times of our clock at which the call was sent and answered.
+    /// Computes the bounds from the date of a reply, in whole seconds, and the local times of the call and the reply.
     fn of(date_ms: i64, sent_ms: i64, answered_ms: i64) -> Self {
         Self { at_least: date_ms - answered_ms, at_most: date_ms + 1_000 - sent_ms }
     }
@@ -70,7 +70,7 @@ impl Prober {
         let (took, answered_ms) = (start.elapsed(), now_ms());
         let clock = date_ms(&answer).map(|date| ClockOffset::of(date, sent_ms, answered_ms));
         let version = read(&answer)?;
-        // A node that is not ready answers with its health checks, too.
+        // A node that is not ready returns its health checks, too.
         let ready = self.get(address, "/readyz").await.and_then(|answer| read_any(&answer));
         let cluster = self.cluster(address).await;
         let metrics = self.get(address, "/metrics").await.ok();
@@ -79,7 +79,7 @@ impl Prober {
         Ok(ProbedNode { version, ready, cluster, disk_free, clock, took })
     }
 
-    /// The view of the cluster of the node at an address.
+    /// Returns the view of the cluster of the node at an address.
     pub(super) async fn cluster(&self, address: &str) -> Result<ClusterBody, String> {
         read(&self.get(address, "/v1/cluster").await?)
     }
@@ -111,7 +111,7 @@ fn read_any<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
     answer.json().map_err(|_| "the answer is not from holdfast".to_owned())
 }
 
-/// The date of an answer, milliseconds since the Unix epoch.
+/// Returns the date of a reply, milliseconds since the Unix epoch.
 fn date_ms(answer: &HttpResponse) -> Option<i64> {
     let text = answer.headers.get("date")?.to_str().ok()?;
     let time = httpdate::parse_http_date(text).ok()?;
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_date_in_seconds_bounds_the_offset_of_the_clock() {
-        // The date is second 100, and the call lasted from 100.2 to 100.3 of our clock: 0.3 s behind to 0.8 s ahead.
+        // The date is second 100; the call lasted from 100.2 to 100.3 of the local clock: 0.3 s behind to 0.8 s ahead.
         let offset = ClockOffset::of(100_000, 100_200, 100_300);
         assert_eq!(offset, ClockOffset { at_least: -300, at_most: 800 });
         assert!(ClockOffset::of(160_000, 100_200, 100_300).at_least > 59_000);

@@ -1,6 +1,6 @@
 //! Acquires and releases the probe lock through one node, and measures each step.
 //!
-//! Each round trip has its own session and leaves nothing behind. Concurrent doctors wait for each other.
+//! Each round trip has its own session and removes its state. Concurrent doctors wait for each other.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use super::finding::Finding;
 use super::precise_time;
 use crate::commands::lock_text::holder_name;
 
-/// The session of a killed doctor ends after this time.
+/// The TTL of the session, which bounds the hold of a killed doctor.
 const TTL: Duration = Duration::from_secs(10);
 /// The time limit of each step, and of the wait for the probe lock.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
-/// A slower round trip is a warning.
+/// The longest normal round trip; a slower one is a warning.
 const SLOW: Duration = Duration::from_secs(1);
 const CHECK: &str = "round trip";
 

@@ -1,7 +1,7 @@
-//! `holdfast run`: runs a command while a lock is held, and stops it before the lock can be lost.
+//! `holdfast run`: runs a command while it holds a lock, and stops the command before the lock can be lost.
 //!
-//! The command never runs without the lock: this process counts down to the kill, and so does the watchdog beside it.
-//! stdin, stdout and stderr belong to the command; progress goes to stderr before the command starts.
+//! The command never runs without the lock: this process and a separate watchdog both schedule the kill. stdin, stdout
+//! and stderr belong to the command; progress goes to stderr before the command starts.
 
 mod orphan;
 mod stderr;
@@ -29,7 +29,8 @@ pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
 
 /// The time limit for releasing a lock that is lost or about to be lost.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause between two rounds of `--forever`, so that other candidates come first and a failing command does not spin.
+/// The pause between two rounds of `--forever`: other candidates get the lock first, and a failing command does not
+/// spin.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Run a command while holding a lock, or several together, and stop it before a lock can be lost.
@@ -52,7 +53,7 @@ pub(crate) struct RunArgs {
     pub(super) command: CommandArgs,
 }
 
-/// The command, and how it ends.
+/// The command, and the rules for its end.
 #[derive(Debug, Args)]
 pub(super) struct CommandArgs {
     /// What to do with the command when the lock is about to be lost.
@@ -104,8 +105,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Stop> {
     end
 }
 
-/// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot be
-/// started, or if the lock was never held.
+/// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
+/// be started, or if the lock was never acquired.
 pub(super) async fn run_forever(args: &RunArgs) -> Result<(), Stop> {
     let mut signals = StopSignals::install().map_err(Stop::failed)?;
     let mut held_before = false;
@@ -125,12 +126,12 @@ pub(super) async fn run_forever(args: &RunArgs) -> Result<(), Stop> {
     }
 }
 
-/// How far a round came.
+/// The progress of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunRound {
     NotHeld,
     Held,
-    /// A signal asked the whole program to end.
+    /// A signal requested the end of the whole program.
     Signalled,
 }
 
@@ -188,7 +189,7 @@ async fn finish(
         Ok(CommandEnd::Killed(killed)) => Stop::Lost(format!("{names} is lost: {killed}")),
         Err(stop) => stop,
     };
-    // The command has ended, so the lock may be released; it may also be lost already.
+    // The command has ended, so a release is safe, even if the lock is already lost.
     drop(tokio::time::timeout(RELEASE_TIMEOUT, release).await);
     Err(end)
 }

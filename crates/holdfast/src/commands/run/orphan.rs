@@ -1,9 +1,9 @@
-//! The end of a command whose `holdfast run` was killed: the watchdog ends the process group and then releases the locks.
+//! Ends a command whose `holdfast run` was killed: the watchdog ends the process group and then releases the locks.
 //!
-//! Nothing is released while a process of the group lives, or a process that inherited the session (a nested `holdfast run`
-//! has its own group and watchdog). Each process is killed by itself, so that the watchdog, which leads the group,
-//! survives. At the time of the kill the watchdog kills the group at once and releases nothing. Bounds: one call at a time,
-//! one line for each of at most 16 locks.
+//! The watchdog releases no lock while a process of the group lives, or a process that inherited the session. A nested
+//! `holdfast run` has its own group and watchdog. The watchdog leads the group, so it kills each process individually
+//! and survives. At the kill deadline it kills the group at once and releases no lock. Bounds: one call at a time, one
+//! line for each of at most 16 locks.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use nix::unistd::Pid;
 use crate::arguments::NodesArgs;
 use crate::exit::Stop;
 
-/// The time between two looks at the processes.
+/// The time between two scans of the processes.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// A process group without `holdfast run`, and what to release after its end.
+/// A process group without `holdfast run`, and the locks to release after its end.
 #[derive(Debug, Default)]
 pub(super) struct OrphanedGroup {
     releases: Vec<ReleaseCall>,
 }
 
-/// A line `ADDRESSES TARGET SESSION`.
+/// A release call, parsed from a line `ADDRESSES TARGET SESSION`.
 #[derive(Debug)]
 struct ReleaseCall {
     nodes: NodesArgs,
-    /// Path and query of a `DELETE`.
+    /// The path and query of a `DELETE`.
     target: String,
     /// The environment variable of processes that inherited the session.
     variable: String,
 }
 
-/// The line that tells the watchdog what to release, and the session that holds it.
+/// Formats the line that describes a release call and the session of the hold for the watchdog.
 pub(super) fn release_line(addresses: &[String], target: &str, session: &str) -> String {
     format!("{} {target} {session}", addresses.join(","))
 }
@@ -43,7 +43,7 @@ impl OrphanedGroup {
     /// The time between SIGTERM and SIGKILL, within the lease.
     pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-    /// Reads a line of [`release_line`].
+    /// Parses a line of [`release_line`].
     pub(super) fn add(&mut self, line: &str) {
         let mut words = line.splitn(3, ' ');
         let words = (words.next(), words.next(), words.next());
@@ -53,8 +53,8 @@ impl OrphanedGroup {
         self.releases.push(ReleaseCall { nodes, target: target.to_owned(), variable });
     }
 
-    /// Ends the group, and releases its locks once no process of it lives. Returns early if the processes cannot be
-    /// listed; then the caller kills the group.
+    /// Ends the group, and releases its locks after the last process of the group has ended. Returns early if it
+    /// cannot list the processes; then the caller kills the group.
     pub(super) async fn end(&self, group: Pid) {
         let _ended = killpg(group, Signal::SIGTERM);
         let kill_after = Moment::now().plus(Self::GRACE);
@@ -75,7 +75,7 @@ impl OrphanedGroup {
             tokio::time::sleep(INTERVAL).await;
         }
         for release in &self.releases {
-            // If no node accepts it, the lock is free when the ttl expires.
+            // If no node accepts the release, the lock is free when the TTL expires.
             drop(release.send().await);
         }
     }
@@ -88,7 +88,7 @@ impl ReleaseCall {
         Ok(())
     }
 
-    /// Whether another process has the session in its environment.
+    /// Returns `true` if another process has the session in its environment.
     fn is_inherited(&self) -> bool {
         let own = std::process::id();
         let inherits = |id: u32| {
@@ -101,7 +101,7 @@ impl ReleaseCall {
     }
 }
 
-/// The living processes of a group except this one.
+/// The live processes of a group, except this process.
 fn others_of(group: Pid) -> std::io::Result<Vec<Pid>> {
     let own = std::process::id();
     let is_other = |id: &u32| *id != own && group_of(*id) == Some(group);
@@ -115,10 +115,10 @@ fn processes() -> std::io::Result<impl Iterator<Item = u32>> {
     Ok(std::fs::read_dir("/proc")?.filter_map(number))
 }
 
-/// The group of a living process; `None` for a dead process that is not reaped yet.
+/// The group of a live process; `None` for a zombie process.
 fn group_of(process: u32) -> Option<Pid> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // After the name, which may contain any character: state, parent, group.
+    // The fields after the name are state, parent and group. The name may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let group = fields.nth(1)?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! The stderr of `holdfast run` while the command runs.
 //!
-//! A separate thread writes, because a full pipe must not delay a kill. Bound: [`LINES_MAX`] lines wait; further lines are
-//! dropped.
+//! A separate thread writes, so that a full pipe does not delay a kill. Bound: [`LINES_MAX`] lines wait; the queue
+//! drops further lines.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::output::complain;
 
 /// The maximum number of waiting lines.
 const LINES_MAX: usize = 64;
-/// How long the end waits for the last lines to be written.
+/// The time limit for writing the last lines at the end.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The queue of the writing thread.

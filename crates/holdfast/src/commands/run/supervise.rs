@@ -24,21 +24,21 @@ use crate::signals::StopSignals;
 
 /// How the command ended.
 pub(super) enum CommandEnd {
-    /// By itself, or by a signal of another process.
+    /// The command exited by itself, or after a signal of another process.
     Exited(ExitStatus),
-    /// By this process, because of a loss.
+    /// This process killed the command because of a loss.
     Killed(KilledCommand),
 }
 
-/// A command that was killed because its lock was lost, or about to be lost.
+/// A command that this process killed because its lock was lost or about to be lost.
 #[derive(Debug)]
 pub(super) struct KilledCommand {
     loss: String,
-    /// When this process detected the loss.
+    /// The time at which this process detected the loss.
     detected: SystemTime,
-    /// From then to the death of the command.
+    /// The time from `detected` to the death of the command.
     took: Duration,
-    /// Whether the lock was certainly still held at the death of the command.
+    /// Whether the lock was certainly still held when the command died.
     in_time: bool,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Display for KilledCommand {
     }
 }
 
-/// Runs the command, and kills it before the deadline of the lock. `grace` is the time after SIGTERM.
+/// Runs the command, and kills it before the deadline of the lock. `grace` is the time from SIGTERM to SIGKILL.
 pub(super) async fn supervise(
     guard: &MultiGuard,
     args: &RunArgs,
@@ -98,7 +98,8 @@ pub(super) async fn supervise(
                 let status = status.map_err(Stop::failed)?;
                 let late = timeline.step(deadline, terminated, Moment::now()) == KillStep::Kill;
                 if terminated || late {
-                    // This process or the watchdog ended it. Its group must not outlive the lock either.
+                    // This process or the watchdog ended the command. The command's group must also end before the
+                    // lock.
                     return Ok(kill(watchdog, None, guard).await);
                 }
                 watchdog.dismiss().await;
@@ -109,7 +110,7 @@ pub(super) async fn supervise(
                 stderr.print("holdfast: the watchdog of the command was killed: only this process guards the lock now".to_owned());
                 alone = true;
             }
-            // After SIGTERM a renewal gives the command no more time.
+            // After SIGTERM a renewal does not extend the time of the command.
             moved = guard.deadline_after(deadline), if !terminated => match moved {
                 Ok(moved) => {
                     deadline = moved;
@@ -174,7 +175,7 @@ async fn start_watchdog(
         .map_err(|error| Stop::failed(format!("cannot start the watchdog of the command: {error}")))
 }
 
-/// Prints a release request. Returns the signal that reports it to the command, if any.
+/// Prints a release request. Returns the signal for the command, if any.
 fn report(request: String, args: &RunArgs, stderr: &StderrQueue) -> Option<Signal> {
     let signal = args.command.on_release_request.0;
     let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
@@ -237,7 +238,7 @@ pub(super) struct ForwardedSignals<'s> {
     stop: &'s mut StopSignals,
     hangup: unix::Signal,
     quit: unix::Signal,
-    /// Whether one of them was received.
+    /// Whether this process received one of the signals.
     pub(super) received: bool,
 }
 

@@ -1,26 +1,26 @@
-//! The times at which the command is terminated and killed, computed from a deadline that moves.
+//! Computes the times of SIGTERM and SIGKILL from a deadline that renewals move.
 //!
-//! Invariant: the kill comes before the deadline, and no other session holds the lock before the deadline.
+//! Invariant: the kill precedes the deadline, and no other session holds the lock before the deadline.
 
 use std::time::Duration;
 
 use holdfast_client::Moment;
 
-/// The time between the kill and the deadline, for the delivery of the signal; less for a short lease.
+/// The time between the kill and the deadline, for the delivery of the signal; shorter for a short lease.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// How the end is spread over the rest of the lease.
+/// The distribution of the end of the command over the rest of the lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KillTimeline {
-    /// From SIGTERM to SIGKILL; `None` without SIGTERM.
+    /// The time from SIGTERM to SIGKILL; `None` without SIGTERM.
     grace: Option<Duration>,
     margin: Duration,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillStep {
-    /// Nothing before this moment.
+    /// Take no action before this moment.
     Wait(Moment),
     /// Send SIGTERM.
     Terminate,
@@ -29,8 +29,8 @@ pub(super) enum KillStep {
 }
 
 impl KillTimeline {
-    /// `lease` is the rest of the lease after a renewal. The grace is at most a third of it, so that two thirds are left
-    /// for renewals.
+    /// Creates the timeline; `lease` is the rest of the lease after a renewal. The grace is at most a third of it,
+    /// which leaves two thirds for renewals.
     pub(super) fn new(grace: Option<Duration>, lease: Duration) -> Self {
         Self { grace: grace.map(|grace| grace.min(lease / 3)), margin: MARGIN.min(lease / 20) }
     }
@@ -39,12 +39,12 @@ impl KillTimeline {
         deadline.minus(self.margin)
     }
 
-    /// The watchdog kills after this process should have done so, and before the deadline.
+    /// The time of the watchdog's kill: after the kill by this process, and before the deadline.
     pub(super) fn watchdog_at(&self, deadline: Moment) -> Moment {
         deadline.minus(self.margin / 2)
     }
 
-    /// The step at `now`. After SIGTERM (`terminated`) a late renewal does not protect the command again.
+    /// Returns the step at `now`. After SIGTERM (`terminated`) a late renewal does not cancel the kill.
     pub(super) fn step(&self, deadline: Moment, terminated: bool, now: Moment) -> KillStep {
         let kill_at = self.kill_at(deadline);
         let terminate_at = match self.grace {

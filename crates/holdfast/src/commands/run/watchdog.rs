@@ -1,10 +1,11 @@
 //! The watchdog: a small process that leads the command's process group and kills the group when the lease runs out,
 //! even if `holdfast run` is stopped, starved or killed at that moment.
 //!
-//! `holdfast run` writes lines to the stdin of the watchdog: `release` with the call that releases a lock after the death
-//! of `run` and of the group, and `until MS`, the time of the kill on a clock that both processes share. The watchdog
-//! never waits beyond the last `until`, and needs no network and no lock to kill. It blocks every signal that can be
-//! blocked, because signals to its group are for the command. Bound: `run` never waits for the watchdog to read.
+//! `holdfast run` writes lines to the stdin of the watchdog: `release` with the call that releases a lock after the
+//! death of `run` and of the group, and `until MS`, the kill time on a clock that both processes share. The watchdog
+//! kills no later than the last `until`, and needs neither network nor locks for the kill. It blocks every signal that
+//! a process can block, because signals to its group are for the command. Bound: `run` never waits for the watchdog to
+//! read.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -22,19 +23,19 @@ use super::orphan::OrphanedGroup;
 use crate::exit::Stop;
 use crate::output::print;
 
-/// The command that `holdfast run` starts beside the user's command. No word that a user types is similar to it, so that
-/// it is never suggested.
+/// The command that `holdfast run` starts beside the user's command. The name differs from every user command, so clap
+/// never suggests it.
 pub(crate) const WATCHDOG: &str = "__process-group";
 /// The line that the watchdog prints when only SIGKILL can end it.
 const READY: &str = "ready";
-/// Timers stand still while the machine is suspended, and deadlines do not: the clock is read this often.
+/// The interval of clock reads: timers stop while the machine is suspended, but deadlines do not.
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
 
 /// Kill this process group at the time that stdin names.
 #[derive(Debug, Args)]
 pub(crate) struct WatchdogArgs {}
 
-/// The watchdog process, as `holdfast run` sees it.
+/// The watchdog process, from the side of `holdfast run`.
 #[derive(Debug)]
 pub(super) struct CommandWatchdog {
     child: Child,
@@ -44,7 +45,7 @@ pub(super) struct CommandWatchdog {
 }
 
 impl CommandWatchdog {
-    /// Starts the process with the first time of the kill, and waits until it blocks all signals for the command.
+    /// Starts the process with the first kill time, and waits until the process blocks all signals for the command.
     pub(super) async fn start(kill_at: Moment, releases: &[String]) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(WATCHDOG)
@@ -69,17 +70,17 @@ impl CommandWatchdog {
         }
     }
 
-    /// The process group that it leads.
+    /// The process group that the watchdog leads.
     pub(super) fn group(&self) -> Pid {
         self.group
     }
 
-    /// Moves the time of the kill. Does not wait: a stopped watchdog reads nothing.
+    /// Moves the kill time. Does not block: a stopped watchdog does not read its stdin.
     pub(super) fn kill_at(&self, moment: Moment) {
         self.kill_at.send_replace(moment);
     }
 
-    /// Sends a signal to the group. The watchdog itself blocks all signals but SIGKILL.
+    /// Sends a signal to the group. The watchdog itself blocks all signals except SIGKILL.
     pub(super) fn signal(&self, signal: Signal) {
         // An error means that the group has ended.
         let _ended = killpg(self.group, signal);
@@ -90,13 +91,13 @@ impl CommandWatchdog {
         drop(self.child.wait().await);
     }
 
-    /// Kills only the watchdog, while its stdin is open, so that it does not take this process for dead.
+    /// Kills only the watchdog. Its stdin stays open until then, so the watchdog does not treat this process as dead.
     pub(super) async fn dismiss(mut self) {
         drop(self.child.kill().await);
         self.writer.abort();
     }
 
-    /// Kills the group with the watchdog, and reaps the watchdog.
+    /// Kills the group including the watchdog, and reaps the watchdog.
     pub(super) async fn kill(mut self) {
         self.signal(Signal::SIGKILL);
         drop(self.child.wait().await);
@@ -104,7 +105,7 @@ impl CommandWatchdog {
     }
 }
 
-/// Writes the latest time of the kill, as fast as the watchdog reads.
+/// Writes the latest kill time, at the rate at which the watchdog reads.
 async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Moment>) {
     loop {
         let kill_at = *moments.borrow_and_update();
@@ -116,7 +117,7 @@ async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Momen
     }
 }
 
-/// The watchdog process itself.
+/// Runs the watchdog process.
 pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), Stop> {
     SigSet::all().thread_block().map_err(Stop::failed)?;
     print(READY);
@@ -136,7 +137,7 @@ pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), Stop> {
             None => break,
         }
     }
-    // `run` has ended, so nothing renews the lease: the group ends before it.
+    // `run` has ended, so no process renews the lease: the group must end before the lease.
     tokio::select! {
         () = orphan.end(getpgrp()) => {}
         () = reached(kill_at) => {}
@@ -152,7 +153,7 @@ fn moment(ms: &str) -> Option<Moment> {
     ms.parse().ok().map(|ms| Moment::from_origin(Duration::from_millis(ms)))
 }
 
-/// Resolves at a moment of the shared clock, even if the timers of the runtime stand still.
+/// Resolves at a moment of the shared clock, even if the timers of the runtime stop.
 pub(super) async fn reached(moment: Moment) {
     loop {
         let left = moment.left(Moment::now());

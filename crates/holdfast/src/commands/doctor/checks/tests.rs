@@ -1,4 +1,4 @@
-//! Each problem of a node or the cluster is found by one check, with a next step.
+//! One check finds each problem of a node or the cluster, and gives a next step.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn healthy() -> ProbedNode {
     }
 }
 
-/// Three healthy nodes, with a change of the second.
+/// The findings for three healthy nodes after a change of the second node.
 fn with(change: impl FnOnce(&mut ProbedNode)) -> Vec<Finding> {
     let mut second = healthy();
     change(&mut second);
@@ -49,7 +49,7 @@ fn of<'f>(found: &'f [Finding], check: &str) -> &'f Finding {
     of_it.max_by_key(|finding| finding.verdict).unwrap()
 }
 
-/// Asserts that no other check has a problem, and that each problem has a next step. Returns what the check found.
+/// Asserts that no other check has a problem, and that each problem has a next step. Returns the text of the check.
 fn only(found: &[Finding], check: &str, verdict: Severity) -> String {
     for finding in found {
         assert!(finding.check == check || finding.verdict == Severity::Ok, "{finding:?}");

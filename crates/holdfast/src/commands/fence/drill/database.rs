@@ -1,7 +1,7 @@
 //! One write to the `PostgreSQL` under test, in a separate connection and transaction.
 //!
-//! The SQLSTATE separates a rejection from a failure. For a statement that compares the token itself, no row is a
-//! rejection.
+//! The SQLSTATE separates a rejection from a failure. If the statement itself compares the token, zero affected rows
+//! are a rejection.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ const REJECTIONS: [&str; 3] = ["FN", "P0001", "23"];
 /// Whether the guard is installed in the search path of the connection.
 const INSTALLED: &str = "SELECT to_regproc('fence_guard') IS NOT NULL";
 
-/// The database as the command line describes it.
+/// The database that the command line describes.
 pub(super) struct DrilledDatabase<'a> {
     config: Config,
     statement: String,
-    /// The trigger that guards the table, if a table is drilled.
+    /// The trigger that guards the table; `None` without `--table`.
     trigger: Option<String>,
-    /// Whether no row is a rejection.
+    /// Whether zero affected rows are a rejection.
     counts_rows: bool,
     resource: &'a str,
 }
@@ -62,7 +62,7 @@ impl<'a> DrilledDatabase<'a> {
         }
     }
 
-    /// What to do if a stale write was accepted. A statement to run is on a separate line.
+    /// Returns the fix for an accepted stale write. A statement to run is on a separate line.
     pub(super) async fn fix(&self) -> String {
         let Some(trigger) = &self.trigger else {
             return "the statement must compare the token, or call fence_check first: docs/fencing.md".to_owned();
@@ -92,7 +92,7 @@ impl<'a> DrilledDatabase<'a> {
         rows
     }
 
-    /// Returns the row count of the last statement.
+    /// Runs the write in a transaction and returns the row count of the last statement.
     async fn transact(
         &self,
         client: &mut Client,
@@ -100,7 +100,7 @@ impl<'a> DrilledDatabase<'a> {
     ) -> Result<u64, Error> {
         let mut start = client.build_transaction();
         if self.trigger.is_some() {
-            // The guard rejects higher levels; a statement of the user runs at the default level of the database.
+            // The guard rejects higher levels; a user's statement runs at the default level of the database.
             start = start.isolation_level(IsolationLevel::ReadCommitted);
         }
         let transaction = start.start().await?;

@@ -11,7 +11,7 @@ use crate::exit::Stop;
 /// The time limit of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The endpoint as the command line describes it.
+/// The endpoint that the command line describes.
 pub(super) struct Endpoint<'a> {
     http: HttpClient,
     method: Method,
@@ -52,7 +52,7 @@ impl<'a> Endpoint<'a> {
             request.headers.push(("fencing-token".to_owned(), value));
         }
         for (name, value) in &self.args.header {
-            // A header with the token is left out of the write without a token.
+            // A header that contains the token is omitted from the write without a token.
             if token.is_some() || !value.contains(TOKEN) {
                 request.headers.push((name.clone(), filled(value)));
             }

@@ -1,7 +1,8 @@
-//! `holdfast fence drill`: a first holder gets a token, a second holder writes, then the first one writes with its old token.
+//! `holdfast fence drill`: tests whether a store rejects a stale token.
 //!
-//! Two sessions really acquire the lock, and the second one holds it while it writes, so that the drill does not disturb
-//! holders that use the lock.
+//! A first holder gets a token, a second holder writes, then the first holder writes with its old token. Two sessions
+//! acquire the real lock, and the second session holds it while it writes, so the drill does not disturb other
+//! holders.
 
 mod database;
 mod endpoint;
@@ -19,11 +20,11 @@ use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::Stop;
 use crate::output::{answer, print};
 
-/// How long the drill waits for the lock.
+/// The maximum wait for the lock.
 const WAIT: Duration = Duration::from_secs(10);
 /// The exit code of an unclear result.
 const UNCLEAR: u8 = 3;
-/// Replaced by the number of the token.
+/// The placeholder for the number of the token.
 pub(super) const TOKEN: &str = "{token}";
 
 /// Test whether your own endpoint or database rejects the write of a former holder.
@@ -37,7 +38,7 @@ pub(crate) struct DrillArgs {
     /// Your database in libpq form: host=... user=... dbname=..., or a URL. Without TLS.
     #[arg(long, value_name = "URL", requires = "write")]
     postgres: Option<String>,
-    /// The table with the trigger to test, by a statement that changes nothing.
+    /// The table with the trigger to test; the drill writes with a statement that changes no data.
     #[arg(long, value_name = "NAME", conflicts_with = "url")]
     pub(super) table: Option<String>,
     /// The statements that your program writes with: no row is a rejection. {token} becomes the number.
@@ -77,13 +78,13 @@ fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// How the store answered a write.
+/// The store's reply to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WriteResult {
     Accepted(String),
     /// The store reported an error of the caller.
     Rejected(String),
-    /// A failure of the store, a redirect, or no answer.
+    /// The store failed, redirected the call, or did not reply.
     Failed(String),
 }
 
@@ -137,7 +138,7 @@ impl<'a> DrilledStore<'a> {
         }
     }
 
-    /// The options that can make the write of the current holder pass.
+    /// The options that can fix a rejected write of the current holder.
     fn options(&self) -> &'static str {
         match self {
             Self::Http(_) => "see --method, --body and --header",
@@ -145,7 +146,7 @@ impl<'a> DrilledStore<'a> {
         }
     }
 
-    /// What to do if a stale write was accepted.
+    /// Returns the fix for an accepted stale write.
     async fn fix(&self) -> String {
         match self {
             Self::Http(_) => "the endpoint must compare Fencing-Token where the data is written, and answer 412: \
