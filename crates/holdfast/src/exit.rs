@@ -1,4 +1,4 @@
-//! Why a command failed, and the exit code that reports it to scripts.
+//! The failures of commands, and the exit codes that report them to scripts.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,37 +8,37 @@ use holdfast_client::Error;
 /// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The message says what to change.
+    /// A failure; the message names the fix.
     Failed(String),
-    /// The command line is wrong: a name, an address or a time breaks a rule. Nothing was sent to any node.
+    /// The command line is wrong: a name, an address or a time breaks a rule. The command sent no request.
     Usage(String),
-    /// The node stopped itself: it cannot trust its disk or its log.
+    /// The node stopped itself because it cannot trust its disk or its log.
     Halted(String),
     /// The lock was not acquired in time.
     NotAcquired(String),
-    /// The lock was held and is lost.
+    /// The lock was held and is now lost.
     Lost(String),
-    /// An exit code of the user's own command or of an option, with a message if there is one.
+    /// An exit code of the user's command or of an option, with an optional message.
     Code(u8, Option<String>),
 }
 
 impl Stop {
-    /// Exit code 1.
+    /// Creates a failure with exit code 1.
     pub(crate) fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
     }
 
-    /// Exit code 2.
+    /// Creates a usage error with exit code 2.
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
     }
 
-    /// Whether there is no message to print.
+    /// Returns `true` if the failure has no message.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Code(_, None))
     }
 
-    /// 75 is `EX_TEMPFAIL`, as users of `flock -E` choose; 70 is `EX_SOFTWARE`.
+    /// 75 is `EX_TEMPFAIL`, the usual choice of `flock -E` users; 70 is `EX_SOFTWARE`.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::from(1),
@@ -51,7 +51,7 @@ impl Stop {
     }
 }
 
-/// An error of a call, with what to change on the command line.
+/// Converts the error of a call, and adds the options to change on the command line.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         match &error {

@@ -1,7 +1,9 @@
-//! The `holdfast` binary: `serve` runs one node, `dev` a cluster on this machine, and the other commands are clients.
+//! The `holdfast` binary: `serve` runs one node, `dev` runs a cluster on this machine, and the other commands are
+//! clients.
 //!
-//! Exit codes: 0 success, 1 failure (the message names what to change), 2 wrong usage, 70 the node stopped because it cannot
-//! trust its disk, 75 the lock was not acquired, 76 the lock was lost; for `run` otherwise the code of the command.
+//! Exit codes: 0 success, 1 failure (the message names the fix), 2 wrong usage, 70 the node stopped because it cannot
+//! trust its disk, 75 the lock was not acquired, 76 the lock was lost. `run` otherwise returns the code of the
+//! command.
 
 mod arguments;
 mod bench;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Keeps the memory of many small requests from growing.
+/// `mimalloc` limits the growth of memory under many small requests.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,6 +1,6 @@
-//! Reads single values of `/metrics`, which is in the text format of Prometheus.
+//! Parses single values of `/metrics`, which is in the text format of Prometheus.
 
-/// The value of a counter or gauge without labels; `None` if it is missing or not a whole number.
+/// Returns the value of a counter or gauge without labels; `None` if it is missing or not a whole number.
 pub(crate) fn value(metrics: &str, name: &str) -> Option<u64> {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.trim().parse().ok()

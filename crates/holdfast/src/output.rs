@@ -1,7 +1,7 @@
-//! Output: answers on stdout, everything else on stderr.
+//! Output: results on stdout, everything else on stderr.
 //!
-//! The first failed write to stdout is reported on stderr and makes the command exit with 1, so that output that does not
-//! fit on a full disk is not lost silently. A closed pipe (`holdfast ls | head -1`) is not an error.
+//! The first failed write to stdout is reported on stderr and sets exit code 1, so a full disk does not lose output
+//! silently. A closed pipe (`holdfast ls | head -1`) is not an error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::arguments::Format;
 use crate::exit::Stop;
 
-/// The first failed write to stdout.
+/// The kind of the first failed write to stdout.
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
-/// Prints an answer and a line end on stdout.
+/// Prints a result and a line end on stdout.
 pub(crate) fn print(text: &str) {
     print_bytes(format!("{text}\n").as_bytes());
 }
@@ -27,7 +27,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) {
     note(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Keeps the error of a write to stdout.
+/// Records the first error of a write to stdout, and reports it on stderr.
 pub(crate) fn note(written: io::Result<()>) {
     let Err(error) = written else { return };
     let first = FAILED.set(error.kind()).is_ok();
@@ -36,7 +36,7 @@ pub(crate) fn note(written: io::Result<()>) {
     }
 }
 
-/// Whether all output was written.
+/// Checks that all output was written.
 ///
 /// # Errors
 /// Exit code 0 if the pipe was closed, otherwise 1.
@@ -61,12 +61,12 @@ fn print_json(value: &impl Serialize) {
     }
 }
 
-/// Prints an answer: the JSON document, the most important value, or the text for people.
+/// Prints a result: the JSON document, the most important value, or text.
 pub(crate) fn answer(format: Format, body: &impl Serialize, value: impl Display, text: &str) {
     answer_rows(format, body, [body], [value], text);
 }
 
-/// Prints an answer of several rows: one JSON document, one document or value for each row, or the text for people.
+/// Prints a result with several rows: one JSON document, one document or value for each row, or text.
 pub(crate) fn answer_rows<R: Serialize, V: Display>(
     format: Format,
     body: &impl Serialize,
@@ -82,7 +82,7 @@ pub(crate) fn answer_rows<R: Serialize, V: Display>(
     }
 }
 
-/// A table without lines, as wide as its text.
+/// Formats a table without borders, as wide as its text.
 pub(crate) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -97,13 +97,13 @@ pub(crate) fn table<const COLUMNS: usize>(
     lines.join("\n")
 }
 
-/// The cell of a table: a dash for an absent or empty value.
+/// Formats the cell of a table: a dash for an absent or empty value.
 pub(crate) fn cell(value: Option<impl Display>) -> String {
     let text = value.map(|value| value.to_string()).unwrap_or_default();
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// The line below a list that shows only the first items; nothing if it shows all of them.
+/// The line below a list that shows only the first items; empty if the list is complete.
 pub(crate) fn more(total: usize, listed: usize) -> String {
     match total.saturating_sub(listed) {
         0 => String::new(),
@@ -111,7 +111,7 @@ pub(crate) fn more(total: usize, listed: usize) -> String {
     }
 }
 
-/// A time for people: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.
+/// Formats a time: `812ms`, `12s`, `4m12s`, `3h5m`, `2d4h`.
 pub(crate) fn short_time(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {

@@ -1,7 +1,7 @@
 //! `holdfast serve`: one node of a cluster.
 //!
-//! It starts configuration, telemetry, sockets, Raft and service, and the front-ends, and stops them in reverse order. A node
-//! that cannot trust its disk stops at once and exits with the reason (code 70).
+//! `serve` starts the configuration, the telemetry, the sockets, Raft, the service and the front-ends, and stops them
+//! in reverse order. A node that cannot trust its disk stops at once with exit code 70 and the reason.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
         .build()
         .map_err(Stop::failed)?;
     let end = runtime.block_on(node(config, args));
-    // Does not wait for the thread that reads stdin.
+    // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
 }
@@ -90,7 +90,7 @@ fn sources(args: &ServeArgs) -> ConfigSources {
     sources
 }
 
-/// Raises the limit of open files to the maximum: every client and peer is an open file.
+/// Raises the limit of open files to the maximum: every client and every peer uses one open file.
 pub(crate) fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
@@ -138,7 +138,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     }
     tokio::select! {
         signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
-        () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended: stopping"),
+        () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
         reason = service.wait_failed() => {
             tracing::error!(reason, "this node cannot continue and stops");
             return Err(Stop::Halted(format!("this node cannot continue: {reason}")));
@@ -147,7 +147,8 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
     shut_down(service, front_ends).await
 }
 
-/// A supervisor must not restart a node that cannot trust its disk; other errors are ordinary failures.
+/// Maps a start error to an exit code. A supervisor must not restart a node that cannot trust its disk; other errors
+/// are ordinary failures.
 fn not_started(error: &StartError) -> Stop {
     match error {
         StartError::Store(_) | StartError::NoIdentity(_) => Stop::Halted(error.to_string()),
@@ -175,13 +176,13 @@ impl FrontEnds {
     {
         let mut shutdown = self.shutdown.subscribe();
         let signal = async move {
-            // An error means that the sender is dropped, which is a shutdown, too.
+            // A dropped sender also means shutdown.
             drop(shutdown.wait_for(|shutdown| *shutdown).await);
         };
         self.running.push(tokio::spawn(serve(Box::pin(signal))));
     }
 
-    /// Waits until all front-ends have ended.
+    /// Signals the shutdown and waits until all front-ends have ended.
     async fn shut_down(self) -> Result<(), tokio::task::JoinError> {
         self.shutdown.send_replace(true);
         for front_end in self.running {
@@ -191,7 +192,8 @@ impl FrontEnds {
     }
 }
 
-/// Wakes the waiters first, so that no call delays a front-end; then stops the front-ends, then Raft and the log.
+/// Wakes the waiters first, so that pending calls do not delay a front-end; then stops the front-ends, then Raft and
+/// the log.
 async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> {
     let in_order = async {
         service.drain().await;
@@ -208,7 +210,7 @@ async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> 
             Err(Stop::failed(format!("a front-end failed during the shutdown: {error}")))
         }
         Err(_) => {
-            tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}: stopping now");
+            tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}; stopping now");
             Ok(())
         }
     }
@@ -279,7 +281,7 @@ async fn parent_ended(watched: bool) {
         return std::future::pending().await;
     }
     let (sender, ended) = oneshot::channel();
-    // In a separate thread: a blocking read must not delay the runtime or its end.
+    // A separate thread reads stdin: a blocking read must not delay the runtime or its end.
     std::thread::spawn(move || {
         drop(std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()));
         let _dropped = sender.send(());

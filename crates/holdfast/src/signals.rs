@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, which ask the program to stop.
+//! SIGINT and SIGTERM, which request the end of the program.
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind, signal};
@@ -11,10 +11,10 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// From now on these signals do not end the process by themselves. Needs a runtime.
+    /// Installs the handlers. From then on these signals do not end the process by themselves. Requires a runtime.
     ///
     /// # Errors
-    /// If the operating system rejects the handlers.
+    /// The operating system rejects the handlers.
     pub(crate) fn install() -> std::io::Result<Self> {
         let (interrupt, terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

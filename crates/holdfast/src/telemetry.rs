@@ -1,7 +1,7 @@
-//! Log lines on stderr: text on a terminal, otherwise one JSON object a line.
+//! Log lines on stderr: text on a terminal, otherwise one JSON object per line.
 //!
 //! Every line has the id of the node in the field `node`. Other common fields are `term`, `request_id`, `lock` and
-//! `session`. Lines are written directly, without a queue.
+//! `session`. The logger writes lines directly, without a queue.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -19,12 +19,12 @@ pub(crate) enum LogFormat {
     /// Text on a terminal, otherwise JSON.
     Auto,
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// # Errors
-/// If the filter does not parse, or if a logger was installed before.
+/// The filter does not parse, or a logger is already installed.
 pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::builder().parse(quieted(filter)).map_err(|error| error.to_string())?;
     let terminal = std::io::stderr().is_terminal();
@@ -44,8 +44,9 @@ pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(),
     started.map_err(|error| error.to_string())
 }
 
-/// Filters of libraries that log only warnings, unless the filter of the configuration names them. Errors that repeat with
-/// every heartbeat to a peer that is down are left out: holdfast logs once when a peer is lost and once when it is back.
+/// Filters of libraries that log only warnings, unless the configured filter names them. They suppress errors that
+/// repeat with every heartbeat to an unreachable peer: holdfast logs once when it loses a peer and once when the peer
+/// returns.
 const QUIET: [(&str, &str); 2] = [
     (
         "openraft",
@@ -62,7 +63,7 @@ fn quieted(filter: &str) -> String {
         .fold(filter.to_owned(), |filter, (_, quiet)| format!("{filter},{quiet}"))
 }
 
-/// `node=1 2026-.. INFO ..`
+/// Formats a text line, e.g. `node=1 2026-.. INFO ..`.
 struct TextWithNode {
     node: NodeId,
     inner: Format<Full>,
@@ -84,7 +85,7 @@ where
     }
 }
 
-/// `{"node":1,"timestamp":..}`
+/// Formats a JSON line, e.g. `{"node":1,"timestamp":..}`.
 struct JsonWithNode {
     node: NodeId,
     inner: Format<Json>,

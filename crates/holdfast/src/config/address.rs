@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::scalar::Scalar;
 
-/// An address of the configuration. DNS names are resolved at each use, so that a node can start before the names of its
-/// peers exist.
+/// An address of the configuration. Every connection resolves DNS names anew, so a node can start before the names of
+/// its peers exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     host: String,

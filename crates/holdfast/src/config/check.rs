@@ -1,4 +1,4 @@
-//! The rules that span several keys. They are checked before the node opens files and sockets.
+//! Checks of rules that span several keys, run before the node opens files and sockets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::error::ConfigError;
 use super::member::ConfiguredMember;
 use super::scalar::Scalar;
 
-/// More voters make every commit slower and add no safety.
+/// The maximum number of members: more voters make every commit slower and add no safety.
 const MEMBERS_MAX: usize = 7;
 
-/// At most 64 letters, digits, `-`, `_` and `.`.
+/// Parses a cluster name: at most 64 letters, digits, `-`, `_` and `.`.
 pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
     let wanted = "a name of letters, digits, '-', '_' and '.', at most 64, the same on all nodes";
     let name = value.text(wanted)?;
@@ -25,7 +25,7 @@ pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The member of this node.
+/// Returns the member entry of this node.
 pub(super) fn own(
     node: NodeId,
     members: &BTreeMap<NodeId, ConfiguredMember>,

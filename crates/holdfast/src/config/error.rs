@@ -1,4 +1,4 @@
-//! Errors of the configuration. Every message names the place and the fix.
+//! Errors of the configuration. Every message names the origin of the value and the fix.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use thiserror::Error;
 pub(crate) enum Origin {
     File(PathBuf),
     Env(String),
-    /// As it is typed.
+    /// The flag as typed.
     Flag(String),
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a configuration was rejected.
+/// The reason for a rejected configuration.
 #[derive(Debug, Error)]
 pub(crate) enum ConfigError {
     #[error(
@@ -54,10 +54,10 @@ pub(crate) enum ConfigError {
         /// The problem, and what to write instead.
         problem: String,
     },
-    /// A required key.
+    /// A required key is missing.
     #[error("{}: {key} is missing: {fix}", path.display())]
     Missing { path: PathBuf, key: String, fix: String },
-    /// Values that contradict each other.
+    /// Some values contradict each other.
     #[error("{0}")]
     Inconsistent(String),
 }

@@ -12,15 +12,15 @@ use super::units;
 /// The addresses of one node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfiguredMember {
-    /// For HTTP clients.
+    /// The address for HTTP clients.
     pub(crate) http: Address,
-    /// For the other nodes.
+    /// The address for the other nodes.
     pub(crate) peer: Address,
-    /// For `ZooKeeper` clients.
+    /// The address for `ZooKeeper` clients.
     pub(crate) zookeeper: Address,
 }
 
-/// The members, with unique ids and well-formed addresses.
+/// Reads the members. Ids are unique and addresses well-formed.
 pub(super) fn read(
     layers: &ConfigLayers,
 ) -> Result<BTreeMap<NodeId, ConfiguredMember>, ConfigError> {

@@ -1,7 +1,7 @@
-//! The configuration of one node: a TOML file, overridden by `HOLDFAST_*`, overridden by flags.
+//! The configuration of one node: a TOML file, overridden by `HOLDFAST_*` variables, overridden by flags.
 //!
-//! `source` merges the layers and keeps the origin of each value, `units` reads durations and sizes, `check` has the rules
-//! that span several keys. Every error names the origin and the key, and what to write instead. docs/configuration.md
+//! `source` merges the layers and keeps the origin of each value, `units` parses durations and sizes, and `check` has
+//! the rules that span several keys. Every error names the origin, the key and the correct form. docs/configuration.md
 //! lists the keys; a test compares it with `KEYS`.
 
 mod address;
@@ -38,13 +38,13 @@ use crate::telemetry::LogFormat;
 /// Invariant: `members` contains `node`, has an odd length up to 7, and no two of its addresses are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// The same on all nodes; peers of another cluster are rejected.
+    /// The name of the cluster, equal on all nodes; a node rejects peers of another cluster.
     pub(crate) cluster: String,
     /// The id of this member.
     pub(crate) node: NodeId,
     /// The directory of the log, the snapshots and the identity.
     pub(crate) data_dir: PathBuf,
-    /// Threads that serve clients and peers, at least 1.
+    /// The number of threads that serve clients and peers, at least 1.
     pub(crate) threads: usize,
     /// All nodes, including this one.
     pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
@@ -56,15 +56,16 @@ pub(crate) struct Config {
     pub(crate) peer_listen: Address,
     /// The interval of the heartbeats of a leader.
     pub(crate) heartbeat: Duration,
-    /// A follower starts an election after a random time from this to `election_max` without a heartbeat.
+    /// The minimum election timeout: a follower starts an election after a random time from `election_min` to
+    /// `election_max` without a heartbeat.
     pub(crate) election_min: Duration,
-    /// See `election_min`.
+    /// The maximum election timeout.
     pub(crate) election_max: Duration,
-    /// The bound of the data that clients store in the cluster, bytes.
+    /// The maximum size of the data that clients store in the cluster, bytes.
     pub(crate) tree_bytes_max: u64,
-    /// With less free disk space, bytes, writes are rejected.
+    /// The node rejects writes below this free disk space, bytes.
     pub(crate) disk_reserve: u64,
-    /// The log between two snapshots, bytes.
+    /// The size of the log between two snapshots, bytes.
     pub(crate) snapshot_log: u64,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
@@ -112,7 +113,7 @@ impl Config {
     }
 }
 
-/// The other half is for the log and `apply`, which have their own threads, and for the system. More threads cost more in
+/// The default number of threads. The other half serves the log, `apply` and the system. More threads cost more in
 /// wake-ups than they gain: docs/performance.md.
 fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))

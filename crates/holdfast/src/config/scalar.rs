@@ -1,18 +1,18 @@
-//! Values of the configuration before they are read for their keys.
+//! Untyped values of the configuration.
 
-/// A value before it is read for its key.
+/// A value before its key's parser reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
     /// A TOML string, or any value of the environment or a flag.
     Text(String),
     Number(i64),
     Bool(bool),
-    /// A TOML value of a type that no key takes.
+    /// A TOML value of a type that no key accepts.
     Other(&'static str),
 }
 
 impl Scalar {
-    /// The text, or an error with `wanted`.
+    /// Returns the text, or an error that names `wanted`.
     pub(super) fn text(&self, wanted: &str) -> Result<&str, String> {
         match self {
             Self::Text(text) if text.trim().is_empty() => Err(format!("is empty: write {wanted}")),

@@ -27,7 +27,7 @@ pub(crate) const KEYS: &[&str] = &[
 /// The keys of a `[[member]]` block; all are required.
 pub(crate) const MEMBER_KEYS: &[&str] = &["id", "http", "peer", "zookeeper"];
 
-/// Variables of the client commands, which have the same prefix.
+/// Variables of the client commands, which share the prefix.
 const FOREIGN_VARIABLES: &[&str] = &[
     "HOLDFAST_ADDR",
     "HOLDFAST_CONFIG",
@@ -41,13 +41,13 @@ const FOREIGN_VARIABLES: &[&str] = &[
 /// The prefix of all variables.
 pub(super) const PREFIX: &str = "HOLDFAST_";
 
-/// The variable that overrides a key: `raft.heartbeat` is `HOLDFAST_RAFT_HEARTBEAT`.
+/// Returns the variable that overrides a key: `HOLDFAST_RAFT_HEARTBEAT` for `raft.heartbeat`.
 pub(crate) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Whether a variable with the prefix is not a key: a variable of the client commands, or one that Kubernetes sets for a
-/// Service named `holdfast` (`HOLDFAST_SERVICE_HOST`, `HOLDFAST_PORT_7400_TCP` ...).
+/// Returns `true` if a variable with the prefix is not a key. It belongs to the client commands, or Kubernetes sets it
+/// for a Service named `holdfast` (`HOLDFAST_SERVICE_HOST`, `HOLDFAST_PORT_7400_TCP` ...).
 pub(super) fn is_foreign(variable: &str) -> bool {
     FOREIGN_VARIABLES.contains(&variable)
         || variable.contains("_SERVICE_")
@@ -55,7 +55,7 @@ pub(super) fn is_foreign(variable: &str) -> bool {
         || variable.contains("_PORT_")
 }
 
-/// The known key that is most similar to an unknown one, if it is similar enough.
+/// Returns the known key most similar to an unknown key, if it is similar enough.
 pub(super) fn most_similar<'a>(
     unknown: &str,
     known: impl IntoIterator<Item = &'a str>,

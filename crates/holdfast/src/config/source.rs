@@ -1,6 +1,6 @@
 //! Merges the three layers of the configuration: file < environment < flags.
 //!
-//! Each value keeps its origin for error messages. Unknown keys are rejected. The meaning of a key is in its reader.
+//! Each value keeps its origin for error messages. Unknown keys are errors. The parser of a key interprets its value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use super::error::{ConfigError, Origin};
 use super::scalar::Scalar;
 use super::schema::{KEYS, MEMBER_KEYS, PREFIX, is_foreign, most_similar, variable};
 
-/// The sources of a configuration. The environment is a parameter, so that tests need not change their own.
+/// The sources of a configuration. The environment is a parameter, so tests do not change the process environment.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigSources {
     pub(crate) file: PathBuf,
-    /// Names and values.
+    /// The names and values of the variables.
     pub(crate) environment: Vec<(String, String)>,
-    /// The flag as it is typed, its key, and the value.
+    /// Each flag: its text, its key, and its value.
     pub(crate) flags: Vec<(String, String, String)>,
 }
 
@@ -33,7 +33,7 @@ impl ConfigSources {
         }
     }
 
-    /// Adds a flag that sets a key, if it is given.
+    /// Adds a flag that sets a key, if `value` is given.
     #[must_use]
     pub(crate) fn with_flag(mut self, flag: &str, key: &str, value: Option<String>) -> Self {
         self.flags.extend(value.map(|value| (flag.to_owned(), key.to_owned(), value)));
@@ -41,7 +41,7 @@ impl ConfigSources {
     }
 }
 
-/// All layers merged.
+/// All layers, merged.
 #[derive(Debug)]
 pub(super) struct ConfigLayers {
     file: PathBuf,

@@ -1,4 +1,4 @@
-//! One test for each error of a configuration: the message names the place, the key and the fix.
+//! One test for each configuration error: the message names the place, the key and the fix.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ struct Attempt {
     sources: ConfigSources,
 }
 
-/// A file with this text, no environment, no flags.
+/// A valid attempt with this file text, no environment and no flags.
 fn file(text: &str) -> Attempt {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.toml");
@@ -61,7 +61,7 @@ impl Attempt {
         Config::load(&self.sources).unwrap()
     }
 
-    /// The error, with the temporary directory's name taken out.
+    /// Returns the error, without the name of the temporary directory.
     fn error(&self) -> String {
         let message = Config::load(&self.sources).unwrap_err().to_string();
         message.replace(&format!("{}/", self.dir.path().display()), "")

@@ -1,4 +1,4 @@
-//! Reads single values. Durations and sizes need a unit; a bare number is rejected with the fix.
+//! Parses single values. Durations and sizes need a unit; the error for a bare number contains the fix.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::telemetry::LogFormat;
 const SIZE_UNITS: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("B", 1)];
 
-/// The most threads that serve clients and peers.
+/// The maximum number of threads that serve clients and peers.
 const THREADS_MAX: usize = 256;
 
-/// A duration such as `150ms` or `1m30s`.
+/// Parses a duration such as `150ms` or `1m30s`.
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     match value {
         Scalar::Number(number) => Err(format!(
@@ -26,7 +26,7 @@ pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
     }
 }
 
-/// A size such as `64MiB`, in bytes.
+/// Parses a size such as `64MiB`, in bytes.
 pub(super) fn size(value: &Scalar) -> Result<u64, String> {
     let wanted = "a size such as \"64MiB\" (units: B, KiB, MiB, GiB)";
     let text = match value {
@@ -64,7 +64,7 @@ pub(super) fn count(value: &Scalar) -> Result<usize, String> {
     count.ok_or_else(|| format!("is not a count: write {wanted}"))
 }
 
-/// A number of threads, at least one.
+/// Parses a number of threads, at least 1.
 pub(super) fn threads(value: &Scalar) -> Result<usize, String> {
     match count(value)? {
         threads @ 1..=THREADS_MAX => Ok(threads),
@@ -90,7 +90,7 @@ fn suggest_binary_unit(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// An id from 1.
+/// Parses an id, at least 1.
 pub(super) fn node_id(value: &Scalar) -> Result<u64, String> {
     let wanted = "a whole number from 1";
     let id = match value {
@@ -105,12 +105,12 @@ pub(super) fn path(value: &Scalar) -> Result<PathBuf, String> {
     value.text("a directory such as \"/var/lib/holdfast\"").map(PathBuf::from)
 }
 
-/// A filter of `tracing`.
+/// Parses a `tracing` filter.
 pub(super) fn filter(value: &Scalar) -> Result<String, String> {
     let wanted =
         "error, warn, info, debug or trace, or a filter such as \"info,holdfast_raft=debug\"";
     let text = value.text(wanted)?;
-    // `tracing` takes any single word for the name of a module, so that a mistyped level would disable all logs.
+    // `tracing` accepts any single word as a module name, so a mistyped level would disable all logs.
     let is_level =
         |part: &str| part.trim().parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
     if let Some(word) = text.split(',').find(|part| !part.contains(['=', '[']) && !is_level(part)) {

@@ -11,9 +11,9 @@ use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
 
-/// The largest bound of a frame, bytes: a write must fit into one command of the log.
+/// The largest frame limit, bytes: a write must fit into one command of the log.
 const FRAME_MAX: u64 = 1 << 20;
-/// The smallest bound of a frame, bytes, for ordinary requests.
+/// The smallest frame limit, bytes, sufficient for ordinary requests.
 const FRAME_MIN: u64 = 1 << 10;
 
 /// The configuration of the `ZooKeeper` front-end.
@@ -21,11 +21,11 @@ const FRAME_MIN: u64 = 1 << 10;
 pub(crate) struct ZooKeeperConfig {
     /// The address of the listener.
     pub(crate) listen: Address,
-    /// The unit of session timeouts.
+    /// The tick, the unit of session timeouts.
     pub(crate) tick: Duration,
-    /// 0 is no bound.
+    /// The maximum number of connections from one address; 0 disables the limit.
     pub(crate) connections_per_address_max: usize,
-    /// The bound of one frame, bytes.
+    /// The maximum size of one frame, bytes.
     pub(crate) frame_max: usize,
     /// The enabled four-letter words.
     pub(crate) words: Words,
@@ -56,7 +56,7 @@ impl ZooKeeperConfig {
     }
 }
 
-/// A tick: session timeouts are from 2 to 20 ticks.
+/// Parses a tick: session timeouts are from 2 to 20 ticks.
 fn tick(value: &Scalar) -> Result<Duration, String> {
     let tick = units::duration(value)?;
     if (ZkConfig::TICK_MIN..=ZkConfig::TICK_MAX).contains(&tick) {

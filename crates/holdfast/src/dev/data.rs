@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An existing directory, which is removed on drop if it is temporary.
+/// An existing directory. Drop removes a temporary directory.
 #[derive(Debug)]
 pub(crate) struct DevDataDir {
     path: PathBuf,
@@ -40,13 +40,13 @@ impl DevDataDir {
 impl Drop for DevDataDir {
     fn drop(&mut self) {
         if self.temporary {
-            // Files that cannot be removed stay in the temporary directory of the system.
+            // Files that `remove_dir_all` cannot remove stay in the temporary directory of the system.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// A path that no running process uses: with the process id and a counter.
+/// Returns a path that no running process uses, from the process id and a counter.
 fn unused_path() -> PathBuf {
     let base = std::env::temp_dir();
     let pid = std::process::id();

@@ -1,4 +1,4 @@
-//! Directories, ports and files of a development cluster.
+//! The directories, ports and files of a development cluster.
 //!
 //! Node *n* (from 1) listens for HTTP on `port + 10(n-1)`, for peers on the next port and for `ZooKeeper` clients on the one
 //! after. Its directory is `node<n>` with `node.toml`, `node.log` and `data`.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::data::DevDataDir;
 
-/// The number of nodes without `--nodes` and without data.
+/// The number of nodes without `--nodes` and without existing data.
 const NODES_DEFAULT: u64 = 3;
 /// The largest cluster that the command line allows.
 const NODES_MAX: u64 = 5;
@@ -21,15 +21,15 @@ pub(crate) struct Layout {
     nodes: u64,
     port: u16,
     log_level: String,
-    /// The log between two snapshots; `None` for the default.
+    /// The size of the log between two snapshots; `None` for the default.
     snapshot_log: Option<String>,
 }
 
 impl Layout {
-    /// The layout of a cluster in a directory. Writes nothing yet.
+    /// Creates the layout of a cluster in a directory. Writes no files.
     ///
     /// # Errors
-    /// If the directory holds a cluster of another size, or if a port would be above 65535.
+    /// The directory holds a cluster of another size, or a port would be above 65535.
     pub(crate) fn new(
         data: &DevDataDir,
         nodes: Option<u64>,
@@ -61,7 +61,7 @@ impl Layout {
         Ok(Self { dir, nodes, port, log_level, snapshot_log: None })
     }
 
-    /// The same with another size of the log between two snapshots, as in the configuration.
+    /// Sets the size of the log between two snapshots, in the format of the configuration.
     pub(crate) fn with_snapshot_log(mut self, size: &str) -> Self {
         self.snapshot_log = Some(size.to_owned());
         self
@@ -80,7 +80,7 @@ impl Layout {
         self.address(node, 0)
     }
 
-    /// HTTP addresses of all nodes, in order.
+    /// Returns the HTTP addresses of all nodes, in order.
     pub(crate) fn endpoints(&self) -> Vec<String> {
         self.ids().map(|node| self.http(node).to_string()).collect()
     }
@@ -98,7 +98,7 @@ impl Layout {
     }
 
     fn address(&self, node: u64, listener: u16) -> SocketAddr {
-        // Within bounds: `new` checked the largest offset.
+        // The offset fits: `new` checks the largest offset.
         let offset = u16::try_from(10 * node.saturating_sub(1)).unwrap_or(0) + listener;
         SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port.saturating_add(offset)))
     }
@@ -139,7 +139,7 @@ impl Layout {
     /// Checks that all ports are free.
     ///
     /// # Errors
-    /// The port in use, and the flag for other ports.
+    /// A port is in use; the error names the flag for other ports.
     pub(crate) fn check_ports(&self) -> Result<(), String> {
         for node in self.ids() {
             for (listener, name) in [(0, "HTTP"), (1, "peers"), (2, "ZooKeeper")] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_another_number_of_nodes_is_rejected_and_sets_the_default() {
+    fn existing_data_sets_the_default_node_count_and_rejects_another_count() {
         let (_dir, data) = temporary();
         Layout::new(&data, Some(5), 7400, "info").unwrap().write().unwrap();
         let error = Layout::new(&data, Some(3), 7400, "info").unwrap_err();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_named_with_the_flag() {
+    fn the_error_for_a_port_in_use_names_the_flag() {
         let (_dir, data) = temporary();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();

@@ -1,8 +1,8 @@
 //! `holdfast dev`: a whole cluster on this machine.
 //!
-//! The nodes are ordinary `serve` processes of this executable with ordinary configuration files. A node that dies is
-//! reported and not restarted, so that failures are visible. `layout` has directories, ports and files, `supervisor` starts
-//! and stops processes, `table` shows them.
+//! The nodes are ordinary `serve` processes of this executable with ordinary configuration files. The supervisor
+//! reports a dead node and does not restart it, so failures are visible. `layout` has the directories, ports and
+//! files, `supervisor` starts and stops the processes, and `table` formats the output.
 
 mod data;
 mod layout;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DevArgs) -> Result<(), Stop> {
 }
 
 async fn supervise(args: &DevArgs) -> Result<(), Stop> {
-    // Before the start of the nodes, so that a signal during the start stops them.
+    // The handlers precede the nodes, so that a signal during the start stops the nodes.
     let mut signals = StopSignals::install().map_err(Stop::failed)?;
     let data = DevDataDir::open(args.data.as_deref()).map_err(Stop::Failed)?;
     let layout =
@@ -89,7 +89,7 @@ async fn supervise(args: &DevArgs) -> Result<(), Stop> {
     end
 }
 
-/// Reports nodes that die, until a signal.
+/// Reports dead nodes until a signal arrives.
 async fn watch(cluster: &mut DevCluster, signals: &mut StopSignals) -> Result<(), Stop> {
     loop {
         let exit = tokio::select! {

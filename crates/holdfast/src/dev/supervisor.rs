@@ -1,7 +1,7 @@
 //! Starts, watches and stops the processes of a development cluster.
 //!
-//! One task for each child signals and reaps it, so that a signal never reaches another process with a reused id. The
-//! stdin of a child is a pipe from this process: when this process ends in any way, the child stops. Queues: signals for a
+//! One task for each child signals and reaps the child, so a signal never reaches another process with a reused id.
+//! The stdin of a child is a pipe from this process; the child stops when this process ends. Queues: signals for a
 //! child (4), exits of children (64).
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use super::layout::Layout;
 const GRACE: Duration = Duration::from_secs(10);
 /// The time between two reads of the leader while the cluster starts.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The length of the shown end of a log, bytes.
+/// The length of the printed end of a log, bytes.
 const TAIL_LEN: u64 = 2_000;
 
 /// The exit of a node.
@@ -46,7 +46,7 @@ impl fmt::Display for NodeExit {
             Err(error) => return write!(f, "{error}"),
         };
         write!(f, "{status}")?;
-        // The last line of a node that a signal killed is about something else.
+        // The last line of a node killed by a signal is unrelated to its end.
         let by_itself = status.code().is_some();
         if by_itself && !self.last_line.is_empty() {
             write!(f, ": {}", self.last_line)?;
@@ -58,7 +58,7 @@ impl fmt::Display for NodeExit {
 struct NodeProcess {
     pid: u32,
     signals: mpsc::Sender<Signal>,
-    /// Its end makes the child stop.
+    /// The write end of the child's stdin. Dropping it stops the child.
     _stdin: Option<ChildStdin>,
 }
 
@@ -86,7 +86,7 @@ impl DevCluster {
         Ok(cluster)
     }
 
-    /// Starts a node that does not run.
+    /// Starts a node that is not running.
     pub(crate) fn spawn(&mut self, node: u64) -> Result<(), String> {
         let mut child =
             self.command(node).map_err(|error| format!("cannot start node {node}: {error}"))?;
@@ -130,12 +130,12 @@ impl DevCluster {
         &self.layout
     }
 
-    /// The process id of a running node.
+    /// Returns the process id of a running node.
     pub(crate) fn pid(&self, node: u64) -> Option<u32> {
         self.nodes.get(&node).map(|node| node.pid)
     }
 
-    /// The number of running nodes.
+    /// Returns the number of running nodes.
     pub(crate) fn running(&self) -> usize {
         self.nodes.len()
     }
@@ -147,15 +147,15 @@ impl DevCluster {
                 self.nodes.remove(&exit.node);
                 exit
             }
-            // `self` holds a sender.
+            // Unreachable: `self` holds a sender.
             None => std::future::pending().await,
         }
     }
 
-    /// Resolves when every node answers and knows the same leader, with the view of the first node.
+    /// Resolves when every node reports the same leader, with the view of the first node.
     ///
     /// # Errors
-    /// The node that ended or did not answer in time, with the end of its log.
+    /// A node ended or timed out; the error contains the end of its log.
     pub(crate) async fn wait_ready(&mut self, timeout: Duration) -> Result<ClusterBody, String> {
         let until = Instant::now() + timeout;
         let mut clients = BTreeMap::new();
@@ -190,12 +190,12 @@ impl DevCluster {
         )
     }
 
-    /// The last lines of the log of a node.
+    /// Returns the last lines of the log of a node.
     pub(crate) fn log_tail(&self, node: u64) -> String {
         tail(&self.layout.log_file(node))
     }
 
-    /// Sends a signal to a node, if it runs.
+    /// Sends a signal to a node, if it is running.
     pub(crate) async fn signal(&self, node: u64, signal: Signal) {
         if let Some(node) = self.nodes.get(&node) {
             // An error means that the child has ended.
@@ -203,7 +203,7 @@ impl DevCluster {
         }
     }
 
-    /// Stops every node, and kills those that do not stop in time; resolves when all have ended.
+    /// Stops every node, and kills nodes that exceed the time limit. Resolves when all nodes have ended.
     pub(crate) async fn stop(&mut self) {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             for node in self.layout.ids() {
@@ -221,7 +221,7 @@ impl DevCluster {
     }
 }
 
-/// Sends signals to a child until it has ended.
+/// Sends signals to a child until the child has ended.
 async fn run_child(
     mut child: Child,
     mut inbox: mpsc::Receiver<Signal>,
@@ -231,10 +231,10 @@ async fn run_child(
             status = child.wait() => return status,
             signal = inbox.recv() => signal,
         };
-        // A closed inbox means that the cluster was dropped.
+        // A closed channel means that the cluster was dropped.
         let signal = signal.unwrap_or(Signal::SIGKILL);
         if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-            // The child may have ended just now; then `wait` returns.
+            // The child may have ended in the meantime; then `wait` returns.
             let _ended = nix::sys::signal::kill(Pid::from_raw(pid), signal);
         }
         if signal == Signal::SIGKILL {
@@ -243,7 +243,7 @@ async fn run_child(
     }
 }
 
-/// The view of the first node if all nodes know its leader; otherwise a node that does not.
+/// Returns the view of the first node if all nodes report its leader; otherwise a node that does not.
 async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     let mut first: Option<ClusterBody> = None;
     for (node, client) in clients {
@@ -258,7 +258,7 @@ async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     first.filter(|view| view.nodes.iter().all(|node| node.healthy)).ok_or(1)
 }
 
-/// The last whole lines of a file.
+/// Returns the last whole lines of a file.
 fn tail(path: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

@@ -1,4 +1,4 @@
-//! The output of `holdfast dev` when its cluster serves. Scripts wait for the last line: `ready http://...`.
+//! The output of `holdfast dev` when its cluster is ready. Scripts wait for the last line: `ready http://...`.
 
 use holdfast_api::ClusterBody;
 
