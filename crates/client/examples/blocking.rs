@@ -1,7 +1,7 @@
 //! A lock without an async runtime.
 //!
-//! `blocking ADDR[,ADDR] LOCK`: acquires the lock if it is free, prints its token and releases it. A busy lock is exit code 1
-//! with the name of the holder.
+//! `blocking ADDR[,ADDR] LOCK` acquires the lock if it is free, prints its token and releases it. If the lock is held,
+//! the program prints the name of the holder and exits with code 1.
 
 use std::error::Error;
 use std::io::Write;

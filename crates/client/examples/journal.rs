@@ -1,12 +1,13 @@
-//! Appends lines to a file, one writer at a time, and stops by itself when the lock is lost.
+//! Appends lines to a file under a lock, and stops when the lock is lost.
 //!
-//! `journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES [KIND]]`: prints `held TOKEN`, then appends a line about every millisecond,
-//! and says `writing` after the first. A line is the token, and when the writer last asked whether it still holds, in
-//! microseconds since 1970. Ends with exit code 0 after so many lines (`-`: as many as it can), with 3 and the reason when
-//! the lock is lost. KIND is `exclusive`, `shared`, `upgradable`, `permits` (two of two), `leader` (of the election LOCK) or
-//! `several` (LOCK and LOCK/too). Try it: stop it with `kill -STOP`, let the ttl pass, wake it with `kill -CONT`; not one
-//! more line is asked for. If it stood still between question and write, that one line still comes: only a file that
-//! checks the token refuses it.
+//! `journal ADDR[,ADDR] LOCK TTL_MS FILE [LINES [KIND]]` prints `held TOKEN`, appends a line about every millisecond,
+//! and prints `writing` after the first line. Each line has the token and the time of the preceding check of the lock,
+//! in microseconds since 1970. The program exits with code 0 after LINES lines (`-`: no limit). If the lock is lost, it
+//! prints the reason and exits with code 3. KIND is `exclusive`, `shared`, `upgradable`, `permits` (two of two),
+//! `leader` (of the election LOCK) or `several` (a multi-lock of LOCK and LOCK/too).
+//!
+//! To cause a loss, stop the program with `kill -STOP` until the TTL has passed, then resume it with `kill -CONT`. If
+//! it stopped between a check and a write, it still writes that line. Only a store that checks the token rejects it.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -27,21 +28,21 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let client = Client::new(addresses.split(','))?;
     let ttl = Duration::from_millis(ttl.parse()?);
     let held = Held::take(&client, lock, ttl, rest.get(1).map(String::as_str)).await?;
-    say(&format!("held {}", held.token()))?;
+    print_line(&format!("held {}", held.token()))?;
     match append(&held, file, lines).await? {
         Ok(()) => {
             held.release().await?;
-            say("released")?;
+            print_line("released")?;
             Ok(ExitCode::SUCCESS)
         }
         Err(loss) => {
-            say(&format!("lost {loss}"))?;
+            print_line(&format!("lost {loss}"))?;
             Ok(ExitCode::from(3))
         }
     }
 }
 
-/// What the writer holds while it writes.
+/// The guard of the writer.
 enum Held {
     One(Box<Guard>),
     Many(MultiGuard),
@@ -69,13 +70,13 @@ impl Held {
                 return Ok(Self::Many(locks.acquire().await?));
             }
             Some(other) => {
-                return Err(format!("no kind `{other}`: see the top of this file").into());
+                return Err(format!("unknown KIND `{other}`: see the top of this file").into());
             }
         };
         Ok(Self::One(Box::new(one.acquire().await?)))
     }
 
-    /// The token of LOCK.
+    /// The token of LOCK, the first lock in name order.
     fn token(&self) -> FencingToken {
         match self {
             Self::One(guard) => guard.token(),
@@ -102,19 +103,19 @@ async fn append(held: &Held, file: &str, lines: u64) -> std::io::Result<Result<(
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
     for line in 0..lines {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let asked = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Right before each write.
+        let checked_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // The check must come right before each write.
         if let Err(loss) = held.ensure() {
             return Ok(Err(loss));
         }
-        file.write_all(format!("{} {}\n", held.token(), asked.as_micros()).as_bytes())?;
+        file.write_all(format!("{} {}\n", held.token(), checked_at.as_micros()).as_bytes())?;
         if line == 0 {
-            say("writing")?;
+            print_line("writing")?;
         }
     }
     Ok(Ok(()))
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{line}")
 }

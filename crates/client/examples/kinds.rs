@@ -1,7 +1,6 @@
-//! Readers and a writer, a pool of permits, and work that shows it goes on.
+//! Shared and exclusive modes, permits of a semaphore, and a progress beacon.
 //!
-//! `kinds ADDR[,ADDR]`: prints one line a step. Everything happens in one process here; each client could as well be a
-//! machine of its own.
+//! `kinds ADDR[,ADDR]` prints one line for each step. All steps run in one process; separate clients behave the same.
 
 use std::error::Error;
 use std::io::Write;
@@ -20,44 +19,45 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A reader that may write later is upgradable: two plain readers that both want to write would wait for each
-/// other.
+/// A reader that may write later acquires in upgradable mode. Two shared readers that both wanted to write would
+/// deadlock.
 async fn read_then_write(client: &Client) -> Result<(), Box<dyn Error>> {
     let reader = client.lock("kinds/page").shared().acquire().await?;
     let mut editor = client.lock("kinds/page").upgradable().acquire().await?;
-    say(&format!("reading: {} and {}", reader.mode().as_str(), editor.mode().as_str()))?;
+    print_line(&format!("reading: {} and {}", reader.mode().as_str(), editor.mode().as_str()))?;
     let old = editor.token();
     reader.release().await?;
     let new = editor.upgrade(Duration::from_secs(10)).await?;
-    say(&format!("writing with a new token: {}", new > old))?;
+    print_line(&format!("writing with a new token: {}", new > old))?;
     editor.downgrade(Mode::Shared).await?;
-    say(&format!("reading again with the same token: {}", editor.token() == new))?;
+    print_line(&format!("reading again with the same token: {}", editor.token() == new))?;
     editor.release().await?;
     Ok(())
 }
 
-/// Four permits; a store keeps one mark to each slot.
+/// A semaphore with four permits. A store keeps one mark for each slot.
 async fn permits(client: &Client) -> Result<(), Box<dyn Error>> {
     let pool = client.semaphore("kinds/pool", 4);
     let three = pool.clone().permits(3).acquire().await?;
-    say(&format!("{} permits: {}", three.permits(), three.fence_resources().join(" ")))?;
+    print_line(&format!("{} permits: {}", three.permits(), three.fence_resources().join(" ")))?;
     let busy = pool.clone().permits(2).try_acquire().await.is_err();
-    say(&format!("two more are too many: {busy}"))?;
+    print_line(&format!("two more are too many: {busy}"))?;
     three.release().await?;
     Ok(())
 }
 
-/// A renewal shows that the process lives; a touch shows that the work goes on. Without one in time the lock is given back.
+/// A renewal shows that the process is alive, a touch shows that the work makes progress. Without a touch within the
+/// beacon interval, the client releases the lock.
 async fn progress(client: &Client) -> Result<(), Box<dyn Error>> {
     let guard = client.lock("kinds/import").beacon(Duration::from_millis(200)).acquire().await?;
     for _row in 0..3 {
         guard.touch()?;
     }
-    // The work is stuck.
-    say(&format!("lost: {}", guard.lost().await))?;
+    // The work makes no progress from here on.
+    print_line(&format!("lost: {}", guard.lost().await))?;
     Ok(())
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{line}")
 }

@@ -1,8 +1,8 @@
-//! Stands for an election, and says who leads: one process of many that do the same.
+//! One candidate of an election: campaigns, leads for a while and resigns.
 //!
-//! `leader ADDR[,ADDR] ELECTION VALUE TTL_MS [MS]`: prints `leads TOKEN` when it is elected, `resigned` after so many
-//! milliseconds, and `lost REASON` when the leadership is lost, with exit code 3. Try it: start two, stop the leader with
-//! `kill -9` or `kill -STOP`, and let the ttl pass.
+//! `leader ADDR[,ADDR] ELECTION VALUE TTL_MS [MS]` prints `leads TOKEN` when it is elected, and `resigned` after MS
+//! milliseconds. If the leadership is lost, it prints `lost REASON` and exits with code 3. To see a failover, start two
+//! processes, stop the leader with `kill -9` or `kill -STOP`, and wait until the TTL has passed.
 
 use std::error::Error;
 use std::io::Write;
@@ -17,23 +17,23 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let [addresses, election, value, ttl, rest @ ..] = args.as_slice() else {
         return Err("usage: leader ADDR[,ADDR] ELECTION VALUE TTL_MS [MS]".into());
     };
-    let leads = rest.first().map_or(Ok(u64::MAX), |ms| ms.parse()).map(Duration::from_millis)?;
+    let lead_for = rest.first().map_or(Ok(u64::MAX), |ms| ms.parse()).map(Duration::from_millis)?;
     let client = Client::new(addresses.split(','))?;
     let election = client.election(election).ttl(Duration::from_millis(ttl.parse()?));
     let leadership = election.campaign(value).await?;
-    say(&format!("leads {}", leadership.token()))?;
+    print_line(&format!("leads {}", leadership.token()))?;
     tokio::select! {
         loss = leadership.lost() => {
-            say(&format!("lost {loss}"))?;
+            print_line(&format!("lost {loss}"))?;
             return Ok(ExitCode::from(3));
         }
-        () = tokio::time::sleep(leads) => {}
+        () = tokio::time::sleep(lead_for) => {}
     }
     leadership.resign().await?;
-    say("resigned")?;
+    print_line("resigned")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn say(line: &str) -> std::io::Result<()> {
+fn print_line(line: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{line}")
 }

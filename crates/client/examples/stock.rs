@@ -1,9 +1,9 @@
-//! Sells a stock that is cut into segments, so that sellers do not all stand in one queue: each sale is made under the lock
-//! of one segment, and the shop refuses tokens that are older than the newest it has seen of that segment.
+//! Sells a stock under a sharded lock, so that sellers queue at different shards (segments). Each sale holds the lock
+//! of one segment. The shop rejects tokens that are older than the newest token of that segment.
 //!
-//! `stock ADDR[,ADDR] LOCK SEGMENTS SHOP SELLERS`: so many sellers at once, each on a connection of its own to the shop at
-//! `SHOP`, until nothing is left. The shop answers lines: `read SEGMENT TOKEN` with `sold N`, `full` or `stale`,
-//! `write SEGMENT TOKEN N` with `ok` or `stale`, and `open` with a segment in which something is left, or `none`.
+//! `stock ADDR[,ADDR] LOCK SEGMENTS SHOP SELLERS` runs SELLERS sellers until the stock is sold. Each seller has its own
+//! connection to the shop at address SHOP. A request is one line: `read SEGMENT TOKEN` returns `sold N`, `full` or
+//! `stale`; `write SEGMENT TOKEN N` returns `ok` or `stale`; `open` returns a segment with stock left, or `none`.
 
 use std::error::Error as StdError;
 use std::io::Write;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Failure> {
     let lock = client.lock(lock).segments(segments.parse()?).wait(Duration::from_secs(5));
     let mut selling = JoinSet::new();
     for _ in 0..sellers.parse::<u32>()? {
-        selling.spawn(sell(lock.clone(), Shop::at(shop).await?));
+        selling.spawn(sell(lock.clone(), Shop::connect(shop).await?));
     }
     let mut sold = 0;
     while let Some(one) = selling.join_next().await {
@@ -38,34 +38,34 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sells one piece after the other. A segment that is sold out may still be the emptiest, so then another one is named.
+/// Sells one piece after the other. The cluster may select a sold-out segment; the seller then names an open one.
 async fn sell(lock: Lock, mut shop: Shop) -> Result<u32, Failure> {
-    let (mut sold, mut named) = (0, None);
+    let (mut sold, mut next_segment) = (0, None);
     loop {
-        let wanted = named.take().into_iter().fold(lock.clone(), Lock::segment);
+        let wanted = next_segment.take().into_iter().fold(lock.clone(), Lock::segment);
         let guard = match wanted.acquire().await {
             Ok(guard) => guard,
             Err(error @ (Error::Argument(_) | Error::Refused(_))) => return Err(error.into()),
-            // Not in time, or no leader: nothing is held.
+            // The wait ended, or there is no leader: the seller holds no lock.
             Err(_) => continue,
         };
-        let segment = guard.segment().ok_or("the answer names no segment")?;
+        let segment = guard.segment().ok_or("the grant has no segment number")?;
         let token = guard.token();
-        let seen = shop.ask(&format!("read {segment} {token}")).await?;
-        if let Some(before) = seen.strip_prefix("sold ") {
+        let reply = shop.request(&format!("read {segment} {token}")).await?;
+        if let Some(before) = reply.strip_prefix("sold ") {
             let after = before.parse::<u64>()? + 1;
-            let written = shop.ask(&format!("write {segment} {token} {after}")).await?;
+            let written = shop.request(&format!("write {segment} {token} {after}")).await?;
             sold += u32::from(written == "ok");
-        } else if seen == "full" {
-            match shop.ask("open").await?.as_str() {
+        } else if reply == "full" {
+            match shop.request("open").await?.as_str() {
                 "none" => {
                     guard.release().await.ok();
                     return Ok(sold);
                 }
-                open => named = Some(open.parse()?),
+                open => next_segment = Some(open.parse()?),
             }
         }
-        // Lost is as good as released: the next token is larger.
+        // The shop also rejects this token after a loss, because the next token is larger.
         guard.release().await.ok();
     }
 }
@@ -77,13 +77,13 @@ struct Shop {
 }
 
 impl Shop {
-    async fn at(address: &str) -> std::io::Result<Self> {
+    async fn connect(address: &str) -> std::io::Result<Self> {
         let (read, write) = TcpStream::connect(address).await?.into_split();
         Ok(Self { lines: BufReader::new(read).lines(), write })
     }
 
-    async fn ask(&mut self, line: &str) -> Result<String, Failure> {
+    async fn request(&mut self, line: &str) -> Result<String, Failure> {
         self.write.write_all(format!("{line}\n").as_bytes()).await?;
-        Ok(self.lines.next_line().await?.ok_or("the shop has closed")?)
+        Ok(self.lines.next_line().await?.ok_or("the shop closed the connection")?)
     }
 }

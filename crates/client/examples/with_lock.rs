@@ -1,7 +1,7 @@
-//! Work that is cancelled when its lock is lost, and that shows it is alive.
+//! Cancels work when its lock is lost, and reports progress of the work.
 //!
-//! `with_lock ADDR[,ADDR] LOCK`: takes the lock, works in small steps, prints the sum and gives the lock back. Every step
-//! touches the guard; if one took longer than the beacon allows, the lock would go to the next in the queue.
+//! `with_lock ADDR[,ADDR] LOCK` acquires the lock, works in small steps, prints the sum and releases the lock. Each
+//! step touches the guard. If a step took longer than the beacon interval, the client would release the lock.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Numbers of acquire attempts.
 //!
 //! A number must exceed those of all earlier attempts of its session, including attempts of other processes.
-//! Microseconds since 1970 do, unless clocks disagree; the cluster then returns the newest attempt.
+//! Microseconds since 1970 satisfy this unless clocks disagree. The cluster then returns the newest attempt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;

@@ -436,7 +436,7 @@ impl Subtree {
     }
 }
 
-/// The runtime of a client and of all values created from it. Dropping the last of them ends it.
+/// The runtime of a client and of all values created from it. Dropping the last value shuts it down.
 #[derive(Debug)]
 struct ClientRuntime {
     client: crate::Client,
@@ -446,7 +446,7 @@ struct ClientRuntime {
 
 impl ClientRuntime {
     fn block_on<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client has ended"))?;
+        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client is shut down"))?;
         if Handle::try_current().is_ok() {
             return Err(argument("inside an async runtime use holdfast_client::Client instead"));
         }

@@ -1,7 +1,7 @@
 //! Elections: candidates with a value, of which one leads.
 //!
-//! An election is the lock `elections/<name>`. The leader holds it, with a fencing token, a deadline and a loss; the
-//! queue contains the candidates. `observer.rs` streams the changes.
+//! An election is the lock `elections/<name>`. The leader is its holder, with a fencing token and a deadline; the queue
+//! contains the candidates. `observer.rs` streams the changes.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Election {
         self.lock.value(value).acquire().await.map(Leadership)
     }
 
-    /// Leads if there is no leader, and does not campaign otherwise.
+    /// Becomes leader if there is none, and does not queue otherwise.
     ///
     /// # Errors
     /// [`Error::Busy`] if another candidate leads; otherwise as [`Lock::try_acquire`].
@@ -137,7 +137,7 @@ impl Leadership {
         self.0.set_value(value.into()).await
     }
 
-    /// Resigns and waits for the confirmation: the next candidate leads in the same step.
+    /// Resigns and waits for the confirmation. The next candidate leads from the same log entry.
     ///
     /// # Errors
     /// As [`Guard::release`].

@@ -25,7 +25,7 @@ pub enum Error {
     #[error("{}", describe(.0))]
     Refused(Box<Problem>),
     /// The answer is not from a holdfast node. Check the address.
-    #[error("the answer is not from holdfast, is the address right? {0}")]
+    #[error("the answer is not from a holdfast node, check the address: {0}")]
     Foreign(String),
     /// A name or a duration is invalid; nothing was sent. Change it.
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! A held lock. No guard is empty: only a grant creates one, and a lost guard stays lost.
+//! A held lock. Only a grant creates a guard, and a lost guard stays lost.
 //!
 //! Each guard has one task, which ends with the guard. It cancels the guard's token at the loss, and releases a hold
 //! that the client ended locally.

@@ -178,7 +178,7 @@ impl Lock {
     /// ```no_run
     /// # async fn example(client: holdfast_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// // The giver needs the name of the session, which must be open.
+    /// // The sender needs the name of the session, which must be open.
     /// let session = client.session().await?;
     /// println!("hand it to {}", session.name());
     /// let received = client.lock("orders").wait(Duration::from_secs(60)).receive().await?;

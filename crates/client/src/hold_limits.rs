@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_hold_counts_however_often_it_is_touched() {
+    fn touches_do_not_extend_max_hold() {
         let mut limits = HoldLimits::new(Some(SECOND), Some((SECOND * 2, at(2_000))), at(0));
         for ms in [500, 1_000, 1_500, 1_900] {
             assert_eq!(limits.touch(at(ms)), Ok(()));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_stays() {
+    fn the_first_loss_stays() {
         let mut limits = HoldLimits::new(None, Some((SECOND, at(1_000))), at(0));
         limits.lose(Loss::TakenAway, at(500));
         assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::TakenAway));

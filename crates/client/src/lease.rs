@@ -1,8 +1,9 @@
 //! The time that a session certainly lives, as pure arithmetic: every moment and every random number is an argument.
 //!
-//! This is the client's side of promise 5. A deadline counts from the *sending* of the last acknowledged renewal,
-//! because the server starts to count later. A margin covers clocks that run at different rates. Invariant: a deadline
-//! that has passed stays passed. A later acknowledgement does not restore the session, since the work may have stopped.
+//! This is the client's part of guarantee 5 (`docs/guarantees.md`). A deadline counts from the *sending* of the last
+//! acknowledged renewal, because the server starts to count later. A margin covers clocks that run at different rates.
+//! Invariant: a deadline that has passed stays passed. A later acknowledgement does not restore the session, since the
+//! work may have stopped.
 
 use std::time::Duration;
 
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_that_was_overtaken_moves_nothing_back() {
+    fn a_late_acknowledgement_moves_no_deadline_back() {
         let mut lease = Lease::new(acknowledged(10_000), 0);
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(11_000)), Ok(()));
         assert_eq!(lease.deadline_or_loss(at(11_000)), Ok(deadline(at(10_000), TTL)));
@@ -197,11 +198,11 @@ mod tests {
         assert_eq!(lease.acknowledge(acknowledged(10_000), 0, at(11_000)), Ok(()));
         assert_eq!(lease.jeopardy_at(), at(30_000));
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(12_000)), Ok(()));
-        assert_eq!(lease.jeopardy_at(), at(30_000), "an acknowledgement that was overtaken");
+        assert_eq!(lease.jeopardy_at(), at(30_000), "a late acknowledgement");
     }
 
     #[test]
-    fn the_first_reason_stays() {
+    fn the_first_loss_stays() {
         let mut lease = Lease::new(acknowledged(0), 0);
         lease.renewal_failed("node 1 is down".to_owned(), at(9_000));
         assert_eq!(lease.renew_at(), at(9_200));

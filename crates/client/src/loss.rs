@@ -68,7 +68,7 @@ impl std::fmt::Display for Loss {
                 write!(f, "no progress for {every:?}, so the lock was released")
             }
             Self::HeldTooLong { max } => {
-                write!(f, "the lock was held for {max:?}, the longest hold, and was released")
+                write!(f, "the lock was held for {max:?}, its max_hold, and was released")
             }
         }
     }

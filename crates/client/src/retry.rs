@@ -19,7 +19,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
-const NO_NODE_ASKED: &str = "no node was asked";
+const NO_NODE_TRIED: &str = "no node was tried";
 
 /// A call of the HTTP API, for [`Client::call`](crate::Client::call).
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ impl Nodes {
         lost_answer: &mut Option<String>,
     ) -> Result<Answer<HttpResponse>, Error> {
         let mut pause = PAUSE_MIN;
-        let mut last_reason = NO_NODE_ASKED.to_owned();
+        let mut last_reason = NO_NODE_TRIED.to_owned();
         loop {
             let first = self.preferred.load(Ordering::Relaxed);
             for turn in 0..self.bases.len() {

@@ -91,15 +91,15 @@ impl Sessions {
         result
     }
 
-    fn checked_ttl(&self, asked: Option<Duration>) -> Result<Option<Ttl>, Error> {
-        if let (SessionNaming::Named(name), Some(_)) = (&self.naming, asked)
-            && self.ttl != asked
+    fn checked_ttl(&self, requested: Option<Duration>) -> Result<Option<Ttl>, Error> {
+        if let (SessionNaming::Named(name), Some(_)) = (&self.naming, requested)
+            && self.ttl != requested
         {
             return Err(Error::Argument(format!(
                 "set the time-to-live of the named session {name} on the client builder, not on a lock"
             )));
         }
-        let ttl = asked.or(self.ttl).map(|ttl| Ttl::from_millis(millis(ttl)));
+        let ttl = requested.or(self.ttl).map(|ttl| Ttl::from_millis(millis(ttl)));
         ttl.transpose().map_err(argument)
     }
 

@@ -18,7 +18,7 @@ mod renewal;
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -45,7 +45,7 @@ async fn node(
                 if let Some(wait) = parked(line) {
                     tokio::time::sleep(wait).await;
                 }
-                // None: the connection is dropped without an answer.
+                // `None` drops the connection without an answer.
                 if let Some((status, body)) = answer(call, line) {
                     let head = format!(
                         "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -103,7 +103,7 @@ async fn acquire(client: &Client) -> Result<Guard, Error> {
 /// The answer to every call except an acquire: the session lives for 30 s and holds these locks.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "the shape of every answer: none is a dropped connection"
+    reason = "the type of every answer: `None` drops the connection"
 )]
 fn usual(line: &str, holds: &str) -> Option<(u16, String)> {
     let free = r#"{"lock":"job","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":7}"#;
@@ -148,7 +148,7 @@ async fn a_node_that_is_down_is_skipped() {
 }
 
 #[tokio::test]
-async fn an_election_is_waited_out() {
+async fn an_acquire_is_repeated_while_there_is_no_leader() {
     let (address, taken) = lock_node(|call| match call {
         0 | 1 => Some(problem("no-leader", 503, true)),
         _ => Some((200, grant(1, 0, 30_000))),
@@ -159,7 +159,7 @@ async fn an_election_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_busy_lock_names_its_holder_and_is_not_hammered() {
+async fn a_busy_lock_names_its_holder_and_the_call_is_not_repeated() {
     let (address, taken) = lock_node(|_| Some(problem("lock-busy", 423, true))).await;
     let error = acquire(&client([address])).await.unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error:?}");
@@ -175,7 +175,7 @@ async fn a_named_session_that_expired_is_a_loss() {
 }
 
 #[tokio::test]
-async fn an_own_session_that_ended_while_idle_is_replaced() {
+async fn a_generated_session_that_ended_while_idle_is_replaced() {
     let (address, taken) = lock_node(|call| match call {
         0 => Some(problem("session-expired", 410, false)),
         _ => Some((200, grant(1, 0, 30_000))),
@@ -200,7 +200,7 @@ async fn a_call_that_no_node_received_is_a_retry() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_released() {
+async fn a_call_without_an_answer_is_unknown_and_its_entry_is_released() {
     let releases = Arc::new(AtomicUsize::new(0));
     let counter = releases.clone();
     let (address, calls) = node(move |_, line| {
@@ -213,12 +213,12 @@ async fn a_call_whose_answer_never_came_is_unknown_and_what_it_left_is_released(
     let client = client([address]);
     let error = acquire(&client).await.unwrap_err();
     assert!(matches!(error, Error::Unknown(_)), "{error:?}");
-    assert!(calls.load(Ordering::SeqCst) > 2, "it is safe to ask again");
-    until("it is released", || releases.load(Ordering::SeqCst) > 0).await;
+    assert!(calls.load(Ordering::SeqCst) > 2, "the client repeats the call");
+    until("the entry is released", || releases.load(Ordering::SeqCst) > 0).await;
 }
 
 #[tokio::test]
-async fn a_waiter_without_any_node_stops_when_its_session_is_over() {
+async fn a_waiter_that_reaches_no_node_stops_when_its_session_is_over() {
     let (address, _) = node(|_, line| match line.split(' ').next() {
         Some("PUT") if !takes(line) => Some((200, session("", 400))),
         _ => None,

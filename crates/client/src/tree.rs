@@ -104,8 +104,8 @@ impl Calls {
 }
 
 /// Turns "not found" into `None`.
-pub(crate) fn found<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
-    match asked {
+pub(crate) fn found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
         Ok(body) => Ok(Some(body)),
         Err(error) if is(&error, ErrorCode::NotFound) => Ok(None),
         Err(error) => Err(error),

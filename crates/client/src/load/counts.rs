@@ -1,4 +1,4 @@
-//! What a client of the load generator counts, and the sum over all clients.
+//! The counts of a client of the load generator, and their sum over all clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hdrhistogram::{Counter, Histogram};
 
 use super::LoadPhase;
 
-/// Microseconds up to ten minutes with three significant digits; a longer time counts as ten minutes.
+/// Creates a histogram of microseconds with three significant digits. Times above ten minutes count as ten minutes.
 ///
 /// # Errors
 /// Never in practice: the bounds are constants.
@@ -15,10 +15,10 @@ pub fn load_histogram<C: Counter>() -> Result<Histogram<C>, String> {
     Histogram::new_with_bounds(1, 600_000_000, 3).map_err(|error| error.to_string())
 }
 
-/// What a client has cost its servers.
+/// The requests that a client has caused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadUsage {
-    /// Requests to servers, each server counted.
+    /// Requests to servers. A request to several servers counts once for each.
     pub round_trips: u64,
     /// Attempts that found the lock held.
     pub polls: u64,
@@ -55,7 +55,7 @@ pub struct LoadCounts {
     pub usage: LoadUsage,
     /// Cycles that an open loop scheduled in its window.
     pub scheduled: u64,
-    /// Of those, the ones that were given up. Their time so far is in `times`.
+    /// Scheduled cycles that were abandoned. `times` has their time until then.
     pub unserved: u64,
     pub errors: BTreeMap<String, u64>,
 }
@@ -76,7 +76,7 @@ impl LoadCounts {
         })
     }
 
-    /// A cycle of a closed loop, by the phases at its begin and its end.
+    /// Records a cycle of a closed loop by the phases at its start and its end.
     pub(super) fn end(&mut self, before: LoadPhase, after: LoadPhase, took: Duration) {
         match (before, after) {
             (_, LoadPhase::Warming | LoadPhase::Ending) => {}
@@ -99,7 +99,7 @@ impl LoadCounts {
         self.usage.add(after.since(before));
     }
 
-    /// A cycle that was given up must not improve a quantile.
+    /// Records an abandoned cycle with its time so far, because omitting it would improve the quantiles.
     pub(super) fn abandon(&mut self, so_far: Duration) {
         self.unserved += 1;
         self.time(so_far);
@@ -123,7 +123,7 @@ impl LoadCounts {
     }
 }
 
-/// Rounded up: a cycle takes at least a microsecond.
+/// Rounds up, to at least 1 µs.
 fn micros(took: Duration) -> u64 {
     u64::try_from(took.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX).max(1)
 }

@@ -1,12 +1,12 @@
 //! Checks during a load that a lock has one holder and that its tokens grow.
 //!
-//! A hold lasts from the reply that grants the lock to the sending of the release, so a reordering in the network cannot
-//! look like a violation. After a call with an unknown outcome the next grant may be a renewal, and a late copy of the
-//! release may end it; such a grant is excused from the rules that it cannot be held to.
+//! A hold lasts from the reply that grants the lock to the sending of the release, so reordering in the network is no
+//! violation. After a call with an unknown outcome, the next grant may repeat an earlier one, and a late copy of the
+//! release may end it. Such a grant may therefore have the newest token again, and may overlap with another hold.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is known of one lock.
+/// The newest token, the holder and the violations of one lock.
 #[derive(Debug, Default)]
 pub struct LoadJudge {
     newest: AtomicU64,
@@ -15,8 +15,8 @@ pub struct LoadJudge {
 }
 
 impl LoadJudge {
-    /// A client received a grant. `repeated`: it does not know the outcome of its last call, so this may be a grant that
-    /// it has received before. A lock without tokens has no such grants.
+    /// Records a grant. `repeated`: the client's last call has an unknown outcome, so the client may have received this
+    /// grant before. A lock without tokens repeats no grants.
     pub fn granted(&self, token: Option<u64>, repeated: bool) {
         let has_grown = token.is_none_or(|token| {
             let before = self.newest.fetch_max(token, Ordering::SeqCst);
@@ -28,7 +28,7 @@ impl LoadJudge {
         }
     }
 
-    /// The client is about to send the release.
+    /// Records that the client is about to send the release.
     pub fn releasing(&self) {
         self.held.store(false, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
 //! The load generator of `holdfast bench` and of the comparison: clients that acquire and release locks in cycles.
 //!
-//! In a closed loop a client begins its next cycle when the last one has ended. In an open loop cycles begin at fixed
-//! moments. A client has one call in progress, so the generator queues nothing. While everything is measured, the judge
-//! checks that each lock has one holder and that its tokens grow.
+//! In a closed loop, a client starts a cycle when its previous cycle has ended. In an open loop, cycles start at
+//! scheduled moments. In every phase [`LoadJudge`] checks that each lock has one holder and that its tokens grow.
+//! Bounds: one call in progress for each client.
 
 mod counts;
 mod judge;
@@ -20,15 +20,15 @@ pub use schedule::OpenLoop;
 
 use schedule::{Schedule, ScheduleThread, ScheduledCycle};
 
-/// How long a client rests after an error, so that an unreachable server does not cost processor time.
-const REST: Duration = Duration::from_millis(10);
+/// The pause of a client after an error, so that an unreachable server causes no busy loop.
+const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the cycles that end now count for.
+/// The phase of a load, which decides how a cycle that ends now is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPhase {
     Warming,
     Measuring,
-    /// Cycles that begin or end in this phase are counted apart.
+    /// Cycles that start or end in this phase count in [`LoadCounts::apart`].
     Apart,
     Ending,
 }
@@ -45,7 +45,7 @@ pub trait LoadClient: Send + 'static {
     /// The kind of error, for a table.
     fn release(&mut self) -> impl Future<Output = Result<(), String>> + Send;
 
-    /// What the client has cost so far, if it counts that.
+    /// The requests of the client so far; zero if it does not count them.
     fn usage(&self) -> LoadUsage {
         LoadUsage::default()
     }
@@ -56,7 +56,7 @@ pub trait LoadClient: Send + 'static {
     }
 }
 
-/// A load to be run once.
+/// The clients of one run.
 #[derive(Debug)]
 pub struct Load<C> {
     /// The client of index `i` uses the lock of index `i % locks`.
@@ -64,11 +64,11 @@ pub struct Load<C> {
     pub locks: usize,
     /// `None` for a closed loop.
     pub open_loop: Option<OpenLoop>,
-    /// When cycles in progress are given up; `None` waits for them.
+    /// The moment at which cycles in progress are abandoned; `None` waits for them.
     pub deadline: Option<Instant>,
 }
 
-/// What a load has shown.
+/// The result of a run.
 #[derive(Debug)]
 pub struct LoadResult {
     pub elapsed: Duration,
@@ -77,7 +77,7 @@ pub struct LoadResult {
     pub violations: u64,
 }
 
-/// What all clients share.
+/// State shared by all clients.
 struct SharedLoad {
     phase: watch::Receiver<LoadPhase>,
     judges: Vec<LoadJudge>,
@@ -86,7 +86,7 @@ struct SharedLoad {
 }
 
 impl<C: LoadClient> Load<C> {
-    /// Runs the clients while `conduct` sets the phases and returns how long it measured.
+    /// Runs the clients while `conduct` sets the phases. `conduct` returns the measured time.
     ///
     /// # Errors
     /// The error of `conduct`, or of a client that panicked.
@@ -132,7 +132,7 @@ struct ClientRunner<C> {
     lock: usize,
     /// The cycle in progress of an open loop.
     scheduled: Option<ScheduledCycle>,
-    /// Whether the next grant may be one that the client has had before.
+    /// Whether the next grant may repeat an earlier grant of the client.
     repeated: bool,
     counts: LoadCounts,
 }
@@ -176,7 +176,7 @@ impl<C: LoadClient> ClientRunner<C> {
         }
     }
 
-    /// A cycle that begins late is charged with the delay.
+    /// Runs scheduled cycles. The time of a cycle that starts late includes the delay.
     async fn open_loop(&mut self, schedule: &Schedule) {
         while let Some(cycle) = schedule.take().await {
             self.scheduled = Some(cycle);
@@ -198,7 +198,7 @@ impl<C: LoadClient> ClientRunner<C> {
         if counts {
             self.counts.error(kind);
         }
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(ERROR_PAUSE).await;
     }
 
     async fn cycle(&mut self) -> Result<(), String> {
@@ -212,7 +212,7 @@ impl<C: LoadClient> ClientRunner<C> {
         if let Some(judge) = shared.judges.get(self.lock) {
             judge.granted(token, repeated);
             if shared.judges.len() == 1 {
-                // Lets other clients run, so that a second holder is seen.
+                // Other clients run here, so that the judge detects a second holder.
                 tokio::task::yield_now().await;
             }
             judge.releasing();

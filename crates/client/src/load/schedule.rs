@@ -1,8 +1,8 @@
-//! The open loop: moments at which cycles start, whether the last ones have ended or not.
+//! The open loop: scheduled moments at which cycles start, even if earlier cycles are still in progress.
 //!
-//! A time counts from the scheduled moment, not from when a client was free for it, so that a server which stalls is
-//! charged with every client that it kept waiting. One thread watches the clock, because a runtime's timers are a
-//! millisecond coarse. Only the number of due moments is queued, at most as many as were scheduled.
+//! The time of a cycle counts from the scheduled moment, even if no client is free then. The times of a stalled server
+//! therefore include every delayed cycle. One thread watches the clock, because the timers of the runtime have a
+//! resolution of one millisecond. Bounds: a count of due moments, at most the number of scheduled cycles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-/// The longest sleep of the thread, after which it notices that the load is over.
+/// The maximum sleep of the thread before it checks whether the load is over.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// When the cycles of an open loop start.
+/// The schedule of an open loop.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenLoop {
     pub origin: Instant,
-    /// Cycles per second of all clients.
+    /// Cycles per second, for all clients together.
     pub rate: u32,
-    /// Cycles that start in this time do not count.
+    /// Cycles that start within this time after `origin` do not count.
     pub warmup: Duration,
     pub window: Duration,
 }
@@ -27,7 +27,7 @@ pub struct OpenLoop {
 #[derive(Debug)]
 pub(super) struct Schedule {
     open_loop: OpenLoop,
-    /// How many cycles there are.
+    /// The number of cycles, with those of the warm-up.
     count: u64,
     /// The number of the first cycle that counts.
     first_counting: u64,
@@ -69,7 +69,7 @@ impl Schedule {
         (from..self.count).map(|number| self.cycle(number))
     }
 
-    /// How many cycles count.
+    /// The number of cycles in the window.
     pub(super) fn counting(&self) -> u64 {
         self.count - self.first_counting
     }
@@ -82,16 +82,16 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScheduledCycle {
     pub(super) start: Instant,
-    /// Whether it starts in the window.
+    /// Whether the cycle starts in the window, after the warm-up.
     pub(super) counts: bool,
 }
 
-/// Makes each cycle available at its moment. The thread ends after the last cycle, or when this is dropped.
+/// Makes each cycle available at its moment. The thread ends after the last cycle, or when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ScheduleThread(Arc<Schedule>);
 
 impl ScheduleThread {
-    /// After the last cycle each of `clients` learns that there is none left.
+    /// After the last cycle, the thread wakes each of `clients`: [`Schedule::take`] returns `None`.
     pub(super) fn start(schedule: Arc<Schedule>, clients: usize) -> Self {
         let watched = Arc::clone(&schedule);
         std::thread::spawn(move || {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_cycle_starts_before_its_moment_and_every_client_learns_of_the_end() {
+    async fn no_cycle_starts_before_its_moment_and_every_client_is_woken_at_the_end() {
         let schedule = Arc::new(schedule());
         let _thread = ScheduleThread::start(Arc::clone(&schedule), 2);
         while let Some(cycle) = schedule.take().await {

@@ -1,4 +1,4 @@
-//! Barriers: a number of parties that pass together.
+//! Barriers, which release a fixed number of parties together.
 
 use std::time::{Duration, Instant};
 
@@ -29,12 +29,12 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Arrives and waits for the other parties; each call is an arrival of its own. Dropping the future, like the end of the
-    /// wait, breaks the barrier for the parties that wait at it.
+    /// Arrives and waits for the other parties; each call is a separate arrival. Dropping the future and the end of the
+    /// wait both break the barrier for its waiting parties.
     ///
     /// # Errors
     /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the barrier broke
-    /// ([`Error::is_broken`]), or if the waiting parties named another number; otherwise see [`Error`].
+    /// ([`Error::is_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
     pub async fn arrive(&self, wait: Duration) -> Result<PassedBody, Error> {
         let path = barrier_path(&checked_name(&self.name)?);
         let (passed, place) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
@@ -42,7 +42,7 @@ impl Barrier {
         Ok(passed)
     }
 
-    /// The parties that have arrived.
+    /// Returns the parties that have arrived.
     ///
     /// # Errors
     /// See [`Error`].
@@ -51,7 +51,7 @@ impl Barrier {
     }
 }
 
-/// Arrives at a barrier of either kind. Returns the place as well, to give it up later.
+/// Arrives at a barrier or a double barrier. Also returns the place: dropping it leaves.
 pub(super) async fn arrive(
     client: &Client,
     method: Method,
@@ -61,13 +61,12 @@ pub(super) async fn arrive(
 ) -> Result<(PassedBody, Place), Error> {
     let session_use = client.session_for(None).await?;
     let session = session_use.session().clone();
-    let member = Query::default()
+    let party = Query::default()
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
-    let target = member.target(&path);
+    let target = party.target(&path);
     let place = Place { client: client.clone(), session: Some(session_use), target };
-    let arrival =
-        member.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
+    let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);
         Call::new(method.clone(), query.target(&path))

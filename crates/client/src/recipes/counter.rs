@@ -1,4 +1,4 @@
-//! Counters: one number that many callers change.
+//! Counters: 64-bit numbers that many callers change.
 
 use holdfast_api::parameters::recipe;
 use holdfast_api::parameters::tree::{REQUEST, SESSION};
@@ -25,7 +25,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// The value and the version; both are 0 before the first change.
+    /// Returns the value and the version; both are 0 before the first change.
     ///
     /// # Errors
     /// See [`Error`].
@@ -33,7 +33,7 @@ impl Counter {
         self.client.calls().get(counter_path(&checked_name(&self.name)?)).await
     }
 
-    /// Adds `amount` exactly once, however often the call has to be sent.
+    /// Adds `amount` exactly once, even if the client sends several copies of the call.
     ///
     /// # Errors
     /// [`Error::Refused`] if the result does not fit 64 bits; otherwise see [`Error`].
@@ -58,7 +58,7 @@ impl Counter {
         self.change(Method::PUT, query.with(&recipe::VERSION, &version)).await
     }
 
-    /// Deletes the counter: it is 0 again.
+    /// Deletes the counter, which resets it to 0.
     ///
     /// # Errors
     /// See [`Error`].

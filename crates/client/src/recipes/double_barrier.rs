@@ -28,19 +28,19 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// Waits until enough other parties enter. Each call is a party of its own. Dropping the future gives the place up, and
-    /// breaks nothing for the others.
+    /// Waits until enough other parties enter. Each call is a separate party. Dropping the future gives up the place and
+    /// does not affect the other parties.
     ///
     /// # Errors
     /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the present parties named another
-    /// number; otherwise see [`Error`].
+    /// party count; otherwise see [`Error`].
     pub async fn enter(&self, wait: Duration) -> Result<Inside, Error> {
         let path = double_barrier_path(&checked_name(&self.name)?);
         let (passed, place) = arrive(&self.client, Method::PUT, path, self.parties, wait).await?;
         Ok(Inside { passed, place })
     }
 
-    /// The parties that wait to enter, and those inside.
+    /// Returns the parties that wait to enter and the parties inside.
     ///
     /// # Errors
     /// See [`Error`].
@@ -49,7 +49,8 @@ impl DoubleBarrier {
     }
 }
 
-/// A place inside a double barrier. Dropping it leaves in the background; if the process dies, it leaves with its session.
+/// A place inside a double barrier. Dropping it leaves in the background. If the process dies, the place ends with its
+/// session.
 #[derive(Debug)]
 #[must_use = "dropping it leaves"]
 pub struct Inside {
@@ -58,7 +59,7 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// The answer of the entry.
+    /// The answer to [`DoubleBarrier::enter`].
     pub fn passed(&self) -> &PassedBody {
         &self.passed
     }
@@ -66,7 +67,8 @@ impl Inside {
     /// Leaves, and waits until all parties have left.
     ///
     /// # Errors
-    /// [`Error::Busy`] if others are still inside after the wait; this party has left in any case. Otherwise see [`Error`].
+    /// [`Error::Busy`] if others are still inside after the wait; this party has left in any case. Otherwise see
+    /// [`Error`].
     pub async fn leave(self, wait: Duration) -> Result<(), Error> {
         let Place { client, session, target } = &self.place;
         let until = Instant::now() + wait;

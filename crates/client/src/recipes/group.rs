@@ -1,8 +1,8 @@
 //! Groups: members, each with a value.
 //!
-//! A membership is an ephemeral node of the session that joined, `/groups/<group>/<session>`: a session is in a group once,
-//! and the log entry that ends the session deletes the node. If another client deletes the node, one task of the membership
-//! creates it again, for the same session and only while that lives. Bounds: one call in flight for each membership.
+//! A membership is the ephemeral node `/groups/<group>/<session>` of the session that joined. A session is a member at
+//! most once, and the log entry that ends the session deletes the node. If another client deletes the node, one task of
+//! the membership recreates it while the same session lives. Bounds: one call in flight for each membership.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::tree::found;
 use crate::{Client, Error, Loss, Subtree};
 
 const GROUPS: &str = "/groups";
-/// How long one call waits for a change of the node.
+/// The maximum time that one call waits for a change of the node.
 const WAIT: Duration = Duration::from_secs(20);
 /// The pause after a failed call.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -59,7 +59,7 @@ pub struct Member {
 }
 
 impl Group {
-    /// Joins with a value: an address, for example. The client's session is in a group once: joining again replaces the
+    /// Joins with a value, e.g. an address. The client's session is a member at most once: joining again replaces the
     /// value.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Group {
         Ok(Membership { place: Some(Place { session: session_use, restorer, leave, record }) })
     }
 
-    /// The members, ordered by session name: one call, and one more for each member.
+    /// Returns the members, ordered by session name. Sends one call for each member, and one for each page of the list.
     ///
     /// # Errors
     /// See [`Error`].
@@ -95,7 +95,7 @@ impl Group {
         Ok(members)
     }
 
-    /// The members as a cached subtree that can be watched: each is a child with the session as its name and the value as its
+    /// Returns the members as a cached subtree: each child has the session as its name and the member's value as its
     /// data.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ fn directory_of(group: &RecipeName) -> Result<ZnodePath, Error> {
     ZnodePath::new(format!("{GROUPS}/{group}")).map_err(argument)
 }
 
-/// The ephemeral children: a group with a longer name is a directory beside them.
+/// Lists the sessions of the ephemeral children. Other children are directories of groups with longer names.
 async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<SessionName>, Error> {
     let mut sessions = Vec::new();
     let mut page_token: Option<String> = None;
@@ -130,11 +130,11 @@ async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<Session
     }
 }
 
-/// A membership. It ends when this is dropped, in the background, or with its session.
+/// A membership of a group, which ends with its session. Dropping this value leaves the group in the background.
 #[derive(Debug)]
 #[must_use = "dropping the membership leaves the group"]
 pub struct Membership {
-    /// `None` only while it leaves.
+    /// `None` only while the member leaves.
     place: Option<Place>,
 }
 
@@ -174,7 +174,7 @@ impl Membership {
         place.record.write().await.map(drop)
     }
 
-    /// Leaves the group and waits until that is certain.
+    /// Leaves the group and waits for the confirmation.
     ///
     /// # Errors
     /// [`Error::Lost`] if the session had ended; otherwise see [`Error`]. In any case the membership ends with
@@ -256,7 +256,7 @@ impl Record {
         self.change(json!({ "if": [exists], "then": [{ "delete": path }] })).await.map(drop)
     }
 
-    /// Sends a transaction of the session: it has no effect once the session has ended, and a copy has none either.
+    /// Sends a transaction of the session. It has no effect after the end of the session, and a copy has no effect.
     async fn change(&self, mut transaction: Value) -> Result<TxnBody, Error> {
         transaction["session"] = json!(self.session.name);
         transaction["request"] = json!(unique_request()?.as_str());
@@ -279,7 +279,7 @@ fn stat_of(op: &OpBody) -> Option<&StatBody> {
     }
 }
 
-/// Creates the node again when it was deleted, until the session is over or the member leaves.
+/// Recreates the node after each deletion, until the session is over or the member leaves.
 async fn restore_deleted(record: Arc<Record>, leave: CancellationToken, mut since: Revision) {
     loop {
         let changes = tokio::select! {
@@ -289,7 +289,7 @@ async fn restore_deleted(record: Arc<Record>, leave: CancellationToken, mut sinc
         };
         let may_be_deleted = match &changes {
             Ok(body) => body.events.iter().any(|change| change.kind == ChangeKind::Deleted),
-            // The changes meanwhile are unknown.
+            // The changes since then are unknown.
             Err(_) => true,
         };
         if let Ok(body) = &changes {

@@ -1,4 +1,4 @@
-//! Latches: open once they are counted down.
+//! Latches, which open when their count reaches zero.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,8 @@ impl Latch {
         self.client.calls().json(&Call::new(Method::PUT, target)).await
     }
 
-    /// Counts down once for this key; a repeated call changes nothing. Returns the count left after the first call for the key.
+    /// Counts down once for each key; a repeated call changes nothing. Returns the count left after the first call for
+    /// the key.
     ///
     /// # Errors
     /// [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
@@ -50,8 +51,8 @@ impl Latch {
         self.send_count_down(Query::default().with(&recipe::KEY, &key)).await
     }
 
-    /// Counts down for this key when the client's session ends, unless it was counted before: when this process dies, or
-    /// when the handle and the client are dropped.
+    /// Counts down for this key when the client's session ends, unless the key was counted before. The session ends
+    /// after this process dies, or when the handle and the client are dropped.
     ///
     /// # Errors
     /// As [`Latch::count_down`].
@@ -74,10 +75,11 @@ impl Latch {
         Ok(body.left)
     }
 
-    /// Waits until the latch is open; a wait of zero reads it.
+    /// Waits until the latch is open; a wait of zero only reads the latch.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it is not open in time; [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
+    /// [`Error::Busy`] if the latch is not open in time; [`Error::Refused`] if it does not exist; otherwise see
+    /// [`Error`].
     pub async fn wait(&self, wait: Duration) -> Result<LatchBody, Error> {
         let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + wait);
         let call = |wait| Call::get(Query::default().with(&recipe::WAIT, &wait).target(&path));
@@ -89,7 +91,7 @@ impl Latch {
         }
     }
 
-    /// Deletes the latch; callers that wait for it get [`Error::Refused`].
+    /// Deletes the latch. Callers that wait for it get [`Error::Refused`].
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,7 +1,8 @@
-//! Latches, barriers, double barriers, counters and groups. Each call has a request id, so that a copy has no effect.
+//! Latches, barriers, double barriers, counters and groups. Calls are idempotent or have a request id, so a copy of a
+//! call has no effect.
 //!
-//! A wait that is longer than one call sends the call again with the same id, which keeps the place. Dropping the future of
-//! a wait gives the place up, and so does dropping an [`Inside`].
+//! A wait that is longer than one call repeats the call with the same id, which keeps the place. Dropping the future of
+//! a wait, or an [`Inside`], gives up the place.
 
 mod barrier;
 mod counter;
@@ -24,27 +25,27 @@ pub use group::{Group, Member, Membership};
 pub use latch::Latch;
 
 impl Client {
-    /// A latch: counted down once for each key, open at zero.
+    /// Prepares a latch, which counts down once for each key and opens at zero.
     pub fn latch(&self, name: impl Into<String>) -> Latch {
         Latch { client: self.clone(), name: name.into() }
     }
 
-    /// A barrier that trips when `parties` callers have arrived.
+    /// Prepares a barrier that trips when `parties` callers have arrived.
     pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
         Barrier { client: self.clone(), name: name.into(), parties }
     }
 
-    /// A double barrier that `parties` callers enter together and leave together.
+    /// Prepares a double barrier that `parties` callers enter together and leave together.
     pub fn double_barrier(&self, name: impl Into<String>, parties: u32) -> DoubleBarrier {
         DoubleBarrier { client: self.clone(), name: name.into(), parties }
     }
 
-    /// A counter of 64 bits.
+    /// Prepares a counter of 64 bits.
     pub fn counter(&self, name: impl Into<String>) -> Counter {
         Counter { client: self.clone(), name: name.into() }
     }
 
-    /// A group: its members, each with a value.
+    /// Prepares a group of members, each with a value.
     pub fn group(&self, name: impl Into<String>) -> Group {
         Group { client: self.clone(), name: name.into() }
     }
@@ -58,7 +59,7 @@ fn unique_request() -> Result<RequestId, Error> {
     unique("r", RequestId::new)
 }
 
-/// Each arrival of one program is a party of its own.
+/// Builds the owner of one arrival, so that several arrivals of one program are separate parties.
 fn unique_owner() -> Result<Owner, Error> {
     unique("a", Owner::new)
 }
@@ -67,17 +68,17 @@ fn unique<T>(prefix: &str, new: impl Fn(String) -> Result<T, NameError>) -> Resu
     new(format!("{prefix}-{:016x}", random::bits()?)).map_err(argument)
 }
 
-/// A place at a barrier. Dropping it gives the place up in the background, unless it is settled.
+/// A place at a barrier. Dropping it gives up the place in the background, unless `settle` was called.
 #[derive(Debug)]
 struct Place {
     client: Client,
     session: Option<SessionUse>,
-    /// Path and query of the `DELETE` that gives the place up.
+    /// Path and query of the `DELETE` that gives up the place.
     target: String,
 }
 
 impl Place {
-    /// Notes that nothing is left to give up.
+    /// Drops the place without a call, because the cluster no longer has it.
     fn settle(mut self) {
         self.session = None;
     }

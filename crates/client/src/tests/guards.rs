@@ -1,8 +1,8 @@
-//! The end of a guard, in each possible way.
+//! All the ways in which a guard ends.
 
 use super::*;
 
-/// A node that grants, with what it was asked.
+/// A client of a node that grants every acquire, and the request lines that the node received.
 async fn granting(holds: &'static str) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = lines.clone();
@@ -47,7 +47,7 @@ async fn a_released_guard_is_released_once() {
 }
 
 #[tokio::test]
-async fn a_future_that_is_dropped_while_it_asks_leaves_the_queue() {
+async fn dropping_an_acquire_future_leaves_the_queue() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = lines.clone();
     let (address, _) = node(move |_, line| {
@@ -56,9 +56,9 @@ async fn a_future_that_is_dropped_while_it_asks_leaves_the_queue() {
     })
     .await;
     let client = client([address]);
-    let asking = client.lock("job").acquire();
-    assert!(tokio::time::timeout(Duration::from_millis(200), asking).await.is_err());
-    until("the place is given up", || released(&lines) == 1).await;
+    let pending = client.lock("job").acquire();
+    assert!(tokio::time::timeout(Duration::from_millis(200), pending).await.is_err());
+    until("the queue entry is released", || released(&lines) == 1).await;
 }
 
 #[tokio::test]
@@ -73,14 +73,14 @@ async fn a_missed_beacon_releases_the_lock() {
         tokio::task::yield_now().await;
     }
     assert_eq!(guard.lost().await, Loss::Stalled { every });
-    assert_eq!(guard.touch(), Err(Loss::Stalled { every }), "a late touch brings nothing back");
+    assert_eq!(guard.touch(), Err(Loss::Stalled { every }), "a late touch is no renewal");
     cancelled.cancelled().await;
     until("it is released while the guard still lives", || released(&lines) == 1).await;
     assert!(matches!(guard.release().await, Err(Error::Lost(Loss::Stalled { .. }))));
 }
 
 #[tokio::test]
-async fn a_lock_is_released_at_the_end_of_its_longest_hold() {
+async fn a_lock_is_released_when_max_hold_has_passed() {
     let (client, lines) = granting("").await;
     let max = Duration::from_millis(150);
     let guard = client.lock("job").max_hold(max).acquire().await.unwrap();
@@ -91,25 +91,25 @@ async fn a_lock_is_released_at_the_end_of_its_longest_hold() {
 }
 
 #[tokio::test]
-async fn a_guard_is_entered_again_with_the_same_owner_and_token() {
+async fn a_reentry_has_the_same_owner_and_token() {
     let (client, lines) = granting("").await;
     let guard = acquire(&client).await.unwrap();
     let again = guard.reenter().await.unwrap();
     assert_eq!(again.token(), guard.token());
-    let asked: Vec<String> =
+    let acquires: Vec<String> =
         lines.lock().unwrap().iter().filter(|line| takes(line)).cloned().collect();
     let part = |line: &str, key: &str| {
         line.split(&['?', '&', ' ']).find(|part| part.starts_with(key)).unwrap().to_owned()
     };
-    assert_eq!(part(&asked[0], "owner="), part(&asked[1], "owner="));
-    assert_ne!(part(&asked[0], "attempt="), part(&asked[1], "attempt="));
+    assert_eq!(part(&acquires[0], "owner="), part(&acquires[1], "owner="));
+    assert_ne!(part(&acquires[0], "attempt="), part(&acquires[1], "attempt="));
     again.release().await.unwrap();
     guard.release().await.unwrap();
     assert_eq!(released(&lines), 2);
 }
 
 #[tokio::test]
-async fn a_lock_that_was_lost_is_not_entered_again() {
+async fn a_lost_lock_is_not_reentered() {
     let (address, _) =
         lock_node(|call| Some((200, grant(if call == 0 { 7 } else { 8 }, 0, 30_000)))).await;
     let guard = acquire(&client([address])).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_lock_that_was_lost_is_not_entered_again() {
 }
 
 #[tokio::test]
-async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_taken_anew() {
+async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_acquired_again() {
     let (address, taken) = {
         let taken = Arc::new(AtomicUsize::new(0));
         let counter = taken.clone();
@@ -138,10 +138,10 @@ async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_taken_anew() {
     assert_eq!(taken.load(Ordering::SeqCst), 1);
 }
 
-/// Counts its end.
-struct Noted(Arc<AtomicUsize>);
+/// Counts its drops.
+struct DropCount(Arc<AtomicUsize>);
 
-impl Drop for Noted {
+impl Drop for DropCount {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -151,7 +151,7 @@ impl Drop for Noted {
 async fn work_under_a_lock_is_cancelled_by_its_loss() {
     let (client, lines) = granting("").await;
     let dropped = Arc::new(AtomicUsize::new(0));
-    let noted = Noted(dropped.clone());
+    let noted = DropCount(dropped.clone());
     let lock = client.lock("job").max_hold(Duration::from_millis(100));
     let done = lock
         .with_lock(async |hold| {
@@ -185,13 +185,13 @@ async fn the_blocking_client_holds_renews_and_releases() {
         guard.release().unwrap();
         client.lock("job").with_lock(Hold::ensure).unwrap().unwrap();
     };
-    // A thread of its own: the façade refuses to block a runtime's.
+    // The blocking client rejects calls on a thread of a runtime.
     tokio::task::spawn_blocking(|| std::thread::spawn(work).join().unwrap()).await.unwrap();
     assert_eq!(taken.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn the_blocking_client_refuses_to_block_a_runtime() {
+async fn the_blocking_client_rejects_calls_inside_a_runtime() {
     let client = blocking::Client::new([unused_address().await]).unwrap();
     assert!(matches!(client.lock("job").acquire(), Err(Error::Argument(_))));
 }

@@ -8,7 +8,8 @@ fn granted(token: u64, mode: &str) -> String {
     grant(token, 0, 30_000).replace(r#""mode":"exclusive""#, &format!(r#""mode":"{mode}""#))
 }
 
-/// A node that grants what it is asked for, with what it was asked; an upgrade gets what `upgrade` says.
+/// A client of a node that grants every acquire, and the request lines that the node received. `upgrade` answers the
+/// n-th upgrade.
 async fn upgrading(
     upgrade: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
@@ -29,13 +30,13 @@ async fn upgrading(
     (client([address]), lines)
 }
 
-fn asked(lines: &std::sync::Mutex<Vec<String>>, what: &str) -> usize {
+fn requests(lines: &std::sync::Mutex<Vec<String>>, what: &str) -> usize {
     let lines = lines.lock().unwrap();
     lines.iter().filter(|line| takes(line) && line.contains(what)).count()
 }
 
 #[tokio::test]
-async fn everything_that_is_asked_for_is_sent() {
+async fn every_option_is_sent() {
     let (client, lines) = upgrading(|_| None).await;
     let lock = client.lock("job").permits(2).limit(8).priority(5).value("10.0.0.7");
     let minute = Duration::from_mins(1);
@@ -49,15 +50,15 @@ async fn everything_that_is_asked_for_is_sent() {
         "min_hold=1m",
         "reentrant=false",
     ] {
-        assert_eq!(asked(&lines, what), 1, "{what}: {lines:?}");
+        assert_eq!(requests(&lines, what), 1, "{what}: {lines:?}");
     }
     let _shared = client.lock("job").shared().acquire().await.unwrap();
-    assert_eq!(asked(&lines, "mode=shared"), 1);
-    assert_eq!(asked(&lines, "mode="), 1, "a plain lock names no mode: {lines:?}");
+    assert_eq!(requests(&lines, "mode=shared"), 1);
+    assert_eq!(requests(&lines, "mode="), 1, "a plain lock names no mode: {lines:?}");
 }
 
 #[tokio::test]
-async fn a_segment_is_asked_for_by_the_whole_and_released_by_its_name() {
+async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_its_own() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = lines.clone();
     let (address, _) = node(move |_, line| {
@@ -73,8 +74,8 @@ async fn a_segment_is_asked_for_by_the_whole_and_released_by_its_name() {
     let guard = client.lock("job").segments(8).acquire().await.unwrap();
     assert_eq!((guard.segment(), guard.lock().as_str()), (Some(3), "job/3"));
     let other = client.lock("job").segment(3).segments(8).acquire().await.unwrap();
-    assert_eq!(asked(&lines, "segments=8"), 2, "{lines:?}");
-    assert_eq!(asked(&lines, "segment=3"), 1, "{lines:?}");
+    assert_eq!(requests(&lines, "segments=8"), 2, "{lines:?}");
+    assert_eq!(requests(&lines, "segment=3"), 1, "{lines:?}");
     guard.release().await.unwrap();
     other.release().await.unwrap();
     let lines = lines.lock().unwrap();
@@ -94,43 +95,43 @@ async fn an_upgrade_shows_its_new_token_in_every_view_and_a_downgrade_keeps_it()
 }
 
 #[tokio::test]
-async fn a_guard_that_enters_once_more_asks_for_no_mode() {
+async fn a_reentry_names_no_mode() {
     let (client, lines) = upgrading(|_| Some((200, granted(7, "exclusive")))).await;
     let guard = client.lock("job").upgradable().acquire().await.unwrap();
     let _again = guard.reenter().await.unwrap();
-    assert_eq!(asked(&lines, "mode="), 1, "it may hold in another mode by now: {lines:?}");
+    assert_eq!(requests(&lines, "mode="), 1, "the hold may have another mode by now: {lines:?}");
 }
 
 #[tokio::test]
-async fn an_upgrade_that_is_refused_changes_nothing_and_one_in_doubt_is_taken_back() {
+async fn a_rejected_upgrade_changes_nothing_and_an_uncertain_one_is_reverted() {
     let (client, lines) = upgrading(|call| match call {
         0 => Some(problem("lock-busy", 423, true)),
-        // Perhaps done: the connection is dropped.
+        // The outcome is unknown: the connection is dropped.
         _ => None,
     })
     .await;
     let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
     let busy = guard.upgrade(Duration::ZERO).await.unwrap_err();
     assert!(matches!(busy, Error::Busy(_)), "{busy:?}");
-    assert_eq!(asked(&lines, "mode=upgradable"), 1);
+    assert_eq!(requests(&lines, "mode=upgradable"), 1);
     let doubt = guard.upgrade(Duration::ZERO).await.unwrap_err();
     assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
-    assert_eq!(asked(&lines, "mode=upgradable"), 2, "it is made certain: {lines:?}");
+    assert_eq!(requests(&lines, "mode=upgradable"), 2, "the old mode is restored: {lines:?}");
     assert_eq!((guard.mode(), guard.is_held()), (Mode::Upgradable, true));
 }
 
 #[tokio::test]
-async fn an_upgrade_whose_future_is_dropped_is_taken_back_in_the_background() {
+async fn dropping_an_upgrade_future_reverts_the_upgrade_in_the_background() {
     let (client, lines) = upgrading(|_| Some(problem("no-leader", 503, true))).await;
     let mut guard = client.lock("job").upgradable().acquire().await.unwrap();
     let upgrade = guard.upgrade(Duration::from_mins(1));
     assert!(tokio::time::timeout(Duration::from_millis(100), upgrade).await.is_err());
-    until("it is taken back", || asked(&lines, "mode=upgradable") == 2).await;
+    until("the upgrade is reverted", || requests(&lines, "mode=upgradable") == 2).await;
     assert!(guard.is_held());
 }
 
 #[tokio::test]
-async fn a_hold_that_the_cluster_forgot_is_lost_by_the_downgrade() {
+async fn a_downgrade_detects_that_the_cluster_no_longer_has_the_hold() {
     let (address, _) = node(|_, line| match line {
         line if !takes(line) => usual(line, ""),
         line if line.contains("mode=shared") => Some(problem("mode-conflict", 409, false)),
@@ -144,25 +145,25 @@ async fn a_hold_that_the_cluster_forgot_is_lost_by_the_downgrade() {
 }
 
 #[tokio::test]
-async fn a_longest_hold_counts_from_the_sending_and_not_from_a_clock_that_is_behind() {
+async fn max_hold_counts_from_the_sending_and_not_from_a_clock_that_is_behind() {
     let ends = |ms: u64| {
         grant(7, 0, 60_000).replace(r#""revision""#, &format!(r#""ends_in_ms":{ms},"revision""#))
     };
-    for told in [4_000, 90_000] {
-        let answer = ends(told);
+    for reported in [4_000, 90_000] {
+        let answer = ends(reported);
         let (address, _) = lock_node(move |_| Some((200, answer.clone()))).await;
         let before = Instant::now();
         let max = Duration::from_secs(10);
         let guard = client([address]).lock("job").max_hold(max).acquire().await.unwrap();
-        let left = Duration::from_millis(told).min(max);
-        assert!(guard.deadline() < Instant::now() + left, "{told}");
-        assert!(guard.deadline() > before + left * 49 / 50, "{told}");
+        let left = Duration::from_millis(reported).min(max);
+        assert!(guard.deadline() < Instant::now() + left, "{reported}");
+        assert!(guard.deadline() > before + left * 49 / 50, "{reported}");
     }
 }
 
-/// A node whose renewals say that nothing is held, because it lags; asked for the lock it names other holders, and then
-/// ours if `listed`, of so many in all. `good` is what it says of our token.
-async fn lagging(listed: bool, total: u32, good: bool) -> (Guard, Arc<AtomicUsize>) {
+/// A guard of a node that is behind, so its renewals list no holds; and the number of renewals. A read of the lock
+/// returns another holder, then this one if `listed`, out of `total`. `valid` is the validity of the token at the node.
+async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsize>) {
     let renewals = Arc::new(AtomicUsize::new(0));
     let counter = renewals.clone();
     let holder = |session: &str, token: u64| {
@@ -179,7 +180,7 @@ async fn lagging(listed: bool, total: u32, good: bool) -> (Guard, Arc<AtomicUsiz
     let (address, _) = node(move |_, line| {
         Some(match line {
             line if takes(line) => (200, granted(7, "shared").replace("30000", "900")),
-            line if line.starts_with("GET /v1/fence/job?token=7") && good => {
+            line if line.starts_with("GET /v1/fence/job?token=7") && valid => {
                 (200, fence.to_owned())
             }
             line if line.starts_with("GET /v1/fence/") => problem("stale-token", 412, false),
@@ -206,9 +207,9 @@ async fn a_holder_that_is_not_the_first_is_still_a_holder() {
 }
 
 #[tokio::test]
-async fn a_holder_that_is_neither_listed_nor_good_has_lost() {
-    for (total, good) in [(1, true), (300, false)] {
-        let (guard, _) = lagging(false, total, good).await;
+async fn a_hold_that_is_neither_listed_nor_valid_is_lost() {
+    for (total, valid) in [(1, true), (300, false)] {
+        let (guard, _) = lagging(false, total, valid).await;
         let lost = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
         assert_eq!(lost.unwrap(), Loss::TakenAway, "of {total}");
     }

@@ -1,10 +1,10 @@
-//! Several locks at once, and hand-overs.
+//! Multi-locks, hand-overs, elections and deadlines.
 
 use std::sync::Mutex;
 
 use super::*;
 
-fn asked(lines: &Mutex<Vec<String>>, what: &str) -> usize {
+fn requests(lines: &Mutex<Vec<String>>, what: &str) -> usize {
     lines.lock().unwrap().iter().filter(|line| line.contains(what)).count()
 }
 
@@ -18,7 +18,7 @@ fn both() -> String {
     grants(&[("a", 7), ("b", 8)])
 }
 
-/// A node that grants a and b, whose renewals say that this is held; and the lines of what was asked.
+/// A client of a node that grants `a` and `b` and lists `holds` in renewals, and the request lines of the node.
 async fn granting(holds: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
@@ -47,19 +47,19 @@ async fn all_locks_are_acquired_by_one_call_and_released_by_one() {
     assert_eq!(tokens, [7, 8]);
     assert_eq!(both.hold("b").unwrap().token().0, 8);
     assert!(both.hold("c").is_none() && both.is_held());
-    assert_eq!(asked(&lines, "POST /v1/locks?name=a&name=b&session="), 1);
+    assert_eq!(requests(&lines, "POST /v1/locks?name=a&name=b&session="), 1);
     assert!(matches!(both.release_one("c").await, Err(Error::Argument(_))));
     both.release_one("a").await.unwrap();
-    assert_eq!(asked(&lines, "DELETE /v1/locks/a?"), 1);
+    assert_eq!(requests(&lines, "DELETE /v1/locks/a?"), 1);
     both.release().await.unwrap();
-    assert_eq!(asked(&lines, "DELETE /v1/locks/b?"), 1);
+    assert_eq!(requests(&lines, "DELETE /v1/locks/b?"), 1);
     drop(client.lock_many(["a", "b"]).acquire().await.unwrap());
-    until("all are released at once", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
+    until("one call releases both", || requests(&lines, "DELETE /v1/locks?name=a&name=b&") == 1)
         .await;
 }
 
 #[tokio::test]
-async fn one_that_is_taken_away_is_told_and_the_others_are_held_still() {
+async fn the_loss_of_one_lock_is_reported_and_the_other_stays_held() {
     let (client, _) = granting(r#"{"lock":"a","token":7}"#).await;
     let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let cancelled = both.cancel_token();
@@ -72,13 +72,13 @@ async fn one_that_is_taken_away_is_told_and_the_others_are_held_still() {
 }
 
 #[tokio::test]
-async fn what_may_have_been_granted_is_released() {
+async fn an_acquire_with_an_unknown_outcome_is_released() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
     let (address, _) = node(move |_, line| {
         seen.lock().unwrap().push(line.to_owned());
         match line {
-            // Perhaps done: the connection is dropped.
+            // The outcome is unknown: the connection is dropped.
             line if line.starts_with("POST /v1/locks?") => None,
             line if line.starts_with("DELETE") => Some((204, String::new())),
             _ => Some((200, session("", 30_000))),
@@ -87,10 +87,10 @@ async fn what_may_have_been_granted_is_released() {
     .await;
     let doubt = client([address]).lock_many(["a", "b"]).try_acquire().await.unwrap_err();
     assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
-    until("it is released", || asked(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
+    until("it is released", || requests(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
 }
 
-/// A node that grants a lock with token 7, and answers the n-th hand-over as told.
+/// A client of a node that grants token 7 and answers the n-th hand-over with `answer`; and the request lines.
 async fn handing(
     answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (Client, Arc<Mutex<Vec<String>>>) {
@@ -114,7 +114,7 @@ fn to() -> SessionName {
 }
 
 #[tokio::test]
-async fn from_before_the_call_every_view_says_handed_over() {
+async fn every_view_reports_the_hand_over_before_the_call() {
     let handed = r#"{"lock":"job","to":"you","token":9,"revision":3}"#;
     let views: Arc<Mutex<Option<Hold>>> = Arc::default();
     let (seen, at_the_call) = (views.clone(), Arc::new(Mutex::new(None)));
@@ -133,24 +133,24 @@ async fn from_before_the_call_every_view_says_handed_over() {
     assert_eq!(
         *at_the_call.lock().unwrap(),
         Some(Err(Loss::HandedOver)),
-        "the giver gives up first"
+        "the sender ends its hold first"
     );
     assert!(cancelled.is_cancelled());
     assert_eq!(view.lost().await, Loss::HandedOver);
-    assert_eq!(asked(&lines, "&to=you&to_owner=worker"), 1);
-    assert_eq!(asked(&lines, "DELETE"), 1, "nothing is released");
+    assert_eq!(requests(&lines, "&to=you&to_owner=worker"), 1);
+    assert_eq!(requests(&lines, "DELETE"), 1, "nothing is released");
 }
 
 #[tokio::test]
-async fn a_hand_over_that_is_refused_leaves_a_guard_that_goes_on() {
+async fn a_rejected_hand_over_returns_a_guard_of_the_same_hold() {
     let (client, _) = handing(|_| Some(problem("in-use", 409, false))).await;
     let guard = client.lock("job").acquire().await.unwrap();
     let view = guard.hold();
-    let not = guard.hand_over(&to(), None).await.unwrap_err();
-    assert!(matches!(not.error, Error::Refused(_)), "{not:?}");
-    let guard = not.guard.expect("it goes on");
+    let failure = guard.hand_over(&to(), None).await.unwrap_err();
+    assert!(matches!(failure.error, Error::Refused(_)), "{failure:?}");
+    let guard = failure.guard.expect("a guard of the same hold");
     assert_eq!((guard.token().0, guard.is_held()), (7, true));
-    assert_eq!(view.ensure(), Err(Loss::HandedOver), "a view that said lost says so for ever");
+    assert_eq!(view.ensure(), Err(Loss::HandedOver), "a lost view stays lost");
 }
 
 #[tokio::test]
@@ -159,21 +159,21 @@ async fn a_hand_over_whose_answer_was_lost_is_sent_again_and_gets_its_first_answ
     let (client, lines) = handing(move |call| (call > 0).then(|| (200, handed.to_owned()))).await;
     let guard = client.lock("job").acquire().await.unwrap();
     assert_eq!(guard.hand_over(&to(), None).await.unwrap().0, 9);
-    assert_eq!(asked(&lines, "&token=7&to=you"), 2, "both name the hold that is meant");
+    assert_eq!(requests(&lines, "&token=7&to=you"), 2, "both copies name the token of the hold");
 }
 
 #[tokio::test]
-async fn a_hand_over_in_doubt_is_released() {
+async fn a_hand_over_with_an_unknown_outcome_is_released() {
     let (client, lines) = handing(|_| None).await;
     let client = client.request_timeout(Duration::from_millis(300));
     let guard = client.lock("job").acquire().await.unwrap();
-    let not = guard.hand_over(&to(), None).await.unwrap_err();
-    assert!(matches!(not.error, Error::Unknown(_)) && not.guard.is_none(), "{not:?}");
-    until("it is released", || asked(&lines, "&attempt=") >= 2).await;
+    let failure = guard.hand_over(&to(), None).await.unwrap_err();
+    assert!(matches!(failure.error, Error::Unknown(_)) && failure.guard.is_none(), "{failure:?}");
+    until("it is released", || requests(&lines, "&attempt=") >= 2).await;
 }
 
 #[tokio::test]
-async fn a_leader_shows_another_value_and_never_takes_the_leadership_anew() {
+async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = lines.clone();
     let (address, _) = node(move |_, line| {
@@ -187,32 +187,30 @@ async fn a_leader_shows_another_value_and_never_takes_the_leadership_anew() {
     })
     .await;
     let mut leadership = client([address]).election("db").campaign("a").await.unwrap();
-    assert_eq!(asked(&lines, "PUT /v1/locks/elections/db?"), 1);
+    assert_eq!(requests(&lines, "PUT /v1/locks/elections/db?"), 1);
     leadership.proclaim("b").await.unwrap();
     assert_eq!((leadership.value(), leadership.token().0), ("b", 7));
     let lost = leadership.proclaim("c").await.unwrap_err();
     assert!(matches!(lost, Error::Lost(Loss::TakenAway)), "{lost:?}");
     assert!(!leadership.is_held());
     drop(leadership);
-    until("what was taken anew is released", || {
-        asked(&lines, "DELETE /v1/locks/elections/db?") == 1
-    })
-    .await;
+    until("the new hold is released", || requests(&lines, "DELETE /v1/locks/elections/db?") == 1)
+        .await;
 }
 
-/// A request to release that takes the lock away at its deadline.
+/// A release request that revokes the hold at its deadline.
 fn revoking(after: Duration) -> ReleaseRequest {
     ReleaseRequest { reason: None, deadline: Moment::now().plus(after), revoke: true }
 }
 
 #[tokio::test]
-async fn the_deadline_of_several_is_the_first_of_any_and_moves_both_ways() {
+async fn the_deadline_of_a_multi_lock_is_the_earliest_and_moves_both_ways() {
     let (client, _) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
     let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let first = both.deadline_moment().unwrap();
     let renewed = both.deadline_after(first).await.unwrap();
-    assert!(renewed > first, "a renewal moves it on");
-    // Of the second lock alone: the first one keeps its deadline.
+    assert!(renewed > first, "a renewal moves the deadline");
+    // The request is for the second lock alone: the first lock keeps its deadline.
     let request = revoking(Duration::from_millis(300));
     both.hold("b").unwrap().entry.request_release(request.clone());
     let mut known = renewed;
@@ -225,7 +223,7 @@ async fn the_deadline_of_several_is_the_first_of_any_and_moves_both_ways() {
 }
 
 #[tokio::test]
-async fn a_touch_and_a_request_move_the_deadline_of_one() {
+async fn a_touch_moves_the_deadline_of_a_guard() {
     let (address, _) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
     let beacon = Duration::from_secs(10);
     let guard = client([address]).lock("job").beacon(beacon).acquire().await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Counts calls that begin so.
+/// The request lines of a node.
 #[derive(Clone, Default)]
 struct Counts(Arc<std::sync::Mutex<Vec<String>>>);
 
@@ -16,7 +16,7 @@ impl Counts {
     }
 }
 
-/// A node whose sessions live for `ms` and say that they hold this.
+/// A node whose sessions live for `ms` milliseconds and list these holds.
 async fn counting(ms: u64, holds: &'static str) -> (String, Counts) {
     let counts = Counts::default();
     let noted = counts.clone();
@@ -39,7 +39,7 @@ async fn a_renewal_moves_the_deadline() {
     let (address, counts) = counting(600, MINE).await;
     let guard = acquire(&client([address])).await.unwrap();
     let first = guard.deadline();
-    until("it has moved", || guard.deadline() > first + Duration::from_millis(100)).await;
+    until("the deadline has moved", || guard.deadline() > first + Duration::from_millis(100)).await;
     assert!(guard.is_held() && counts.of("POST") >= 2);
 }
 
@@ -58,7 +58,7 @@ async fn guards_share_one_session_and_exclude_each_other_by_owner() {
 }
 
 #[tokio::test]
-async fn locks_with_another_ttl_have_a_session_of_their_own() {
+async fn locks_with_another_ttl_use_another_session() {
     let (address, counts) = counting(30_000, MINE).await;
     let client = client([address]);
     let ttl = Duration::from_secs(5);
@@ -80,7 +80,7 @@ async fn renewal_ends_with_the_last_guard_and_the_session_is_not_used_beyond_its
     // The session ends by itself, which takes several times as long as a renewal would.
     let session = client.open_session().await;
     until("the session is over", || !session.is_alive()).await;
-    assert!(counts.of("POST") <= after + 1, "one may have been under way");
+    assert!(counts.of("POST") <= after + 1, "one renewal may have been in flight");
     let _again = acquire(&client).await.unwrap();
     assert_eq!(counts.of("PUT /v1/sessions/"), 2);
 }
@@ -102,7 +102,7 @@ async fn the_session_is_closed_when_client_and_guards_are_gone() {
     let guard = acquire(&client).await.unwrap();
     drop(client);
     tokio::task::yield_now().await;
-    assert_eq!(counts.of("DELETE"), 0, "a guard still needs it");
+    assert_eq!(counts.of("DELETE"), 0, "a guard still uses the session");
     drop(guard);
     until("it is closed", || counts.of("DELETE /v1/sessions/sdk-") == 1).await;
 }
@@ -146,10 +146,10 @@ async fn a_hold_without_a_guard_is_released() {
 }
 
 #[tokio::test]
-async fn a_grant_whose_answer_is_held_up_is_asked_for_again() {
+async fn a_grant_whose_answer_is_delayed_is_requested_again() {
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = taken.clone();
-    // The first call is kept for ever, though the cluster has granted the lock meanwhile.
+    // The first node never answers, although the cluster has granted the lock.
     let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stuck = slow.local_addr().unwrap().to_string();
     let (address, _) = node(move |_, line| match line.split(' ').next() {
@@ -171,7 +171,7 @@ async fn a_grant_whose_answer_is_held_up_is_asked_for_again() {
     drop(slow);
 }
 
-/// What a parked keepalive is answered if the session is `me`, holds `holds` and this happened.
+/// The answer to a parked keepalive of the session `me`; `more` follows the events.
 fn poll_answer(holds: &str, events: &str, more: &str) -> String {
     let body = session(holds, 900);
     body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
@@ -181,7 +181,7 @@ const BROKEN: &str =
     r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"broken","reason":"stuck"}"#;
 
 #[tokio::test]
-async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_again() {
+async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_again() {
     let has_room = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (refused, renewed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (room, asked, plain) = (has_room.clone(), refused.clone(), renewed.clone());
@@ -203,7 +203,7 @@ async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_aga
     .await;
     let guard = acquire(&client([address])).await.unwrap();
     let first = guard.deadline();
-    until("it is renewed and asks again", || {
+    until("the session is renewed and tries again", || {
         renewed.load(Ordering::SeqCst) >= 3 && refused.load(Ordering::SeqCst) >= 3
     })
     .await;
@@ -213,7 +213,7 @@ async fn without_room_for_a_parked_keepalive_the_session_is_renewed_and_asks_aga
 }
 
 #[tokio::test]
-async fn a_request_among_forgotten_events_is_found_at_the_lock() {
+async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
     let (address, _) = node(move |_, line| {
         let look = r#"{"lock":"job","mode":"exclusive","held":true,"holders":[{"session":"me","token":7,"since_ms":1,
             "entries":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
@@ -232,5 +232,5 @@ async fn a_request_among_forgotten_events_is_found_at_the_lock() {
     assert_eq!((request.reason.as_deref(), request.revoke), (Some("patch day"), false));
     let again = guard.release_requested_after(Some(&request));
     let again = tokio::time::timeout(Duration::from_secs(1), again).await;
-    assert!(again.is_err() && guard.is_held(), "it is one request");
+    assert!(again.is_err() && guard.is_held(), "the second delivery is the same request");
 }

@@ -110,7 +110,7 @@ fn a_command_may_hold_for_so_long_and_no_longer() {
     let end = program.wait();
     assert!(lasted < TTL, "{lasted:?}");
     assert_eq!(end.code, Some(76));
-    assert!(end.stderr.contains("the longest hold"), "{}", end.stderr);
+    assert!(end.stderr.contains("its max_hold"), "{}", end.stderr);
     let who = cluster.client(&["who", "job"]);
     assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
 }
