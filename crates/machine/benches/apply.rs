@@ -1,10 +1,10 @@
-//! Commands applied per second on one core: acquire and release over many locks, spread and hot, named and anonymous,
-//! alone and beside a frozen view. A figure to look at, never an assertion.
+//! Commands applied per second on one core: acquire and release over many locks and over one, with named and anonymous
+//! sessions, with and without a frozen view. It prints figures and asserts no bound.
 //!
 //! `cargo bench -p holdfast-machine --bench apply`
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-#![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
-#![expect(clippy::print_stdout, reason = "a benchmark reports")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -39,7 +39,7 @@ fn release(lock: &str, name: &str) -> Command {
     })
 }
 
-/// Applies the commands in batches and reports. The commands are made beforehand, the entries taken apart as they go.
+/// Applies the commands in batches and prints the rate. All entries exist before the measurement; it includes their drop.
 fn measure(what: &str, machine: &mut Machine, commands: Vec<Command>) {
     let count = commands.len();
     let mut entries = Vec::with_capacity(count / BATCH + 1);
@@ -57,12 +57,10 @@ fn measure(what: &str, machine: &mut Machine, commands: Vec<Command>) {
         .zip(begun)
         .map_or(nanos, |(end, begin)| u128::from(end - begin) / u128::try_from(count).unwrap());
     let rate = 1_000_000_000 / cpu.max(1);
-    println!(
-        "{what:<44} {count:>7} commands {nanos:>6} ns each, {cpu:>6} ns on the cpu: {rate:>8} /s"
-    );
+    println!("{what:<44} {count:>7} commands {nanos:>6} ns each, {cpu:>6} ns of CPU: {rate:>8} /s");
 }
 
-/// Nanoseconds that this thread has been on a processor, where the kernel says so: other processes do not count.
+/// CPU time of this thread in nanoseconds, if the kernel reports it.
 fn on_cpu() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split_whitespace().next()?.parse().ok()
@@ -83,12 +81,12 @@ fn spread(anonymous: bool, name: impl Fn(usize, usize) -> String) -> Vec<Command
 fn main() {
     let mut machine = Machine::new();
     let named = |_: usize, i: usize| format!("client-{i:05}");
-    measure("first touch and spread, a session to a lock", &mut machine, spread(false, named));
-    measure("spread, a session to a lock", &mut machine, spread(false, named));
+    measure("many locks, first use, a session for each lock", &mut machine, spread(false, named));
+    measure("many locks, a session for each lock", &mut machine, spread(false, named));
     let few = |_: usize, i: usize| format!("client-{:05}", i % 64);
-    measure("spread, 64 sessions", &mut machine, spread(false, few));
+    measure("many locks, 64 sessions", &mut machine, spread(false, few));
     let anonymous = |round: usize, i: usize| format!("anonymous-{round}-{i:05}");
-    measure("spread, anonymous sessions", &mut machine, spread(true, anonymous));
+    measure("many locks, anonymous sessions", &mut machine, spread(true, anonymous));
 
     let mut hot = Vec::new();
     for i in 0..16 {
@@ -99,23 +97,23 @@ fn main() {
         hot.push(release("hot", &name));
         hot.push(acquire("hot", &name, false));
     }
-    measure("one hot lock, 16 sessions queueing", &mut machine, hot);
+    measure("one lock, 16 queued sessions", &mut machine, hot);
 
     let renewals = (0..200_000).map(|i| acquire("hot", &format!("client-{:05}", i % 16), false));
-    measure("one hot lock, asking again", &mut machine, renewals.collect());
+    measure("one lock, repeated acquires", &mut machine, renewals.collect());
 
-    let crowd = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
-    measure("a queue of 10,000", &mut machine, crowd.collect());
-    let again = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
-    measure("all of them asking again", &mut machine, again.collect());
-    let leave = (0..10_000).map(|i| release("crowded", &format!("client-{i:05}")));
-    measure("handed on through all of them", &mut machine, leave.collect());
+    let enqueue = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
+    measure("a queue of 10,000", &mut machine, enqueue.collect());
+    let repeat = (0..10_000).map(|i| acquire("crowded", &format!("client-{i:05}"), false));
+    measure("a queue of 10,000, repeated acquires", &mut machine, repeat.collect());
+    let release_all = (0..10_000).map(|i| release("crowded", &format!("client-{i:05}")));
+    measure("a queue of 10,000, each granted and released", &mut machine, release_all.collect());
 
     let mut frozen = Vec::new();
     for _ in 0..4 {
         frozen.push(machine.clone());
         let commands = spread(false, named).into_iter().take(LOCKS * 2).collect();
-        measure("spread, first round beside a frozen view", &mut machine, commands);
+        measure("many locks, first round with a frozen view", &mut machine, commands);
     }
     drop(frozen);
     snapshots(&mut machine);
@@ -142,5 +140,5 @@ fn snapshots(machine: &mut Machine) {
     let held = holdfast_machine::LockFilter { waiting: true, ..Default::default() };
     let start = Instant::now();
     let page = machine.locks(&held, None, 1_000);
-    println!("a scan for waited-for locks: {} found, {:?}", page.items.len(), start.elapsed());
+    println!("a scan for locks with waiters: {} found, {:?}", page.items.len(), start.elapsed());
 }

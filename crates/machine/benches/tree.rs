@@ -1,10 +1,10 @@
-//! A million znodes: memory a znode, changes per second, and how long a snapshot takes to write and to load. Figures to
-//! look at, never assertions.
+//! A million znodes: memory for each znode, time for each change, and the time to dump and load a snapshot. It prints
+//! figures and asserts no bound.
 //!
 //! `cargo bench -p holdfast-machine --bench tree [-- <znodes>]`
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-#![expect(clippy::unwrap_used, reason = "a benchmark may stop")]
-#![expect(clippy::print_stdout, reason = "a benchmark reports")]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use holdfast_machine::{Machine, SnapshotPart};
 use holdfast_types::{Caller, Command, Create, CreateKind, Entry, Multi, Op, Stamp, ZnodePath};
 
 const BATCH: usize = 64;
-/// Children of one directory.
+/// The number of children of one directory.
 const CHILDREN: usize = 1_000;
 
 fn path(text: &str) -> ZnodePath {
@@ -43,20 +43,20 @@ fn name(n: usize) -> String {
     format!("/app/dir-{:04}/node-{:06}", n / CHILDREN, n)
 }
 
-/// Resident memory, bytes, where the kernel says so.
+/// Resident memory in bytes, or 0 if the kernel does not report it.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: usize = statm.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     pages * 4096
 }
 
-/// Nanoseconds that this thread has been on a processor: other processes do not count.
+/// CPU time of this thread in nanoseconds, or 0 if the kernel does not report it.
 fn on_cpu() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// Applies commands in batches, made as they go, and reports what the machine took of it.
+/// Applies commands in batches and prints the CPU time of `apply` alone, without the creation of the commands.
 fn measure(what: &str, machine: &mut Machine, commands: impl Iterator<Item = Command>) {
     let (mut commands, mut count, mut nanos) = (commands.peekable(), 0_u64, 0);
     while commands.peek().is_some() {
@@ -67,21 +67,25 @@ fn measure(what: &str, machine: &mut Machine, commands: impl Iterator<Item = Com
         nanos += on_cpu() - begun;
         assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
     }
-    println!("{what:<52} {count:>8} commands, {:>7} ns each on the cpu", nanos / count.max(1));
+    println!("{what:<52} {count:>8} commands, {:>7} ns of CPU each", nanos / count.max(1));
 }
 
 fn timed<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let (start, begun) = (Instant::now(), on_cpu());
     let result = run();
     let cpu = std::time::Duration::from_nanos(on_cpu() - begun);
-    println!("{what:<52} {:>8.2?}, {cpu:>8.2?} on the cpu", start.elapsed());
+    println!("{what:<52} {:>8.2?}, {cpu:>8.2?} of CPU", start.elapsed());
     result
 }
 
 fn main() {
     let znodes = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
     let mut machine = Machine::new();
-    measure("the top", &mut machine, std::iter::once(multi(vec![create("/app", vec![])])));
+    measure(
+        "the top directory",
+        &mut machine,
+        std::iter::once(multi(vec![create("/app", vec![])])),
+    );
     let directories = (0..znodes / CHILDREN).map(|n| format!("/app/dir-{n:04}"));
     measure("directories", &mut machine, directories.map(|at| multi(vec![create(&at, vec![])])));
 
@@ -89,7 +93,7 @@ fn main() {
     let creates = (0..znodes).map(|n| multi(vec![create(&name(n), Vec::new())]));
     measure("create, without data", &mut machine, creates);
     let bytes = resident().saturating_sub(before) / znodes;
-    println!("{bytes} bytes of memory a znode, with a name of {} bytes", name(0).len());
+    println!("{bytes} bytes of memory for each znode, with a name of {} bytes", name(0).len());
 
     let spread = |n: usize| (n * 7_919) % znodes;
     let sets = (0..znodes).map(|n| {
@@ -98,7 +102,7 @@ fn main() {
     });
     measure("set, 64 bytes", &mut machine, sets);
     let bytes = resident().saturating_sub(before) / znodes;
-    println!("{bytes} bytes of memory a znode with 64 bytes of data");
+    println!("{bytes} bytes of memory for each znode with 64 bytes of data");
     changes(&mut machine, znodes);
     snapshot(&machine);
     reads(&machine);
@@ -121,7 +125,7 @@ fn changes(machine: &mut Machine, znodes: usize) {
     let limits = create(&format!("{quota}/zookeeper_limits"), limits);
     if znodes < 1_000_000 - 2_000 {
         measure(
-            "a quota on all of it",
+            "a quota on /app",
             machine,
             [multi(vec![create(quota, vec![]), limits])].into_iter(),
         );
@@ -143,7 +147,7 @@ fn snapshot(machine: &Machine) {
     let bytes: usize = encoded.iter().map(Vec::len).sum();
     println!("{} parts, {bytes} bytes", parts.len());
     drop(parts);
-    let parts: Vec<SnapshotPart> = timed("decode them", || {
+    let parts: Vec<SnapshotPart> = timed("decode the parts", || {
         encoded.iter().map(|part| decode(Kind::SnapshotPart, part).unwrap()).collect()
     });
     let loaded = timed("load, with every invariant checked", || Machine::load(parts).unwrap());
@@ -158,8 +162,8 @@ fn reads(machine: &Machine) {
         machine.children_page(&directory, &[], Some("node-011500"), 100).unwrap()
     });
     assert_eq!(page.items.len(), 100);
-    timed("a page of 1,000 of everything", || {
+    timed("a page of 1,000 of a subtree", || {
         machine.subtree(&path("/app"), Some(&directory), 1_000, &[]).unwrap().items.len()
     });
-    timed("how many there are below", || machine.descendants(&ZnodePath::root(), &[]).unwrap());
+    timed("the number of descendants", || machine.descendants(&ZnodePath::root(), &[]).unwrap());
 }

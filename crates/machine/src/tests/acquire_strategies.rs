@@ -1,12 +1,11 @@
-//! Random wishes: what an acquire can say beyond a plain place, and the rules that a lock can have. Times are short, as
-//! the histories are.
+//! Random acquire options and lock policies. Durations are short, as the histories are.
 
 use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::script_commands::lock_name;
 
-/// The lock that most often is a semaphore.
+/// The lock that usually is a semaphore.
 const SEMAPHORE: &str = "s";
 
 pub(super) fn lock() -> impl Strategy<Value = LockName> {
@@ -14,8 +13,8 @@ pub(super) fn lock() -> impl Strategy<Value = LockName> {
     prop::sample::select(names).prop_map(lock_name)
 }
 
-/// An acquire with wishes.
-pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
+/// An acquire with random options.
+pub(super) fn with_options(plain: Acquire) -> impl Strategy<Value = Acquire> {
     let semaphore = plain.locks.first().as_str() == SEMAPHORE;
     let often = if semaphore { 0.5 } else { 0.04 };
     let counted = (
@@ -33,20 +32,20 @@ pub(super) fn wished(plain: Acquire) -> impl Strategy<Value = Acquire> {
     );
     let queue_max = prop::option::weighted(0.1, 0..4_u32);
     (counted, timed, queue_max, prop::option::weighted(0.01, 0..7_u8)).prop_map(
-        move |((permits, limit, mode, moded), terms, queue_max, odd)| {
-            let (priority, reentrant, max_hold_ms, min_hold_ms, value) = terms;
-            let mode = mode.filter(|_| !semaphore || moded);
+        move |((permits, limit, mode, has_mode), timed, queue_max, out_of_bounds_field)| {
+            let (priority, reentrant, max_hold_ms, min_hold_ms, value) = timed;
+            let mode = mode.filter(|_| !semaphore || has_mode);
             let value = value.map(Data::from);
-            let (plain, acquire) = (plain.clone(), odd);
+            let plain = plain.clone();
             let options = AcquireOptions { priority, reentrant, max_hold_ms, min_hold_ms, value };
-            let wished = Acquire { permits, limit, mode, queue_max, options, ..plain };
-            acquire.map_or(wished.clone(), |which| odd_one(wished, which))
+            let acquire = Acquire { permits, limit, mode, queue_max, options, ..plain };
+            out_of_bounds_field.map_or(acquire.clone(), |which| out_of_bounds(acquire, which))
         },
     )
 }
 
-/// With a number that makes no sense.
-fn odd_one(acquire: Acquire, which: u8) -> Acquire {
+/// An acquire with one option out of bounds.
+fn out_of_bounds(acquire: Acquire, which: u8) -> Acquire {
     let options = acquire.options.clone();
     let options = match which {
         0 => return Acquire { permits: Some(0), ..acquire },
@@ -70,7 +69,7 @@ fn mode() -> impl Strategy<Value = Option<Mode>> {
     ])
 }
 
-/// New rules of a lock. Most changes are of one or two rules.
+/// A random policy change. Most change one or two values.
 pub(super) fn policy() -> impl Strategy<Value = Command> {
     let few = |choices: Vec<u64>| prop::option::weighted(0.3, prop::sample::select(choices));
     let limit = |often| prop::option::weighted(often, prop::option::weighted(0.8, 1..4_u32));

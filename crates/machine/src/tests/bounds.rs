@@ -1,4 +1,4 @@
-//! The bounds of one command, each at its end and one beyond.
+//! The bounds of one command, each at its maximum and one beyond.
 
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
@@ -29,7 +29,7 @@ fn first(why: Rejection) -> Outcome {
 }
 
 #[test]
-fn a_multi_has_a_thousand_operations_and_conditions_at_most() {
+fn a_multi_has_at_most_a_thousand_operations_and_conditions() {
     let mut machine = Machine::new();
     let check = || Op::Check { path: ZnodePath::root(), version: None };
     let root = || Condition::Exists { path: ZnodePath::root(), exists: true };
@@ -40,14 +40,14 @@ fn a_multi_has_a_thousand_operations_and_conditions_at_most() {
         Command::Multi(Multi { conditions, then, otherwise, ..Multi::default() })
     };
     assert!(apply(&mut machine, of(300, 400, 300)).is_ok());
-    let refused = Err(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
-    assert_eq!(apply(&mut machine, of(301, 400, 300)), refused);
-    assert_eq!(apply(&mut machine, of(0, 0, 1001)), refused);
+    let rejected = Err(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
+    assert_eq!(apply(&mut machine, of(301, 400, 300)), rejected);
+    assert_eq!(apply(&mut machine, of(0, 0, 1001)), rejected);
 }
 
-/// A directory made on the way is an operation: a path of 500 components costs 500.
+/// Each missing directory counts as an operation: a path of 500 components costs 500.
 #[test]
-fn directories_on_the_way_count_as_operations() {
+fn missing_directories_count_as_operations() {
     let mut machine = Machine::new();
     let deep = |top: &str| {
         let path = format!("/{top}{}", "/x".repeat(499));
@@ -64,16 +64,16 @@ fn directories_on_the_way_count_as_operations() {
         })
     };
     assert!(apply(&mut machine, anonymous(vec![deep("a"), deep("b")])).is_ok());
-    let refused = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
+    let rejected = apply(&mut machine, anonymous(vec![deep("c"), deep("d"), plain("/e")]));
     let why = Box::new(limit(Bound::OpsOfMulti, Multi::OPS_MAX));
-    assert_eq!(refused, Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why })));
+    assert_eq!(rejected, Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why })));
     assert_eq!(machine.stat(&path("/c")), None);
     machine.check_invariants().unwrap();
 }
 
-/// Ten thousand znodes a command, in one subtree or several.
+/// The bound of 10,000 znodes applies to a command, in one subtree or several.
 #[test]
-fn recursive_deletes_take_ten_thousand_znodes_at_most() {
+fn a_recursive_delete_removes_at_most_ten_thousand_znodes() {
     let mut machine = Machine::new();
     let fill = |machine: &mut Machine, top: &str, count: usize| {
         let all: Vec<_> = (0..count).map(|n| plain(&format!("{top}/{n}"))).collect();
@@ -101,7 +101,7 @@ fn recursive_deletes_take_ten_thousand_znodes_at_most() {
 }
 
 #[test]
-fn an_access_list_has_sixty_four_entries_at_most() {
+fn an_access_list_has_at_most_sixty_four_entries() {
     let mut machine = Machine::new();
     let entry = |n: usize| {
         let who = Identity { scheme: "digest".to_owned(), id: format!("u{n}:h") };
@@ -112,7 +112,7 @@ fn an_access_list_has_sixty_four_entries_at_most() {
     apply(&mut machine, anonymous(vec![plain("/a")])).unwrap();
     let why = limit(Bound::AclEntries, AclEntry::MAX_COUNT);
     assert_eq!(apply(&mut machine, anonymous(vec![set(65)])), first(why.clone()));
-    // What `auth` stands for counts.
+    // The identities that `auth` stands for count.
     let caller =
         Caller { identities: (0..65).map(|n| entry(n).who).collect(), ..Caller::default() };
     let who = Identity { scheme: "auth".to_owned(), id: String::new() };
@@ -123,9 +123,9 @@ fn an_access_list_has_sixty_four_entries_at_most() {
     machine.check_invariants().unwrap();
 }
 
-/// Lists that are set alike on a directory and below it are kept once.
+/// A znode shares the access list of its directory if both are equal.
 #[test]
-fn a_list_is_shared_with_the_directory() {
+fn an_access_list_is_shared_with_the_directory() {
     let mut machine = Machine::new();
     let who = Identity { scheme: "digest".to_owned(), id: "u:h".to_owned() };
     let private = |at: &str| match plain(at) {
@@ -142,7 +142,7 @@ fn a_list_is_shared_with_the_directory() {
     assert!(std::sync::Arc::ptr_eq(&list("/a"), &list("/a/b/c")));
 }
 
-/// What a command counts for new quotas is bounded; the bound itself is a million znodes, too many for this test.
+/// The count for a new quota is bounded. The production bound of a million znodes is too large for this test.
 #[test]
 fn a_new_quota_counts_a_bounded_subtree() {
     let mut machine = Machine::new();
@@ -152,15 +152,15 @@ fn a_new_quota_counts_a_bounded_subtree() {
     assert_eq!(machine.tree.measure(&path("/a"), 4).map(|(used, _)| used.count), Some(4));
     assert_eq!(machine.tree.measure(&path("/nowhere"), 0).map(|(used, _)| used.count), Some(0));
     assert_eq!(machine.tree.measure(&path("/zookeeper"), 0).map(|(used, _)| used.count), Some(0));
-    // What does not count is looked at all the same.
+    // Znodes below `/zookeeper` are visited, but do not count.
     let root = |max| machine.tree.measure(&ZnodePath::root(), max);
     assert_eq!(root(9).map(|(used, visited)| (used.count, visited)), Some((6, 9)));
     assert_eq!(root(8), None);
 }
 
-/// However many answers a session may remember, they do not weigh more than the bound, but for the last.
+/// The memo of a session is bounded by bytes as well, except for its last reply.
 #[test]
-fn remembered_answers_have_a_weight() {
+fn the_memo_of_a_session_is_bounded_by_bytes() {
     let mut machine = Machine::new();
     apply(&mut machine, Command::OpenSession(open("s1"))).unwrap();
     let request = |n: usize| Some(RequestId::new(format!("q{n}")).unwrap());
@@ -172,7 +172,7 @@ fn remembered_answers_have_a_weight() {
     let firsts: Vec<Outcome> = (0..5).map(|n| apply(&mut machine, change(n))).collect();
     assert!(firsts.iter().all(Result::is_ok) && weight(&firsts[0]) * 2 > Memo::BYTES_MAX);
     machine.check_invariants().unwrap();
-    // The last one is remembered, the one before no more.
+    // Only the last reply is still in the memo.
     assert_eq!(apply(&mut machine, change(4)), firsts[4]);
     let again = apply(&mut machine, change(3));
     assert!(
@@ -183,9 +183,9 @@ fn remembered_answers_have_a_weight() {
     assert_eq!(loaded.state_digest(), machine.state_digest());
 }
 
-/// An operation that no door sends is refused like any other: `apply` is total.
+/// An operation that no front-end sends is rejected like any other: `apply` is total.
 #[test]
-fn names_that_are_none_are_refused() {
+fn invalid_names_are_rejected() {
     let mut machine = Machine::new();
     for (name, sequential) in
         [("", false), ("a/b", false), (".", false), ("..", false), ("a\0", false), ("/", true)]
@@ -201,9 +201,9 @@ fn names_that_are_none_are_refused() {
     }
 }
 
-/// What a command could store is estimated before it runs: an estimate too low would let it exceed the bound.
+/// The stored bytes of a command are estimated before it runs. An estimate too low would let it exceed the bound.
 #[test]
-fn no_command_stores_more_than_it_is_estimated_to() {
+fn no_command_stores_more_than_its_estimate() {
     let mut machine = Machine::new();
     let long = |n: usize| format!("{n:04}{}", "/x".repeat(LockName::MAX_LEN / 2 - 4));
     let locks: Vec<_> = (0..LockSet::MAX).map(|n| lock_name(&long(n))).collect();

@@ -1,6 +1,5 @@
-//! Golden bytes: what each part of a snapshot looks like inside the codec's envelope. If this fails, snapshots of the
-//! version before cannot be read, and the change has to be a new version (`docs/formats/README.md`).
-//! `UPDATE_GOLDEN=1` rewrites the file.
+//! Golden bytes of each part of a snapshot inside the codec's envelope. If this test fails, older snapshots cannot be
+//! read, and the change needs a new version (`docs/formats/README.md`). `UPDATE_GOLDEN=1` rewrites the file.
 #![expect(clippy::disallowed_methods, reason = "the golden bytes are a file")]
 
 use std::fmt::Write as _;
@@ -12,7 +11,7 @@ use super::snapshots::machine;
 use crate::{Machine, SnapshotPart};
 
 #[test]
-fn the_bytes_of_a_snapshot_stay_as_they_are() {
+fn the_bytes_of_a_snapshot_do_not_change() {
     let mut text = String::new();
     for part in machine().dump() {
         let bytes = encode(Kind::SnapshotPart, &part).unwrap();
@@ -29,7 +28,7 @@ fn the_bytes_of_a_snapshot_stay_as_they_are() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the snapshot's bytes changed");
 }
 
-/// The golden bytes of the first version are still a machine.
+/// The golden bytes of the first version load.
 #[test]
 fn the_golden_bytes_load() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/snapshot.hex");

@@ -1,4 +1,4 @@
-//! Random multis: operations on places that are there, were there, or never were.
+//! Random multis: operations on existing, deleted and unknown znodes.
 
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -7,11 +7,11 @@ use super::history::session;
 use super::model::Model;
 use super::script_commands::{lock_name, path};
 
-/// A multi. Numbers pick from what there is.
+/// A multi. Numbers pick among existing znodes, modulo their count.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     caller: Caller,
-    /// Through the session's connection (true) or one before; none through none.
+    /// Whether the attachment is the current one (true) or the one before; `None` sends none.
     connection: Option<bool>,
     conditions: Vec<If>,
     then: Vec<Do>,
@@ -155,7 +155,7 @@ fn create() -> impl Strategy<Value = Do> {
     (path, kind, any::<bool>(), prop::bool::weighted(0.3), 0..3_usize, acl).prop_map(
         |(at, kind, sequential, parents, len, acl)| {
             let (directory, name) = ZnodePath::for_create(at, sequential).unwrap();
-            // As long as a count that is not 0, a time-to-live is one that can be.
+            // A time-to-live of 0 is not valid.
             let kind = match kind {
                 CreateKind::Ttl { ms: 0 } => CreateKind::Persistent,
                 kind => kind,
@@ -174,7 +174,7 @@ fn create() -> impl Strategy<Value = Do> {
     )
 }
 
-/// A quota is set by creating its limits.
+/// A quota, set by the creation of its limits.
 fn quota() -> impl Strategy<Value = Do> {
     (prop::sample::select(vec!["/x", "/locks/a", "/locks", "", "/t"]), any::<u8>()).prop_map(
         |(at, limit)| {
@@ -240,7 +240,7 @@ fn caller() -> impl Strategy<Value = Caller> {
         })
 }
 
-/// A multi: most have one operation and no condition, as most calls do.
+/// A random multi: most have one operation and no condition.
 pub(super) fn multi() -> impl Strategy<Value = Change> {
     let few = prop_oneof![
         3 => prop::collection::vec(op(), 1..2),

@@ -1,4 +1,4 @@
-//! Deadlocks: the search finds what a naive one over the whole state finds, and nothing else.
+//! Deadlocks: the search finds the same ones as a naive search over the whole state.
 
 use holdfast_types::LockRejection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,48 +18,48 @@ use crate::{LockFilter, Machine, SnapshotPart};
 
 type Agent = (SessionName, Owner);
 
-/// Everybody who waits in vain once an agent never gives anything back, this one's own waits included if they do.
-fn hopeless(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
-    let (mut lost, mut stuck) = (BTreeSet::from([first.clone()]), BTreeSet::new());
+/// All waits that never end if `first` never releases, its own included.
+fn waits_blocked_by(machine: &Machine, first: &Agent) -> BTreeSet<(Agent, LockName)> {
+    let (mut blocked, mut waiting) = (BTreeSet::from([first.clone()]), BTreeSet::new());
     loop {
-        let before = (lost.len(), stuck.len());
+        let before = (blocked.len(), waiting.len());
         for (name, lock) in machine.locks.range(Bound::Unbounded) {
             let converting = lock.holders.iter().filter(|holder| holder.converts());
-            for place in lock.waiters.values().chain(converting) {
-                if waits_in_vain(lock, place, &lost) {
-                    stuck.insert((agent(place), name.clone()));
-                    lost.insert(agent(place));
+            for entry in lock.waiters.values().chain(converting) {
+                if is_blocked_by(lock, entry, &blocked) {
+                    waiting.insert((agent(entry), name.clone()));
+                    blocked.insert(agent(entry));
                 }
             }
         }
-        if before == (lost.len(), stuck.len()) {
-            return stuck;
+        if before == (blocked.len(), waiting.len()) {
+            return waiting;
         }
     }
 }
 
-fn agent(place: &LockEntry) -> Agent {
-    (place.session_name.clone(), place.owner.clone())
+fn agent(entry: &LockEntry) -> Agent {
+    (entry.session_name.clone(), entry.owner.clone())
 }
 
-fn waits_in_vain(lock: &Lock, place: &LockEntry, lost: &BTreeSet<Agent>) -> bool {
-    let me = agent(place);
-    let lost = |other: &LockEntry| agent(other) != me && lost.contains(&agent(other));
-    if place.converts() {
-        return lock.holders.iter().any(|holder| lost(holder));
+fn is_blocked_by(lock: &Lock, entry: &LockEntry, blocked: &BTreeSet<Agent>) -> bool {
+    let me = agent(entry);
+    let blocked = |other: &LockEntry| agent(other) != me && blocked.contains(&agent(other));
+    if entry.converts() {
+        return lock.holders.iter().any(|holder| blocked(holder));
     }
-    if lock.waiters.values().any(|other| other.rank < place.rank && lost(other)) {
+    if lock.waiters.values().any(|other| other.rank < entry.rank && blocked(other)) {
         return true;
     }
-    // What is held when all who can have given back.
-    let kept: Vec<_> = lock.holders.iter().filter(|holder| lost(holder)).collect();
+    // The holds that remain after all other agents have released.
+    let kept: Vec<_> = lock.holders.iter().filter(|holder| blocked(holder)).collect();
     if let Some(limit) = lock.policy().limit {
         let permits: u32 = kept.iter().map(|holder| holder.permits).sum();
-        return permits + place.permits > limit;
+        return permits + entry.permits > limit;
     }
     kept.iter().any(|holder| {
         let held = holder.hold.as_ref().unwrap().mode;
-        let shares = match (held, place.mode) {
+        let shares = match (held, entry.mode) {
             (Mode::Shared, Mode::Shared | Mode::Upgradable) => true,
             (Mode::Upgradable, Mode::Shared) => !holder.converts(),
             _ => false,
@@ -68,7 +68,7 @@ fn waits_in_vain(lock: &Lock, place: &LockEntry, lost: &BTreeSet<Agent>) -> bool
     })
 }
 
-/// The same state with the search for deadlocks turned off for each lock.
+/// The same state with deadlock detection disabled for each lock.
 fn without_detection(machine: &Machine) -> Machine {
     let locks = machine.locks(&LockFilter::default(), None, usize::MAX).items;
     let locks: BTreeSet<ZnodePath> = locks.iter().map(|l| ZnodePath::of_lock(&l.lock)).collect();
@@ -76,19 +76,20 @@ fn without_detection(machine: &Machine) -> Machine {
     for SnapshotPart(part) in &mut parts {
         let Part::Nodes(nodes) = part else { continue };
         for node in nodes.iter_mut().filter(|node| locks.contains(&node.path)) {
-            let past = node.lock_directory.get_or_insert_default();
-            let stored = past.stored_policy.as_ref();
+            let directory = node.lock_directory.get_or_insert_default();
+            let stored = directory.stored_policy.as_ref();
             let (policy, kept) =
                 stored.map_or((LockPolicy::DEFAULT, false), |r| (r.policy, r.kept));
             let policy = LockPolicy { detect_deadlocks: false, ..policy };
-            past.stored_policy = Some(StoredPolicy { policy, kept }.into());
+            directory.stored_policy = Some(StoredPolicy { policy, kept }.into());
         }
     }
     Machine::load(parts).unwrap()
 }
 
-/// Whether an acquire would close a circle: it is done, without the search if that rejects it, and the state is looked at.
-fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
+/// Whether an acquire would close a cycle: applies it, without the detection if that rejects it, and searches the
+/// state.
+fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
     let acquired = |mut machine: Machine| {
         let commands = vec![Command::Acquire(acquire.clone())];
         let outcome = machine.apply(Entry { stamped_at: stamp, commands }).outcomes.remove(0);
@@ -100,17 +101,17 @@ fn closes_a_circle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
         }
         other => other,
     };
-    let newcomer = (acquire.open.session.clone(), acquire.owner.clone());
-    let waited =
-        hopeless(machine, &newcomer).contains(&(newcomer.clone(), acquire.locks.first().clone()));
+    let caller = (acquire.open.session.clone(), acquire.owner.clone());
+    let waited_before = waits_blocked_by(machine, &caller)
+        .contains(&(caller.clone(), acquire.locks.first().clone()));
     matches!(outcome, Ok(Reply::Queued(_)))
-        && !waited
-        && hopeless(&after, &newcomer).contains(&(newcomer, acquire.locks.first().clone()))
+        && !waited_before
+        && waits_blocked_by(&after, &caller).contains(&(caller, acquire.locks.first().clone()))
 }
 
-/// The circle that was told is one: each waits for something that the next is in the way of, and the last for something
-/// that the caller is in the way of, who is named first if its session was there.
-pub(super) fn check_circle(
+/// Checks a reported cycle: each agent waits for a lock that the next one blocks, and the last one waits for the
+/// caller. The caller is first if its session was open.
+pub(super) fn check_cycle(
     machine: &Machine,
     stamp: Stamp,
     command: &Command,
@@ -119,32 +120,32 @@ pub(super) fn check_circle(
     let caller = match command {
         Command::Acquire(acquire) => (acquire.open.session.clone(), acquire.owner.clone()),
         Command::HandOver(hand_over) => hand_over.to.clone(),
-        other => return Err(format!("{other:?} waits for nothing")),
+        other => return Err(format!("{other:?} cannot close a cycle")),
     };
     let agents: Vec<Agent> = cycle.iter().map(|(s, o, _)| (s.clone(), o.clone())).collect();
     let is_new = !matches!(machine.session(&caller.0), SessionStatus::Open(_));
     if agents.is_empty() || (agents.first() != Some(&caller) && !is_new) {
         return Err(format!("the caller {caller:?} is not the first of {cycle:?}"));
     }
-    let mut blind = without_detection(machine);
-    // It is to wait, whatever it stores.
-    blind.limits.tree_bytes_max = u64::MAX;
-    blind.apply(Entry { stamped_at: stamp, commands: vec![command.clone()] });
+    let mut undetected = without_detection(machine);
+    // The acquire must queue, whatever it stores.
+    undetected.limits.tree_bytes_max = u64::MAX;
+    undetected.apply(Entry { stamped_at: stamp, commands: vec![command.clone()] });
     for (at, (_, _, lock)) in cycle.iter().enumerate() {
         let next = match agents.get(at + 1) {
             None if cycle.len() == LockRejection::CYCLE_MAX => return Ok(()),
             next => next.unwrap_or(&caller),
         };
-        let view = blind.lock(lock, usize::MAX);
-        if !is_in_the_way(&view, &agents[at], next) {
-            return Err(format!("{next:?} is not in the way at {lock} in {cycle:?}: {view:?}"));
+        let view = undetected.lock(lock, usize::MAX);
+        if !waits_for(&view, &agents[at], next) {
+            return Err(format!("{next:?} does not block {lock} in {cycle:?}: {view:?}"));
         }
     }
     Ok(())
 }
 
-/// Whether one waits for a lock, or for holding it alone, that another one holds or waits for before it.
-fn is_in_the_way(view: &LockView, waits: &Agent, other: &Agent) -> bool {
+/// Whether `waits` waits for a lock or an upgrade that `other` holds, or waits for ahead of it.
+fn waits_for(view: &LockView, waits: &Agent, other: &Agent) -> bool {
     let waiter = |one: &WaiterView| (one.session.clone(), one.owner.clone());
     let holder = |one: &HolderView| (one.session.clone(), one.owner.clone());
     let at = view.waiters.iter().rposition(|one| waiter(one) == *waits);
@@ -215,29 +216,29 @@ impl Step {
     }
 }
 
-/// Runs a history and compares every acquire with the naive judgement.
-fn trial(steps: &[Step]) -> Result<usize, String> {
+/// Runs a history and compares every acquire with the naive search. Returns the number of deadlocks.
+fn run(steps: &[Step]) -> Result<usize, String> {
     let mut machine = Machine::new();
     let mut found = 0;
     for (now, step) in steps.iter().enumerate() {
         let (stamp, command) = (Stamp(now as u64), step.command());
         let expected = match &command {
-            Command::Acquire(acquire) => closes_a_circle(&machine, stamp, acquire),
+            Command::Acquire(acquire) => closes_cycle(&machine, stamp, acquire),
             _ => false,
         };
         let before = machine.clone();
         let entry = Entry { stamped_at: stamp, commands: vec![command.clone()] };
         let outcome = machine.apply(entry).outcomes.remove(0);
-        let refused = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
-        if refused != expected {
-            return Err(format!("{command:?}: {outcome:?}, a deadlock: {expected}"));
+        let rejected = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
+        if rejected != expected {
+            return Err(format!("{command:?}: {outcome:?}, expected a deadlock: {expected}"));
         }
         if let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = &outcome {
             found += 1;
-            check_circle(&before, stamp, &command, cycle)?;
-            let (places, kept) = (contents(&before), contents(&machine));
-            if places != kept {
-                return Err(format!("{command:?} left something behind"));
+            check_cycle(&before, stamp, &command, cycle)?;
+            let (old, new) = (contents(&before), contents(&machine));
+            if old != new {
+                return Err(format!("{command:?} changed the state"));
             }
         }
         machine.check_invariants()?;
@@ -259,10 +260,10 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_deadlock_is_refused_exactly_when_it_would_be_one(
+    fn an_acquire_is_rejected_exactly_if_it_closes_a_cycle(
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        if let Err(what) = trial(&steps) {
+        if let Err(what) = run(&steps) {
             prop_assert!(false, "{what}");
         }
     }
@@ -270,18 +271,18 @@ proptest! {
 
 /// The same histories in each run (`mutations.toml`).
 #[test]
-fn seeded_deadlocks_are_found_and_nothing_else() {
+fn seeded_deadlocks_are_detected_without_false_positives() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
     let steps = prop::collection::vec(step(), 60);
     let found: usize =
-        (0..300).map(|_| trial(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();
+        (0..300).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();
     assert!(found > 300, "only {found} deadlocks in all histories");
 }
 
-/// The search is bounded, and so is the answer: of a long circle it names the first, of one too long nothing is known.
+/// A reported cycle is cut at its bound. A cycle beyond the bound of the search is not detected.
 #[test]
-fn a_circle_is_named_up_to_its_bound_and_searched_for_up_to_another() {
+fn a_reported_cycle_and_the_search_for_one_are_bounded() {
     let ring = |length: usize| {
         let mut machine = Machine::new();
         let acquire = |machine: &mut Machine, lock: usize, session: usize| {

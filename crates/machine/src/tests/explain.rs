@@ -1,4 +1,4 @@
-//! Why a lock is not free: queues, chains of holders that wait, and the locks that are wanted most.
+//! Explanations of a busy lock: queues, blocking chains, and the most wanted locks.
 
 use holdfast_types::LockEvent;
 use holdfast_types::*;
@@ -14,7 +14,7 @@ fn acquire(machine: &mut Machine, now: u64, lock: &str, session: &str) -> Outcom
     machine.apply(entry).outcomes.remove(0)
 }
 
-/// `one` holds `a` and waits for `b`, which `two` holds.
+/// Session `one` holds `a` and waits for `b`, which session `two` holds.
 fn two_links() -> Machine {
     let mut machine = Machine::new();
     for (now, (lock, session)) in [("a", "one"), ("b", "two"), ("b", "one")].into_iter().enumerate()
@@ -25,7 +25,7 @@ fn two_links() -> Machine {
 }
 
 #[test]
-fn a_chain_names_who_waits_for_what_and_who_holds_that() {
+fn a_chain_names_waiters_locks_and_holders() {
     let mut machine = two_links();
     let chain = machine.blocking_chain(&lock_name("a"));
     assert_eq!(chain.len(), 1);
@@ -41,9 +41,9 @@ fn a_chain_names_who_waits_for_what_and_who_holds_that() {
     assert_eq!(links, [("b", false), ("a", true)]);
 }
 
-/// A lock that is kept for somebody who waits for another one is not free, and the chain says whose it is to be.
+/// A lock reserved for a multi-lock is not free, and the chain names the multi-lock's session.
 #[test]
-fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
+fn a_chain_continues_through_the_waiter_of_a_reserved_lock() {
     let mut machine = Machine::new();
     acquire(&mut machine, 0, "b", "one").unwrap();
     let all = Acquire::new(lock_set(&["a", "b"]), script_commands::open("two"), Owner::unnamed());
@@ -56,7 +56,7 @@ fn a_chain_goes_on_through_whoever_a_lock_is_kept_for() {
 }
 
 #[test]
-fn a_chain_is_cut_at_its_bound() {
+fn a_chain_is_bounded() {
     let mut machine = Machine::new();
     for number in 0..20 {
         acquire(&mut machine, 0, &format!("l{number}"), &format!("s{number}")).unwrap();
@@ -68,7 +68,7 @@ fn a_chain_is_cut_at_its_bound() {
 }
 
 #[test]
-fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
+fn queues_are_in_order_and_grants_have_their_wait_time() {
     let mut machine = two_links();
     let Ok(Reply::Queued(queued)) = acquire(&mut machine, 10, "b", "three") else { panic!() };
     let queue = machine.queue(&lock_name("b"), 10);
@@ -100,7 +100,7 @@ fn queues_are_in_order_and_a_grant_knows_how_long_it_waited() {
 }
 
 #[test]
-fn the_longest_queues_come_first_and_no_more_than_asked_for() {
+fn most_wanted_returns_the_longest_queues_up_to_its_limit() {
     let mut machine = Machine::new();
     for (lock, waiters) in [("a", 1), ("b", 3), ("c", 2), ("d", 0), ("x/b", 4)] {
         for waiter in 0..=waiters {
@@ -115,32 +115,36 @@ fn the_longest_queues_come_first_and_no_more_than_asked_for() {
     assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
     assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
     let views = machine.most_wanted(&LockFilter::default(), 1);
-    assert_eq!((views[0].holders.len(), views[0].waiters.len()), (1, 0), "with its holder");
+    assert_eq!(
+        (views[0].holders.len(), views[0].waiters.len()),
+        (1, 0),
+        "the view has the holder, and no waiters"
+    );
 }
 
-/// Whoever packs commands asks what would only queue: a newcomer behind a holder and somebody who is next.
+/// The proposer uses `only_queues` to find acquires that only add a waiter: those behind a holder and a first waiter.
 #[test]
-fn only_a_newcomer_behind_a_holder_and_the_next_one_does_no_more_than_queue() {
+fn an_acquire_only_queues_behind_a_holder_and_a_first_waiter() {
     let mut machine = Machine::new();
     let plain =
         |session| Acquire::new(lock_name("a"), script_commands::open(session), Owner::unnamed());
     let only_queues =
         |machine: &Machine, acquire: Acquire| machine.only_queues(&Command::Acquire(acquire));
-    assert!(!only_queues(&machine, plain("one")), "it would hold");
+    assert!(!only_queues(&machine, plain("one")), "it would be granted");
     acquire(&mut machine, 0, "a", "one").unwrap();
-    assert!(!only_queues(&machine, plain("two")), "it would be next");
+    assert!(!only_queues(&machine, plain("two")), "it would be the first waiter");
     acquire(&mut machine, 1, "a", "two").unwrap();
     assert!(only_queues(&machine, plain("three")));
-    for (who, why) in [("one", "it holds and would enter again"), ("two", "it has its place")] {
+    for (who, why) in [("one", "it holds and would re-enter"), ("two", "it already waits")] {
         assert!(!only_queues(&machine, plain(who)), "{why}");
     }
-    let refused = Acquire { wait: false, ..plain("three") };
+    let no_wait = Acquire { wait: false, ..plain("three") };
     let urgent = Acquire {
         options: AcquireOptions { priority: 1, ..AcquireOptions::PLAIN },
         ..plain("three")
     };
     let shared = Acquire { mode: Some(Mode::Shared), ..plain("three") };
-    for acquire in [refused, urgent, shared] {
+    for acquire in [no_wait, urgent, shared] {
         assert!(!only_queues(&machine, acquire.clone()), "{acquire:?}");
     }
     assert!(!machine.only_queues(&Command::Due { lock: lock_name("a") }));

@@ -1,84 +1,86 @@
-//! Random histories: what may happen next, said so that it always means something in the state it meets.
+//! Random histories. A step picks from the state it meets, so that it always has an effect to test.
 
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::acquire_strategies::{lock, policy, wished};
+use super::acquire_strategies::{lock, policy, with_options};
 use super::changes::{Change, multi};
 use super::history_start::beginning;
-use super::model::{Model, Node, Place, Session};
+use super::model::{Model, Node, QueueEntry, Session};
 use super::operator_moves::{OperatorMove, operator_move};
 use super::recipe::history::recipe;
 use super::script_commands::{create, of_session, path, session_name};
 
-/// One step of a history. Numbers pick from what there is.
+/// One step of a history. Numbers pick among existing items, modulo their count.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
     Command(Command),
     /// Changes znodes.
     Multi(Change),
-    /// A latch, a barrier or a counter is used.
+    /// Uses a latch, a barrier or a counter.
     Recipe(Recipe),
-    /// The n-th wait at a barrier ends, as asked for last or before.
-    EndArrival(usize, bool),
-    /// Somebody deals with places of others, or with several locks.
-    Deal(OperatorMove),
-    /// Cancels the n-th place of all queues, as asked first or last.
+    /// Cancels the n-th wait at a barrier, with its last revision (true) or the one before.
+    CancelArrival(usize, bool),
+    /// An operator's call, or an acquire of several locks.
+    Operator(OperatorMove),
+    /// Cancels the n-th entry of all queues, with the revision of its last acquire (true) or its first.
     Cancel(usize, bool),
-    /// The n-th holder asks to hold in another mode.
+    /// The n-th holder converts its mode, with or without waiting.
     Convert(usize, Mode, bool),
-    /// Expires the n-th session, with the present generation or one before.
+    /// Expires the n-th session, with the current generation (true) or the one before.
     Expire(usize, bool),
     /// Moves the n-th session to another connection, with a password.
     Attach(usize, u8),
-    /// Closes the n-th session, through its connection or one before.
+    /// Closes the n-th session, with the current attachment (true) or the one before.
     Close(usize, bool),
-    /// Closes the n-th session that is or was open by its incarnation, or by the one before.
-    CloseExactly(usize, bool),
-    /// The n-th place of all queues is given back.
-    GiveBack(usize, u8),
-    /// The n-th place of all queues is asked for again, with an attempt or a wish to wait or without.
-    AskAgain(usize, Option<Attempt>, bool),
-    /// A client of the tree comes to a lock.
-    Contend(SessionName, LockName, bool),
-    /// The limit of a semaphore falls below what the n-th waiter with several permits asks for.
-    Lower(usize),
-    /// Somebody urgent who does not want to wait comes just when something of the n-th lock is due.
-    Rush(usize, SessionName),
-    /// A session that lost a lock, or one of the last that ended, takes note of it.
+    /// Closes the n-th live or ended session, with its incarnation (true) or the one before.
+    CloseByIncarnation(usize, bool),
+    /// Releases the n-th entry of all queues.
+    Release(usize, u8),
+    /// Repeats the acquire of the n-th entry of all queues, with or without an attempt, with or without waiting.
+    Reacquire(usize, Option<Attempt>, bool),
+    /// A ZooKeeper client creates an entry of a lock, as a reader or a writer.
+    TreeAcquire(SessionName, LockName, bool),
+    /// Lowers the limit of a semaphore below the permits that the n-th waiter requests.
+    LowerLimit(usize),
+    /// An urgent no-wait acquire at the stamp of the n-th timer.
+    UrgentAtTimer(usize, SessionName),
+    /// Closes a session that lost a lock, or one of the last two ended, to acknowledge the loss.
     Acknowledge(usize),
-    /// The leader's clockwork comes for the n-th lock of which something is due: just in time, or a moment too early.
+    /// Sends `Due` for the n-th timer: on time, or 1 ms early (true).
     Due(usize, bool),
-    /// Time passes until something of the n-th lock is due, and nobody comes for it.
-    Until(usize),
-    /// Sends the n-th command before again.
+    /// Advances the time to the n-th timer, without a command.
+    AdvanceToTimer(usize),
+    /// Repeats the n-th last command.
     Retry(usize),
-    /// Sends the last commands again, in their order.
+    /// Repeats the last commands in order.
     RetryAll(usize),
-    /// Sends so many commands again from the n-th on, in their order; often from the first.
+    /// Repeats a run of commands in order: the index of the first, and the count.
     RetryFrom(usize, usize),
-    /// Goes through a snapshot.
+    /// Dumps a snapshot and loads it.
     Reload,
-    /// Keeps a frozen view, to be looked at in the end.
+    /// Keeps a frozen view, compared at the end.
     Freeze,
-    /// Time passes.
+    /// Advances the time.
     Wait(u64),
 }
 
 impl Move {
-    /// The stamp that this step needs at least.
+    /// The minimum stamp of this step.
     pub(super) fn stamp(&self, model: &Model) -> u64 {
         match self {
             Move::Due(n, early) => {
-                due(model, *n).map_or(0, |(at, _)| at.saturating_sub(u64::from(*early)))
+                nth_timer(model, *n).map_or(0, |(at, _)| at.saturating_sub(u64::from(*early)))
             }
-            Move::Until(n) | Move::Rush(n, _) => due(model, *n).map_or(0, |(at, _)| at),
-            Move::Deal(operator_move) => operator_move.stamp(model),
+            Move::AdvanceToTimer(n) | Move::UrgentAtTimer(n, _) => {
+                nth_timer(model, *n).map_or(0, |(at, _)| at)
+            }
+            Move::Operator(operator_move) => operator_move.stamp(model),
             _ => 0,
         }
     }
 
-    /// The command of this step in this state; none if it is no command, or nothing is there to pick.
+    /// The command of this step, or `None` if it has none or nothing to pick.
     pub(super) fn command(&self, model: &Model, before: &[Command]) -> Option<Command> {
         let session = |n: usize| model.sessions.get(n % model.sessions.len().max(1));
         let attached = |n: usize| {
@@ -89,9 +91,9 @@ impl Move {
         match self {
             Move::Command(command) => Some(numbered(model, command.clone())),
             Move::Multi(change) => Some(change.command(model)),
-            Move::Deal(deal) => deal.command(model).map(|command| numbered(model, command)),
+            Move::Operator(deal) => deal.command(model).map(|command| numbered(model, command)),
             Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
-            Move::EndArrival(n, last) => {
+            Move::CancelArrival(n, last) => {
                 let waits = model.recipes.waits();
                 let (give_up, _) = waits.get(n % waits.len().max(1))?.clone();
                 let asked = Revision(give_up.asked.0 - u64::from(!last));
@@ -111,34 +113,34 @@ impl Move {
                 let password = own.unwrap_or(Password([*password; 16]));
                 Some(Command::AttachSession { session, password, ttl })
             }
-            Move::CloseExactly(n, current) => close_exactly(model, *n, *current),
+            Move::CloseByIncarnation(n, current) => close_by_incarnation(model, *n, *current),
             Move::Close(n, current) => {
                 let session = attached(*n).or_else(|| session(*n))?;
                 let attachment = session.attachment.map(|at| Revision(at - u64::from(!current)));
                 let (session, incarnation) = (session.name.clone(), None);
                 Some(Command::CloseSession { session, attachment, incarnation })
             }
-            Move::GiveBack(n, how) => give_back(model, *n, *how),
-            Move::AskAgain(n, attempt, wait) => {
-                ask_again(model, *n, *attempt, *wait).map(|command| numbered(model, command))
+            Move::Release(n, how) => release_nth(model, *n, *how),
+            Move::Reacquire(n, attempt, wait) => {
+                reacquire(model, *n, *attempt, *wait).map(|command| numbered(model, command))
             }
-            Move::Contend(session, lock, reads) => {
+            Move::TreeAcquire(session, lock, reads) => {
                 let name = if *reads { "x__READ__" } else { "m-" };
                 let at = format!("/locks/{lock}/{name}");
                 let create = create(&at, CreateKind::Ephemeral, true, Vec::new());
                 Some(super::script_commands::multi(of_session(session.as_str()), vec![create]))
             }
-            Move::Lower(n) => lower(model, *n),
-            Move::Rush(n, session) => rush(model, *n, session),
+            Move::LowerLimit(n) => lower_limit(model, *n),
+            Move::UrgentAtTimer(n, session) => urgent_at_timer(model, *n, session),
             Move::Acknowledge(n) => {
                 let ended = model.ended.iter().rev().take(2).map(|ended| &ended.name);
                 let known: Vec<_> = model.losers().into_iter().chain(ended).collect();
                 let session = (*known.get(n % known.len().max(1))?).clone();
                 Some(Command::CloseSession { session, attachment: None, incarnation: None })
             }
-            Move::Due(n, _) => due(model, *n).map(|(_, lock)| Command::Due { lock }),
+            Move::Due(n, _) => nth_timer(model, *n).map(|(_, lock)| Command::Due { lock }),
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
-            Move::Until(_)
+            Move::AdvanceToTimer(_)
             | Move::RetryAll(_)
             | Move::RetryFrom(..)
             | Move::Reload
@@ -148,15 +150,15 @@ impl Move {
     }
 }
 
-fn rush(model: &Model, n: usize, session: &SessionName) -> Option<Command> {
-    let (_, lock) = due(model, n)?;
+fn urgent_at_timer(model: &Model, n: usize, session: &SessionName) -> Option<Command> {
+    let (_, lock) = nth_timer(model, n)?;
     let open = super::script_commands::open(session.as_str());
     let plain = Acquire::new(lock, open, Owner::new("t1").unwrap());
     let options = AcquireOptions { priority: 9, ..AcquireOptions::PLAIN };
     Some(Command::Acquire(Acquire { wait: false, options, ..plain }))
 }
 
-fn close_exactly(model: &Model, n: usize, current: bool) -> Option<Command> {
+fn close_by_incarnation(model: &Model, n: usize, current: bool) -> Option<Command> {
     let ended = model.ended.iter().map(|ended| (&ended.name, ended.id));
     let live = model.sessions.iter().map(|live| (&live.name, live.id));
     let all: Vec<_> = live.chain(ended).collect();
@@ -165,46 +167,46 @@ fn close_exactly(model: &Model, n: usize, current: bool) -> Option<Command> {
     Some(Command::CloseSession { session: session.clone(), attachment: None, incarnation })
 }
 
-/// The n-th lock of which something is due, and when.
-pub(super) fn due(model: &Model, n: usize) -> Option<(u64, LockName)> {
-    let dues = model.dues();
-    dues.get(n % dues.len().max(1)).cloned()
+/// The n-th timer: its stamp and its lock.
+pub(super) fn nth_timer(model: &Model, n: usize) -> Option<(u64, LockName)> {
+    let pending_timers = model.pending_timers();
+    pending_timers.get(n % pending_timers.len().max(1)).cloned()
 }
 
-fn lower(model: &Model, n: usize) -> Option<Command> {
+fn lower_limit(model: &Model, n: usize) -> Option<Command> {
     let wants = |node: &&Node| {
-        node.place.as_ref().is_some_and(|place| place.hold.is_none() && place.permits > 1)
+        node.entry.as_ref().is_some_and(|entry| entry.hold.is_none() && entry.permits > 1)
     };
     let waiters: Vec<_> = model.nodes.iter().filter(wants).collect();
     let node = waiters.get(n % waiters.len().max(1))?;
-    let limit = Some(Some(node.place.as_ref()?.permits - 1));
+    let limit = Some(Some(node.entry.as_ref()?.permits - 1));
     let change = PolicyChange { limit, ..PolicyChange::default() };
     Some(Command::SetPolicy { lock: node_parent(&node.path).as_lock()?, change })
 }
 
-fn ask_again(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> Option<Command> {
-    let (node, place, session) = pick(model, n)?;
+fn reacquire(model: &Model, n: usize, attempt: Option<Attempt>, wait: bool) -> Option<Command> {
+    let (node, entry, session) = pick(model, n)?;
     let open = super::script_commands::open(session.name.as_str());
-    let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, place.owner.clone());
+    let plain = Acquire::new(node_parent(&node.path).as_lock()?, open, entry.owner.clone());
     Some(Command::Acquire(Acquire { attempt, wait, ..plain }))
 }
 
-/// The n-th place of all queues.
-pub(super) fn pick(model: &Model, n: usize) -> Option<(&Node, &Place, &Session)> {
-    let places: Vec<_> = model.nodes.iter().filter(|node| node.place.is_some()).collect();
-    let node = places.get(n % places.len().max(1))?;
+/// The n-th entry of all queues.
+pub(super) fn pick(model: &Model, n: usize) -> Option<(&Node, &QueueEntry, &Session)> {
+    let entries: Vec<_> = model.nodes.iter().filter(|node| node.entry.is_some()).collect();
+    let node = entries.get(n % entries.len().max(1))?;
     let owner = node.stat.ephemeral_owner;
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
-    Some((node, node.place.as_ref()?, session))
+    Some((node, node.entry.as_ref()?, session))
 }
 
-/// The n-th place is given up: as such, by its oldest or newest attempt, or by its token.
-fn give_back(model: &Model, n: usize, how: u8) -> Option<Command> {
-    let (node, place, session) = pick(model, n)?;
+/// Releases the n-th entry: by its oldest or newest attempt, by its token, or by owner.
+fn release_nth(model: &Model, n: usize, how: u8) -> Option<Command> {
+    let (node, entry, session) = pick(model, n)?;
     let (lock, session) = (node_parent(&node.path).as_lock()?, session.name.clone());
-    let target = match (how, place.token()) {
-        (0, _) => ReleaseTarget::Attempt(*place.attempts.iter().min()?),
-        (1, _) => ReleaseTarget::Attempt(*place.attempts.iter().max()?),
+    let target = match (how, entry.token()) {
+        (0, _) => ReleaseTarget::Attempt(*entry.attempts.iter().min()?),
+        (1, _) => ReleaseTarget::Attempt(*entry.attempts.iter().max()?),
         (2, Some(token)) => ReleaseTarget::Hold(FencingToken(token)),
         _ => ReleaseTarget::AnyPlace,
     };
@@ -215,32 +217,33 @@ fn give_back(model: &Model, n: usize, how: u8) -> Option<Command> {
     Some(Command::Release(Release {
         locks: lock.into(),
         session,
-        owner: place.owner.clone(),
+        owner: entry.owner.clone(),
         target,
     }))
 }
 
 fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
-    let count = model.nodes.iter().filter(|node| node.place.is_some()).count();
-    let asked_again =
-        |n: &usize| pick(model, *n).is_some_and(|(node, place, _)| place.asked > node.stat.czxid.0);
-    let again: Vec<usize> = (0..count).filter(|n| !last && asked_again(n)).collect();
+    let count = model.nodes.iter().filter(|node| node.entry.is_some()).count();
+    let reacquired = |n: &usize| {
+        pick(model, *n).is_some_and(|(node, entry, _)| entry.requested_in > node.stat.czxid.0)
+    };
+    let again: Vec<usize> = (0..count).filter(|n| !last && reacquired(n)).collect();
     let n = again.get(n % again.len().max(1)).copied().unwrap_or(n);
-    let (node, place, session) = pick(model, n)?;
+    let (node, entry, session) = pick(model, n)?;
     let ticket = node.stat.czxid.0;
     Some(Command::Cancel(Cancel {
         lock: node_parent(&node.path).as_lock()?,
         session: session.name.clone(),
-        owner: place.owner.clone(),
+        owner: entry.owner.clone(),
         ticket: Ticket(ticket),
-        asked: Revision(if last { place.asked } else { ticket }),
+        asked: Revision(if last { entry.requested_in } else { ticket }),
     }))
 }
 
 fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let any = n.is_multiple_of(5);
-    let holds = |place: &Place| place.hold.is_some() && (any || place.held != Mode::Exclusive);
-    let holds = |node: &&Node| node.place.as_ref().is_some_and(holds);
+    let holds = |entry: &QueueEntry| entry.hold.is_some() && (any || entry.held != Mode::Exclusive);
+    let holds = |node: &&Node| node.entry.as_ref().is_some_and(holds);
     let mut holders: Vec<_> = model.nodes.iter().filter(holds).collect();
     let waited_for = |node: &&Node| {
         node_parent(&node.path).as_lock().is_some_and(|lock| !model.waiters(&lock).is_empty())
@@ -249,8 +252,8 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
         holders.retain(waited_for);
     }
     if n.is_multiple_of(2) {
-        // There is more to convert to for the upgradable one.
-        holders.sort_by_key(|node| node.place.as_ref().unwrap().held != Mode::Upgradable);
+        // An upgradable holder has the most conversions.
+        holders.sort_by_key(|node| node.entry.as_ref().unwrap().held != Mode::Upgradable);
         holders.truncate(1);
     }
     let node = holders.get(n / 2 % holders.len().max(1))?;
@@ -258,7 +261,7 @@ fn convert(model: &Model, n: usize, mode: Mode, wait: bool) -> Option<Command> {
     let session = model.sessions.iter().find(|session| session.id as i64 == owner)?;
     let lock = node_parent(&node.path).as_lock()?;
     let open = super::script_commands::open(session.name.as_str());
-    let plain = Acquire::new(lock, open, node.place.as_ref()?.owner.clone());
+    let plain = Acquire::new(lock, open, node.entry.as_ref()?.owner.clone());
     Some(Command::Acquire(Acquire { mode: Some(mode), wait, ..plain }))
 }
 
@@ -274,7 +277,7 @@ pub(super) fn owner() -> impl Strategy<Value = Owner> {
     prop::sample::select(vec!["-", "-", "t1"]).prop_map(|name| Owner::new(name).unwrap())
 }
 
-/// [`numbered`] says what these numbers stand for.
+/// [`numbered`] turns these numbers into attempts of the session.
 pub(super) fn attempt() -> impl Strategy<Value = Option<Attempt>> {
     prop::option::of((1..=ATTEMPTS).prop_map(Attempt))
 }
@@ -289,8 +292,8 @@ fn target() -> impl Strategy<Value = ReleaseTarget> {
 
 const ATTEMPTS: u64 = 5;
 
-/// The numbers of a random command as a client would choose them: attempts around the newest one of the session, so that
-/// some are new and some are over, and one of the last tokens.
+/// Replaces random numbers by plausible ones: attempts around the newest of the session, some new and some ended, and
+/// one of the last tokens.
 pub(super) fn numbered(model: &Model, command: Command) -> Command {
     let around = |session: &SessionName, n: Attempt| {
         let newest = model.newest_attempt(session).0;
@@ -331,7 +334,7 @@ fn open() -> impl Strategy<Value = OpenSession> {
     })
 }
 
-/// As a connection opens one.
+/// An open with a password, as a connection sends it.
 fn open_for_a_connection() -> impl Strategy<Value = Command> {
     (session(), 1..3_u8).prop_map(|(session, password)| {
         let (labels, password) = (Labels::default(), Some(Password([password; 16])));
@@ -347,7 +350,7 @@ fn acquire() -> impl Strategy<Value = Command> {
             Acquire { attempt, wait, wait_ms, ..Acquire::new(lock, open, owner) }
         },
     );
-    plain.prop_flat_map(wished).prop_map(Command::Acquire)
+    plain.prop_flat_map(with_options).prop_map(Command::Acquire)
 }
 
 fn converted() -> impl Strategy<Value = Mode> {
@@ -363,14 +366,14 @@ fn release() -> impl Strategy<Value = Command> {
 fn limits() -> impl Strategy<Value = Command> {
     let bytes = prop_oneof![2 => Just(Limits::default().tree_bytes_max), 1 => 60..600_u64];
     (2..6_u32, 12..30_u32, 1..4_u32, 2..5_u32, 1..4_u32, 0..6_u32, 0..3_u32, bytes).prop_map(
-        |(sessions, znodes, waiters, contenders, entries, memo, ephemerals, bytes)| {
+        |(sessions, znodes, waiters, queue_entries, hold_count, memo, ephemerals, bytes)| {
             Command::SetLimits(Limits {
                 tree_bytes_max: bytes,
                 sessions_max: sessions,
                 znodes_max: znodes,
                 waiters_per_lock_max: waiters,
-                queue_entries_per_session_max: contenders,
-                hold_count_max: entries,
+                queue_entries_per_session_max: queue_entries,
+                hold_count_max: hold_count,
                 data_bytes_max: 64,
                 memo_per_session_max: memo,
                 ephemerals_per_session_max: ephemerals,
@@ -396,7 +399,7 @@ fn sweep() -> impl Strategy<Value = Command> {
         .prop_map(|(before, count_max)| Command::Sweep { empty_before: Stamp(before), count_max })
 }
 
-/// What a history is about: what happens often in it. Few things at a time meet each other more often than many.
+/// The subject of a history, whose steps are the most frequent. Few kinds of steps interact more often than many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum HistorySubject {
     Everything,
@@ -412,7 +415,7 @@ fn step(subject: HistorySubject) -> impl Strategy<Value = Move> {
         subject if subject == what => 16,
         _ => 1,
     };
-    let (tree, time, dealings, recipes) = (
+    let (tree, time, operators, recipes) = (
         about(HistorySubject::Tree),
         about(HistorySubject::Time),
         about(HistorySubject::Operators),
@@ -421,25 +424,25 @@ fn step(subject: HistorySubject) -> impl Strategy<Value = Move> {
     prop_oneof![
         160 => acquire().prop_map(Move::Command),
         40 => release().prop_map(Move::Command),
-        40 => (any::<usize>(), 0..5_u8).prop_map(|(n, how)| Move::GiveBack(n, how)),
+        40 => (any::<usize>(), 0..5_u8).prop_map(|(n, how)| Move::Release(n, how)),
         24 => (any::<usize>(), attempt(), any::<bool>())
-            .prop_map(|(n, attempt, wait)| Move::AskAgain(n, attempt, wait)),
+            .prop_map(|(n, attempt, wait)| Move::Reacquire(n, attempt, wait)),
         40 => (session(), lock(), any::<bool>())
-            .prop_map(|(session, lock, reads)| Move::Contend(session, lock, reads)),
-        time * 33 => timely(),
+            .prop_map(|(session, lock, reads)| Move::TreeAcquire(session, lock, reads)),
+        time * 33 => timer_step(),
         tree * 30 => multi().prop_map(Move::Multi),
         tree * 4 => sweep().prop_map(Move::Command),
-        dealings * 60 => operator_move().prop_map(Move::Deal),
+        operators * 60 => operator_move().prop_map(Move::Operator),
         recipes * 24 => recipe().prop_map(Move::Recipe),
         recipes * 3 => (any::<usize>(), prop::bool::weighted(0.8))
-            .prop_map(|(n, last)| Move::EndArrival(n, last)),
+            .prop_map(|(n, last)| Move::CancelArrival(n, last)),
         40 => session_command().prop_map(Move::Command),
         tree * 3 => (any::<usize>(), 1..3_u8)
             .prop_map(|(n, password)| Move::Attach(n, password)),
         tree * 2 => (any::<usize>(), any::<bool>())
             .prop_map(|(n, current)| Move::Close(n, current)),
         8 => (any::<usize>(), any::<bool>())
-            .prop_map(|(n, current)| Move::CloseExactly(n, current)),
+            .prop_map(|(n, current)| Move::CloseByIncarnation(n, current)),
         40 => (any::<usize>(), any::<bool>()).prop_map(|(n, last)| Move::Cancel(n, last)),
         time * 8 => (any::<usize>(), converted(), any::<bool>())
             .prop_map(|(n, mode, wait)| Move::Convert(n, mode, wait)),
@@ -452,12 +455,12 @@ fn step(subject: HistorySubject) -> impl Strategy<Value = Move> {
     ]
 }
 
-/// What has to do with time.
-fn timely() -> impl Strategy<Value = Move> {
+/// Steps that concern timers.
+fn timer_step() -> impl Strategy<Value = Move> {
     prop_oneof![
-        8 => any::<usize>().prop_map(Move::Until),
-        8 => any::<usize>().prop_map(Move::Lower),
-        5 => (any::<usize>(), session()).prop_map(|(n, session)| Move::Rush(n, session)),
+        8 => any::<usize>().prop_map(Move::AdvanceToTimer),
+        8 => any::<usize>().prop_map(Move::LowerLimit),
+        5 => (any::<usize>(), session()).prop_map(|(n, session)| Move::UrgentAtTimer(n, session)),
         12 => policy().prop_map(Move::Command),
         3 => lock().prop_map(|lock| Move::Command(Command::Due { lock })),
         10 => (any::<usize>(), prop::bool::weighted(0.3))
@@ -467,7 +470,7 @@ fn timely() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// Commands that are sent again.
+/// Repeated commands.
 fn again() -> impl Strategy<Value = Move> {
     prop_oneof![
         10 => (0..6_usize).prop_map(Move::Retry),
@@ -477,7 +480,7 @@ fn again() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// A history of up to `len` steps, and how it begins.
+/// A history of up to `len` random steps after its beginning.
 pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
     let themes = vec![
         HistorySubject::Everything,
@@ -489,7 +492,7 @@ pub(super) fn history(len: usize) -> impl Strategy<Value = Vec<Move>> {
     prop::sample::select(themes).prop_flat_map(move |subject| history_about(subject, len))
 }
 
-/// One that is about something.
+/// A history of one subject.
 pub(super) fn history_about(
     subject: HistorySubject,
     len: usize,

@@ -1,4 +1,4 @@
-//! Beginnings of histories: situations that chance alone seldom makes, with names that chance picks.
+//! Beginnings of histories: scenarios that random steps seldom produce, with random names.
 
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -6,36 +6,36 @@ use proptest::prelude::*;
 use super::history::Move;
 use super::script_commands::{lock_name, open, session_name};
 
-/// How a history begins: most begin with nothing.
+/// The beginning of a history: half of them are empty.
 pub(super) fn beginning() -> impl Strategy<Value = Vec<Move>> {
     let sessions = Just(vec!["s1", "s2", "s3", "s4"]).prop_shuffle();
     let locks = Just(vec!["a", "a/c", "b"]).prop_shuffle();
     (prop::option::weighted(0.5, 0..9_u8), sessions, locks, any::<bool>()).prop_map(
-        |(scene, sessions, locks, urgent)| {
-            let cast = Cast { sessions, locks };
-            match scene {
-                Some(0) => cast.opening_circle(urgent),
-                Some(1) => cast.opening_to_many(urgent),
-                Some(2) => cast.upgrade_circle(),
-                Some(3) => cast.kept_for_several(),
-                Some(4) => cast.overtaking_circle(),
-                Some(5) => cast.retimed(urgent),
-                Some(6) => cast.handed_round(urgent),
-                Some(7) => cast.opening_to_several(urgent),
-                Some(_) => cast.lowered(urgent),
+        |(scenario, sessions, locks, urgent)| {
+            let names = Names { sessions, locks };
+            match scenario {
+                Some(0) => names.cycle_at_cooldown_end(urgent),
+                Some(1) => names.readers_at_cooldown_end(urgent),
+                Some(2) => names.upgrade_cycle(),
+                Some(3) => names.reserved_for_multi_lock(),
+                Some(4) => names.overtaking_cycle(),
+                Some(5) => names.changed_lock_delay(urgent),
+                Some(6) => names.handover_cycle(urgent),
+                Some(7) => names.multi_lock_at_cooldown_end(urgent),
+                Some(_) => names.handover_over_limit(urgent),
                 None => Vec::new(),
             }
         },
     )
 }
 
-/// Who plays where.
-struct Cast {
+/// The sessions and locks of a scenario.
+struct Names {
     sessions: Vec<&'static str>,
     locks: Vec<&'static str>,
 }
 
-impl Cast {
+impl Names {
     fn lock(&self, n: usize) -> LockName {
         lock_name(self.locks[n])
     }
@@ -57,7 +57,7 @@ impl Cast {
         Move::Command(Command::Acquire(Acquire { mode: Some(mode), ..plain }))
     }
 
-    fn acquire_all(&self, locks: [usize; 2], session: usize, mode: Mode) -> Move {
+    fn acquire_multi_lock(&self, locks: [usize; 2], session: usize, mode: Mode) -> Move {
         let locks = LockSet::new(locks.map(|lock| self.lock(lock)).to_vec()).unwrap();
         let plain = Acquire::new(locks, open(self.sessions[session]), Owner::unnamed());
         Move::Command(Command::Acquire(Acquire { mode: Some(mode), ..plain }))
@@ -69,7 +69,7 @@ impl Cast {
         Move::Command(Command::Release(Release { locks, session, owner, target }))
     }
 
-    fn rules(&self, lock: usize, change: PolicyChange) -> Move {
+    fn set_policy(&self, lock: usize, change: PolicyChange) -> Move {
         Move::Command(Command::SetPolicy { lock: self.lock(lock), change })
     }
 
@@ -78,53 +78,55 @@ impl Cast {
         Move::Command(Command::Break(Break { lock, what: BreakTarget::Holders, reason }))
     }
 
-    /// The first lock is closed for a while, and nobody holds it.
-    fn close(&self) -> Vec<Move> {
+    /// The first lock is in cooldown without a holder.
+    fn cooldown(&self) -> Vec<Move> {
         let lock_delay_ms = Some(20);
-        let closed = self.rules(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() });
-        vec![closed, self.acquire(0, 3), self.break_all(0)]
+        let lock_delay =
+            self.set_policy(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() });
+        vec![lock_delay, self.acquire(0, 3), self.break_all(0)]
     }
 
-    /// Two wait for a lock to open, and the first of them for what somebody holds who comes when it opens.
-    fn opening_circle(&self, urgent: bool) -> Vec<Move> {
-        let mut moves = self.close();
+    /// Two waiters wait for a cooldown to end, the first also for a lock whose holder acquires the first lock at that
+    /// time.
+    fn cycle_at_cooldown_end(&self, urgent: bool) -> Vec<Move> {
+        let mut moves = self.cooldown();
         moves.extend([self.acquire(1, 0), self.acquire(0, 1), self.acquire(1, 1)]);
         let priority = if urgent { AcquireOptions::PRIORITY_MAX } else { 0 };
-        let comes = Command::Acquire(Acquire {
+        let arrival = Command::Acquire(Acquire {
             options: AcquireOptions { priority, ..AcquireOptions::PLAIN },
             ..self.plain(0, 0)
         });
-        moves.extend([self.acquire(0, 2), Move::Until(0), Move::Command(comes)]);
+        moves.extend([self.acquire(0, 2), Move::AdvanceToTimer(0), Move::Command(arrival)]);
         moves
     }
 
-    /// Readers wait for a lock to open, and one more comes for it, alone or with another lock, who is in no circle.
-    fn opening_to_many(&self, alone: bool) -> Vec<Move> {
-        let mut moves = self.close();
+    /// Readers wait for a cooldown to end. A reader without a deadlock arrives then, with one lock or with two.
+    fn readers_at_cooldown_end(&self, alone: bool) -> Vec<Move> {
+        let mut moves = self.cooldown();
         moves.extend([self.acquire(1, 0), self.acquire_as(0, 1, Mode::Shared), self.acquire(1, 1)]);
-        moves.push(Move::Until(0));
-        let one = self.acquire_as(0, 0, Mode::Shared);
-        moves.push(if alone { one } else { self.acquire_all([0, 2], 0, Mode::Shared) });
+        moves.push(Move::AdvanceToTimer(0));
+        let reader = self.acquire_as(0, 0, Mode::Shared);
+        moves.push(if alone { reader } else { self.acquire_multi_lock([0, 2], 0, Mode::Shared) });
         moves
     }
 
-    /// A lock opens for somebody who waits for it and another one, just as somebody comes for both.
-    fn opening_to_several(&self, urgent: bool) -> Vec<Move> {
+    /// A multi-lock waits for a cooldown to end, and another acquires the same locks at that time.
+    fn multi_lock_at_cooldown_end(&self, urgent: bool) -> Vec<Move> {
         let mode = if urgent { Mode::Exclusive } else { Mode::Shared };
-        let mut moves = self.close();
-        moves.push(self.acquire_all([0, 1], 1, mode));
-        moves.push(Move::Until(0));
-        moves.push(self.acquire_all([0, 1], 2, mode));
+        let mut moves = self.cooldown();
+        moves.push(self.acquire_multi_lock([0, 1], 1, mode));
+        moves.push(Move::AdvanceToTimer(0));
+        moves.push(self.acquire_multi_lock([0, 1], 2, mode));
         moves
     }
 
-    /// A reader waits for a reader who waits for a closed lock, that a third one makes its own.
-    fn upgrade_circle(&self) -> Vec<Move> {
+    /// A reader waits for a reader that waits for a lock in cooldown, which an upgradable holder upgrades.
+    fn upgrade_cycle(&self) -> Vec<Move> {
         let lock_delay_ms = Some(20);
         let token = BreakTarget::Token(FencingToken(3));
         let (lock, reason) = (self.lock(0), Reason::new("because").unwrap());
         vec![
-            self.rules(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }),
+            self.set_policy(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }),
             self.acquire_as(0, 0, Mode::Shared),
             self.acquire_as(0, 1, Mode::Upgradable),
             self.acquire_as(0, 3, Mode::Shared),
@@ -136,19 +138,19 @@ impl Cast {
         ]
     }
 
-    /// The rule that closes a lock changes while it is closed.
-    fn retimed(&self, waits: bool) -> Vec<Move> {
+    /// The lock-delay changes during the cooldown.
+    fn changed_lock_delay(&self, waits: bool) -> Vec<Move> {
         let lock_delay_ms = Some(if waits { 0 } else { 60 });
-        let mut moves = self.close();
+        let mut moves = self.cooldown();
         moves.push(self.acquire(0, 1));
-        moves.push(self.rules(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }));
+        moves.push(self.set_policy(0, PolicyChange { lock_delay_ms, ..PolicyChange::default() }));
         moves
     }
 
-    /// A reader waits for a reader who waits for a closed lock, and somebody comes there who goes before it.
-    fn overtaking_circle(&self) -> Vec<Move> {
+    /// A reader waits for a reader that waits for a lock in cooldown, and an urgent acquire overtakes it there.
+    fn overtaking_cycle(&self) -> Vec<Move> {
         let cooldown_ms = Some(20);
-        let comes = Acquire {
+        let arrival = Acquire {
             options: AcquireOptions {
                 priority: AcquireOptions::PRIORITY_MAX,
                 ..AcquireOptions::PLAIN
@@ -156,24 +158,24 @@ impl Cast {
             ..self.plain(0, 2)
         };
         vec![
-            self.rules(0, PolicyChange { cooldown_ms, ..PolicyChange::default() }),
+            self.set_policy(0, PolicyChange { cooldown_ms, ..PolicyChange::default() }),
             self.acquire_as(0, 0, Mode::Shared),
             self.acquire(1, 1),
             self.acquire_as(0, 1, Mode::Shared),
             self.acquire(1, 0),
-            Move::Command(Command::Acquire(comes)),
+            Move::Command(Command::Acquire(arrival)),
         ]
     }
 
-    /// A lock that nobody was ever granted is kept for somebody who asked for several.
-    fn kept_for_several(&self) -> Vec<Move> {
-        let all = self.acquire_all([0, 1], 1, Mode::Exclusive);
-        let rules = self.rules(1, PolicyChange::default());
-        vec![self.acquire(0, 0), all, rules, self.acquire(1, 2)]
+    /// A lock that was never granted is reserved for a multi-lock.
+    fn reserved_for_multi_lock(&self) -> Vec<Move> {
+        let multi_lock = self.acquire_multi_lock([0, 1], 1, Mode::Exclusive);
+        let set_policy = self.set_policy(1, PolicyChange::default());
+        vec![self.acquire(0, 0), multi_lock, set_policy, self.acquire(1, 2)]
     }
 
-    /// A lock is handed to somebody who waits for whoever waits for it, in its queue or out of it.
-    fn handed_round(&self, waits_for_both: bool) -> Vec<Move> {
+    /// Hands a lock over to a session that waits for one of its waiters, from inside or outside its queue.
+    fn handover_cycle(&self, waits_for_both: bool) -> Vec<Move> {
         let mut moves = vec![
             self.acquire(0, 0),
             self.acquire(1, 1),
@@ -194,30 +196,30 @@ impl Cast {
         moves
     }
 
-    /// A semaphore whose limit is below what is held, or a lock that somebody waits to have alone, in somebody's hands.
-    fn lowered(&self, semaphore: bool) -> Vec<Move> {
+    /// Hands over a semaphore that holds more than its limit, or a lock with a pending upgrade.
+    fn handover_over_limit(&self, semaphore: bool) -> Vec<Move> {
         let acquire = |session| {
             let (limit, permits) = (Some(3), Some(2 - session as u32));
             let plain = self.plain(0, session);
             Move::Command(Command::Acquire(Acquire { limit, permits, ..plain }))
         };
-        let opens = Move::Command(Command::OpenSession(open(self.sessions[2])));
+        let open_session = Move::Command(Command::OpenSession(open(self.sessions[2])));
         let limit = Some(Some(2));
         let to = (self.session(2), Owner::unnamed());
-        let hand = |session| {
+        let hand_over = |session| {
             let (from, to) = ((self.session(session), Owner::unnamed()), to.clone());
             Move::Command(Command::HandOver(HandOver { lock: self.lock(0), from, to, token: None }))
         };
         if semaphore {
-            let lower = self.rules(0, PolicyChange { limit, ..PolicyChange::default() });
-            return vec![acquire(0), acquire(1), opens, lower, hand(0)];
+            let lower = self.set_policy(0, PolicyChange { limit, ..PolicyChange::default() });
+            return vec![acquire(0), acquire(1), open_session, lower, hand_over(0)];
         }
         vec![
             self.acquire_as(0, 0, Mode::Upgradable),
             self.acquire_as(0, 1, Mode::Shared),
             self.acquire_as(0, 0, Mode::Exclusive),
-            opens,
-            hand(1),
+            open_session,
+            hand_over(1),
             self.release(0, 1),
         ]
     }

@@ -1,5 +1,5 @@
-//! Machines of thousands of things, where the persistent maps have several levels and share nodes with frozen views,
-//! and the ends of counters.
+//! Machines of thousands of items, where the persistent maps have several levels and share nodes with frozen views, and
+//! counters near their maximum.
 
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
@@ -8,7 +8,7 @@ use super::script_commands::{self, lock_name, lock_set, multi, path, session_nam
 use crate::snapshot::part::{Head, Part};
 use crate::{Machine, SnapshotPart};
 
-/// A small fixed generator: the same numbers in every run.
+/// A generator with a fixed seed: the same numbers in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -19,8 +19,8 @@ impl Numbers {
     }
 }
 
-/// Each lock has an owner of its own: nobody waits with two locks, so that there are no searches for deadlocks, each of
-/// which would go to its bound.
+/// A separate owner for each lock. No owner then waits while it holds, so no acquire searches for deadlocks up to the
+/// bound.
 fn owner_for(lock: u64) -> Owner {
     Owner::new(format!("o{lock}")).unwrap()
 }
@@ -36,7 +36,7 @@ fn apply(machine: &mut Machine, now: u64, command: Command) -> Outcome {
 }
 
 #[test]
-fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
+fn thousands_of_locks_with_frozen_views_keep_every_invariant() {
     let (mut machine, mut numbers) = (Machine::new(), Numbers(1));
     let mut frozen = Vec::new();
     for step in 0..40_000 {
@@ -74,7 +74,7 @@ fn thousands_of_locks_keep_every_invariant_beside_frozen_views() {
 }
 
 #[test]
-fn a_long_queue_is_handed_on_in_order() {
+fn a_long_queue_is_granted_in_order() {
     let mut machine = Machine::new();
     for session in 0..3_000 {
         let outcome = apply(&mut machine, 0, acquire(0, session, true));
@@ -103,9 +103,9 @@ fn a_long_queue_is_handed_on_in_order() {
     machine.check_invariants().unwrap();
 }
 
-/// At the end of the tokens nothing is granted any more: waiters stay queued and new acquires are rejected, whoever releases.
+/// After the last token nothing is granted: waiters stay queued, new acquires are rejected, and releases grant nothing.
 #[test]
-fn tokens_stay_below_their_end() {
+fn tokens_stay_below_their_maximum() {
     let mut machine = Machine::new();
     apply(&mut machine, 0, acquire(0, 0, true)).unwrap();
     apply(&mut machine, 0, acquire(1, 0, true)).unwrap();
@@ -123,9 +123,9 @@ fn tokens_stay_below_their_end() {
         let open = script_commands::open("s3");
         Command::Acquire(Acquire::new(lock_set(&locks), open, Owner::unnamed()))
     };
-    // One token is left: two locks at once can never be granted.
+    // One token is left, so a multi-lock of two can never be granted.
     assert_eq!(apply(&mut machine, 0, all(["l0", "l2"])), Err(limit.clone()));
-    // Two locks come free, and one waiter is granted.
+    // Two locks become free, and one waiter is granted.
     let session = session_name("s0");
     let close = Command::CloseSession { session, attachment: None, incarnation: None };
     apply(&mut machine, 0, close).unwrap();
@@ -139,9 +139,9 @@ fn tokens_stay_below_their_end() {
     let at = "/locks/l0/lock-";
     let create = script_commands::create(at, CreateKind::Ephemeral, true, Vec::new());
     apply(&mut machine, 0, Command::OpenSession(script_commands::open("s4"))).unwrap();
-    let refused = Rejection::Tree(TreeRejection::OfOperation { at: 0, why: Box::new(limit) });
+    let rejected = Rejection::Tree(TreeRejection::OfOperation { at: 0, why: Box::new(limit) });
     let created = apply(&mut machine, 0, multi(script_commands::of_session("s4"), vec![create]));
-    assert_eq!(created, Err(refused));
+    assert_eq!(created, Err(rejected));
     let session = session_name("s1");
     let close = Command::CloseSession { session, attachment: None, incarnation: None };
     apply(&mut machine, 0, close).unwrap();
@@ -150,7 +150,7 @@ fn tokens_stay_below_their_end() {
 }
 
 #[test]
-fn sequence_numbers_stay_below_their_end() {
+fn sequence_numbers_stay_below_their_maximum() {
     let mut machine = Machine::new();
     let create = |at: &str, sequential| {
         let op = script_commands::create(at, CreateKind::Persistent, sequential, Vec::new());
@@ -165,24 +165,24 @@ fn sequence_numbers_stay_below_their_end() {
         if matches!(&results[..], [OpReply::Created { path, .. }] if *path == last)));
     let limit = crate::tree::create::COUNTER_END;
     let why = Rejection::LimitReached { bound: Bound::Counter, limit };
-    let (refused, why) = (Err(why.clone()), Box::new(why));
+    let (rejected, why) = (Err(why.clone()), Box::new(why));
     let refused_op = Err(Rejection::Tree(TreeRejection::OfOperation { at: 0, why }));
     assert_eq!(apply(&mut machine, 0, create("/locks/l0/n-", true)), refused_op);
-    assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), refused);
+    assert_eq!(apply(&mut machine, 0, acquire(0, 0, true)), rejected);
     machine.tree.get_mut(&path("/locks")).unwrap().created = limit;
-    assert_eq!(apply(&mut machine, 0, acquire(1, 0, true)), refused);
+    assert_eq!(apply(&mut machine, 0, acquire(1, 0, true)), rejected);
     machine.check_invariants().unwrap();
 }
 
 #[test]
-fn a_machine_can_be_handed_to_another_thread() {
+fn a_machine_can_be_sent_to_another_thread() {
     fn shareable<T: Send + Sync + 'static>(_: &T) {}
     shareable(&Machine::new());
     shareable(&Machine::new().dump().next());
 }
 
 #[test]
-fn an_entry_without_commands_only_moves_the_time() {
+fn an_entry_without_commands_only_advances_the_time() {
     let mut machine = Machine::new();
     let applied = machine.apply(Entry { stamped_at: Stamp(5), commands: Vec::new() });
     assert_eq!((applied.revision, machine.now()), (Revision(0), Stamp(5)));

@@ -1,6 +1,6 @@
-//! Late copies of calls, as a network or a stopped node delivers them: after the client has the answer to a copy of its own
-//! and went on. The clients here name what they mean, as ours do: every acquire its attempt, every release and hand-over
-//! its token or attempt, every close its incarnation. Then a late copy changes nobody's place.
+//! Late copies of calls, delivered by a network or a resumed node after the client received a reply and continued. As
+//! in our clients, every acquire names its attempt, every release and hand-over its token or attempt, and every close
+//! its incarnation. A late copy then changes no entry.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
@@ -13,24 +13,24 @@ use crate::{LockFilter, Machine};
 const LOCKS: [&str; 3] = ["a", "b", "c"];
 const SESSIONS: usize = 3;
 
-/// What a client does next. Numbers choose among the sessions and locks.
+/// The next step of a client. Numbers pick among the sessions and locks.
 #[derive(Clone, Debug)]
 enum Step {
     /// Begins a new attempt.
     Acquire { session: usize, lock: usize, segment: bool },
-    /// Ends the newest attempt of the session: by its number, or by the token if it holds.
+    /// Releases the newest attempt of the session: by number, or by token if it holds.
     Release { session: usize, by_token: bool },
     /// Hands the newest hold of the session to another session.
     HandOver { session: usize, to: usize },
-    /// Takes both locks at once, or gives them back.
-    Several { session: usize, release: bool },
-    /// Closes the session, and opens it again.
+    /// Acquires or releases the multi-lock of `d` and `e`.
+    MultiLock { session: usize, release: bool },
+    /// Closes and reopens the session.
     Reopen { session: usize },
-    /// Something arrives again that was finished long ago.
+    /// Repeats a call that was answered before.
     LateCopy(usize),
 }
 
-/// A call whose answer the client has, and whether a copy of it could still be meant.
+/// An answered call. Its attempt decides whether a copy may still have an effect.
 struct Call {
     command: Command,
     session: usize,
@@ -43,7 +43,7 @@ type Current = (Attempt, Vec<LockName>, Option<FencingToken>);
 struct Clients {
     machine: Machine,
     calls: Vec<Call>,
-    /// The attempt of each session that is not over.
+    /// The current attempt of each session.
     current: Vec<Option<Current>>,
     incarnations: Vec<SessionId>,
     attempts: u64,
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (session.clone(), session.clone())
             .prop_map(|(session, to)| Step::HandOver { session, to }),
         2 => (session.clone(), any::<bool>())
-            .prop_map(|(session, release)| Step::Several { session, release }),
+            .prop_map(|(session, release)| Step::MultiLock { session, release }),
         1 => session.prop_map(|session| Step::Reopen { session }),
         8 => any::<usize>().prop_map(Step::LateCopy),
     ]
@@ -69,8 +69,8 @@ fn name(session: usize) -> SessionName {
     session_name(&format!("s{session}"))
 }
 
-/// Who holds and who waits, everywhere, and which sessions are open.
-fn places(machine: &Machine) -> String {
+/// All holders, waiters and open sessions, as text.
+fn entries(machine: &Machine) -> String {
     let locks = machine.locks(&LockFilter::default(), None, 100);
     let tickets = |lock: &LockView| {
         let holders: Vec<_> = lock.holders.iter().map(|h| (h.session.clone(), h.token)).collect();
@@ -128,7 +128,7 @@ impl Clients {
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
             Ok(Reply::Granted(grants)) => (grants[0].lock.clone(), Some(grants[0].token)),
             Ok(Reply::Queued(queued)) => (queued[0].lock.clone(), None),
-            // A deadlock, or a place that it has with others.
+            // A deadlock, or an entry of a multi-lock.
             Ok(_) | Err(_) => return,
         };
         self.current[session] = Some((attempt, vec![lock], token));
@@ -160,7 +160,7 @@ impl Clients {
         }
     }
 
-    fn several(&mut self, session: usize, release: bool) {
+    fn multi_lock(&mut self, session: usize, release: bool) {
         let locks: Vec<_> = ["d", "e"].map(lock_name).to_vec();
         let (open, owner) =
             (super::script_commands::open(name(session).as_str()), Owner::unnamed());
@@ -191,7 +191,7 @@ impl Clients {
         self.open(session);
     }
 
-    /// A copy of something that the client has finished. Returns what changed by it, if anything did.
+    /// Repeats an answered call. Fails if an entry or a session changes.
     fn late_copy(&mut self, n: usize) -> Result<(), TestCaseError> {
         let is_over = |call: &Call| {
             let current = self.current[call.session].as_ref().map(|(attempt, ..)| *attempt);
@@ -199,9 +199,9 @@ impl Clients {
         };
         let over: Vec<_> = self.calls.iter().filter(|call| is_over(call)).collect();
         let Some(call) = over.get(n % over.len().max(1)) else { return Ok(()) };
-        let (command, before) = (call.command.clone(), places(&self.machine));
+        let (command, before) = (call.command.clone(), entries(&self.machine));
         let outcome = self.apply(command.clone());
-        let after = places(&self.machine);
+        let after = entries(&self.machine);
         prop_assert_eq!(before, after, "a late {:?} had an effect: {:?}", command, outcome);
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Clients {
                 Step::Acquire { .. } => {}
                 Step::Release { session, by_token } => self.release(session, by_token),
                 Step::HandOver { session, to } => self.hand_over(session, to),
-                Step::Several { session, release } => self.several(session, release),
+                Step::MultiLock { session, release } => self.multi_lock(session, release),
                 Step::Reopen { session } => self.reopen(session),
                 Step::LateCopy(n) => self.late_copy(n)?,
             }
@@ -225,7 +225,7 @@ impl Clients {
 }
 
 #[test]
-fn a_late_copy_of_a_call_changes_no_place_and_no_session() {
+fn a_late_copy_of_a_call_changes_no_entry_and_no_session() {
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let steps = prop::collection::vec(step(), 1..60);
@@ -233,7 +233,7 @@ fn a_late_copy_of_a_call_changes_no_place_and_no_session() {
 }
 
 #[test]
-fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
+fn an_attempt_stays_ended_after_its_record_is_dropped() {
     let mut machine = Machine::new();
     let mut apply = |command| {
         let entry = Entry { stamped_at: Stamp(0), commands: vec![command] };
@@ -267,7 +267,7 @@ fn an_attempt_whose_record_was_forgotten_is_over_all_the_same() {
     let renewed = apply(acquire(held));
     assert!(
         matches!(renewed, Ok(Reply::Granted(grants)) if grants[0].renewed),
-        "it keeps its place"
+        "a current attempt keeps its hold"
     );
     apply(acquire(count + 1)).unwrap();
 }

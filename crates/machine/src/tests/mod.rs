@@ -2,13 +2,13 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
-    reason = "the numbers of tests are small"
+    reason = "the numbers in tests are small"
 )]
 #![expect(
     clippy::wildcard_enum_match_arm,
     clippy::needless_pass_by_value,
     clippy::needless_for_each,
-    reason = "what a test does not expect is a failure anyway, and short is better than fast"
+    reason = "an unexpected variant fails the test, and tests prefer short code to fast code"
 )]
 
 mod acquire_strategies;
@@ -17,17 +17,17 @@ mod bytes;
 mod changes;
 mod deadlocks;
 mod explain;
+mod guarantees;
 mod handovers;
 mod history;
 mod history_start;
-mod kinds;
 mod large;
 mod late_copies;
 mod model;
 mod model_check;
 mod multi_locks;
+mod operator_commands;
 mod operator_moves;
-mod promises;
 mod properties;
 mod recipe;
 mod render;

@@ -1,4 +1,4 @@
-//! The judge: a machine and the model go through the same history, and everything that can be seen must agree.
+//! Applies the same history to a machine and to the model; outcomes, events and views must agree.
 
 use holdfast_types::{LockEvent, LockRejection, TreeEvent};
 use std::collections::BTreeSet;
@@ -6,20 +6,20 @@ use std::collections::BTreeSet;
 use holdfast_types::*;
 
 use super::deadlocks;
+use super::guarantees::{self, ensure};
 use super::history::Move;
 use super::model::{Model, named_by};
-use super::promises::{self, ensure};
 use super::recipe;
 use super::script_commands::{lock_name, path, session_name};
 use crate::Machine;
 use crate::tree::quota::Usage;
 use crate::tree::znode::Acl;
 
-/// The names that histories use.
+/// The locks and sessions of the histories.
 const LOCKS: [&str; 4] = ["a", "a/c", "b", "s"];
 const SESSIONS: [&str; 7] = ["n1", "n2", "s1", "s2", "s3", "s4", "s5"];
 
-/// A machine on trial.
+/// A machine and its model.
 pub(super) struct Trial {
     pub(super) machine: Machine,
     pub(super) model: Model,
@@ -29,17 +29,18 @@ pub(super) struct Trial {
     stamp: u64,
     /// The last token granted.
     token: u64,
-    /// Every place in a queue there ever was: directory and number.
-    places: BTreeSet<(ZnodePath, u64)>,
-    told: promises::Told,
+    /// The directory and sequence number of every queue entry so far.
+    positions: BTreeSet<(ZnodePath, u64)>,
+    observed: guarantees::ObservedState,
 }
 
 impl Trial {
     pub(super) fn new() -> Self {
         let machine = Machine::new();
         let (commands, frozen) = (Vec::new(), Vec::new());
-        let (model, places, told) = (Model::new(), BTreeSet::new(), promises::Told::default());
-        Self { machine, model, commands, frozen, stamp: 0, token: 0, places, told }
+        let (model, positions, observed) =
+            (Model::new(), BTreeSet::new(), guarantees::ObservedState::default());
+        Self { machine, model, commands, frozen, stamp: 0, token: 0, positions, observed }
     }
 
     /// Runs a whole history; the first disagreement is the error.
@@ -49,7 +50,7 @@ impl Trial {
             trial.step(op).map_err(|what| format!("at {op:?}: {what}"))?;
         }
         for (machine, digest) in &trial.frozen {
-            ensure(machine.state_digest() == *digest, "a frozen view stays as it is")?;
+            ensure(machine.state_digest() == *digest, "a frozen view does not change")?;
         }
         Ok(trial)
     }
@@ -74,20 +75,20 @@ impl Trial {
             }
             Move::Command(_)
             | Move::Multi(_)
-            | Move::Deal(_)
+            | Move::Operator(_)
             | Move::Recipe(_)
-            | Move::EndArrival(..)
+            | Move::CancelArrival(..)
             | Move::Attach(..)
             | Move::Close(..)
-            | Move::CloseExactly(..)
+            | Move::CloseByIncarnation(..)
             | Move::Cancel(..)
             | Move::Convert(..)
-            | Move::GiveBack(..)
-            | Move::AskAgain(..)
-            | Move::Rush(..)
-            | Move::Lower(..)
-            | Move::Contend(..)
-            | Move::Until(..)
+            | Move::Release(..)
+            | Move::Reacquire(..)
+            | Move::UrgentAtTimer(..)
+            | Move::LowerLimit(..)
+            | Move::TreeAcquire(..)
+            | Move::AdvanceToTimer(..)
             | Move::Acknowledge(..)
             | Move::Due(..)
             | Move::Expire(..)
@@ -114,8 +115,8 @@ impl Trial {
                 Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
                 Err(Rejection::Lock(LockRejection::Deadlock { .. })),
             ) => {
-                // Of several circles the model tells none.
-                deadlocks::check_circle(&before, Stamp(self.stamp), &command, cycle)?;
+                // The model names no cycle.
+                deadlocks::check_cycle(&before, Stamp(self.stamp), &command, cycle)?;
             }
             _ if *outcome != expected => {
                 return Err(format!("outcome {outcome:?}\nexpected {expected:?}"));
@@ -126,14 +127,16 @@ impl Trial {
         self.check_grants(&applied)?;
         self.check_events(paths, &applied)?;
         let locks = LOCKS.map(|lock| self.machine.lock(&lock_name(lock), usize::MAX));
-        self.told.hear(&applied, &locks)?;
-        promises::no_orphan(&locks, |session| self.model.live(session).is_some())?;
+        self.observed.observe(&applied, &locks)?;
+        guarantees::check_entries_of_sessions(&locks, |session| {
+            self.model.live(session).is_some()
+        })?;
         let timers = outcome.is_ok() || self.are_of_timers(before, &command, &applied);
         ensure(timers, "a rejected command changes nothing beyond expired timers")?;
         self.compare()
     }
 
-    /// Whether the events of a command are those of the expired timers of the locks that it names.
+    /// Whether a command emitted only the events of the expired timers of the locks that it names.
     fn are_of_timers(&self, mut before: Machine, command: &Command, applied: &Applied) -> bool {
         let mut expected = Vec::new();
         for lock in named_by(command) {
@@ -150,7 +153,7 @@ impl Trial {
         kinds(&applied.events) == kinds(&expected)
     }
 
-    /// Promise 2: tokens strictly increase, and the grants are the model's.
+    /// Guarantee 2: tokens strictly increase, and the grants match the model.
     fn check_grants(&mut self, applied: &Applied) -> Result<(), String> {
         let mut granted = Vec::new();
         for (_, event) in &applied.events {
@@ -166,7 +169,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What events say of znodes is what happened to them, and no place in a queue has the number of one before.
+    /// The events of znodes match the changes of the tree, and no sequence number of an entry repeats.
     fn check_events(
         &mut self,
         mut paths: BTreeSet<ZnodePath>,
@@ -176,26 +179,26 @@ impl Trial {
         for (_, event) in &applied.events {
             match event {
                 Event::Tree(TreeEvent::Created { path }) => {
-                    ensure(paths.insert(path.clone()), "what is created was not there")?;
+                    ensure(paths.insert(path.clone()), "a created znode did not exist")?;
                     let node = self.machine.tree.get(path);
                     if let Some(entry) = node.and_then(|node| node.entry()) {
-                        let place = (path.parent().unwrap(), entry.sequence());
-                        // But for one that a hold was handed to: it takes over that of the giver.
-                        let new = self.places.insert(place);
-                        ensure(new || handed, "a place has a number of its own")?;
+                        let position = (path.parent().unwrap(), entry.sequence());
+                        // A hand-over to a new entry reuses the giver's sequence number.
+                        let new = self.positions.insert(position);
+                        ensure(new || handed, "the sequence number of an entry is unique")?;
                     }
                 }
                 Event::Tree(TreeEvent::Deleted { path }) => {
-                    ensure(paths.remove(path), "what went was there")?;
+                    ensure(paths.remove(path), "a deleted znode existed")?;
                 }
                 Event::Tree(TreeEvent::DataChanged { path }) => {
-                    ensure(paths.contains(path), "it was there")?;
+                    ensure(paths.contains(path), "a changed znode existed")?;
                 }
                 _ => {}
             }
         }
         let are: BTreeSet<_> = self.model.nodes.iter().map(|node| path(&node.path)).collect();
-        ensure(paths == are, "events tell every change")
+        ensure(paths == are, "events report every change of the tree")
     }
 
     fn reload(&mut self) -> Result<(), String> {
@@ -223,14 +226,17 @@ impl Trial {
         for (top, _) in self.model.quotas() {
             let (count, bytes) = self.model.used(&top);
             let used = self.machine.tree.used(&path(&top));
-            ensure(used == Some(Usage { count, bytes }), "quotas count what there is")?;
+            ensure(used == Some(Usage { count, bytes }), "quota usage matches")?;
         }
         let counts = self.machine.counts();
-        ensure(counts.znodes == self.model.nodes.len() as u64, "no node too many")?;
-        ensure(counts.grants == self.model.grants, "grants are counted")?;
-        ensure(counts.sessions == self.model.sessions.len() as u64, "no session too many")?;
+        ensure(counts.znodes == self.model.nodes.len() as u64, "the number of znodes matches")?;
+        ensure(counts.grants == self.model.grants, "the number of grants matches")?;
+        ensure(
+            counts.sessions == self.model.sessions.len() as u64,
+            "the number of sessions matches",
+        )?;
         LOCKS.iter().try_for_each(|lock| self.compare_lock(&lock_name(lock)))?;
-        self.compare_dues()?;
+        self.compare_timers()?;
         self.compare_waits()?;
         recipe::properties::compare(&self.machine, &self.model.recipes)?;
         SESSIONS.iter().try_for_each(|session| self.compare_session(&session_name(session)))
@@ -241,24 +247,27 @@ impl Trial {
         if view != expected {
             return Err(format!("{lock} is {view:?}\nexpected {expected:?}"));
         }
-        ensure(self.machine.fence(lock) == self.model.fence(lock), "the fence knows the lock")?;
-        promises::keeps(&view)
+        ensure(self.machine.fence(lock) == self.model.fence(lock), "the fence matches")?;
+        guarantees::check_view(&view)
     }
 
-    /// What is due is known, so that the leader can come for it.
-    fn compare_dues(&self) -> Result<(), String> {
-        let dues = self.model.dues();
+    /// The machine lists every timer, so that the leader can run it.
+    fn compare_timers(&self) -> Result<(), String> {
+        let pending_timers = self.model.pending_timers();
         let next = self.machine.next_due().map(|due| due.0);
-        ensure(next == dues.first().map(|(due, _)| *due), "the next that is due is known")?;
+        ensure(next == pending_timers.first().map(|(due, _)| *due), "the next timer matches")?;
         let due = self.machine.due_until(Stamp(u64::MAX), usize::MAX);
-        ensure(due == dues.into_iter().map(|(_, lock)| lock).collect::<Vec<_>>(), "all dues are")
+        ensure(
+            due == pending_timers.into_iter().map(|(_, lock)| lock).collect::<Vec<_>>(),
+            "all timers match",
+        )
     }
 
-    /// Waits with an end are known, so that the leader can end them.
+    /// The machine lists every wait with a deadline, so that the leader can end it.
     fn compare_waits(&self) -> Result<(), String> {
         let waits = self.machine.waits_after(Revision(0), usize::MAX).into_iter();
         let waits: Vec<_> = waits.map(|wait| (wait.cancel, wait.wait_ms)).collect();
-        ensure(waits == self.model.waits(), "all waits with an end are known")
+        ensure(waits == self.model.waits(), "all waits with a deadline match")
     }
 
     fn compare_session(&self, name: &SessionName) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What holds of every history.
+//! Properties of every history.
 
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -10,10 +10,10 @@ use super::model_check::Trial;
 use super::script_commands::{self, multi, of_session, path, session_name};
 use crate::Machine;
 
-/// A history is so long at most.
+/// The maximum length of a history.
 const STEPS: usize = 130;
 
-/// `PROPTEST_CASES` makes a campaign of it.
+/// `PROPTEST_CASES` sets the number of cases.
 fn config() -> Config {
     Config { failure_persistence: None, ..Config::default() }
 }
@@ -21,8 +21,8 @@ fn config() -> Config {
 proptest! {
     #![proptest_config(config())]
 
-    /// Promises 1, 2, 4, 6 and 8: the machine does what the naive model does, whatever happens, retries and snapshots
-    /// at any point included, and every invariant holds after every command.
+    /// Guarantees 1, 2, 4, 6 and 8: the machine and the naive model agree on every history, with retries and snapshots
+    /// at any point. Every invariant holds after every command.
     #[test]
     fn the_machine_does_what_the_model_does(history in history(STEPS)) {
         if let Err(what) = Trial::run(&history) {
@@ -30,9 +30,9 @@ proptest! {
         }
     }
 
-    /// The state and the digests depend on the commands and their stamps, not on how they were batched.
+    /// The state and the digests depend on the commands and their stamps, not on the batches.
     #[test]
-    fn batching_changes_nothing(history in history(60), sizes in prop::collection::vec(1..9_usize, 60)) {
+    fn batching_does_not_change_the_state(history in history(60), sizes in prop::collection::vec(1..9_usize, 60)) {
         let Ok(trial) = Trial::run(&history) else { return Ok(()) };
         let mut batched = Machine::new();
         let mut rest = &trial.commands[..];
@@ -51,8 +51,8 @@ proptest! {
         }
     }
 
-    /// P12, exactly once: with a request id to every call, a history and the same history with any of its commands sent
-    /// again at any later time leave the same tree, and every retry gets the first answer.
+    /// P12, exactly once: every call has a request id. Sending any command again at any later time does not change the
+    /// tree, and every retry returns the first reply.
     #[test]
     fn a_retry_of_any_prefix_has_no_effect(
         steps in prop::collection::vec((0..6_usize, 0..4_usize, prop::option::of(0..40_usize)), 1..40),
@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// A machine with an open session that remembers enough.
+/// A machine with an open session.
 fn opened() -> Machine {
     let mut machine = Machine::new();
     outcome(&mut machine, Command::OpenSession(script_commands::open("s1"))).unwrap();
@@ -96,7 +96,7 @@ fn change(number: usize, kind: usize, at: usize) -> Command {
     multi(Caller { request, ..of_session("s1") }, vec![op])
 }
 
-/// An outcome without the revisions, which retries move.
+/// An outcome without its revisions, which differ between the two machines.
 fn strip(outcome: &Outcome) -> String {
     let Ok(Reply::Multi { results, .. }) = outcome else { return format!("{outcome:?}") };
     match results.as_slice() {
@@ -120,13 +120,13 @@ fn contents(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
     found
 }
 
-/// How many seeded histories there are about each subject. Each mutation that `mutations.toml` names one of these tests
-/// for shows within 60 of them.
+/// The number of seeded histories of each subject. Each mutation that lists one of these tests in `mutations.toml`
+/// fails within the first 60.
 const SEEDED: usize = 100;
 
-/// The cooldown of a semaphore ends with the command that lowers its limit: the waiters are granted under the old limit.
+/// Lowering the limit of a semaphore first runs its expired timers: they grant waiters under the old limit.
 #[test]
-fn a_timer_may_grant_more_than_the_limit_that_its_command_sets() {
+fn expired_timers_grant_under_the_limit_before_the_command() {
     let lock = script_commands::lock_name("s");
     let open = |name| script_commands::open(name);
     let plain = |name| Acquire::new(lock.clone(), open(name), Owner::unnamed());
@@ -143,7 +143,7 @@ fn a_timer_may_grant_more_than_the_limit_that_its_command_sets() {
             what: BreakTarget::Holders,
             reason,
         })),
-        Move::Until(0),
+        Move::AdvanceToTimer(0),
         Move::Command(Command::SetPolicy { lock, change }),
     ];
     let trial = Trial::run(&history).unwrap();
@@ -151,7 +151,7 @@ fn a_timer_may_grant_more_than_the_limit_that_its_command_sets() {
     assert_eq!((view.permits_held, view.policy.limit), (2, Some(1)));
 }
 
-/// The same histories in each run, about one subject.
+/// Runs the same histories of one subject every time.
 fn seeded_histories_follow_the_model(subject: HistorySubject) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
@@ -183,7 +183,7 @@ fn seeded_histories_of_recipes_follow_the_model() {
     seeded_histories_follow_the_model(HistorySubject::Recipes);
 }
 
-/// The simulator has no model, so the invariants alone must catch what breaks a promise (`mutations.toml`).
+/// The simulator has no model, so the invariants alone must catch these bugs (`mutations.toml`).
 #[test]
 fn the_invariants_hold_without_the_model() {
     let mut machine = opened();

@@ -1,4 +1,4 @@
-//! Outcomes, events and views as lines of a golden script.
+//! Formats outcomes, events and views as lines of a golden script.
 
 use holdfast_types::{LockEvent, LockRejection, SessionEvent, TreeEvent, TreeRejection};
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ fn reply(reply: &Reply) -> String {
             let grants: Vec<String> = grants.iter().map(grant).collect();
             format!("granted {}", grants.join(" | "))
         }
-        Reply::Queued(places) => match places.as_slice() {
+        Reply::Queued(positions) => match positions.as_slice() {
             [only] => format!("queued {}", queued(only)),
-            several => {
-                let place = |place: &Queued| format!("{} {}", place.lock, queued(place));
-                let several: Vec<String> = several.iter().map(place).collect();
-                format!("queued {}", several.join(" | "))
+            multi_lock => {
+                let line = |one: &Queued| format!("{} {}", one.lock, queued(one));
+                let lines: Vec<String> = multi_lock.iter().map(line).collect();
+                format!("queued {}", lines.join(" | "))
             }
         },
         Reply::Released(Released { hold_count, changed }) => {
@@ -40,10 +40,10 @@ fn reply(reply: &Reply) -> String {
             format!("attached {session} ttl={}", ttl.as_millis())
         }
         Reply::Multi { succeeded, results } => {
-            let said: Vec<String> = results.iter().map(op_reply).collect();
+            let replies: Vec<String> = results.iter().map(op_reply).collect();
             let otherwise = if *succeeded { "" } else { "otherwise " };
             let nothing = if results.is_empty() { "nothing" } else { "" };
-            format!("{otherwise}{nothing}{}", said.join(" | "))
+            format!("{otherwise}{nothing}{}", replies.join(" | "))
         }
         Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
@@ -68,7 +68,7 @@ fn op_reply(reply: &OpReply) -> String {
     }
 }
 
-/// A path, its middle left out if it is long.
+/// A path, shortened in the middle beyond 100 bytes.
 fn short(path: &ZnodePath) -> String {
     let path = path.as_str();
     match path.len() {
@@ -133,7 +133,7 @@ fn queued(queued: &Queued) -> String {
     )
 }
 
-/// How something is held, if it is not the plain thing.
+/// The options of a hold that differ from the defaults.
 fn held(mode: Mode, permits: u32, slots: &[u32], ends_at: Option<Stamp>) -> String {
     let mut text = String::new();
     if mode != Mode::Exclusive {
@@ -161,7 +161,7 @@ fn cooldown(cooldown: Option<&Cooldown>) -> String {
     })
 }
 
-/// The rules that are not the default ones.
+/// The parts of a policy that differ from the defaults.
 fn policy(policy: &LockPolicy) -> String {
     let LockPolicy { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, .. } = *policy;
     let mut text = String::new();
@@ -200,15 +200,16 @@ fn request(request: &ReleaseRequest) -> String {
     )
 }
 
-fn bundle(names: &[LockName]) -> String {
+fn multi_lock(names: &[LockName]) -> String {
     if names.is_empty() { String::new() } else { format!(" together {names:?}") }
 }
 
-/// What else there is to say of holders, a line each.
+/// The notes of a holder, one line each.
 fn note(note: &HolderNote) -> String {
-    let asked = note.release_request.as_ref();
-    let asked = asked.map_or(String::new(), |asked| format!(" asked for{}", request(asked)));
-    format!("  token={}{asked}{}", note.token, bundle(&note.bundle))
+    let pending = note.release_request.as_ref();
+    let pending =
+        pending.map_or(String::new(), |pending| format!(" asked for{}", request(pending)));
+    format!("  token={}{pending}{}", note.token, multi_lock(&note.bundle))
 }
 
 fn holder(holder: &HolderView) -> String {
@@ -336,7 +337,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
             self::labels(labels),
             held(waiter.mode, waiter.permits, &[], None),
             value(waiter.value.as_ref()),
-            bundle(&waiter.bundle),
+            multi_lock(&waiter.bundle),
         )
     }));
     lines

@@ -1,13 +1,13 @@
-//! The words of a golden script as commands and questions.
+//! Parses the lines of golden scripts into commands and queries.
 
 use std::collections::BTreeMap;
 
 use holdfast_types::*;
 
-use super::{kinds, recipe, render};
+use super::{operator_commands, recipe, render};
 use crate::{LockFilter, Machine};
 
-/// One line, cut into words: the positional ones, and those of the form `key=value` or `key`.
+/// One line, split into words: positional ones, `key=value` and flags.
 pub(super) struct Words<'a> {
     words: Vec<&'a str>,
 }
@@ -69,7 +69,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `a,b,c`.
+    /// Lock names, e.g. `a,b,c`.
     fn locks(&self) -> LockSet {
         lock_set(&self.at(1).split(',').collect::<Vec<_>>())
     }
@@ -97,7 +97,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `segments=8`, `segments=8 segment=3`, `segment=any`.
+    /// Shards, e.g. `segments=8`, `segments=8 segment=3` or `segment=any`.
     fn segments(&self) -> Option<Segments> {
         let count = self.number("segments");
         let choice = match self.value("segment") {
@@ -108,7 +108,7 @@ impl<'a> Words<'a> {
         said.then_some(Segments { count, choice: choice.unwrap_or_default() })
     }
 
-    /// `limit=4`, `limit=none`.
+    /// A policy change, e.g. `limit=4` or `limit=none`.
     fn policy_change(&self) -> PolicyChange {
         let or_none = |key| match self.value(key) {
             Some("none") => Some(None),
@@ -177,7 +177,7 @@ impl<'a> Words<'a> {
         Create { directory, name, data, kind, sequential, acl, parents }
     }
 
-    /// The operation of this line, if it is one.
+    /// The tree operation of this line, if it is one.
     fn op(&self) -> Option<Op> {
         let version = self.number("version");
         Some(match self.at(0) {
@@ -192,7 +192,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// `if …`.
+    /// A condition, after `if`.
     fn condition(&self) -> Condition {
         match self.at(1) {
             "exists" => Condition::Exists { path: path(self.at(2)), exists: true },
@@ -229,12 +229,12 @@ impl<'a> Words<'a> {
         limits
     }
 
-    /// The command of this line.
+    /// The command of this line; panics on an unknown word.
     pub(super) fn command(&self, machine: &Machine) -> Command {
         if let Some(recipe) = recipe::script_commands::recipe(self) {
             return Command::Recipe(recipe);
         }
-        if let Some(command) = kinds::command(self) {
+        if let Some(command) = operator_commands::command(self) {
             return command;
         }
         if let Some(op) = self.op() {
@@ -288,7 +288,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `me` means the session of that name, `#3` the one of that number.
+    /// A session by name, e.g. `me`, or by id, e.g. `#3`.
     fn session_at(&self, at: usize, machine: &Machine) -> SessionId {
         match self.at(at).strip_prefix('#') {
             Some(number) => SessionId(number.parse().unwrap()),
@@ -299,7 +299,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The present lease, unless another generation is given.
+    /// Expires the current generation, unless `generation` is given.
     fn expire(&self, machine: &Machine) -> Command {
         let session = self.session_at(1, machine);
         let current = machine.lease(session).map_or(0, |(_, generation)| generation);
@@ -307,7 +307,7 @@ impl<'a> Words<'a> {
         Command::ExpireSession { session, generation }
     }
 
-    /// The answer to a question `show …`, a fact to a line.
+    /// The answer to a query `show …`, one fact a line.
     pub(super) fn show(&self, machine: &Machine) -> Vec<String> {
         match self.at(1) {
             "lock" => render::lock(&machine.lock(&lock_name(self.at(2)), self.limit())),
@@ -361,7 +361,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The questions about the tree.
+    /// The queries about the tree.
     fn look(&self, machine: &Machine) -> Vec<String> {
         let (shown, limit) = (self.identities(), self.limit());
         if self.at(1) == "ephemerals" {
@@ -415,13 +415,13 @@ pub(super) fn of_session(session: &str) -> Caller {
     Caller { session: Some(session_name(session)), ..Caller::default() }
 }
 
-/// A session of the usual kind.
+/// A session with the default options.
 pub(super) fn open(name: &str) -> OpenSession {
     let (session, labels) = (session_name(name), Labels::default());
     OpenSession { session, ttl: None, anonymous: false, labels, password: None }
 }
 
-/// A create of the usual kind.
+/// A create without an access list and without parents.
 pub(super) fn create(at: &str, kind: CreateKind, sequential: bool, data: Vec<u8>) -> Op {
     let (directory, name) = ZnodePath::for_create(at, sequential).unwrap();
     let data = data.into();
@@ -453,7 +453,7 @@ fn stretched(path: &str) -> String {
     }
 }
 
-/// The multi of a line: `multi session=me | if exists /a | create /b | else | set /a data=x`.
+/// The multi of a line, e.g. `multi session=me | if exists /a | create /b | else | set /a data=x`.
 pub(super) fn multi_of(line: &str) -> Command {
     let mut multi = Multi::default();
     let mut otherwise = false;

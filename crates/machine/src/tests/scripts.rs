@@ -1,9 +1,9 @@
-//! The golden scripts of `scripts/`: a transcript of commands and questions with their answers.
+//! The golden scripts of `scripts/`: transcripts of commands and queries with their results.
 //!
-//! A line that begins with `> ` is a command (several, parted by ` ; `, are one entry), with `? ` a question, with `#`
-//! a comment. `> at N` sets the stamp of what follows, `> reload` takes the machine through a snapshot. Everything
-//! else was written by the machine: the test runs the commands and compares. `UPDATE_GOLDEN=1` rewrites the files.
-//! After every entry all invariants are checked.
+//! A line starts with `> ` for a command, `? ` for a query, and `#` for a comment. Commands separated by ` ; ` form one
+//! entry. `> at N` sets the stamp of the next entries, and `> reload` dumps a snapshot and loads it. The machine wrote
+//! all other lines: the test runs the commands and compares. `UPDATE_GOLDEN=1` rewrites the files. The test checks all
+//! invariants after every entry.
 #![expect(clippy::disallowed_methods, reason = "the scripts are files")]
 
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ struct Run {
 }
 
 #[test]
-fn golden_scripts_say_what_the_machine_does() {
+fn golden_scripts_match_the_machine() {
     let mut wrong = Vec::new();
     for path in scripts() {
         let golden = std::fs::read_to_string(&path).unwrap();
@@ -44,12 +44,12 @@ fn golden_scripts_say_what_the_machine_does() {
     assert!(wrong.is_empty(), "{}\n(UPDATE_GOLDEN=1 rewrites them)", wrong.join("\n"));
 }
 
-/// One topic to a file, and the topic is named by a comment that quotes the promise.
+/// Each file covers one topic, named in a comment that quotes the guarantee.
 #[test]
-fn every_script_begins_with_the_sentence_it_proves() {
+fn every_script_starts_with_a_comment() {
     for path in scripts() {
         let script = std::fs::read_to_string(&path).unwrap();
-        assert!(script.starts_with("# "), "{} has no comment on top", path.display());
+        assert!(script.starts_with("# "), "{} does not start with a comment", path.display());
         assert!(script.contains("\n> "), "{} has no commands", path.display());
     }
 }
@@ -72,26 +72,26 @@ fn difference(path: &Path, golden: &str, transcript: &str) -> String {
     format!("{}:{}\n  expected {expected}\n  actual   {actual}", path.display(), number + 1)
 }
 
-/// The transcript, or the first invariant that does not hold.
+/// The transcript, or the first violated invariant.
 fn run(golden: &str) -> Result<String, String> {
     let mut run = Run { machine: Machine::new(), stamp: Stamp(0), transcript: String::new() };
     for line in golden.lines() {
-        let said = line.starts_with("> ") || line.starts_with("? ") || line.starts_with('#');
-        if said || line.is_empty() {
-            run.say(line);
+        let is_input = line.starts_with("> ") || line.starts_with("? ") || line.starts_with('#');
+        if is_input || line.is_empty() {
+            run.write_line(line);
         }
         if let Some(commands) = line.strip_prefix("> ") {
             run.commands(commands)?;
         } else if let Some(question) = line.strip_prefix("? ") {
             let answer = Words::of(&format!("show {question}")).show(&run.machine);
-            answer.iter().for_each(|line| run.say(&format!("  {line}")));
+            answer.iter().for_each(|line| run.write_line(&format!("  {line}")));
         }
     }
     Ok(run.transcript)
 }
 
 impl Run {
-    fn say(&mut self, line: &str) {
+    fn write_line(&mut self, line: &str) {
         writeln!(self.transcript, "{line}").unwrap();
     }
 
@@ -119,9 +119,9 @@ impl Run {
         let applied = self.machine.apply(entry);
         let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;
         for (outcome, revision) in applied.outcomes.iter().zip(first..) {
-            self.say(&format!("  r{revision} {}", render::outcome(outcome)));
+            self.write_line(&format!("  r{revision} {}", render::outcome(outcome)));
             for (_, event) in applied.events.iter().filter(|(r, _)| r.0 == revision) {
-                self.say(&format!("    ! {}", render::event(event)));
+                self.write_line(&format!("    ! {}", render::event(event)));
             }
         }
         self.machine.check_invariants().map_err(|broken| format!("{line}: {broken}"))
@@ -132,6 +132,6 @@ impl Run {
         assert_eq!(loaded.state_digest(), self.machine.state_digest());
         assert_eq!(loaded.digest(), self.machine.digest());
         self.machine = loaded;
-        self.say("  the same state");
+        self.write_line("  the same state");
     }
 }

@@ -1,5 +1,5 @@
-//! A resource cut into segments, in random histories: a naive model of one queue to each segment says who stands where,
-//! and with that at most one holder to each, one place to each caller, and nobody waiting who came while one was free.
+//! Sharded locks in random histories, against a naive model of one queue for each shard. Each shard has at most one
+//! holder, each owner one entry, and no owner queues while a shard is free.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
@@ -20,16 +20,16 @@ enum Step {
         choice: SegmentChoice,
         wait: bool,
     },
-    /// The whole, as if it were one lock.
-    AcquireWhole(usize),
-    /// Of the whole, or of one segment.
+    /// Acquires the resource without shards.
+    AcquireUnsharded(usize),
+    /// Releases the resource, or one shard.
     Release {
         session: usize,
-        segment: Option<u32>,
+        shard: Option<u32>,
     },
     Cancel(usize),
     Close(usize),
-    Cut(Option<u32>),
+    SetShards(Option<u32>),
     Reload,
 }
 
@@ -43,26 +43,26 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (session.clone(), count, choice, prop::bool::weighted(0.7))
             .prop_map(|(session, count, choice, wait)| Step::Acquire { session, count, choice, wait }),
-        1 => session.clone().prop_map(Step::AcquireWhole),
+        1 => session.clone().prop_map(Step::AcquireUnsharded),
         4 => (session.clone(), prop::option::weighted(0.3, 0..4_u32))
-            .prop_map(|(session, segment)| Step::Release { session, segment }),
+            .prop_map(|(session, shard)| Step::Release { session, shard }),
         1 => session.clone().prop_map(Step::Cancel),
         1 => session.prop_map(Step::Close),
-        1 => prop::option::weighted(0.8, 2..5_u32).prop_map(Step::Cut),
+        1 => prop::option::weighted(0.8, 2..5_u32).prop_map(Step::SetShards),
         1 => Just(Step::Reload),
     ]
 }
 
-/// What is expected of an acquire.
+/// The expected outcome of an acquire.
 #[derive(Debug, PartialEq)]
-enum Fate {
+enum AcquireResult {
     Granted(LockName),
     Queued(LockName),
-    Refused,
+    Rejected,
     Busy,
 }
 
-/// Into how many it is cut, and a queue to each segment: who is first holds.
+/// The number of shards, and a queue for each shard whose first entry holds.
 #[derive(Clone, Debug, Default)]
 struct Model {
     count: Option<u32>,
@@ -70,7 +70,7 @@ struct Model {
 }
 
 impl Model {
-    fn place_of(&self, session: usize) -> Option<usize> {
+    fn shard_of(&self, session: usize) -> Option<usize> {
         self.queues.iter().position(|queue| queue.contains(&session))
     }
 
@@ -78,36 +78,38 @@ impl Model {
         self.queues.iter_mut().for_each(|queue| queue.retain(|one| *one != session));
     }
 
-    fn fate_in(&self, session: usize, at: usize, wait: bool) -> Fate {
+    fn expected_in(&self, session: usize, at: usize, wait: bool) -> AcquireResult {
         match self.queues[at].iter().position(|one| *one == session) {
-            Some(0) => Fate::Granted(segment(at)),
-            _ if !wait => Fate::Busy,
-            _ => Fate::Queued(segment(at)),
+            Some(0) => AcquireResult::Granted(shard(at)),
+            _ if !wait => AcquireResult::Busy,
+            _ => AcquireResult::Queued(shard(at)),
         }
     }
 
     fn acquire(
         &mut self,
         session: usize,
-        said: Option<u32>,
+        requested: Option<u32>,
         choice: SegmentChoice,
         wait: bool,
-    ) -> Fate {
-        let count = match (self.count, said) {
-            (Some(count), said) if said.is_none_or(|said| said == count) => count,
-            (None, Some(said)) => said,
-            _ => return Fate::Refused,
+    ) -> AcquireResult {
+        let count = match (self.count, requested) {
+            (Some(count), requested) if requested.is_none_or(|requested| requested == count) => {
+                count
+            }
+            (None, Some(requested)) => requested,
+            _ => return AcquireResult::Rejected,
         };
         let before = self.clone();
         self.queues.resize(count as usize, Vec::new());
-        let own = self.place_of(session);
+        let own = self.shard_of(session);
         let at = match choice {
             SegmentChoice::At(at) if at >= count || own.is_some_and(|own| own != at as usize) => {
                 *self = before;
-                return Fate::Refused;
+                return AcquireResult::Rejected;
             }
             SegmentChoice::At(at) => at as usize,
-            // The first of the shortest queues: a free one if there is one.
+            // The first of the shortest queues, so a free shard if there is one.
             SegmentChoice::Any => own.unwrap_or_else(|| {
                 let shortest = self.queues.iter().map(Vec::len).min().unwrap();
                 self.queues.iter().position(|queue| queue.len() == shortest).unwrap()
@@ -116,13 +118,13 @@ impl Model {
         if own.is_none() {
             self.queues[at].push(session);
         }
-        let fate = self.fate_in(session, at, wait);
-        if fate == Fate::Busy {
+        let actual = self.expected_in(session, at, wait);
+        if actual == AcquireResult::Busy {
             *self = before;
         } else {
             self.count = Some(count);
         }
-        fate
+        actual
     }
 }
 
@@ -130,16 +132,16 @@ fn name(n: usize) -> SessionName {
     session_name(&format!("s{n}"))
 }
 
-fn whole() -> LockName {
+fn resource() -> LockName {
     lock_name("stock")
 }
 
-fn segment(n: usize) -> LockName {
-    Segments::name_of(&whole(), n as u32).unwrap()
+fn shard(n: usize) -> LockName {
+    Segments::name_of(&resource(), n as u32).unwrap()
 }
 
 fn acquire(session: usize, segments: Option<Segments>, wait: bool) -> Command {
-    let plain = Acquire::new(whole(), open(name(session).as_str()), Owner::unnamed());
+    let plain = Acquire::new(resource(), open(name(session).as_str()), Owner::unnamed());
     Command::Acquire(Acquire { segments, wait, ..plain })
 }
 
@@ -150,7 +152,7 @@ struct Trial {
 }
 
 fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("not so: {sentence}")) }
+    if holds { Ok(()) } else { Err(format!("violated: {sentence}")) }
 }
 
 impl Trial {
@@ -161,33 +163,33 @@ impl Trial {
         self.machine.check_invariants()?;
         ensure(
             outcome.is_ok() || before == self.machine.counts(),
-            "what is refused leaves nothing",
+            "a rejected command changes no count",
         )?;
         Ok(outcome)
     }
 
     fn acquire(&mut self, session: usize, segments: Segments, wait: bool) -> Result<(), String> {
-        let fate = match self.apply(acquire(session, Some(segments), wait))? {
-            Ok(Reply::Granted(grant)) => Fate::Granted(grant[0].lock.clone()),
-            Ok(Reply::Queued(queued)) => Fate::Queued(queued[0].lock.clone()),
+        let actual = match self.apply(acquire(session, Some(segments), wait))? {
+            Ok(Reply::Granted(grant)) => AcquireResult::Granted(grant[0].lock.clone()),
+            Ok(Reply::Queued(queued)) => AcquireResult::Queued(queued[0].lock.clone()),
             Err(Rejection::Lock(
                 LockRejection::ShardsMismatch { .. } | LockRejection::AlreadyQueued { .. },
-            )) => Fate::Refused,
-            Err(Rejection::Lock(LockRejection::Busy { .. })) => Fate::Busy,
+            )) => AcquireResult::Rejected,
+            Err(Rejection::Lock(LockRejection::Busy { .. })) => AcquireResult::Busy,
             other => return Err(format!("{other:?}")),
         };
         let expected = self.model.acquire(session, segments.count, segments.choice, wait);
-        self.waited += usize::from(matches!(fate, Fate::Queued(_)));
-        if fate != expected {
-            return Err(format!("{fate:?}\nexpected {expected:?}"));
+        self.waited += usize::from(matches!(actual, AcquireResult::Queued(_)));
+        if actual != expected {
+            return Err(format!("{actual:?}\nexpected {expected:?}"));
         }
-        let (who, owner) = (name(session), Owner::unnamed());
-        let found = self.machine.segment_held(&whole(), segments, &who, &owner);
-        let told = match fate {
-            Fate::Granted(lock) | Fate::Queued(lock) => found == Some(lock),
-            Fate::Refused | Fate::Busy => true,
+        let (caller, owner) = (name(session), Owner::unnamed());
+        let found = self.machine.segment_held(&resource(), segments, &caller, &owner);
+        let found_own = match actual {
+            AcquireResult::Granted(lock) | AcquireResult::Queued(lock) => found == Some(lock),
+            AcquireResult::Rejected | AcquireResult::Busy => true,
         };
-        ensure(told, "who has a segment finds it")
+        ensure(found_own, "`segment_held` returns the owner's shard")
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
@@ -195,27 +197,27 @@ impl Trial {
             Step::Acquire { session, count, choice, wait } => {
                 self.acquire(session, Segments { count, choice }, wait)?;
             }
-            Step::AcquireWhole(session) => {
+            Step::AcquireUnsharded(session) => {
                 if self.model.count.is_some() {
                     let segments = self.model.count;
                     let outcome = self.apply(acquire(session, None, true))?;
-                    let refused =
+                    let rejected =
                         outcome == Err(Rejection::Lock(LockRejection::ShardsMismatch { segments }));
-                    ensure(refused, "what is cut is not one lock")?;
+                    ensure(rejected, "a sharded lock rejects an acquire without shards")?;
                 }
             }
-            Step::Release { session, segment: at } => {
-                let lock = at.map_or_else(whole, |at| segment(at as usize));
-                let (who, owner) = (name(session), Owner::unnamed());
+            Step::Release { session, shard: at } => {
+                let lock = at.map_or_else(resource, |at| shard(at as usize));
+                let (caller, owner) = (name(session), Owner::unnamed());
                 let release = Release {
                     locks: lock.into(),
-                    session: who,
+                    session: caller,
                     owner,
                     target: ReleaseTarget::AnyPlace,
                 };
                 self.apply(Command::Release(release))?.ok();
-                let place = self.model.place_of(session);
-                if at.is_none_or(|at| place == Some(at as usize)) {
+                let shard = self.model.shard_of(session);
+                if at.is_none_or(|at| shard == Some(at as usize)) {
                     self.model.leave(session);
                 }
             }
@@ -225,7 +227,7 @@ impl Trial {
                 self.apply(Command::CloseSession { session, attachment, incarnation: None })?.ok();
                 self.model.leave(n);
             }
-            Step::Cut(segments) => self.cut(segments)?,
+            Step::SetShards(segments) => self.set_shards(segments)?,
             Step::Reload => {
                 self.machine = Machine::load(self.machine.dump()).map_err(|e| e.to_string())?;
             }
@@ -234,31 +236,31 @@ impl Trial {
     }
 
     fn cancel(&mut self, session: usize) -> Result<(), String> {
-        let Some(at) = self.model.place_of(session) else { return Ok(()) };
-        let (lock, who, owner) = (segment(at), name(session), Owner::unnamed());
-        let state = self.machine.entry_state(&lock.clone().into(), &who, &owner);
+        let Some(at) = self.model.shard_of(session) else { return Ok(()) };
+        let (lock, caller, owner) = (shard(at), name(session), Owner::unnamed());
+        let state = self.machine.entry_state(&lock.clone().into(), &caller, &owner);
         let Some(EntryState::Waiting(queued)) = state else {
             return Ok(());
         };
         let Queued { lock, ticket, asked, .. } = queued[0].clone();
-        let cancel = Cancel { lock, session: who, owner, ticket, asked };
+        let cancel = Cancel { lock, session: caller, owner, ticket, asked };
         let outcome = self.apply(Command::Cancel(cancel))?;
-        ensure(outcome == Ok(Reply::Cancelled), "who waits can cancel")?;
+        ensure(outcome == Ok(Reply::Cancelled), "a waiter can cancel")?;
         self.model.leave(session);
         Ok(())
     }
 
-    fn cut(&mut self, segments: Option<u32>) -> Result<(), String> {
+    fn set_shards(&mut self, segments: Option<u32>) -> Result<(), String> {
         let change = PolicyChange { segments: Some(segments), ..PolicyChange::default() };
-        let outcome = self.apply(Command::SetPolicy { lock: whole(), change })?;
+        let outcome = self.apply(Command::SetPolicy { lock: resource(), change })?;
         let used = self.model.queues.iter().any(|queue| !queue.is_empty());
         if used && segments != self.model.count {
             return ensure(
                 matches!(outcome, Err(Rejection::Lock(LockRejection::InUse { .. }))),
-                "what is used is not cut anew",
+                "the number of shards cannot change during use",
             );
         }
-        ensure(outcome.is_ok(), "what nobody uses is cut as wanted")?;
+        ensure(outcome.is_ok(), "the number of shards of an unused lock can change")?;
         self.model.count = segments;
         let count = segments.unwrap_or(0) as usize;
         if !used {
@@ -268,25 +270,31 @@ impl Trial {
     }
 
     fn compare(&self) -> Result<(), String> {
-        let view = self.machine.lock(&whole(), 100);
-        ensure(view.policy.segments == self.model.count, "the number is remembered")?;
-        ensure(view.segments.len() as u32 == self.model.count.unwrap_or(0), "all are shown")?;
+        let view = self.machine.lock(&resource(), 100);
+        ensure(view.policy.segments == self.model.count, "the number of shards matches")?;
+        ensure(
+            view.segments.len() as u32 == self.model.count.unwrap_or(0),
+            "the view lists all shards",
+        )?;
         for (at, queue) in self.model.queues.iter().enumerate() {
-            let one = self.machine.lock(&segment(at), 100);
+            let one = self.machine.lock(&shard(at), 100);
             let holders = one.holders.iter().map(|holder| holder.session.clone());
             let found: Vec<_> =
                 holders.chain(one.waiters.iter().map(|w| w.session.clone())).collect();
             let expected: Vec<_> = queue.iter().map(|session| name(*session)).collect();
             if found != expected || one.holders.len() != queue.len().min(1) {
-                return Err(format!("{}: {found:?}\nexpected {expected:?}", segment(at)));
+                return Err(format!("{}: {found:?}\nexpected {expected:?}", shard(at)));
             }
             let shown = &view.segments[at];
             let counted = (shown.holders as usize, shown.waiters as usize);
-            ensure(counted == (one.holders.len(), one.waiters.len()), "all are counted")?;
+            ensure(
+                counted == (one.holders.len(), one.waiters.len()),
+                "the view counts holders and waiters of each shard",
+            )?;
         }
         let places: usize = self.model.queues.iter().map(Vec::len).sum();
         let counts = self.machine.counts();
-        ensure(counts.locks_held + counts.waiters == places as u64, "no place beside them")
+        ensure(counts.locks_held + counts.waiters == places as u64, "all entries belong to shards")
     }
 }
 
@@ -307,7 +315,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_caller_has_one_segment_and_waits_for_none_while_one_is_free(
+    fn an_owner_has_one_shard_and_queues_only_if_none_is_free(
         steps in prop::collection::vec(step(), 1..60),
     ) {
         if let Err(what) = run(&steps) {
@@ -318,7 +326,7 @@ proptest! {
 
 /// The same histories in each run (`mutations.toml`).
 #[test]
-fn seeded_callers_have_one_segment() {
+fn seeded_owners_have_one_shard() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
     let steps = prop::collection::vec(step(), 60);
@@ -327,9 +335,9 @@ fn seeded_callers_have_one_segment() {
     assert!(waited > 50, "only {waited} waits in all histories");
 }
 
-/// The largest number of segments: every one is another, and the next caller queues at the first.
+/// At the maximum number of shards each acquire gets another shard, and the next one queues at the first.
 #[test]
-fn a_thousand_segments_are_a_thousand_locks() {
+fn shards_are_independent_locks_up_to_their_maximum() {
     let mut machine = Machine::new();
     let count = LockPolicy::SEGMENTS_MAX;
     let segments = Some(Segments { count: Some(count), choice: SegmentChoice::Any });
@@ -337,12 +345,12 @@ fn a_thousand_segments_are_a_thousand_locks() {
         let commands = vec![acquire(n, segments, true)];
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
         match applied.outcomes.into_iter().next() {
-            Some(Ok(Reply::Granted(grant))) => assert_eq!(grant[0].lock, segment(n)),
+            Some(Ok(Reply::Granted(grant))) => assert_eq!(grant[0].lock, shard(n)),
             Some(Ok(Reply::Queued(queued))) => {
-                assert_eq!((n as u32, &queued[0].lock), (count, &segment(0)));
+                assert_eq!((n as u32, &queued[0].lock), (count, &shard(0)));
             }
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(machine.lock(&whole(), 1).segments.len() as u32, count);
+    assert_eq!(machine.lock(&resource(), 1).segments.len() as u32, count);
 }

@@ -1,4 +1,4 @@
-//! Snapshots: whole ones come back as they were, and those that lie are refused, whatever the lie.
+//! Snapshots: intact ones load to the same state, and corrupt ones are rejected.
 
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
 use crate::{LoadError, Machine, SnapshotPart};
 
-/// A machine with something in every part.
+/// A machine with state in every part of a snapshot.
 pub(super) fn machine() -> Machine {
     let mut machine = Machine::new();
     let acquire = |lock, name| {
@@ -62,12 +62,12 @@ pub(super) fn machine() -> Machine {
     machine
 }
 
-/// Everybody may read.
+/// Read permission for everyone.
 fn readable() -> AclEntry {
     AclEntry { perms: Perms::READ, who: Identity::anyone() }
 }
 
-fn past(base: u64, floor: u64, last_token: Option<u64>) -> LockDirectory {
+fn record(base: u64, floor: u64, last_token: Option<u64>) -> LockDirectory {
     let last_token = last_token.map(FencingToken);
     LockDirectory { base, floor, last_token, stored_policy: None, cooldowns: None }
 }
@@ -76,11 +76,11 @@ fn parts() -> Vec<SnapshotPart> {
     machine().dump().collect()
 }
 
-fn refused(parts: Vec<SnapshotPart>) -> LoadError {
-    Machine::load(parts).err().unwrap_or_else(|| panic!("the lie was believed"))
+fn load_error(parts: Vec<SnapshotPart>) -> LoadError {
+    Machine::load(parts).err().unwrap_or_else(|| panic!("a corrupt snapshot was loaded"))
 }
 
-/// Changes the parts of one kind.
+/// The parts of a snapshot, each altered by `alter`.
 fn altered(alter: impl Fn(&mut Part)) -> Vec<SnapshotPart> {
     let mut parts = parts();
     parts.iter_mut().for_each(|part| alter(&mut part.0));
@@ -88,7 +88,7 @@ fn altered(alter: impl Fn(&mut Part)) -> Vec<SnapshotPart> {
 }
 
 #[test]
-fn every_kind_of_part_is_there_once() {
+fn a_snapshot_has_each_kind_of_part_once() {
     let names: Vec<_> = parts()
         .iter()
         .map(|SnapshotPart(part)| match part {
@@ -107,11 +107,11 @@ fn every_kind_of_part_is_there_once() {
 }
 
 #[test]
-fn a_snapshot_without_one_of_its_parts_is_refused() {
+fn a_snapshot_with_a_missing_part_is_rejected() {
     for missing in 0..parts().len() {
         let mut parts = parts();
         parts.remove(missing);
-        let error = refused(parts);
+        let error = load_error(parts);
         match missing {
             0 => assert_eq!(error, LoadError::NoHead),
             _ => assert!(matches!(error, LoadError::CutShort | LoadError::Unsound { .. })),
@@ -120,26 +120,26 @@ fn a_snapshot_without_one_of_its_parts_is_refused() {
 }
 
 #[test]
-fn a_part_that_comes_twice_or_in_another_place_is_refused() {
+fn repeated_or_reordered_parts_are_rejected() {
     for (from, to) in
         (0..parts().len()).flat_map(|from| (0..parts().len()).map(move |to| (from, to)))
     {
         let mut twice = parts();
         let part = twice[from].clone();
         twice.insert(to, part);
-        refused(twice);
+        load_error(twice);
         let mut moved = parts();
         let part = moved.remove(from);
         moved.insert(to, part);
         // The two kinds of tombstones may come in either order.
         if from != to && (from, to) != (2, 3) && (from, to) != (3, 2) {
-            refused(moved);
+            load_error(moved);
         }
     }
 }
 
 #[test]
-fn counters_beyond_their_end_are_refused() {
+fn counters_out_of_bounds_are_rejected() {
     for alter in [
         (|head| head.revision = Revision(u64::MAX)) as fn(&mut Head),
         |head| head.revision = Revision(0),
@@ -151,7 +151,7 @@ fn counters_beyond_their_end_are_refused() {
         |head| head.tombstones_minted = u64::MAX,
         |head| head.tombstones_minted = 1,
     ] {
-        refused(altered(|part| {
+        load_error(altered(|part| {
             if let Part::Head(head) = part {
                 alter(head);
             }
@@ -160,7 +160,7 @@ fn counters_beyond_their_end_are_refused() {
 }
 
 #[test]
-fn sessions_that_cannot_be_are_refused() {
+fn corrupt_sessions_are_rejected() {
     for alter in [
         (|s| s[0].id = SessionId(0)) as fn(&mut Vec<SessionPart>),
         |s| s[0].id = SessionId(99),
@@ -183,7 +183,7 @@ fn sessions_that_cannot_be_are_refused() {
         |s| s[2].attachment = Some(Revision(99)),
         |s| s[2].attachment = Some(Revision(0)),
     ] {
-        refused(altered(|part| {
+        load_error(altered(|part| {
             if let Part::Sessions(sessions) = part {
                 alter(sessions);
             }
@@ -192,11 +192,11 @@ fn sessions_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn znodes_that_cannot_be_are_refused() {
+fn corrupt_znodes_are_rejected() {
     let node = |nodes: &[NodePart], at: &str| {
         nodes.iter().position(|node| node.path.as_str() == at).unwrap()
     };
-    let lies: [fn(&mut NodePart); 17] = [
+    let corruptions: [fn(&mut NodePart); 17] = [
         |n| n.path = path("/nowhere/x"),
         |n| n.path = path("/locks"),
         |n| n.kind = ZnodeKind::Persistent,
@@ -206,7 +206,7 @@ fn znodes_that_cannot_be_are_refused() {
         |n| n.mzxid = Revision(99),
         |n| n.pzxid = Revision(99),
         |n| n.created = u64::MAX,
-        |n| n.lock_directory = Some(past(0, 0, Some(1))),
+        |n| n.lock_directory = Some(record(0, 0, Some(1))),
         |n| n.entry = None,
         |n| n.entry.as_mut().unwrap().sequence = 7,
         |n| n.entry.as_mut().unwrap().attempts.clear(),
@@ -215,43 +215,43 @@ fn znodes_that_cannot_be_are_refused() {
         |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().token = FencingToken(9),
         |n| n.entry.as_mut().unwrap().hold.as_mut().unwrap().granted_in = Revision(99),
     ];
-    for (number, lie) in lies.iter().enumerate() {
-        let lying = altered(|part| {
+    for (number, corrupt) in corruptions.iter().enumerate() {
+        let parts = altered(|part| {
             if let Part::Nodes(nodes) = part {
                 let at = node(nodes, "/locks/a/lock-0000000000");
-                lie(&mut nodes[at]);
+                corrupt(&mut nodes[at]);
             }
         });
-        assert!(Machine::load(lying).is_err(), "lie {number} was believed");
+        assert!(Machine::load(parts).is_err(), "corruption {number} was loaded");
     }
-    for (at, lie) in [
+    for (at, corrupt) in [
         ("/locks/a", (|n| n.lock_directory = None) as fn(&mut NodePart)),
-        ("/locks/a", |n| n.lock_directory = Some(past(0, 0, Some(0)))),
-        ("/locks/a", |n| n.lock_directory = Some(past(0, 0, None))),
-        ("/locks/a", |n| n.lock_directory = Some(past(2, 2, Some(1)))),
-        ("/locks/a", |n| n.lock_directory = Some(past(0, u64::MAX, Some(1)))),
-        ("/locks", |n| n.lock_directory = Some(past(1, 0, None))),
-        ("/locks", |n| n.lock_directory = Some(past(0, 3, Some(1)))),
-        ("/zookeeper", |n| n.lock_directory = Some(past(0, 3, None))),
-        ("/e", |n| n.lock_directory = Some(past(0, 3, None))),
+        ("/locks/a", |n| n.lock_directory = Some(record(0, 0, Some(0)))),
+        ("/locks/a", |n| n.lock_directory = Some(record(0, 0, None))),
+        ("/locks/a", |n| n.lock_directory = Some(record(2, 2, Some(1)))),
+        ("/locks/a", |n| n.lock_directory = Some(record(0, u64::MAX, Some(1)))),
+        ("/locks", |n| n.lock_directory = Some(record(1, 0, None))),
+        ("/locks", |n| n.lock_directory = Some(record(0, 3, Some(1)))),
+        ("/zookeeper", |n| n.lock_directory = Some(record(0, 3, None))),
+        ("/e", |n| n.lock_directory = Some(record(0, 3, None))),
         ("/e", |n| n.acl = vec![AclEntry::open()]),
         ("/e", |n| n.acl[0].who.scheme = "nobody".to_owned()),
         ("/e", |n| n.acl = vec![n.acl[0].clone(); 65]),
         ("/locks/a", |n| n.kind = ZnodeKind::Ephemeral(SessionId(1))),
-        ("/e", |n| n.lock_directory = Some(past(0, 0, Some(1)))),
+        ("/e", |n| n.lock_directory = Some(record(0, 0, Some(1)))),
         ("/locks", |n| n.kind = ZnodeKind::Container(Stamp(0))),
     ] {
-        let lying = altered(|part| {
+        let parts = altered(|part| {
             if let Part::Nodes(nodes) = part {
                 let at = node(nodes, at);
-                lie(&mut nodes[at]);
+                corrupt(&mut nodes[at]);
             }
         });
-        assert!(Machine::load(lying).is_err(), "a lie about {at} was believed");
+        assert!(Machine::load(parts).is_err(), "a corrupt {at} was loaded");
     }
 }
 
-/// Parts are bounded by items and by weight, and a machine of many parts comes back whole.
+/// Parts are bounded by items and by bytes, and a machine of many parts loads to the same state.
 #[test]
 fn parts_are_bounded() {
     let mut machine = machine();
@@ -278,15 +278,15 @@ fn parts_are_bounded() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is done to the items of a snapshot, the answer is a sound machine or an error.
+    /// Corrupting any items of a snapshot gives a sound machine or an error.
     #[test]
-    fn nonsense_never_makes_an_unsound_machine(
+    fn a_corrupt_snapshot_never_loads_an_unsound_machine(
         edits in prop::collection::vec((any::<usize>(), any::<usize>(), 0..14_usize, 0..12_u64), 1..4),
     ) {
         let mut parts = parts();
         for (part, item, what, number) in edits {
             let part = part % parts.len();
-            garble(&mut parts[part].0, item, what, number);
+            corrupt(&mut parts[part].0, item, what, number);
         }
         if let Ok(mut machine) = Machine::load(parts) {
             prop_assert_eq!(machine.check_invariants(), Ok(()));
@@ -302,7 +302,7 @@ proptest! {
     }
 }
 
-fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
+fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
     match part {
         Part::Head(head) => match what % 4 {
             0 => head.revision = Revision(number),
@@ -330,13 +330,13 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                 (2, _) => node.path = path(other[number as usize % 5]),
                 (3, _) => node.czxid = Revision(number),
                 (4, _) => node.created = number,
-                (5, _) => node.lock_directory = Some(past(number / 3, number / 2, Some(number))),
+                (5, _) => node.lock_directory = Some(record(number / 3, number / 2, Some(number))),
                 (6, _) => node.lock_directory = None,
-                (7, contender) => *contender = None,
-                (8, Some(contender)) => contender.sequence = number,
-                (9, Some(contender)) => contender.hold = None,
-                (10, Some(contender)) => {
-                    contender.hold = Some(Box::new(Hold {
+                (7, entry) => *entry = None,
+                (8, Some(entry)) => entry.sequence = number,
+                (9, Some(entry)) => entry.hold = None,
+                (10, Some(entry)) => {
+                    entry.hold = Some(Box::new(Hold {
                         token: FencingToken(number),
                         granted_at: Stamp(0),
                         granted_in: Revision(number),
@@ -346,11 +346,11 @@ fn garble(part: &mut Part, item: usize, what: usize, number: u64) {
                         release_request: None,
                     }));
                 }
-                (11, Some(contender)) => contender.asked = Revision(number),
+                (11, Some(entry)) => entry.asked = Revision(number),
                 (_, _) => drop(nodes.remove(item % count)),
             }
         }
-        Part::Recipes(recipes) => recipe::garble(recipes, item, what, number),
+        Part::Recipes(recipes) => recipe::corrupt(recipes, item, what, number),
         Part::End(end) => end.znodes = number,
     }
 }

@@ -1,58 +1,58 @@
-//! The model's holds that end or change hands otherwise than by being given back.
+//! The model's breaks, release requests and hand-overs.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::place;
-use super::{Model, Node, Place, refused};
+use super::locks::entry;
+use super::{Model, Node, QueueEntry, limit_reached};
 
 impl Model {
-    /// An operator takes places away.
-    pub(super) fn break_places(&mut self, breaking: Break) -> Reply {
+    /// Breaks entries on behalf of an operator.
+    pub(super) fn break_entries(&mut self, breaking: Break) -> Reply {
         let Break { lock, what, reason: _ } = breaking;
         let meant = |node: &&Node| match what {
-            BreakTarget::Holders => place(node).hold.is_some(),
+            BreakTarget::Holders => entry(node).hold.is_some(),
             BreakTarget::Ticket(ticket) => node.stat.czxid.0 == ticket.0,
-            BreakTarget::Sequence(sequence) => place(node).sequence == sequence,
-            BreakTarget::Token(token) => place(node).token() == Some(token.0),
+            BreakTarget::Sequence(sequence) => entry(node).sequence == sequence,
+            BreakTarget::Token(token) => entry(node).token() == Some(token.0),
         };
         let broken: Vec<Node> = self.queue(&lock).into_iter().filter(meant).cloned().collect();
         for node in &broken {
             self.leave(&node.path, LossCause::Broken);
-            self.end_if_spent(node.stat.ephemeral_owner.cast_unsigned());
+            self.close_if_anonymous_and_idle(node.stat.ephemeral_owner.cast_unsigned());
         }
-        self.settle(&lock);
+        self.grant_waiters(&lock);
         Reply::Broken { places: broken.len() as u32 }
     }
 
-    /// Holders are asked to give a lock back. A request that wants it sooner, or takes it away where the one before did
-    /// not, takes the place of that; others change nothing.
-    pub(super) fn ask_release(&mut self, ask: RequestRelease) -> Outcome {
-        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = ask;
+    /// Requests a release from holders. A new request replaces the pending one if it revokes and that one does not, or
+    /// if its deadline is earlier; otherwise the pending one stays.
+    pub(super) fn request_release(&mut self, command: RequestRelease) -> Outcome {
+        let RequestRelease { lock, holder, reason, deadline_ms, revoke } = command;
         if deadline_ms == 0 || deadline_ms > RequestRelease::DEADLINE_MAX_MS {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Deadline });
         }
-        let asked: Vec<String> = match holder {
+        let holders: Vec<String> = match holder {
             Some(who) => vec![self.holder_of(&lock, &who, None)?.path.clone()],
             None => self.holders(&lock).into_iter().map(|node| node.path.clone()).collect(),
         };
         let (requested_at, deadline) = (Stamp(self.now), Stamp(self.now + deadline_ms));
-        for path in &asked {
-            let hold = self.find_mut(path).place.as_mut().unwrap().hold.as_mut().unwrap();
-            let stands = hold.asked_for.as_ref().is_some_and(|before| {
+        for path in &holders {
+            let hold = self.find_mut(path).entry.as_mut().unwrap().hold.as_mut().unwrap();
+            let stands = hold.release_request.as_ref().is_some_and(|before| {
                 (before.revoke && !revoke)
                     || (before.revoke == revoke && before.deadline <= deadline)
             });
             if !stands {
                 let request =
                     ReleaseRequest { reason: reason.clone(), requested_at, deadline, revoke };
-                hold.asked_for = Some(request);
+                hold.release_request = Some(request);
             }
         }
-        Ok(Reply::ReleaseRequested { holders: asked.len() as u32 })
+        Ok(Reply::ReleaseRequested { holders: holders.len() as u32 })
     }
 
-    /// A holder gives what it holds to another live session: nobody gets in between, and the token is a new one.
+    /// Hands a hold over to another live session with a new token; no waiter is granted in between.
     pub(super) fn hand_over(&mut self, hand_over: HandOver) -> Outcome {
         let Some(id) = self.live(&hand_over.to.0).map(|session| session.id) else {
             return Err(self.gone(hand_over.to.0));
@@ -72,17 +72,17 @@ impl Model {
     fn hand_over_once(&mut self, hand_over: HandOver, id: u64) -> Outcome {
         let HandOver { lock, from, to, token } = hand_over;
         let giver = self.holder_of(&lock, &from, token)?.clone();
-        let taker = self.own_place(&lock, id, &to.1).cloned();
+        let taker = self.own_entry(&lock, id, &to.1).cloned();
         let before = self.clone();
         let to_itself = taker.as_ref().is_some_and(|taker| taker.path == giver.path);
         let path = match taker {
             Some(taker) if to_itself => taker.path,
             Some(taker) => self.hand_to_waiter(&lock, &giver, &taker)?,
-            None => self.hand_to_newcomer(&lock, &giver, (id, to))?,
+            None => self.hand_to_new_entry(&lock, &giver, (id, to))?,
         };
-        self.end_if_spent(giver.stat.ephemeral_owner.cast_unsigned());
-        self.settle(&lock);
-        if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_a_circle(&path) {
+        self.close_if_anonymous_and_idle(giver.stat.ephemeral_owner.cast_unsigned());
+        self.grant_waiters(&lock);
+        if !to_itself && self.policy(&lock).detect_deadlocks && self.closes_cycle(&path) {
             *self = before;
             return Err(LockRejection::Deadlock { cycle: Vec::new() }.into());
         }
@@ -96,9 +96,9 @@ impl Model {
         token: Option<FencingToken>,
     ) -> Result<&Node, Rejection> {
         let Some(live) = self.live(session) else { return Err(self.gone(session.clone())) };
-        let own = self.own_place(lock, live.id, owner);
+        let own = self.own_entry(lock, live.id, owner);
         let is_meant = |node: &&Node| {
-            let holds = place(node).hold.as_ref().map(|hold| hold.token);
+            let holds = entry(node).hold.as_ref().map(|hold| hold.token);
             holds.is_some() && token.is_none_or(|token| holds == Some(token.0))
         };
         own.filter(is_meant).ok_or_else(|| match self.other_holder(lock, "") {
@@ -107,49 +107,50 @@ impl Model {
         })
     }
 
-    /// The one that waits goes before others, but not before a client of the tree, and not out of several at once.
+    /// Hands over to a waiter. The waiter may overtake others, but no ZooKeeper client, and it must not be part of a
+    /// multi-lock.
     fn hand_to_waiter(
         &mut self,
         lock: &LockName,
         giver: &Node,
         taker: &Node,
     ) -> Result<String, Rejection> {
-        let wants = place(taker);
+        let wants = entry(taker);
         if wants.hold.is_some() {
             return Err(
                 LockRejection::AlreadyHolds { holder: self.holder_view(taker).into() }.into()
             );
         }
-        if !wants.bundle.is_empty() {
+        if !wants.multi_lock.is_empty() {
             return Err(LockRejection::AlreadyQueued { lock: lock.clone() }.into());
         }
         self.fits_instead_of(lock, giver, wants)?;
         let waiters = self.waiters(lock);
-        let mut ahead = waiters.into_iter().take_while(|node| node.path != taker.path).map(place);
-        let is_passed = |other: &Place| other.fixed && other.bundle.is_empty();
+        let mut ahead = waiters.into_iter().take_while(|node| node.path != taker.path).map(entry);
+        let is_passed = |other: &QueueEntry| other.fixed && other.multi_lock.is_empty();
         if ahead.any(|other| wants.fixed || is_passed(other)) {
             return Err(LockRejection::CannotOvertake.into());
         }
         self.leave(&giver.path, LossCause::HandedOver);
-        self.hand_to(lock, taker);
+        self.grant_to(lock, taker);
         Ok(taker.path.clone())
     }
 
-    /// It gets a place with the number of the one that goes, and holds as that one did.
-    fn hand_to_newcomer(
+    /// Hands over to a session without an entry. The new entry takes the giver's sequence number and mode.
+    fn hand_to_new_entry(
         &mut self,
         lock: &LockName,
         giver: &Node,
         (id, (session, owner)): (u64, (SessionName, Owner)),
     ) -> Result<String, Rejection> {
         let max = self.limits.queue_entries_per_session_max;
-        if self.places(id) >= max {
-            return Err(refused(Bound::QueueEntriesPerSession, max));
+        if self.entries_of(id) >= max {
+            return Err(limit_reached(Bound::QueueEntriesPerSession, max));
         }
-        let before = place(giver).clone();
-        let takes = Place {
+        let before = entry(giver).clone();
+        let takes = QueueEntry {
             owner: owner.clone(),
-            asked: self.revision,
+            requested_in: self.revision,
             wait_ms: None,
             attempts: vec![Attempt::UNNAMED],
             mode: before.held,
@@ -158,37 +159,37 @@ impl Model {
             reentrant: true,
             value: None,
             fixed: false,
-            bundle: Vec::new(),
+            multi_lock: Vec::new(),
             ..before
         };
         self.fits_instead_of(lock, giver, &takes)?;
         let directory = format!("/locks/{lock}");
         self.anyone_may(&directory, Perms::CREATE)?;
         let mut path = format!("{directory}/lock-{:010}", takes.sequence);
-        // A client of the tree would take it for its own.
+        // The path of a ZooKeeper client's entry is never reused: that client would take it for its own.
         let own = path == giver.path && !before.fixed;
         if self.find(&path).is_some() && !own {
             path = format!("{directory}/lock-r{}-{:010}", self.revision, takes.sequence);
         }
         self.leave(&giver.path, LossCause::HandedOver);
-        self.live_mut(&session).given_up.retain(|(l, o)| l != lock || *o != owner);
+        self.live_mut(&session).released.retain(|(l, o)| l != lock || *o != owner);
         self.add(&path, id as i64, &[], Some(takes));
         let node = self.find(&path).unwrap().clone();
-        self.hand_to(lock, &node);
+        self.grant_to(lock, &node);
         Ok(path)
     }
 
-    /// A hold that is handed over is a grant like any other: whoever takes it can hold beside those who stay.
+    /// A hand-over is a grant: the receiver must be compatible with the remaining holders.
     fn fits_instead_of(
         &self,
         lock: &LockName,
         giver: &Node,
-        taker: &Place,
+        taker: &QueueEntry,
     ) -> Result<(), Rejection> {
         let mut without = self.clone();
-        without.find_mut(&giver.path).place = None;
+        without.find_mut(&giver.path).entry = None;
         match self.policy(lock).limit {
-            _ if without.has_room(lock, taker.ask()) => Ok(()),
+            _ if without.has_room(lock, taker.request()) => Ok(()),
             Some(_) => {
                 Err(Rejection::Lock(LockRejection::PermitsMismatch { permits: taker.permits }))
             }

@@ -1,30 +1,30 @@
-//! The model's locks: who stands where, who may hold beside whom, who is granted. Everything is looked for anew.
+//! The model's locks: queues, compatibility of holders, and grants. Every lookup scans all znodes.
 
 use holdfast_types::*;
 
-use super::{Model, Node, Place, parent, znode};
+use super::{Model, Node, QueueEntry, parent, znode};
 
-/// What the order of a queue and the grant go by.
+/// The parts of an acquire that decide its rank and its grant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
+pub(super) struct LockRequest {
     pub(super) mode: Mode,
     pub(super) permits: u32,
     pub(super) priority: u8,
     pub(super) fixed: bool,
 }
 
-impl Ask {
-    /// Of whoever comes through the tree.
+impl LockRequest {
+    /// The request of a ZooKeeper client.
     pub(super) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, fixed: true }
     }
 }
 
-pub(super) fn place(node: &Node) -> &Place {
-    node.place.as_ref().unwrap()
+pub(super) fn entry(node: &Node) -> &QueueEntry {
+    node.entry.as_ref().unwrap()
 }
 
-/// The lock in whose queue a place is.
+/// The lock of a queue entry.
 pub(super) fn lock_of(node: &Node) -> LockName {
     znode(&parent(&node.path)).as_lock().unwrap()
 }
@@ -34,66 +34,66 @@ fn directory(lock: &LockName) -> String {
 }
 
 impl Model {
-    /// The contenders of a lock, by number.
+    /// All entries of a lock, by sequence number.
     pub(in crate::tests) fn queue(&self, lock: &LockName) -> Vec<&Node> {
-        let inside = |node: &&Node| parent(&node.path) == directory(lock) && node.place.is_some();
+        let inside = |node: &&Node| parent(&node.path) == directory(lock) && node.entry.is_some();
         let mut queue: Vec<_> = self.nodes.iter().filter(inside).collect();
-        queue.sort_by_key(|node| place(node).sequence);
+        queue.sort_by_key(|node| entry(node).sequence);
         queue
     }
 
     pub(in crate::tests) fn holders(&self, lock: &LockName) -> Vec<&Node> {
-        self.queue(lock).into_iter().filter(|node| place(node).hold.is_some()).collect()
+        self.queue(lock).into_iter().filter(|node| entry(node).hold.is_some()).collect()
     }
 
-    /// Who waits, in the order in which they are granted.
+    /// The waiters, in grant order.
     pub(in crate::tests) fn waiters(&self, lock: &LockName) -> Vec<&Node> {
-        let waits = |node: &&Node| place(node).hold.is_none();
+        let waits = |node: &&Node| entry(node).hold.is_none();
         let mut waiters: Vec<_> = self.queue(lock).into_iter().filter(waits).collect();
-        waiters.sort_by_key(|node| place(node).rank());
+        waiters.sort_by_key(|node| entry(node).rank());
         waiters
     }
 
-    /// A lock's rules are on its directory.
+    /// The policy is stored on the lock's directory.
     pub(super) fn policy(&self, lock: &LockName) -> LockPolicy {
         let node = self.find(&directory(lock));
-        node.and_then(|node| node.rules).map_or(LockPolicy::DEFAULT, |(policy, _)| policy)
+        node.and_then(|node| node.policy).map_or(LockPolicy::DEFAULT, |(policy, _)| policy)
     }
 
-    /// Whether it was ever granted, has rules, or is kept for somebody who asked for several.
+    /// Whether the lock was ever granted, has a policy, or has queue entries.
     pub(super) fn is_known(&self, lock: &LockName) -> bool {
         let node = self.find(&directory(lock));
-        let known = node.is_some_and(|node| node.last_token > 0 || node.rules.is_some());
+        let known = node.is_some_and(|node| node.last_token > 0 || node.policy.is_some());
         known || !self.queue(lock).is_empty()
     }
 
-    /// Class, then time of coming less what the priority is worth; whoever comes through the tree is not overtaken, and
-    /// overtakes nobody.
-    pub(super) fn rank(&self, lock: &LockName, ask: Ask) -> (u8, i64) {
+    /// Class, then arrival time minus the credit for the priority. ZooKeeper clients are never overtaken and never
+    /// overtake.
+    pub(super) fn rank(&self, lock: &LockName, request: LockRequest) -> (u8, i64) {
         let policy = self.policy(lock);
-        let reads = ask.mode == Mode::Shared;
+        let reads = request.mode == Mode::Shared;
         let first = match policy.order {
             QueueOrder::Fifo => true,
             QueueOrder::WriterFirst => !reads,
             QueueOrder::ReaderFirst => reads,
         };
-        let worth = i64::from(ask.priority) * policy.ageing_ms as i64;
+        let worth = i64::from(request.priority) * policy.ageing_ms as i64;
         let own = (u8::from(!first), self.now as i64 - worth);
-        let before = self.waiters(lock).into_iter().map(place);
-        let before = before.filter(|other| ask.fixed || other.fixed);
+        let before = self.waiters(lock).into_iter().map(entry);
+        let before = before.filter(|other| request.fixed || other.fixed);
         before.map(|other| other.rank).chain([own]).max().unwrap()
     }
 
-    /// Whether a contender could hold a lock beside those who do.
-    pub(super) fn has_room(&self, lock: &LockName, ask: Ask) -> bool {
-        let holders: Vec<_> = self.holders(lock).into_iter().map(place).collect();
+    /// Whether a request is compatible with the current holders.
+    pub(super) fn has_room(&self, lock: &LockName, request: LockRequest) -> bool {
+        let holders: Vec<_> = self.holders(lock).into_iter().map(entry).collect();
         if let Some(limit) = self.policy(lock).limit {
             let held: u32 = holders.iter().map(|holder| holder.permits).sum();
-            return held + ask.permits <= limit;
+            return held + request.permits <= limit;
         }
         let weak = holders.iter().all(|one| one.mode != Mode::Exclusive && one.held == one.mode);
         let upgradable = holders.iter().any(|one| one.held == Mode::Upgradable);
-        match ask.mode {
+        match request.mode {
             _ if holders.is_empty() => true,
             Mode::Exclusive => false,
             Mode::Shared => weak,
@@ -101,141 +101,140 @@ impl Model {
         }
     }
 
-    /// Whether a contender that comes now would have to wait: the lock is closed, somebody goes before it, or it cannot
-    /// hold beside the holders.
-    pub(super) fn would_wait(&self, lock: &LockName, ask: Ask) -> bool {
-        let rank = self.rank(lock, ask);
-        let behind = self.waiters(lock).first().is_some_and(|first| place(first).rank <= rank);
-        !self.is_open(lock) || behind || !self.has_room(lock, ask)
+    /// Whether a new request would have to queue: the lock is in cooldown, a waiter is ahead, or a holder is
+    /// incompatible.
+    pub(super) fn would_wait(&self, lock: &LockName, request: LockRequest) -> bool {
+        let rank = self.rank(lock, request);
+        let behind = self.waiters(lock).first().is_some_and(|first| entry(first).rank <= rank);
+        !self.is_past_cooldown(lock) || behind || !self.has_room(lock, request)
     }
 
-    /// The queue of a lock has changed, or what it may grant: it is looked at, and after it, by name, every other one
-    /// that changed with it.
-    pub(super) fn settle(&mut self, lock: &LockName) {
+    /// Grants what a change of this lock allows, then repeats it for every other changed lock, by name.
+    pub(super) fn grant_waiters(&mut self, lock: &LockName) {
         self.changed.insert(lock.clone());
-        self.settle_all();
+        self.grant_all_waiters();
     }
 
-    pub(super) fn settle_all(&mut self) {
+    pub(super) fn grant_all_waiters(&mut self) {
         while let Some(lock) = self.changed.pop_first() {
-            self.settle_one(&lock);
+            self.grant_waiters_of(&lock);
         }
     }
 
-    /// The rule of the grant: whoever waits to be exclusive first, then one waiter after the other, until one cannot.
-    fn settle_one(&mut self, lock: &LockName) {
-        self.reopen(lock);
+    /// The grant rule: a waiting upgrade first, then waiters in order until one cannot be granted.
+    fn grant_waiters_of(&mut self, lock: &LockName) {
+        self.end_cooldown(lock);
         self.upgrade(lock);
         while let Some(first) = self.waiters(lock).first().copied().cloned() {
-            let members = self.members(&first);
-            // Of several some places may still have to be made.
-            let whole = members.len() == place(&first).bundle.len().max(1);
-            if !whole || !members.iter().all(|member| self.is_due_to(member)) {
+            let entries = self.multi_lock_entries(&first);
+            // Some entries of a multi-lock may not exist yet.
+            let whole = entries.len() == entry(&first).multi_lock.len().max(1);
+            if !whole || !entries.iter().all(|member| self.can_be_granted(member)) {
                 return;
             }
-            for member in &members {
+            for member in &entries {
                 let lock = lock_of(member);
-                self.reopen(&lock);
-                self.hand_to(&lock, member);
-                if members.len() > 1 {
+                self.end_cooldown(&lock);
+                self.grant_to(&lock, member);
+                if entries.len() > 1 {
                     self.changed.insert(lock);
                 }
             }
         }
     }
 
-    /// Whether a waiter's lock can be granted to it: it is open and the waiter first, and can hold beside the holders.
-    fn is_due_to(&self, node: &Node) -> bool {
+    /// Whether a waiter can be granted: no cooldown, first in the queue, and compatible with the holders.
+    fn can_be_granted(&self, node: &Node) -> bool {
         let lock = lock_of(node);
         let first = self.waiters(&lock).first().is_some_and(|first| first.path == node.path);
-        first && self.is_open(&lock) && self.has_room(&lock, place(node).ask())
+        first && self.is_past_cooldown(&lock) && self.has_room(&lock, entry(node).request())
     }
 
-    /// Makes the one that waits to be exclusive so, when it is alone.
+    /// Grants a waiting upgrade if its holder is the only one.
     pub(super) fn upgrade(&mut self, lock: &LockName) {
         let holders = self.holders(lock);
         let [one] = holders[..] else { return };
-        if place(one).mode != place(one).held {
+        if entry(one).mode != entry(one).held {
             let one = one.clone();
-            self.hand_to(lock, &one);
+            self.grant_to(lock, &one);
         }
     }
 
-    pub(super) fn hand_to(&mut self, lock: &LockName, next: &Node) {
+    pub(super) fn grant_to(&mut self, lock: &LockName, next: &Node) {
         self.grants += 1;
         let (token, now, revision) = (self.grants, self.now, self.revision);
-        let slots = self.free_slots(lock, place(next).permits);
-        let place = self.find_mut(&next.path).place.as_mut().unwrap();
-        let before = place.hold.take();
+        let slots = self.free_slots(lock, entry(next).permits);
+        let entry = self.find_mut(&next.path).entry.as_mut().unwrap();
+        let before = entry.hold.take();
         let since = before.as_ref().map_or(now, |hold| hold.since);
-        let asked_for = before.and_then(|hold| hold.asked_for);
+        let release_request = before.and_then(|hold| hold.release_request);
         let (granted_at, granted_in) = (now, revision);
-        place.hold = Some(Hold { token, granted_at, granted_in, since, slots, asked_for });
-        place.held = place.mode;
+        entry.hold = Some(Hold { token, granted_at, granted_in, since, slots, release_request });
+        entry.held = entry.mode;
         self.find_mut(&directory(lock)).last_token = token;
         let session = self.session_of(next).name.clone();
         self.granted.push((lock.clone(), session, token));
         self.cool_down(lock);
     }
 
-    /// The smallest numbers that nobody holds, one to a permit; a lock has none.
+    /// The smallest free slot numbers, one for each permit; a lock without a limit has no slots.
     fn free_slots(&self, lock: &LockName, permits: u32) -> Vec<u32> {
         if self.policy(lock).limit.is_none() {
             return Vec::new();
         }
-        let holds = self.holders(lock).into_iter().filter_map(|node| place(node).hold.as_ref());
+        let holds = self.holders(lock).into_iter().filter_map(|node| entry(node).hold.as_ref());
         let taken: Vec<u32> = holds.flat_map(|hold| hold.slots.clone()).collect();
         (0..).filter(|slot| !taken.contains(slot)).take(permits as usize).collect()
     }
 
-    /// The smallest token that is still good.
+    /// The floor: the smallest valid token.
     pub(super) fn floor(&self, lock: &LockName) -> u64 {
-        let tokens = self.holders(lock).into_iter().filter_map(|node| place(node).token());
+        let tokens = self.holders(lock).into_iter().filter_map(|node| entry(node).token());
         tokens.min().unwrap_or(self.grants + 1)
     }
 }
 
-/// What a grant left on a place.
+/// The hold of a granted entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tests) struct Hold {
     pub(in crate::tests) token: u64,
     pub(super) granted_at: u64,
     pub(super) granted_in: u64,
-    /// The stamp of the first grant: a conversion is another one.
+    /// The stamp of the first grant; a conversion grants again.
     pub(super) since: u64,
     pub(super) slots: Vec<u32>,
-    /// It is asked for.
-    pub(super) asked_for: Option<ReleaseRequest>,
+    /// The pending release request.
+    pub(super) release_request: Option<ReleaseRequest>,
 }
 
-impl Place {
+impl QueueEntry {
     pub(in crate::tests) fn token(&self) -> Option<u64> {
         self.hold.as_ref().map(|hold| hold.token)
     }
 
-    /// Ranks that are equal are those of who came first.
+    /// Equal ranks are ordered by arrival.
     fn rank(&self) -> ((u8, i64), u64) {
         (self.rank, self.sequence)
     }
 
-    pub(super) fn ask(&self) -> Ask {
+    pub(super) fn request(&self) -> LockRequest {
         let Self { mode, permits, priority, fixed, .. } = *self;
-        Ask { mode, permits, priority, fixed }
+        LockRequest { mode, permits, priority, fixed }
     }
 
-    /// True if it waits: for the lock, or for holding it otherwise.
+    /// Whether the entry waits for the lock or for an upgrade.
     pub(super) fn waits(&self) -> bool {
         self.hold.is_none() || self.mode != self.held
     }
 
-    /// When the hold is taken away: at its end, or at the deadline of somebody who wants it.
+    /// When the hold is revoked: at its maximum, or at the deadline of a release request that revokes.
     pub(in crate::tests) fn taken_at(&self) -> Option<u64> {
-        let asked_for = self.hold.as_ref()?.asked_for.as_ref();
-        let revoked = asked_for.filter(|asked| asked.revoke).map(|asked| asked.deadline.0);
+        let release_request = self.hold.as_ref()?.release_request.as_ref();
+        let revoked = release_request.filter(|asked| asked.revoke).map(|asked| asked.deadline.0);
         [self.ends_at(), revoked].into_iter().flatten().min()
     }
 
-    /// When the hold is over whatever the session does.
+    /// When the hold reaches its maximum, whatever the session does.
     pub(in crate::tests) fn ends_at(&self) -> Option<u64> {
         Some(self.hold.as_ref()?.since + self.max_hold?)
     }

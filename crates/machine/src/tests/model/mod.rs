@@ -1,14 +1,14 @@
-//! A deliberately naive machine: plain vectors, linear searches, no index, and one rule whenever something happens to a
-//! lock: the first waiter that can hold it beside its holders does, until the first that cannot. Written for
-//! obviousness from the sentences of the design, not from the code it judges.
+//! A deliberately naive machine: plain vectors, linear searches, no index. One rule applies after every change of a
+//! lock: the first waiter is granted while it is compatible with the holders. Written from the sentences of the design,
+//! not from the code under test.
 
 mod deadlocks;
 mod handovers;
 mod locks;
 mod multi_locks;
 mod queue_entries;
+mod quotas;
 mod recipes;
-mod rules;
 mod sessions;
 mod timers;
 mod tree;
@@ -20,33 +20,33 @@ use std::collections::BTreeSet;
 use holdfast_types::*;
 
 use locks::Hold;
-use timers::Closing;
+use timers::CooldownState;
 
-/// A contender's side of a node.
+/// The queue entry of a znode.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct QueueEntry {
     pub(super) sequence: u64,
     pub(super) owner: Owner,
-    pub(super) asked: u64,
-    /// How long its caller waits from there on.
+    pub(super) requested_in: u64,
+    /// How long the caller waits after `requested_in`.
     wait_ms: Option<u64>,
     pub(super) attempts: Vec<Attempt>,
-    /// How it wants to hold, and how it does if it does.
+    /// The requested mode, and the mode of the hold, if any.
     pub(super) mode: Mode,
     pub(super) held: Mode,
     pub(super) hold: Option<Hold>,
-    /// What it asked for.
+    /// The requested permits.
     pub(super) permits: u32,
     priority: u8,
     reentrant: bool,
     max_hold: Option<u64>,
     min_hold: Option<u64>,
     value: Option<Data>,
-    /// Nobody who comes later goes before it.
+    /// Later entries never overtake a fixed one.
     fixed: bool,
-    /// The locks that were asked for together, this one among them.
-    pub(super) bundle: Vec<LockName>,
-    /// Where it stands in the queue, given when it came.
+    /// All locks of the multi-lock, this one included; empty for a single lock.
+    pub(super) multi_lock: Vec<LockName>,
+    /// The rank in the queue, computed on arrival.
     rank: (u8, i64),
 }
 
@@ -56,17 +56,17 @@ pub(super) struct Node {
     pub(super) stat: Stat,
     pub(super) data: Vec<u8>,
     created: u64,
-    /// Where its counter began, and where those of new directories in it begin.
+    /// The first value of the counter, and the first value for new directories below.
     base: u64,
     floor: u64,
     emptied_at: u64,
     pub(super) last_token: u64,
-    /// None lets everybody do everything.
+    /// `None` grants all permissions to everyone.
     pub(super) acl: Option<Vec<AclEntry>>,
-    pub(super) place: Option<Place>,
-    /// The rules of the lock whose directory it is, and whether an operator set them.
-    rules: Option<(LockPolicy, bool)>,
-    closing: Option<Closing>,
+    pub(super) entry: Option<QueueEntry>,
+    /// The policy of the lock whose directory this is, and whether an operator set it.
+    policy: Option<(LockPolicy, bool)>,
+    cooldown_state: Option<CooldownState>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +76,10 @@ pub(super) struct Session {
     pub(super) ttl: Ttl,
     pub(super) generation: u64,
     anonymous: bool,
-    given_up: Vec<(LockName, Owner)>,
-    /// Attempts that are over: of which lock and owner.
-    over: Vec<(LockName, Owner, Attempt)>,
-    /// Those of an earlier session of the name.
+    released: Vec<(LockName, Owner)>,
+    /// Ended attempts with their lock and owner.
+    ended_attempts: Vec<(LockName, Owner, Attempt)>,
+    /// The newest ended attempt of earlier sessions with this name.
     floor: Attempt,
     pub(super) password: Option<Password>,
     pub(super) attachment: Option<u64>,
@@ -97,7 +97,7 @@ pub(super) struct Ended {
     pub(super) name: SessionName,
     pub(super) end: SessionEnd,
     pub(super) id: u64,
-    pub(super) over: Attempt,
+    pub(super) newest_attempt: Attempt,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -112,9 +112,9 @@ pub(super) struct Model {
     pub(super) ended: Vec<Ended>,
     /// Grants of the last command, in order: lock, session, token.
     pub(super) granted: Vec<(LockName, SessionName, u64)>,
-    /// Locks whose queues changed and that nobody has looked at since.
+    /// Locks whose queues changed since their last grant pass.
     changed: BTreeSet<LockName>,
-    /// Latches, barriers and counters, and the memory of all answers.
+    /// Latches, barriers, counters, and the memo of all replies.
     pub(super) recipes: super::recipe::model::Model,
 }
 
@@ -129,16 +129,16 @@ fn znode(path: &str) -> ZnodePath {
     ZnodePath::new(path).unwrap()
 }
 
-fn refused(bound: Bound, limit: u32) -> Rejection {
+fn limit_reached(bound: Bound, limit: u32) -> Rejection {
     Rejection::LimitReached { bound, limit: limit.into() }
 }
 
-fn refused_by(quota: &str, limit: u64) -> Rejection {
+fn quota_exceeded(quota: &str, limit: u64) -> Rejection {
     Rejection::Tree(TreeRejection::QuotaExceeded { path: znode(quota), limit })
 }
 
 fn full(bound: Bound, limit: u32) -> Outcome {
-    Err(refused(bound, limit))
+    Err(limit_reached(bound, limit))
 }
 
 impl Model {
@@ -159,7 +159,7 @@ impl Model {
         for path in ["/", "/locks", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"] {
             model.add(path, 0, &[], None);
         }
-        // What is built in was not created by anybody.
+        // No command created the built-in znodes.
         for (path, children) in [("/", 2), ("/zookeeper", 2)] {
             let node = model.find_mut(path);
             node.created = 0;
@@ -195,14 +195,14 @@ impl Model {
         self.ended(name).map(|ended| ended.end)
     }
 
-    fn places(&self, id: u64) -> u32 {
-        let own = |node: &&Node| node.place.is_some() && node.stat.ephemeral_owner == id as i64;
+    fn entries_of(&self, id: u64) -> u32 {
+        let own = |node: &&Node| node.entry.is_some() && node.stat.ephemeral_owner == id as i64;
         self.nodes.iter().filter(own).count() as u32
     }
 
-    /// How many ephemerals a session has that are no places.
+    /// The number of a session's ephemerals that are not queue entries.
     fn owned(&self, id: i64) -> usize {
-        let own = |node: &&Node| node.place.is_none() && node.stat.ephemeral_owner == id;
+        let own = |node: &&Node| node.entry.is_none() && node.stat.ephemeral_owner == id;
         self.nodes.iter().filter(own).count()
     }
 
@@ -214,9 +214,9 @@ impl Model {
         paths
     }
 
-    fn own_place(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
+    fn own_entry(&self, lock: &LockName, id: u64, owner: &Owner) -> Option<&Node> {
         self.queue(lock).into_iter().find(|node| {
-            node.stat.ephemeral_owner == id as i64 && node.place.as_ref().unwrap().owner == *owner
+            node.stat.ephemeral_owner == id as i64 && node.entry.as_ref().unwrap().owner == *owner
         })
     }
 
@@ -224,7 +224,7 @@ impl Model {
         self.sessions.iter().find(|s| s.id as i64 == node.stat.ephemeral_owner).unwrap()
     }
 
-    fn add(&mut self, path: &str, owner: i64, data: &[u8], place: Option<Place>) {
+    fn add(&mut self, path: &str, owner: i64, data: &[u8], entry: Option<QueueEntry>) {
         let (revision, now) = (Revision(self.revision), Stamp(self.now));
         let above = parent(path);
         let mut floor = 0;
@@ -256,9 +256,9 @@ impl Model {
             emptied_at: self.now,
             last_token: 0,
             acl: None,
-            place,
-            rules: None,
-            closing: None,
+            entry,
+            policy: None,
+            cooldown_state: None,
         });
     }
 
@@ -289,11 +289,11 @@ impl Model {
         if self.live(&name).is_none() {
             return Err(self.gone(name));
         }
-        self.refuse_moved(&name, multi.caller.attachment)?;
+        self.check_attachment(&name, multi.caller.attachment)?;
         let Some(request) = multi.caller.request.clone() else { return self.multi(multi) };
-        // The id of another call is another id.
-        let asked: Vec<String> = multi.then.iter().chain(&multi.otherwise).map(asked).collect();
-        let request = Some(format!("multi {request} {asked:?}"));
+        // A request id only matches a call with the same operations.
+        let ops: Vec<String> = multi.then.iter().chain(&multi.otherwise).map(op_key).collect();
+        let request = Some(format!("multi {request} {ops:?}"));
         let id = SessionId(self.live(&name).unwrap().id);
         if let Some(first) = self.recipes.recall(id, request.as_ref()) {
             return first;
@@ -303,27 +303,27 @@ impl Model {
         outcome
     }
 
-    /// What clients have stored: counted anew each time.
+    /// The bytes that clients have stored, recounted on each call.
     fn stored_bytes(&self) -> u64 {
         let list = |acl: &Vec<AclEntry>| {
             acl.iter().map(|entry| entry.who.scheme.len() + entry.who.id.len()).sum::<usize>()
         };
-        let place = |place: &Place| {
-            place.owner.as_str().len()
-                + place.value.as_ref().map_or(0, |value| value.len())
-                + place.bundle.iter().map(|lock| lock.as_str().len()).sum::<usize>()
+        let entry = |entry: &QueueEntry| {
+            entry.owner.as_str().len()
+                + entry.value.as_ref().map_or(0, |value| value.len())
+                + entry.multi_lock.iter().map(|lock| lock.as_str().len()).sum::<usize>()
         };
         let node = |node: &Node| {
             let acl = node.acl.as_ref().map_or(0, list);
-            node.path.len() + node.data.len() + acl + node.place.as_ref().map_or(0, place)
+            node.path.len() + node.data.len() + acl + node.entry.as_ref().map_or(0, entry)
         };
-        // Histories have no labels.
+        // The histories set no labels.
         let names = self.sessions.iter().map(|session| session.name.as_str().len());
         let nodes = self.nodes.iter().map(node).sum::<usize>();
         (nodes + names.sum::<usize>() + self.recipes.bytes_remembered()) as u64
     }
 
-    fn refuse_growth(&self, before: u64) -> Result<(), Rejection> {
+    fn check_stored_bytes(&self, before: u64) -> Result<(), Rejection> {
         let (now, limit) = (self.stored_bytes(), self.limits.tree_bytes_max);
         if now > before && now > limit {
             return Err(Rejection::LimitReached { bound: Bound::TreeBytes, limit });
@@ -331,7 +331,7 @@ impl Model {
         Ok(())
     }
 
-    /// Commands that only take away are never refused for their bytes.
+    /// Commands that only remove state are never rejected for the stored bytes.
     fn dispatch_within_bytes(&mut self, command: Command) -> Outcome {
         let takes_away = matches!(
             command,
@@ -351,7 +351,7 @@ impl Model {
         );
         let before = self.clone();
         let outcome = self.dispatch(command);
-        if !takes_away && let Err(rejection) = self.refuse_growth(before.stored_bytes()) {
+        if !takes_away && let Err(rejection) = self.check_stored_bytes(before.stored_bytes()) {
             *self = before;
             return Err(rejection);
         }
@@ -385,7 +385,7 @@ impl Model {
                     return Ok(Reply::SessionEnded);
                 }
                 if self.live(&session).is_some() {
-                    self.refuse_moved(&session, attachment)?;
+                    self.check_attachment(&session, attachment)?;
                 }
                 match (self.live(&session).is_some(), self.end_of(&session)) {
                     (true, _) => self.end(&session, SessionEnd::Closed),
@@ -398,8 +398,8 @@ impl Model {
                         return Err(SessionRejection::Unknown { session }.into());
                     }
                 }
-                // Whoever closes a session knows that what it held is lost.
-                self.take_note(&session);
+                // Closing a session acknowledges the loss of its holds.
+                self.acknowledge_losses(&session);
                 Ok(Reply::SessionEnded)
             }
             Command::ExpireSession { session, generation } => {
@@ -423,9 +423,9 @@ impl Model {
                 self.attach_by_id(session, password, ttl)
             }
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
-            Command::Due { lock } => Ok(self.due(&lock)),
-            Command::Break(breaking) => Ok(self.break_places(breaking)),
-            Command::RequestRelease(ask) => self.ask_release(ask),
+            Command::Due { lock } => Ok(self.run_timers(&lock)),
+            Command::Break(breaking) => Ok(self.break_entries(breaking)),
+            Command::RequestRelease(request) => self.request_release(request),
             Command::HandOver(hand_over) => self.hand_over(hand_over),
             Command::Recipe(recipe) => self.recipe(recipe),
             Command::Multi(_) => unreachable!(),
@@ -433,7 +433,8 @@ impl Model {
     }
 }
 
-/// Each lock that a command names; of a multi, each whose holder it asks for or whose queue it may change.
+/// The locks that a command names. For a multi: each lock of a `Holds` condition, and each whose queue an operation may
+/// change.
 pub(super) fn named_by(command: &Command) -> Vec<LockName> {
     let of_op = |op: &Op| match op {
         Op::Create(create) => create.directory.as_lock(),
@@ -446,7 +447,7 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
         Command::Cancel(cancel) => vec![cancel.lock.clone()],
         Command::SetPolicy { lock, .. } => vec![lock.clone()],
         Command::Break(breaking) => vec![breaking.lock.clone()],
-        Command::RequestRelease(ask) => vec![ask.lock.clone()],
+        Command::RequestRelease(request) => vec![request.lock.clone()],
         Command::HandOver(hand_over) => vec![hand_over.lock.clone()],
         Command::Multi(multi) => {
             let held = multi.conditions.iter().filter_map(|condition| match condition {
@@ -459,8 +460,8 @@ pub(super) fn named_by(command: &Command) -> Vec<LockName> {
     }
 }
 
-/// Which operation on which znode.
-fn asked(op: &Op) -> String {
+/// The operation and its znode.
+fn op_key(op: &Op) -> String {
     match op {
         Op::Create(create) => format!("create {} {}", create.directory, create.name),
         Op::Delete { path, .. } => format!("delete {path}"),

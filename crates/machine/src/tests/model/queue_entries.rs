@@ -3,27 +3,27 @@
 use holdfast_types::*;
 use holdfast_types::{LockRejection, SessionRejection};
 
-use super::locks::{Ask, place};
+use super::locks::{LockRequest, entry};
 use super::timers::check_bounds;
-use super::{Model, Node, Place, full, refused};
+use super::{Model, Node, QueueEntry, full, limit_reached};
 
-/// A session known by its name.
+/// A session without a password.
 pub(super) fn plain(session: SessionName) -> OpenSession {
     let labels = Labels::default();
     OpenSession { session, ttl: None, anonymous: false, labels, password: None }
 }
 
-/// How somebody comes to a lock.
+/// Where a queue entry comes from.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
-    Own,
-    OfTree,
-    /// Who asks for these at once.
-    OfSeveral(&'a [LockName]),
+pub(super) enum EntryOrigin<'a> {
+    Api,
+    Tree,
+    /// An acquire of all these locks.
+    MultiLock(&'a [LockName]),
 }
 
-/// Where a new place goes.
-pub(super) struct Site {
+/// The location of a new entry.
+pub(super) struct EntryLocation {
     pub(super) missing: Vec<String>,
     pub(super) path: String,
     pub(super) sequence: u64,
@@ -38,10 +38,10 @@ impl Model {
         }
         let id = self.live(&name).map_or(0, |session| session.id);
         let Some(lock) = acquire.locks.single().cloned() else {
-            return self.acquire_several(id, &acquire);
+            return self.acquire_multi_lock(id, &acquire);
         };
-        self.refuse_over((&name, &lock, &acquire.owner), acquire.attempt)?;
-        match self.own_place(&lock, id, &acquire.owner).cloned() {
+        self.check_attempt((&name, &lock, &acquire.owner), acquire.attempt)?;
+        match self.own_entry(&lock, id, &acquire.owner).cloned() {
             Some(node) => self.acquire_again(lock, &node, acquire),
             None => self.join(&lock, acquire),
         }
@@ -50,7 +50,7 @@ impl Model {
     fn acquire_again(&mut self, lock: LockName, node: &Node, acquire: Acquire) -> Outcome {
         let Acquire { open, attempt, wait, wait_ms, options, .. } = acquire;
         let AcquireOptions { reentrant, value, .. } = options;
-        let (path, old) = (node.path.clone(), place(node).clone());
+        let (path, old) = (node.path.clone(), entry(node).clone());
         let limit = self.policy(&lock).limit;
         if acquire.limit.is_some() && acquire.limit != limit {
             return Err(LockRejection::LimitMismatch { limit }.into());
@@ -58,7 +58,7 @@ impl Model {
         if acquire.permits.is_some_and(|permits| permits != old.permits) {
             return Err(LockRejection::PermitsMismatch { permits: old.permits }.into());
         }
-        if old.hold.is_none() && !old.bundle.is_empty() {
+        if old.hold.is_none() && !old.multi_lock.is_empty() {
             return Err(LockRejection::AlreadyQueued { lock }.into());
         }
         let wanted = acquire.mode.unwrap_or(old.mode);
@@ -81,70 +81,70 @@ impl Model {
         }
         if up && wanted != old.mode && !alone {
             let mut then = self.clone();
-            then.find_mut(&path).place.as_mut().unwrap().mode = wanted;
-            then.refuse_waiting_for_itself(&[(lock.clone(), path.clone())])?;
+            then.find_mut(&path).entry.as_mut().unwrap().mode = wanted;
+            then.check_deadlock(&[(lock.clone(), path.clone())])?;
         }
         self.touch_by_name(&open.session, open.ttl);
         let revision = self.revision;
-        let place = self.find_mut(&path).place.as_mut().unwrap();
-        place.mode = wanted;
-        place.value = value.or(old.value);
-        place.attempts.extend(news);
+        let entry = self.find_mut(&path).entry.as_mut().unwrap();
+        entry.mode = wanted;
+        entry.value = value.or(old.value);
+        entry.attempts.extend(news);
         if !holds || up {
-            (place.asked, place.wait_ms) = (revision, wait_ms);
+            (entry.requested_in, entry.wait_ms) = (revision, wait_ms);
         } else {
-            place.held = wanted;
+            entry.held = wanted;
         }
         if up {
             self.upgrade(&lock);
         } else if wanted != old.mode {
-            // Weaker: others may be able to hold beside it now.
-            self.settle(&lock);
+            // A weaker mode may make other waiters compatible.
+            self.grant_waiters(&lock);
         }
-        Ok(self.standing(&lock, &path, !up || wanted == old.mode))
+        Ok(self.acquire_reply(&lock, &path, !up || wanted == old.mode))
     }
 
     fn join(&mut self, lock: &LockName, acquire: Acquire) -> Outcome {
-        let limit = self.kind(lock, &acquire)?;
+        let limit = self.limit_to_set(lock, &acquire)?;
         let open = acquire.open.clone();
         let name = open.session.clone();
         let known = self.live(&name).is_some();
-        let ask = ask_of(&acquire);
+        let request = request_of(&acquire);
         let waiting = self.waiters(lock).len() as u32;
         let queues = acquire.wait && acquire.queue_max.is_none_or(|max| waiting < max);
-        if !queues && self.would_wait(lock, ask) {
+        if !queues && self.would_wait(lock, request) {
             return Err(self.busy(lock, ""));
         }
         if !known && self.sessions.len() as u32 >= self.limits.sessions_max {
             return full(Bound::Sessions, self.limits.sessions_max);
         }
         let id = self.live(&name).map_or(0, |session| session.id);
-        if let Some(refused) = self.no_room(id, lock, ask) {
-            return Err(refused);
+        if let Some(rejection) = self.no_room(id, lock, request) {
+            return Err(rejection);
         }
-        let site = self.site(lock)?;
+        let location = self.location(lock)?;
         let before = self.clone();
         if known {
             self.touch_by_name(&name, open.ttl);
         } else {
             self.begin(&open);
         }
-        let path = site.path.clone();
-        site.missing.iter().for_each(|path| self.add_directory(path, None));
+        let path = location.path.clone();
+        location.missing.iter().for_each(|path| self.add_directory(path, None));
         if limit.is_some() {
             let policy = LockPolicy { limit, ..LockPolicy::DEFAULT };
-            self.find_mut(&format!("/locks/{lock}")).rules = Some((policy, false));
+            self.find_mut(&format!("/locks/{lock}")).policy = Some((policy, false));
         }
-        self.contend(&site.path, site.sequence, acquire, Kind::Own, &[]);
-        if let Err(refused) = self.refuse_waiting_for_itself(&[(lock.clone(), path.clone())]) {
+        self.add_entry(&location.path, location.sequence, acquire, EntryOrigin::Api, &[]);
+        if let Err(rejection) = self.check_deadlock(&[(lock.clone(), path.clone())]) {
             *self = before;
-            return Err(refused);
+            return Err(rejection);
         }
-        Ok(self.standing(lock, &path, false))
+        Ok(self.acquire_reply(lock, &path, false))
     }
 
-    /// Where a new place of our own door goes: what is missing of its directory, its znode, its number.
-    pub(super) fn site(&self, lock: &LockName) -> Result<Site, Rejection> {
+    /// The location of a new entry of the HTTP API: missing directories, znode, sequence number.
+    pub(super) fn location(&self, lock: &LockName) -> Result<EntryLocation, Rejection> {
         let directory = format!("/locks/{lock}");
         let (nearest, missing) = self.missing(&directory)?;
         self.anyone_may(&nearest, Perms::CREATE)?;
@@ -155,76 +155,81 @@ impl Model {
             path = format!("{directory}/lock-r{}-{sequence:010}", self.revision);
         }
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
-            return Err(refused(Bound::Znodes, self.limits.znodes_max));
+            return Err(limit_reached(Bound::Znodes, self.limits.znodes_max));
         }
         let mut all = missing.clone();
         all.push(path.clone());
         self.room_in_quotas(&path, &all, 0)?;
-        Ok(Site { missing, path, sequence })
+        Ok(EntryLocation { missing, path, sequence })
     }
 
-    pub(super) fn no_room(&self, id: u64, lock: &LockName, ask: Ask) -> Option<Rejection> {
+    pub(super) fn no_room(
+        &self,
+        id: u64,
+        lock: &LockName,
+        request: LockRequest,
+    ) -> Option<Rejection> {
         let Limits { queue_entries_per_session_max, waiters_per_lock_max, .. } = self.limits;
-        if self.places(id) >= queue_entries_per_session_max {
+        if self.entries_of(id) >= queue_entries_per_session_max {
             return full(Bound::QueueEntriesPerSession, queue_entries_per_session_max).err();
         }
         let waiters = self.waiters(lock).len() as u32;
-        if waiters >= waiters_per_lock_max && self.would_wait(lock, ask) {
+        if waiters >= waiters_per_lock_max && self.would_wait(lock, request) {
             return full(Bound::WaitersPerLock, waiters_per_lock_max).err();
         }
         None
     }
 
-    /// A new place at the end of the queue, or where its priority and the rules put it.
-    pub(super) fn contend(
+    /// Adds an entry at the end of the queue, or where its priority and the policy put it.
+    pub(super) fn add_entry(
         &mut self,
         path: &str,
         sequence: u64,
         acquire: Acquire,
-        kind: Kind<'_>,
+        origin: EntryOrigin<'_>,
         data: &[u8],
     ) {
-        let (fixed, bundle) = match kind {
-            Kind::Own => (false, Vec::new()),
-            Kind::OfTree => (true, Vec::new()),
-            Kind::OfSeveral(locks) => (true, locks.to_vec()),
+        let (fixed, multi_lock) = match origin {
+            EntryOrigin::Api => (false, Vec::new()),
+            EntryOrigin::Tree => (true, Vec::new()),
+            EntryOrigin::MultiLock(locks) => (true, locks.to_vec()),
         };
-        let ask = Ask { fixed, ..ask_of(&acquire) };
-        let (lock, options) = (path_of(path), acquire.options.clone());
+        let request = LockRequest { fixed, ..request_of(&acquire) };
+        let (lock, options) = (lock_at(path), acquire.options.clone());
         let Acquire { open, owner, attempt, wait_ms, .. } = acquire;
         let session = self.live_mut(&open.session);
-        session.given_up.retain(|(l, o)| *l != lock || *o != owner);
+        session.released.retain(|(l, o)| *l != lock || *o != owner);
         let id = session.id as i64;
-        let place = Place {
+        let entry = QueueEntry {
             sequence,
             owner,
-            asked: self.revision,
+            requested_in: self.revision,
             wait_ms,
             attempts: vec![attempt.unwrap_or(Attempt::UNNAMED)],
-            mode: ask.mode,
-            held: ask.mode,
+            mode: request.mode,
+            held: request.mode,
             hold: None,
-            permits: ask.permits,
-            priority: ask.priority,
+            permits: request.permits,
+            priority: request.priority,
             reentrant: options.reentrant,
             max_hold: options.max_hold_ms,
             min_hold: options.min_hold_ms,
             value: options.value,
             fixed,
-            rank: self.rank(&lock, ask),
-            bundle,
+            rank: self.rank(&lock, request),
+            multi_lock,
         };
-        self.add(path, id, data, Some(place));
-        // Who asked for several is granted when it stands in all queues.
-        let alone = !matches!(kind, Kind::OfSeveral(_));
+        self.add(path, id, data, Some(entry));
+        // A multi-lock is granted only after all its entries exist.
+        let alone = !matches!(origin, EntryOrigin::MultiLock(_));
         if alone && self.waiters(&lock).first().is_some_and(|first| first.path == path) {
-            self.settle(&lock);
+            self.grant_waiters(&lock);
         }
     }
 
     pub(super) fn release(&mut self, release: Release) -> Outcome {
         let Some(lock) = release.locks.single().cloned() else {
-            return self.release_several(release);
+            return self.release_multi_lock(release);
         };
         let Release { session: name, owner, target, .. } = release;
         let nothing = Ok(Reply::Released(Released { hold_count: 0, changed: false }));
@@ -233,7 +238,7 @@ impl Model {
             if end == Some(SessionEnd::Expired) {
                 return Err(self.gone(name));
             }
-            self.take_note_of(&name, &lock);
+            self.acknowledge_loss(&name, &lock);
             return match (target, end) {
                 (ReleaseTarget::Attempt(attempt), _) => {
                     self.end_attempt((&name, &lock, &owner), attempt);
@@ -243,9 +248,9 @@ impl Model {
                 (_, None) => Err(self.gone(name)),
             };
         };
-        let Some(node) = self.own_place(&lock, session.id, &owner) else {
-            let gave_up = session.given_up.contains(&(lock.clone(), owner.clone()));
-            let noted = self.take_note_of(&name, &lock);
+        let Some(node) = self.own_entry(&lock, session.id, &owner) else {
+            let released = session.released.contains(&(lock.clone(), owner.clone()));
+            let acknowledged = self.acknowledge_loss(&name, &lock);
             match target {
                 ReleaseTarget::Attempt(attempt) => {
                     self.end_attempt((&name, &lock, &owner), attempt);
@@ -254,42 +259,42 @@ impl Model {
                 ReleaseTarget::Hold(_) => return nothing,
                 ReleaseTarget::AnyPlace => {}
             }
-            if noted {
-                // What it gives back was taken from it.
-                self.live_mut(&name).given_up.push((lock, owner));
+            if acknowledged {
+                // The released hold was already lost.
+                self.live_mut(&name).released.push((lock, owner));
                 return nothing;
             }
             return match self.other_holder(&lock, "") {
-                Some(holder) if !gave_up => {
+                Some(holder) if !released => {
                     Err(Rejection::Lock(LockRejection::NotHolder { holder: holder.into() }))
                 }
                 Some(_) | None => nothing,
             };
         };
-        let (path, place) = (node.path.clone(), place(node).clone());
-        let holds = place.hold.as_ref().map(|hold| hold.token);
+        let (path, entry) = (node.path.clone(), entry(node).clone());
+        let holds = entry.hold.as_ref().map(|hold| hold.token);
         match target {
-            ReleaseTarget::Attempt(attempt) if place.attempts != [attempt] => {
+            ReleaseTarget::Attempt(attempt) if entry.attempts != [attempt] => {
                 self.end_attempt((&name, &lock, &owner), attempt);
-                let place = self.find_mut(&path).place.as_mut().unwrap();
-                let before = place.attempts.len();
-                place.attempts.retain(|other| *other != attempt);
-                let hold_count = place.attempts.len() as u32;
-                let changed = place.attempts.len() < before;
+                let entry = self.find_mut(&path).entry.as_mut().unwrap();
+                let before = entry.attempts.len();
+                entry.attempts.retain(|other| *other != attempt);
+                let hold_count = entry.attempts.len() as u32;
+                let changed = entry.attempts.len() < before;
                 return Ok(Reply::Released(Released { hold_count, changed }));
             }
             ReleaseTarget::Hold(token) if holds != Some(token.0) => return nothing,
             _ => {}
         }
-        self.give_up(&lock, &path, &name);
+        self.release_entry(&lock, &path, &name);
         Ok(Reply::Released(Released { hold_count: 0, changed: true }))
     }
 
-    fn give_up(&mut self, lock: &LockName, path: &str, name: &SessionName) {
+    fn release_entry(&mut self, lock: &LockName, path: &str, name: &SessionName) {
         self.leave(path, LossCause::Released);
         let id = self.live(name).unwrap().id;
-        self.end_if_spent(id);
-        self.settle(lock);
+        self.close_if_anonymous_and_idle(id);
+        self.grant_waiters(lock);
     }
 
     pub(super) fn cancel(&mut self, cancel: Cancel) -> Reply {
@@ -301,31 +306,31 @@ impl Model {
         let meant = |node: &&&Node| {
             node.stat.czxid.0 == ticket.0
                 && node.stat.ephemeral_owner == id
-                && place(node).owner == owner
+                && entry(node).owner == owner
         };
         let Some(node) = queue.iter().find(meant) else { return Reply::Cancelled };
-        let place = place(node);
+        let entry = entry(node);
         let path = node.path.clone();
-        let converts = place.hold.is_some() && place.mode != place.held;
-        if (place.hold.is_some() && !converts) || place.asked > asked.0 {
-            return self.standing(&lock, &path, false);
+        let converts = entry.hold.is_some() && entry.mode != entry.held;
+        if (entry.hold.is_some() && !converts) || entry.requested_in > asked.0 {
+            return self.acquire_reply(&lock, &path, false);
         }
         if converts {
-            self.find_mut(&path).place.as_mut().unwrap().mode = Mode::Upgradable;
-            self.settle(&lock);
+            self.find_mut(&path).entry.as_mut().unwrap().mode = Mode::Upgradable;
+            self.grant_waiters(&lock);
             return Reply::Cancelled;
         }
-        self.give_up(&lock, &path, &name);
+        self.release_entry(&lock, &path, &name);
         Reply::Cancelled
     }
 }
 
-fn ask_of(acquire: &Acquire) -> Ask {
+fn request_of(acquire: &Acquire) -> LockRequest {
     let (mode, permits) = (acquire.mode.unwrap_or_default(), acquire.permits.unwrap_or(1));
-    Ask { mode, permits, priority: acquire.options.priority, fixed: false }
+    LockRequest { mode, permits, priority: acquire.options.priority, fixed: false }
 }
 
-/// The lock in whose directory a place is.
-fn path_of(place: &str) -> LockName {
-    super::super::script_commands::path(place).parent().unwrap().as_lock().unwrap()
+/// The lock whose directory holds this path.
+fn lock_at(entry: &str) -> LockName {
+    super::super::script_commands::path(entry).parent().unwrap().as_lock().unwrap()
 }

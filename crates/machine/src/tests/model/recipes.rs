@@ -1,11 +1,11 @@
-//! The model's recipes: a model of their own, which shares sessions and the memory of answers with this one.
+//! The model's recipes: a model of their own, which shares the sessions and the memo with this one.
 
 use holdfast_types::*;
 
 use super::{Model, full};
 
 impl Model {
-    /// What the recipes are to know of this command.
+    /// Copies the state that the recipe model needs for this command.
     pub(super) fn follow_in_recipes(&mut self) {
         let expired = self.ended.iter().filter(|ended| ended.end == SessionEnd::Expired);
         let expired = expired.map(|ended| ended.name.clone()).collect();
@@ -18,7 +18,7 @@ impl Model {
             Recipe::Arrive(arrive) => Some(arrive.open.clone()),
             _ => None,
         };
-        // It counts its commands itself.
+        // The recipe model counts its own revisions.
         self.revision -= 1;
         self.follow_in_recipes();
         self.revision += 1;

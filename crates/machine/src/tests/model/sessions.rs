@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
-use super::locks::place;
+use super::locks::entry;
 use super::{Ended, Model, Node, Session, full, parent, znode};
 
 impl Model {
     pub(super) fn begin(&mut self, open: &OpenSession) {
         self.minted += 1;
-        let floor = self.ended(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
+        let floor =
+            self.ended(&open.session).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
         self.ended.retain(|ended| ended.name != open.session);
         self.sessions.push(Session {
             id: self.minted,
@@ -19,8 +20,8 @@ impl Model {
             ttl: open.ttl.unwrap_or(Ttl::DEFAULT),
             generation: 1,
             anonymous: open.anonymous,
-            given_up: Vec::new(),
-            over: Vec::new(),
+            released: Vec::new(),
+            ended_attempts: Vec::new(),
             floor,
             password: open.password,
             attachment: open.password.map(|_| self.revision),
@@ -34,7 +35,7 @@ impl Model {
         session.ttl = ttl.unwrap_or(session.ttl);
     }
 
-    /// Whoever knows a session by its name alone does not change what its connection counts on.
+    /// A renewal by name keeps the TTL that a connection agreed on.
     pub(super) fn touch_by_name(&mut self, name: &SessionName, ttl: Option<Ttl>) {
         let agreed = self.live_mut(name).password.is_some();
         self.touch(name, if agreed { None } else { ttl });
@@ -77,7 +78,7 @@ impl Model {
         Ok(Reply::SessionAttached { session: name, ttl })
     }
 
-    pub(super) fn refuse_moved(
+    pub(super) fn check_attachment(
         &self,
         name: &SessionName,
         attachment: Option<Revision>,
@@ -94,7 +95,7 @@ impl Model {
         let id = self.live(name).unwrap().id as i64;
         let own = |node: &&Node| node.stat.ephemeral_owner == id;
         let paths: Vec<_> = self.nodes.iter().filter(own).map(|n| n.path.clone()).collect();
-        let contends = |path: &&String| self.find(path).unwrap().place.is_some();
+        let contends = |path: &&String| self.find(path).unwrap().entry.is_some();
         let locks = paths.iter().filter(contends).filter_map(|p| znode(&parent(p)).as_lock());
         let locks: BTreeSet<_> = locks.collect();
         let cause = match end {
@@ -105,41 +106,47 @@ impl Model {
         self.follow_in_recipes();
         self.recipes.end(name, end);
         let live = self.live(name).unwrap();
-        let over = live.over.iter().map(|(.., over)| *over).fold(live.floor, Attempt::max);
-        let ended = Ended { name: name.clone(), end, id: live.id, over };
+        let newest_attempt =
+            live.ended_attempts.iter().map(|(.., attempt)| *attempt).fold(live.floor, Attempt::max);
+        let ended = Ended { name: name.clone(), end, id: live.id, newest_attempt };
         self.sessions.retain(|session| session.name != *name);
         self.ended.push(ended);
-        locks.iter().for_each(|lock| self.settle(lock));
+        locks.iter().for_each(|lock| self.grant_waiters(lock));
     }
 
-    /// The newest attempt of a session, of whatever lock.
+    /// The newest attempt of a session, for any lock.
     pub(in crate::tests) fn newest_attempt(&self, name: &SessionName) -> Attempt {
         let id = self.live(name).map_or(0, |live| live.id as i64);
         let own = self.nodes.iter().filter(|node| node.stat.ephemeral_owner == id);
-        let kept = own.filter_map(|node| node.place.as_ref()).flat_map(|p| p.attempts.clone());
-        let over = self.live(name).into_iter().flat_map(|live| live.over.iter());
-        let floor = self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.over);
-        kept.chain(over.map(|(.., over)| *over)).fold(floor, Attempt::max)
+        let kept = own.filter_map(|node| node.entry.as_ref()).flat_map(|p| p.attempts.clone());
+        let ended = self.live(name).into_iter().flat_map(|live| live.ended_attempts.iter());
+        let floor = self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
+        kept.chain(ended.map(|(.., attempt)| *attempt)).fold(floor, Attempt::max)
     }
 
-    /// The newest attempt of a lock and owner that is over.
-    pub(super) fn over(&self, name: &SessionName, lock: &LockName, owner: &Owner) -> Attempt {
+    /// The newest ended attempt of a lock and owner.
+    pub(super) fn newest_ended(
+        &self,
+        name: &SessionName,
+        lock: &LockName,
+        owner: &Owner,
+    ) -> Attempt {
         let Some(live) = self.live(name) else {
-            return self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.over);
+            return self.ended(name).map_or(Attempt::UNNAMED, |ended| ended.newest_attempt);
         };
-        let own = live.over.iter().filter(|(of, by, _)| of == lock && by == owner);
-        own.map(|(.., over)| *over).fold(live.floor, Attempt::max)
+        let own = live.ended_attempts.iter().filter(|(of, by, _)| of == lock && by == owner);
+        own.map(|(.., attempt)| *attempt).fold(live.floor, Attempt::max)
     }
 
-    pub(super) fn refuse_over(
+    pub(super) fn check_attempt(
         &self,
         (name, lock, owner): (&SessionName, &LockName, &Owner),
         attempt: Option<Attempt>,
     ) -> Result<(), Rejection> {
-        let newest = self.over(name, lock, owner);
-        let keeps = |node: &Node| attempt.is_some_and(|a| place(node).attempts.contains(&a));
+        let newest = self.newest_ended(name, lock, owner);
+        let keeps = |node: &Node| attempt.is_some_and(|a| entry(node).attempts.contains(&a));
         let id = self.live(name).map_or(0, |live| live.id);
-        let kept = self.own_place(lock, id, owner).is_some_and(keeps);
+        let kept = self.own_entry(lock, id, owner).is_some_and(keeps);
         match attempt {
             Some(attempt) if attempt <= newest && !kept => {
                 Err(Rejection::Lock(LockRejection::AttemptOver { newest }))
@@ -148,27 +155,28 @@ impl Model {
         }
     }
 
-    /// No copy of this attempt counts from now on, though no place goes with it.
+    /// Ends an attempt: later copies of it are rejected, and no entry is removed.
     pub(super) fn end_attempt(
         &mut self,
         (name, lock, owner): (&SessionName, &LockName, &Owner),
         attempt: Attempt,
     ) {
         if self.live(name).is_some() {
-            let over = (lock.clone(), owner.clone(), attempt);
-            return self.live_mut(name).over.push(over);
+            let ended = (lock.clone(), owner.clone(), attempt);
+            return self.live_mut(name).ended_attempts.push(ended);
         }
         let old = self.ended(name).cloned();
         self.ended.retain(|ended| ended.name != *name);
-        let (id, over) = old.map_or((0, attempt), |old| (old.id, old.over.max(attempt)));
-        self.ended.push(Ended { name: name.clone(), end: SessionEnd::Closed, id, over });
+        let (id, newest_attempt) =
+            old.map_or((0, attempt), |old| (old.id, old.newest_attempt.max(attempt)));
+        self.ended.push(Ended { name: name.clone(), end: SessionEnd::Closed, id, newest_attempt });
     }
 
-    /// A session that was made for one lock ends with its last place.
-    pub(super) fn end_if_spent(&mut self, id: u64) {
-        let spent = |session: &&Session| session.id == id && session.anonymous;
-        let name = self.sessions.iter().find(spent).map(|session| session.name.clone());
-        if let Some(name) = name.filter(|_| self.places(id) == 0) {
+    /// An anonymous session closes with its last entry.
+    pub(super) fn close_if_anonymous_and_idle(&mut self, id: u64) {
+        let anonymous = |session: &&Session| session.id == id && session.anonymous;
+        let name = self.sessions.iter().find(anonymous).map(|session| session.name.clone());
+        if let Some(name) = name.filter(|_| self.entries_of(id) == 0) {
             self.end(&name, SessionEnd::Closed);
         }
     }

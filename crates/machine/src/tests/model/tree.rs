@@ -1,13 +1,13 @@
-//! The model's tree: what a multi does, operation by operation.
+//! The model's tree: the operations of a multi.
 
 use holdfast_types::TreeRejection;
 use holdfast_types::*;
 
-use super::locks::{Ask, place};
-use super::queue_entries::Kind;
-use super::{Model, Node, parent, refused, znode};
+use super::locks::{LockRequest, entry};
+use super::queue_entries::EntryOrigin;
+use super::{Model, Node, limit_reached, parent, znode};
 
-/// On whose behalf an operation is done.
+/// The caller of an operation.
 struct By {
     session: Option<SessionName>,
     shown: Vec<Identity>,
@@ -31,7 +31,7 @@ impl Model {
         for (at, op) in ops.into_iter().enumerate() {
             let stored = self.stored_bytes();
             let done = self.op(op, &by);
-            match done.and_then(|result| self.refuse_growth(stored).map(|()| result)) {
+            match done.and_then(|result| self.check_stored_bytes(stored).map(|()| result)) {
                 Ok(result) => results.push(result),
                 Err(why) => {
                     *self = before;
@@ -58,7 +58,7 @@ impl Model {
                 readable(path)?.is_some_and(|node| node.data == *data)
             }
             Condition::Holds { lock, token } => {
-                self.holders(lock).into_iter().any(|node| place(node).token() == Some(token.0))
+                self.holders(lock).into_iter().any(|node| entry(node).token() == Some(token.0))
             }
             Condition::SessionOpen { session } => self.live(session).is_some(),
         })
@@ -70,7 +70,7 @@ impl Model {
             Op::Delete { path, version, recursive } => self.delete(path, version, recursive, by),
             Op::SetData { path, data, version } => self.set(path, data.to_vec(), version, by),
             Op::SetAcl { path, acl, version } => {
-                let acl = settle(&path, acl, by)?;
+                let acl = resolve_acl(&path, acl, by)?;
                 let node = self.demand(&path, Perms::ADMIN, by)?;
                 versions_agree(&path, version, node.stat.aversion)?;
                 let node = self.find_mut(path.as_str());
@@ -99,7 +99,7 @@ impl Model {
         let acl = match acl {
             Some(acl) => {
                 let at = directory.child(&name).unwrap_or_else(|_| directory.clone());
-                settle(&at, acl, by)?
+                resolve_acl(&at, acl, by)?
             }
             None => None,
         };
@@ -145,20 +145,20 @@ impl Model {
         };
         self.room_for_data(&data)?;
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
-            return Err(refused(Bound::Znodes, self.limits.znodes_max));
+            return Err(limit_reached(Bound::Znodes, self.limits.znodes_max));
         }
         let mut all = missing.clone();
         all.push(path.clone());
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
-        self.room_for_owner(owner, lock.as_ref(), Ask::of_tree(mode_of(&path)))?;
+        self.room_for_owner(owner, lock.as_ref(), LockRequest::of_tree(mode_of(&path)))?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
             (Some(lock), Some(name)) => {
                 let open = super::queue_entries::plain(name.clone());
                 let mode = Some(mode_of(&path));
                 let plain = Acquire { mode, ..Acquire::new(lock, open, Owner::unnamed()) };
-                self.contend(&path, sequence, plain, Kind::OfTree, &data);
+                self.add_entry(&path, sequence, plain, EntryOrigin::Tree, &data);
             }
             _ => self.add(&path, owner, &data, None),
         }
@@ -166,7 +166,7 @@ impl Model {
         Ok(OpReply::Created { path: znode(&path), stat: self.find(&path).unwrap().stat })
     }
 
-    /// What is missing of a directory, parents first, and what it would lie in.
+    /// The nearest existing ancestor of a directory, and the missing directories below it, parents first.
     pub(super) fn missing(&self, directory: &str) -> Result<(String, Vec<String>)> {
         let (mut nearest, mut missing) = (directory.to_owned(), Vec::new());
         while self.find(&nearest).is_none() {
@@ -179,24 +179,29 @@ impl Model {
         Ok((nearest, missing))
     }
 
-    /// Whether somebody who shows nothing may do this.
+    /// Whether a caller without identities has this permission.
     pub(super) fn anyone_may(&self, path: &str, needed: Perms) -> Result<()> {
         may(self.find(path).unwrap(), needed, &By { session: None, shown: Vec::new() })
     }
 
-    /// A session has so many places, and so many ephemerals besides.
-    fn room_for_owner(&self, owner: i64, lock: Option<&LockName>, ask: Ask) -> Result<()> {
+    /// Checks the session's bound for entries, or for other ephemerals.
+    fn room_for_owner(
+        &self,
+        owner: i64,
+        lock: Option<&LockName>,
+        request: LockRequest,
+    ) -> Result<()> {
         let max = self.limits.ephemerals_per_session_max;
         match lock {
-            Some(lock) => self.no_room(owner.cast_unsigned(), lock, ask).map_or(Ok(()), Err),
+            Some(lock) => self.no_room(owner.cast_unsigned(), lock, request).map_or(Ok(()), Err),
             None if owner > 0 && self.owned(owner) >= max as usize => {
-                Err(refused(Bound::EphemeralsPerSession, max))
+                Err(limit_reached(Bound::EphemeralsPerSession, max))
             }
             None => Ok(()),
         }
     }
 
-    /// A directory that somebody needs: a container if it is for locks.
+    /// Creates a directory: a container if it is below `/locks`.
     pub(super) fn add_directory(&mut self, path: &str, acl: Option<Vec<AclEntry>>) {
         let owner = if path.starts_with("/locks/") { CONTAINER_OWNER } else { 0 };
         self.add(path, owner, &[], None);
@@ -236,7 +241,7 @@ impl Model {
         }
         doomed.iter().rev().for_each(|node| self.leave(&node.path, LossCause::Deleted));
         self.changed.extend(znode(&parent(path.as_str())).as_lock());
-        self.settle_all();
+        self.grant_all_waiters();
         Ok(OpReply::Deleted { count: doomed.len() as u32 })
     }
 
@@ -264,7 +269,7 @@ impl Model {
 
     fn room_for_data(&self, data: &[u8]) -> Result<()> {
         if data.len() > self.limits.data_bytes_max as usize {
-            return Err(refused(Bound::DataBytes, self.limits.data_bytes_max));
+            return Err(limit_reached(Bound::DataBytes, self.limits.data_bytes_max));
         }
         Ok(())
     }
@@ -281,8 +286,8 @@ fn may(node: &Node, needed: Perms, by: &By) -> Result<()> {
     Err(Rejection::Tree(TreeRejection::NotAllowed { path: znode(&node.path), needed }))
 }
 
-/// The list as it is kept; none lets everybody do everything.
-fn settle(path: &ZnodePath, acl: Vec<AclEntry>, by: &By) -> Result<Option<Vec<AclEntry>>> {
+/// The list as it is stored; `None` grants all permissions to everyone.
+fn resolve_acl(path: &ZnodePath, acl: Vec<AclEntry>, by: &By) -> Result<Option<Vec<AclEntry>>> {
     let mut kept = Vec::new();
     for entry in acl {
         let who = match (entry.who.scheme.as_str(), entry.who.id.as_str()) {
@@ -315,7 +320,7 @@ fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Resul
     Ok(())
 }
 
-/// As the clients of `ZooKeeper` mean it.
+/// The mode that a `ZooKeeper` client encodes in the znode's name.
 fn mode_of(path: &str) -> Mode {
     let reads = path.contains("__READ__") || path.contains("__rlock__");
     if reads { Mode::Shared } else { Mode::Exclusive }

@@ -1,54 +1,54 @@
-//! How the model's locks look from outside.
+//! The model's views and replies for locks.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::{lock_of, place};
+use super::locks::{entry, lock_of};
 use super::{Model, Node};
 
 impl Model {
-    /// The first who holds a lock, a place apart.
+    /// The first holder other than the entry at `path`.
     pub(super) fn other_holder(&self, lock: &LockName, path: &str) -> Option<HolderView> {
         let holders = self.holders(lock);
         holders.into_iter().find(|node| node.path != path).map(|node| self.holder_view(node))
     }
 
     pub(super) fn holder_view(&self, node: &Node) -> HolderView {
-        let place = place(node);
-        let hold = place.hold.clone().unwrap();
+        let entry = entry(node);
+        let hold = entry.hold.clone().unwrap();
         HolderView {
             session: self.session_of(node).name.clone(),
-            owner: place.owner.clone(),
+            owner: entry.owner.clone(),
             token: FencingToken(hold.token),
             granted_at: Stamp(hold.granted_at),
-            hold_count: place.attempts.len() as u32,
+            hold_count: entry.attempts.len() as u32,
             labels: Labels::default(),
-            mode: place.held,
-            permits: place.permits,
+            mode: entry.held,
+            permits: entry.permits,
             slots: hold.slots,
-            upgrading: place.mode != place.held,
-            ends_at: place.ends_at().map(Stamp),
-            value: place.value.clone(),
+            upgrading: entry.mode != entry.held,
+            ends_at: entry.ends_at().map(Stamp),
+            value: entry.value.clone(),
         }
     }
 
     fn waiter_view(&self, node: &Node) -> WaiterView {
-        let place = place(node);
+        let entry = entry(node);
         WaiterView {
             session: self.session_of(node).name.clone(),
-            owner: place.owner.clone(),
+            owner: entry.owner.clone(),
             ticket: Ticket(node.stat.czxid.0),
             since: node.stat.ctime,
             labels: Labels::default(),
-            mode: place.mode,
-            permits: place.permits,
-            priority: place.priority,
-            value: place.value.clone(),
-            bundle: place.bundle.clone(),
+            mode: entry.mode,
+            permits: entry.permits,
+            priority: entry.priority,
+            value: entry.value.clone(),
+            bundle: entry.multi_lock.clone(),
         }
     }
 
-    /// The whole lock.
+    /// The view of a lock.
     pub(in crate::tests) fn view(&self, lock: &LockName) -> LockView {
         let holders = self.holders(lock).into_iter().map(|node| self.holder_view(node));
         let holders: Vec<_> = holders.collect();
@@ -72,14 +72,14 @@ impl Model {
         }
     }
 
-    /// What the lock's fence says.
+    /// The fence view of a lock.
     pub(in crate::tests) fn fence(&self, lock: &LockName) -> FenceView {
         let view = self.view(lock);
         let current = view.holders.iter().map(|holder| holder.token).max();
         FenceView { current, floor: view.floor, highest: view.last_token }
     }
 
-    /// "Somebody else holds the lock", "nobody gets it yet", or "it is kept for somebody".
+    /// `Busy`, `InCooldown` or `Reserved`.
     pub(super) fn busy(&self, lock: &LockName, path: &str) -> Rejection {
         let waiters = self.waiters(lock).len() as u32;
         match (self.other_holder(lock, path), self.cooldown(lock)) {
@@ -93,82 +93,82 @@ impl Model {
         }
     }
 
-    /// What a holder has.
+    /// The grant of a holder.
     pub(super) fn grant(&self, lock: &LockName, node: &Node, renewed: bool) -> Grant {
-        let (place, session) = (place(node), self.session_of(node));
-        let hold = place.hold.clone().unwrap();
+        let (entry, session) = (entry(node), self.session_of(node));
+        let hold = entry.hold.clone().unwrap();
         Grant {
             lock: lock.clone(),
             session: session.name.clone(),
-            owner: place.owner.clone(),
+            owner: entry.owner.clone(),
             ticket: Ticket(node.stat.czxid.0),
             token: FencingToken(hold.token),
-            mode: place.held,
-            permits: place.permits,
+            mode: entry.held,
+            permits: entry.permits,
             slots: hold.slots,
             floor: FencingToken(self.floor(lock)),
-            ends_at: place.ends_at().map(Stamp),
+            ends_at: entry.ends_at().map(Stamp),
             ttl: session.ttl,
-            hold_count: place.attempts.len() as u32,
+            hold_count: entry.attempts.len() as u32,
             renewed,
             waiters: self.waiters(lock).len() as u32,
             granted_at: Stamp(hold.granted_at),
             granted_in: Revision(hold.granted_in),
-            value: place.value.clone(),
+            value: entry.value.clone(),
         }
     }
 
-    /// What a waiter is told, or a holder that waits to hold otherwise.
+    /// The queue position of a waiter, or of a holder that waits for an upgrade.
     pub(super) fn queued(&self, lock: &LockName, node: &Node) -> Queued {
-        let (place, session) = (place(node), self.session_of(node));
+        let (entry, session) = (entry(node), self.session_of(node));
         let mut waiters = self.waiters(lock).into_iter();
         Queued {
             lock: lock.clone(),
             ticket: Ticket(node.stat.czxid.0),
-            asked: Revision(place.asked),
+            asked: Revision(entry.requested_in),
             ahead: waiters.position(|waiter| waiter.path == node.path).unwrap_or(0) as u32,
             holder: self.other_holder(lock, &node.path).map(Box::new),
             cooldown: self.cooldown(lock),
-            mode: place.mode,
+            mode: entry.mode,
             session: SessionId(session.id),
             ttl: session.ttl,
         }
     }
 
-    /// Waits with an end, in the order in which they were asked for: what ends them, and how long they may last.
+    /// Waits with a deadline, in the order of their last request: the cancel command, and the wait time.
     pub(in crate::tests) fn waits(&self) -> Vec<(Cancel, u64)> {
         let waits = self.nodes.iter().filter_map(|node| {
-            let place = node.place.as_ref().filter(|place| place.waits())?;
+            let entry = node.entry.as_ref().filter(|entry| entry.waits())?;
             let cancel = Cancel {
                 lock: lock_of(node),
                 session: self.session_of(node).name.clone(),
-                owner: place.owner.clone(),
+                owner: entry.owner.clone(),
                 ticket: Ticket(node.stat.czxid.0),
-                asked: Revision(place.asked),
+                asked: Revision(entry.requested_in),
             };
-            Some((cancel, place.wait_ms?))
+            Some((cancel, entry.wait_ms?))
         });
         let mut waits: Vec<_> = waits.collect();
         waits.sort_by_key(|(cancel, _)| cancel.asked);
         waits
     }
 
-    /// Where a contender stands, as the answer to an acquire.
-    pub(super) fn standing(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
+    /// The reply to an acquire.
+    pub(super) fn acquire_reply(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
         let node = self.find(path).unwrap();
-        if place(node).waits() {
+        if entry(node).waits() {
             return Reply::Queued(vec![self.queued(lock, node)]);
         }
         Reply::Granted(vec![self.grant(lock, node, renewed)])
     }
 }
 
-/// What else there is to say of a holder.
+/// The note of a holder with a release request or a multi-lock.
 fn note(node: &Node) -> Option<HolderNote> {
-    let place = place(node);
-    let hold = place.hold.as_ref()?;
-    let (token, release_request) = (FencingToken(hold.token), hold.asked_for.clone());
-    let bundle = place.bundle.clone();
+    let entry = entry(node);
+    let hold = entry.hold.as_ref()?;
+    let (token, release_request) = (FencingToken(hold.token), hold.release_request.clone());
+    let bundle = entry.multi_lock.clone();
     let notable = release_request.is_some() || !bundle.is_empty();
     notable.then_some(HolderNote { token, release_request, bundle })
 }

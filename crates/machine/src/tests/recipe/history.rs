@@ -1,20 +1,20 @@
-//! Random histories of recipes: few names, few sessions, few ids, so that everything meets everything.
+//! Random histories of recipes: few names, sessions and ids, so that the commands interact.
 
 use holdfast_types::*;
 use proptest::prelude::*;
 
 use crate::tests::script_commands::session_name;
 
-/// One thing that happens.
+/// One step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
-    Do(Recipe),
-    /// A wait ends: the n-th that goes on, or one that does not any more.
-    End(usize),
-    /// The n-th command from the end is sent again.
-    Again(usize),
-    /// So many commands are sent again from the n-th on, in their order.
-    AgainFrom(usize, usize),
+    Command(Recipe),
+    /// Cancels the n-th current wait, or an ended one.
+    Cancel(usize),
+    /// Repeats the n-th last command.
+    Repeat(usize),
+    /// Repeats a run of commands in order: the index of the first, and the count.
+    RepeatFrom(usize, usize),
     Close(usize),
     Expire(usize),
     Limits(u32, u32),
@@ -24,19 +24,19 @@ pub(super) enum Move {
 pub(super) const SESSIONS: [&str; 5] = ["s1", "s2", "s3", "s4", "s5"];
 
 pub(super) fn history(moves_max: usize) -> impl Strategy<Value = Vec<Move>> {
-    prop::collection::vec(one(), 1..moves_max)
+    prop::collection::vec(step(), 1..moves_max)
 }
 
-fn one() -> impl Strategy<Value = Move> {
+fn step() -> impl Strategy<Value = Move> {
     prop_oneof![
-        30 => arrive().prop_map(Move::Do),
-        8 => depart().prop_map(Move::Do),
-        12 => latch().prop_map(Move::Do),
-        8 => counter().prop_map(Move::Do),
-        8 => (0..8_usize).prop_map(Move::End),
-        10 => (0..20_usize).prop_map(Move::Again),
+        30 => arrive().prop_map(Move::Command),
+        8 => leave_barrier().prop_map(Move::Command),
+        12 => latch().prop_map(Move::Command),
+        8 => counter().prop_map(Move::Command),
+        8 => (0..8_usize).prop_map(Move::Cancel),
+        10 => (0..20_usize).prop_map(Move::Repeat),
         2 => (prop_oneof![Just(0), any::<usize>()], 1..20_usize)
-            .prop_map(|(from, count)| Move::AgainFrom(from, count)),
+            .prop_map(|(from, count)| Move::RepeatFrom(from, count)),
         3 => (0..SESSIONS.len()).prop_map(Move::Close),
         4 => (0..SESSIONS.len()).prop_map(Move::Expire),
         1 => (0..6_u32, 0..5_u32).prop_map(|(recipes, memo)| Move::Limits(recipes, memo)),
@@ -65,9 +65,9 @@ fn gate() -> impl Strategy<Value = BarrierKind> {
     prop_oneof![Just(BarrierKind::Barrier), Just(BarrierKind::Double)]
 }
 
-/// A command of any recipe.
+/// A random command of any recipe.
 pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
-    prop_oneof![20 => arrive(), 6 => depart(), 30 => latch(), 14 => counter()]
+    prop_oneof![20 => arrive(), 6 => leave_barrier(), 30 => latch(), 14 => counter()]
 }
 
 fn arrive() -> impl Strategy<Value = Recipe> {
@@ -82,7 +82,7 @@ fn arrive() -> impl Strategy<Value = Recipe> {
     )
 }
 
-fn depart() -> impl Strategy<Value = Recipe> {
+fn leave_barrier() -> impl Strategy<Value = Recipe> {
     (gate(), recipe_name(), session(), owner()).prop_map(|(gate, name, session, owner)| {
         Recipe::LeaveBarrier(LeaveBarrier { gate, name, session, owner })
     })

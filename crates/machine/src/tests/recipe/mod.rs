@@ -1,4 +1,4 @@
-//! Recipes: their words in golden scripts, a naive model, random histories, and the bugs that must be caught.
+//! Tests of recipes: script commands, a naive model, random histories, and corrupt snapshots.
 
 pub(super) mod history;
 pub(super) mod model;
@@ -12,7 +12,7 @@ use crate::recipe::parts::{BarrierPart, DoublePart, LatchPart, RecipePart};
 use crate::snapshot::part::Part;
 use crate::{Machine, SnapshotPart};
 
-/// Commands that leave something in every kind of recipe, for sessions s1, s2 and s5.
+/// Commands that create state of every kind of recipe, for sessions s1, s2 and s5.
 pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
     let lines = [
         "latch l/1 3",
@@ -30,8 +30,8 @@ pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
     lines.into_iter().map(|line| Words::of(line).command(&Machine::new()))
 }
 
-/// Makes a lie of one recipe of a snapshot.
-pub(super) fn garble(recipes: &mut Vec<RecipePart>, item: usize, what: usize, number: u64) {
+/// Corrupts one recipe of a snapshot.
+pub(super) fn corrupt(recipes: &mut Vec<RecipePart>, item: usize, what: usize, number: u64) {
     let count = recipes.len().max(1);
     let Some(recipe) = recipes.get_mut(item % count) else { return };
     match recipe {
@@ -63,70 +63,70 @@ pub(super) fn garble(recipes: &mut Vec<RecipePart>, item: usize, what: usize, nu
     }
 }
 
-fn believed(lie: impl Fn(&mut RecipePart)) -> bool {
+fn loads(corruption: impl Fn(&mut RecipePart)) -> bool {
     let mut parts: Vec<SnapshotPart> = super::snapshots::machine().dump().collect();
     for SnapshotPart(part) in &mut parts {
         if let Part::Recipes(recipes) = part {
-            recipes.iter_mut().for_each(&lie);
+            recipes.iter_mut().for_each(&corruption);
         }
     }
     Machine::load(parts).is_ok()
 }
 
 #[test]
-fn lies_about_latches_and_counters_are_refused() {
-    let lies: [fn(&mut LatchPart); 5] = [
+fn corrupt_latches_and_counters_are_rejected() {
+    let corruptions: [fn(&mut LatchPart); 5] = [
         |latch| latch.count = 0,
         |latch| latch.keys[0].1 = 0,
         |latch| latch.promises[0].1 = SessionId(99),
         |latch| latch.promises[0].0 = latch.keys[0].0.clone(),
         |latch| latch.keys.push(latch.keys[0].clone()),
     ];
-    for (number, lie) in lies.iter().enumerate() {
-        let told = believed(|part| {
+    for (number, corrupt) in corruptions.iter().enumerate() {
+        let loaded = loads(|part| {
             if let RecipePart::Latch(latch) = part {
-                lie(latch);
+                corrupt(latch);
             }
         });
-        assert!(!told, "lie {number} was believed");
+        assert!(!loaded, "corruption {number} was loaded");
     }
-    let told = believed(|part| {
+    let loaded = loads(|part| {
         if let RecipePart::Counter { view, .. } = part {
             view.version = 0;
         }
     });
-    assert!(!told, "a counter without a change was believed");
+    assert!(!loaded, "a counter without a change was loaded");
 }
 
 #[test]
-fn lies_about_barriers_are_refused() {
-    let lies: [fn(&mut BarrierPart); 5] = [
+fn corrupt_barriers_are_rejected() {
+    let corruptions: [fn(&mut BarrierPart); 5] = [
         |barrier| barrier.parties = 2,
         |barrier| barrier.members.clear(),
         |barrier| barrier.members[1] = barrier.members[0].clone(),
         |barrier| barrier.members[0].asked = Revision(1),
         |barrier| barrier.members[0].session = SessionId(99),
     ];
-    for (number, lie) in lies.iter().enumerate() {
-        let told = believed(|part| {
+    for (number, corrupt) in corruptions.iter().enumerate() {
+        let loaded = loads(|part| {
             if let RecipePart::Barrier(barrier) = part {
-                lie(barrier);
+                corrupt(barrier);
             }
         });
-        assert!(!told, "lie {number} was believed");
+        assert!(!loaded, "corruption {number} was loaded");
     }
-    let lies: [fn(&mut DoublePart); 4] = [
+    let corruptions: [fn(&mut DoublePart); 4] = [
         |double| (double.round, double.parties) = (None, 1),
         |double| double.round.as_mut().unwrap().entered[1].3 = true,
         |double| double.round.as_mut().unwrap().entered.reverse(),
         |double| drop(double.round.as_mut().unwrap().entered.pop()),
     ];
-    for (number, lie) in lies.iter().enumerate() {
-        let told = believed(|part| {
+    for (number, corrupt) in corruptions.iter().enumerate() {
+        let loaded = loads(|part| {
             if let RecipePart::Double(double) = part {
-                lie(double);
+                corrupt(double);
             }
         });
-        assert!(!told, "lie {number} about a double barrier was believed");
+        assert!(!loaded, "corruption {number} of a double barrier was loaded");
     }
 }

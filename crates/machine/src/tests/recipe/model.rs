@@ -1,5 +1,5 @@
-//! A deliberately naive machine of recipes: plain vectors, linear searches, no index. Written from the sentences of
-//! docs/semantics.md, not from the code it judges.
+//! A deliberately naive model of recipes: plain vectors, linear searches, no index. Written from the sentences of
+//! docs/semantics.md, not from the code under test.
 
 mod counted;
 
@@ -21,9 +21,9 @@ struct Latch {
     promised: Vec<(RequestId, SessionId)>,
 }
 
-/// Somebody at or in a barrier.
+/// A participant that waits at a barrier or is inside a double barrier.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Who {
+pub(super) struct Participant {
     pub(super) gate: BarrierKind,
     pub(super) name: RecipeName,
     session: SessionId,
@@ -33,7 +33,7 @@ pub(super) struct Who {
     pub(super) asked: u64,
     pub(super) wait_ms: u64,
     parties: u32,
-    /// Of a double barrier: which round it entered and as which.
+    /// For a double barrier: the round and the index of the participant.
     inside: Option<(u64, u32)>,
     left: bool,
 }
@@ -46,19 +46,19 @@ pub(in crate::tests) struct Model {
     pub(super) sessions: Vec<Session>,
     expired: Vec<SessionName>,
     latches: Vec<Latch>,
-    /// Everybody at any barrier, in the order of arrival.
-    pub(super) there: Vec<Who>,
+    /// All participants, in order of arrival.
+    pub(super) participants: Vec<Participant>,
     counters: Vec<(RecipeName, CounterView)>,
-    /// Whether the last answer is one given before.
+    /// Whether the last reply came from the memo.
     pub(in crate::tests) is_recalled: bool,
 }
 
-fn no(rejection: RecipeRejection) -> Outcome {
+fn rejected(rejection: RecipeRejection) -> Outcome {
     Err(Rejection::Recipe(rejection))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the other half of `no`")]
-fn yes(reply: RecipeReply) -> Outcome {
+#[expect(clippy::unnecessary_wraps, reason = "the counterpart of `rejected`")]
+fn replied(reply: RecipeReply) -> Outcome {
     Ok(Reply::Recipe(reply))
 }
 
@@ -75,13 +75,13 @@ impl Model {
             sessions: Vec::new(),
             expired: Vec::new(),
             latches: Vec::new(),
-            there: Vec::new(),
+            participants: Vec::new(),
             counters: Vec::new(),
             is_recalled: false,
         }
     }
 
-    /// As a part of a larger model: what that one knows, before its next command.
+    /// Copies the state of the enclosing model before its next command.
     pub(in crate::tests) fn follow(
         &mut self,
         (revision, minted): (u64, u64),
@@ -92,7 +92,7 @@ impl Model {
         (self.limits, self.expired) = (limits, expired);
     }
 
-    /// A session begins elsewhere.
+    /// The enclosing model opens a session.
     pub(in crate::tests) fn begin(&mut self, name: &SessionName, id: SessionId) {
         if self.live(name).is_none() {
             self.sessions.push(Session { name: name.clone(), id, memo: Vec::new() });
@@ -115,24 +115,25 @@ impl Model {
         self.tick();
         self.is_recalled = false;
         match recipe {
-            Recipe::MakeLatch { latch, count } => self.make(latch, count),
-            Recipe::CountDown { latch, key } => self.down(&latch, key),
+            Recipe::MakeLatch { latch, count } => self.make_latch(latch, count),
+            Recipe::CountDown { latch, key } => self.count_down(&latch, key),
             Recipe::Promise { latch, key, session } => self.promise(&latch, key, session),
             Recipe::DeleteLatch { latch } => {
                 let before = self.latches.len();
                 self.latches.retain(|known| known.name != latch);
-                yes(RecipeReply::Deleted { existed: self.latches.len() < before })
+                replied(RecipeReply::Deleted { existed: self.latches.len() < before })
             }
             Recipe::Arrive(arrive) => self.arrive(arrive),
-            Recipe::LeaveBarrier(depart) => self.depart(depart),
-            Recipe::CancelArrival(give_up) => self.give_up(give_up),
+            Recipe::LeaveBarrier(leave_barrier) => self.leave_barrier(leave_barrier),
+            Recipe::CancelArrival(cancel_arrival) => self.cancel_arrival(cancel_arrival),
             Recipe::ChangeCounter(count) => self.count(count),
         }
     }
 
-    /// Barriers exist while somebody is there.
+    /// A barrier exists while it has participants.
     fn recipes(&self) -> u32 {
-        let mut gates: Vec<_> = self.there.iter().map(|who| (who.gate, &who.name)).collect();
+        let mut gates: Vec<_> =
+            self.participants.iter().map(|party| (party.gate, &party.name)).collect();
         gates.sort();
         gates.dedup();
         (gates.len() + self.latches.len() + self.counters.len()) as u32
@@ -165,16 +166,15 @@ impl Model {
         outcome: &Outcome,
     ) {
         let (Some(request), None) = (request, self.recall(id, request)) else { return };
-        let most = self.limits.memo_per_session_max as usize;
+        let memo_max = self.limits.memo_per_session_max as usize;
         if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) {
             session.memo.push((request.clone(), outcome.clone()));
-            let over = session.memo.len().saturating_sub(most);
+            let over = session.memo.len().saturating_sub(memo_max);
             session.memo.drain(..over);
         }
     }
 
-    /// What clients have named in the answers that are remembered: the id of a request, 33 bytes whatever it is, and the
-    /// paths that were made.
+    /// The bytes of the memo that count: 33 bytes for each request id, and the paths that were created.
     pub(in crate::tests) fn bytes_remembered(&self) -> usize {
         let made = |result: &OpReply| match result {
             OpReply::Created { path, .. } => path.as_str().len(),
@@ -188,44 +188,46 @@ impl Model {
         bytes.sum()
     }
 
-    /// Who waits at a barrier, in order.
-    fn waiting(&self, gate: BarrierKind, name: &RecipeName) -> Vec<Who> {
-        let waits = |who: &&Who| who.gate == gate && who.name == *name && who.inside.is_none();
-        self.there.iter().filter(waits).cloned().collect()
+    /// The participants that wait at a barrier, in order.
+    fn waiting(&self, gate: BarrierKind, name: &RecipeName) -> Vec<Participant> {
+        let waits = |party: &&Participant| {
+            party.gate == gate && party.name == *name && party.inside.is_none()
+        };
+        self.participants.iter().filter(waits).cloned().collect()
     }
 
-    fn round(&self, name: &RecipeName) -> Vec<Who> {
-        let inside = |who: &&Who| who.name == *name && who.inside.is_some();
-        self.there.iter().filter(inside).cloned().collect()
+    fn round(&self, name: &RecipeName) -> Vec<Participant> {
+        let inside = |party: &&Participant| party.name == *name && party.inside.is_some();
+        self.participants.iter().filter(inside).cloned().collect()
     }
 
-    /// The place of a session and owner that it has not left.
-    fn place(
+    /// The participant of a session and owner, unless it has left.
+    fn participant_of(
         &self,
         gate: BarrierKind,
         name: &RecipeName,
         id: SessionId,
         owner: &Owner,
-    ) -> Option<Who> {
-        let own = |who: &&Who| {
-            who.gate == gate
-                && who.name == *name
-                && who.session == id
-                && who.owner == *owner
-                && !who.left
+    ) -> Option<Participant> {
+        let own = |party: &&Participant| {
+            party.gate == gate
+                && party.name == *name
+                && party.session == id
+                && party.owner == *owner
+                && !party.left
         };
-        self.there.iter().find(own).cloned()
+        self.participants.iter().find(own).cloned()
     }
 
     fn generation(&self, gate: BarrierKind, name: &RecipeName) -> Revision {
-        let first = self.waiting(gate, name).first().map_or(0, |who| who.ticket);
+        let first = self.waiting(gate, name).first().map_or(0, |party| party.ticket);
         Revision(if gate == BarrierKind::Barrier { first } else { 0 })
     }
 
     fn arrive(&mut self, arrive: Arrive) -> Outcome {
         let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
         if parties == 0 {
-            return no(RecipeRejection::OutOfBounds { max: Recipe::PARTIES_MAX });
+            return rejected(RecipeRejection::OutOfBounds { max: Recipe::PARTIES_MAX });
         }
         let request = request.map(|request| format!("{gate:?} {name} {owner} {request}"));
         let id = self.live(&open.session);
@@ -236,27 +238,29 @@ impl Model {
             self.is_recalled = true;
             return first;
         }
-        let known = self.there.iter().find(|who| who.gate == gate && who.name == name);
-        if let Some(other) = known.map(|who| who.parties).filter(|other| *other != parties) {
-            return no(RecipeRejection::PartiesMismatch { parties: other });
+        let known = self.participants.iter().find(|party| party.gate == gate && party.name == name);
+        if let Some(other) = known.map(|party| party.parties).filter(|other| *other != parties) {
+            return rejected(RecipeRejection::PartiesMismatch { parties: other });
         }
         let arrived = self.waiting(gate, &name).len() as u32;
-        let not_yet = no(RecipeRejection::NotYet { arrived, parties });
-        if let Some(mine) = id.and_then(|id| self.place(gate, &name, id, &owner)) {
+        let not_yet = rejected(RecipeRejection::NotYet { arrived, parties });
+        if let Some(mine) = id.and_then(|id| self.participant_of(gate, &name, id, &owner)) {
             if let Some((round, index)) = mine.inside {
-                let passed = Tripped { generation: Revision(round), index, parties };
-                let outcome = yes(RecipeReply::Tripped(passed));
+                let tripped = Tripped { generation: Revision(round), index, parties };
+                let outcome = replied(RecipeReply::Tripped(tripped));
                 self.remember(mine.session, request.as_ref(), &outcome);
                 return outcome;
             }
             let Some(wait_ms) = wait_ms else { return not_yet };
             let revision = self.revision;
-            let place = self.there.iter_mut().find(|who| who.ticket == mine.ticket).unwrap();
-            (place.asked, place.wait_ms) = (revision, wait_ms);
-            place.request = request.or(mine.request);
+            let entry =
+                self.participants.iter_mut().find(|party| party.ticket == mine.ticket).unwrap();
+            (entry.asked, entry.wait_ms) = (revision, wait_ms);
+            entry.request = request.or(mine.request);
             return self.arrived(gate, &name, mine.session, mine.ticket, revision);
         }
-        let opens = arrived + 1 >= parties && self.round(&name).iter().all(|who| who.gate != gate);
+        let opens =
+            arrived + 1 >= parties && self.round(&name).iter().all(|party| party.gate != gate);
         if wait_ms.is_none() && !opens {
             return not_yet;
         }
@@ -271,7 +275,7 @@ impl Model {
         });
         let (ticket, asked, wait_ms) = (self.revision, self.revision, wait_ms.unwrap_or(0));
         let (inside, left) = (None, false);
-        self.there.push(Who {
+        self.participants.push(Participant {
             gate,
             name: name.clone(),
             session,
@@ -284,8 +288,8 @@ impl Model {
             inside,
             left,
         });
-        match self.settle(gate, &name).into_iter().find(|(at, _)| *at == ticket) {
-            Some((_, passed)) => yes(RecipeReply::Tripped(passed)),
+        match self.trip_if_complete(gate, &name).into_iter().find(|(at, _)| *at == ticket) {
+            Some((_, tripped)) => replied(RecipeReply::Tripped(tripped)),
             None => self.arrived(gate, &name, session, ticket, asked),
         }
     }
@@ -299,7 +303,7 @@ impl Model {
         asked: u64,
     ) -> Outcome {
         let waiting = self.waiting(gate, name);
-        yes(RecipeReply::Arrived(Arrived {
+        replied(RecipeReply::Arrived(Arrived {
             ticket: Ticket(ticket),
             asked: Revision(asked),
             generation: self.generation(gate, name),
@@ -310,11 +314,12 @@ impl Model {
         }))
     }
 
-    /// Lets in whoever may go in, after all rounds that everybody has left are over.
-    fn settle(&mut self, gate: BarrierKind, name: &RecipeName) -> Vec<(u64, Tripped)> {
+    /// Trips the barrier if all parties have arrived. A double barrier first ends a round that all participants have
+    /// left.
+    fn trip_if_complete(&mut self, gate: BarrierKind, name: &RecipeName) -> Vec<(u64, Tripped)> {
         if gate == BarrierKind::Double {
-            if self.round(name).iter().all(|who| who.left) {
-                self.there.retain(|who| who.inside.is_none() || who.name != *name);
+            if self.round(name).iter().all(|party| party.left) {
+                self.participants.retain(|party| party.inside.is_none() || party.name != *name);
             }
             if !self.round(name).is_empty() {
                 return Vec::new();
@@ -328,20 +333,20 @@ impl Model {
         }
         let number = if gate == BarrierKind::Barrier { first.ticket } else { self.revision };
         let mut all = Vec::new();
-        for (index, who) in (0..parties).zip(waiting) {
-            let passed = Tripped { generation: Revision(number), index, parties };
+        for (index, party) in (0..parties).zip(waiting) {
+            let tripped = Tripped { generation: Revision(number), index, parties };
             self.remember(
-                who.session,
-                who.request.as_ref(),
-                &yes(RecipeReply::Tripped(passed.clone())),
+                party.session,
+                party.request.as_ref(),
+                &replied(RecipeReply::Tripped(tripped.clone())),
             );
             if gate == BarrierKind::Barrier {
-                self.there.retain(|other| other.ticket != who.ticket);
+                self.participants.retain(|other| other.ticket != party.ticket);
             } else {
-                let place = self.there.iter_mut().find(|other| other.ticket == who.ticket);
-                place.unwrap().inside = Some((number, index));
+                let entry = self.participants.iter_mut().find(|other| other.ticket == party.ticket);
+                entry.unwrap().inside = Some((number, index));
             }
-            all.push((who.ticket, passed));
+            all.push((party.ticket, tripped));
         }
         all
     }
@@ -349,59 +354,62 @@ impl Model {
     fn break_all(&mut self, name: &RecipeName, by: SessionId, cause: BreachCause) {
         let (gate, session) = (BarrierKind::Barrier, self.name_of(by));
         let breach = Breach { generation: self.generation(gate, name), session, cause };
-        for who in self.waiting(gate, name) {
-            let told = no(RecipeRejection::Broken(breach.clone()));
-            self.remember(who.session, who.request.as_ref(), &told);
-            self.there.retain(|other| other.ticket != who.ticket);
+        for party in self.waiting(gate, name) {
+            let outcome = rejected(RecipeRejection::Broken(breach.clone()));
+            self.remember(party.session, party.request.as_ref(), &outcome);
+            self.participants.retain(|other| other.ticket != party.ticket);
         }
     }
 
-    /// Out of a double barrier, or of the places before it.
-    fn go(&mut self, who: &Who) {
-        if who.inside.is_none() {
-            self.there.retain(|other| other.ticket != who.ticket);
+    /// Leaves a double barrier, or the queue in front of it.
+    fn leave(&mut self, party: &Participant) {
+        if party.inside.is_none() {
+            self.participants.retain(|other| other.ticket != party.ticket);
         } else {
-            self.there.iter_mut().find(|other| other.ticket == who.ticket).unwrap().left = true;
+            self.participants.iter_mut().find(|other| other.ticket == party.ticket).unwrap().left =
+                true;
         }
     }
 
-    fn depart(&mut self, depart: LeaveBarrier) -> Outcome {
-        let LeaveBarrier { gate, name, session, owner } = depart;
+    fn leave_barrier(&mut self, leave_barrier: LeaveBarrier) -> Outcome {
+        let LeaveBarrier { gate, name, session, owner } = leave_barrier;
         let Some(id) = self.live(&session) else { return self.gone(session) };
-        let mine = self.place(gate, &name, id, &owner);
+        let mine = self.participant_of(gate, &name, id, &owner);
         let changed = mine.is_some();
         if gate == BarrierKind::Barrier {
             if changed {
                 self.break_all(&name, id, BreachCause::Left);
             }
-            return yes(RecipeReply::LeftBarrier { leaving: None, changed });
+            return replied(RecipeReply::LeftBarrier { leaving: None, changed });
         }
         if let Some(mine) = &mine {
-            self.go(mine);
-            self.settle(gate, &name);
+            self.leave(mine);
+            self.trip_if_complete(gate, &name);
         }
         let round = self.round(&name);
-        let inside = round.iter().filter(|who| !who.left).count() as u32;
-        let was = round.iter().any(|who| who.session == id && who.owner == owner && who.left);
-        let was = was && mine.is_none_or(|mine| mine.inside.is_some());
-        let number = round.first().and_then(|who| who.inside).map(|(number, _)| Revision(number));
-        let leaving = number.filter(|_| was).map(|number| (number, inside));
-        yes(RecipeReply::LeftBarrier { leaving, changed })
+        let inside = round.iter().filter(|party| !party.left).count() as u32;
+        let has_left =
+            round.iter().any(|party| party.session == id && party.owner == owner && party.left);
+        let has_left = has_left && mine.is_none_or(|mine| mine.inside.is_some());
+        let number =
+            round.first().and_then(|party| party.inside).map(|(number, _)| Revision(number));
+        let leaving = number.filter(|_| has_left).map(|number| (number, inside));
+        replied(RecipeReply::LeftBarrier { leaving, changed })
     }
 
-    fn give_up(&mut self, give_up: CancelArrival) -> Outcome {
-        let CancelArrival { gate, name, session, owner, asked, request } = give_up;
-        let Some(id) = self.live(&session) else { return yes(RecipeReply::ArrivalCancelled) };
+    fn cancel_arrival(&mut self, cancel_arrival: CancelArrival) -> Outcome {
+        let CancelArrival { gate, name, session, owner, asked, request } = cancel_arrival;
+        let Some(id) = self.live(&session) else { return replied(RecipeReply::ArrivalCancelled) };
         let request = request.map(|request| format!("{gate:?} {name} {owner} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
             return first;
         }
-        let Some(mine) = self.place(gate, &name, id, &owner) else {
-            return yes(RecipeReply::ArrivalCancelled);
+        let Some(mine) = self.participant_of(gate, &name, id, &owner) else {
+            return replied(RecipeReply::ArrivalCancelled);
         };
         if let Some((round, index)) = mine.inside {
             let (generation, parties) = (Revision(round), mine.parties);
-            return yes(RecipeReply::Tripped(Tripped { generation, index, parties }));
+            return replied(RecipeReply::Tripped(Tripped { generation, index, parties }));
         }
         if mine.asked != asked.0 {
             return self.arrived(gate, &name, id, mine.ticket, mine.asked);
@@ -409,12 +417,12 @@ impl Model {
         if gate == BarrierKind::Barrier {
             self.break_all(&name, id, BreachCause::TimedOut);
         } else {
-            self.go(&mine);
+            self.leave(&mine);
         }
-        yes(RecipeReply::ArrivalCancelled)
+        replied(RecipeReply::ArrivalCancelled)
     }
 
-    /// What the end of a session means: promises are kept, barriers break, who is inside has left.
+    /// Ends a session: counts its promises down, breaks its barriers, and leaves its double barriers.
     pub(in crate::tests) fn end(&mut self, name: &SessionName, end: SessionEnd) {
         let id = self.live(name).unwrap();
         let mut promises: Vec<(RecipeName, RequestId)> = Vec::new();
@@ -425,22 +433,22 @@ impl Model {
         promises.sort();
         for (latch, key) in promises {
             if self.latch(&latch).unwrap().left > 0 {
-                drop(self.down(&latch, key));
+                drop(self.count_down(&latch, key));
             }
         }
-        let mut own: Vec<Who> =
-            self.there.iter().filter(|who| who.session == id).cloned().collect();
-        own.sort_by_key(|who| (who.gate, who.name.clone(), who.owner.clone()));
-        for who in own.iter().filter(|who| !who.left) {
-            match who.gate {
+        let mut own: Vec<Participant> =
+            self.participants.iter().filter(|party| party.session == id).cloned().collect();
+        own.sort_by_key(|party| (party.gate, party.name.clone(), party.owner.clone()));
+        for party in own.iter().filter(|party| !party.left) {
+            match party.gate {
                 BarrierKind::Barrier => {
-                    self.break_all(&who.name, id, BreachCause::SessionEnded(end));
+                    self.break_all(&party.name, id, BreachCause::SessionEnded(end));
                 }
-                BarrierKind::Double => self.go(who),
+                BarrierKind::Double => self.leave(party),
             }
         }
-        for who in own.iter().filter(|who| who.gate == BarrierKind::Double) {
-            self.settle(BarrierKind::Double, &who.name);
+        for party in own.iter().filter(|party| party.gate == BarrierKind::Double) {
+            self.trip_if_complete(BarrierKind::Double, &party.name);
         }
         self.sessions.retain(|session| session.id != id);
         if end == SessionEnd::Expired {
@@ -448,7 +456,7 @@ impl Model {
         }
     }
 
-    /// A closed session that had expired frees its name.
+    /// Closing an expired session frees its name.
     pub(super) fn acknowledge(&mut self, name: &SessionName) {
         self.expired.retain(|expired| expired != name);
     }
@@ -456,34 +464,38 @@ impl Model {
     pub(super) fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
         let waiting = self.waiting(gate, name);
         let round = if gate == BarrierKind::Double { self.round(name) } else { Vec::new() };
-        let names = |all: &[Who]| {
-            all.iter().filter(|who| !who.left).map(|who| self.name_of(who.session)).collect()
+        let names = |all: &[Participant]| {
+            all.iter()
+                .filter(|party| !party.left)
+                .map(|party| self.name_of(party.session))
+                .collect()
         };
         let any = waiting.first().or(round.first());
         BarrierView {
-            parties: any.map_or(0, |who| who.parties),
+            parties: any.map_or(0, |party| party.parties),
             generation: waiting
                 .first()
                 .filter(|_| gate == BarrierKind::Barrier)
-                .map(|who| Revision(who.ticket)),
+                .map(|party| Revision(party.ticket)),
             arrived: names(&waiting),
-            round: round.first().and_then(|who| who.inside).map(|(number, _)| Revision(number)),
+            round: round.first().and_then(|party| party.inside).map(|(number, _)| Revision(number)),
             inside: names(&round),
         }
     }
 
-    /// What ends the waits that go on, oldest asking first.
+    /// The cancel commands of all waits with their wait times, ordered by the last request.
     pub(in crate::tests) fn waits(&self) -> Vec<(CancelArrival, u64)> {
-        let mut waits: Vec<&Who> = self.there.iter().filter(|who| who.inside.is_none()).collect();
-        waits.sort_by_key(|who| who.asked);
-        let give_up = |who: &Who| CancelArrival {
-            gate: who.gate,
-            name: who.name.clone(),
-            session: self.name_of(who.session),
-            owner: who.owner.clone(),
-            asked: Revision(who.asked),
+        let mut waits: Vec<&Participant> =
+            self.participants.iter().filter(|party| party.inside.is_none()).collect();
+        waits.sort_by_key(|party| party.asked);
+        let cancel_arrival = |party: &Participant| CancelArrival {
+            gate: party.gate,
+            name: party.name.clone(),
+            session: self.name_of(party.session),
+            owner: party.owner.clone(),
+            asked: Revision(party.asked),
             request: None,
         };
-        waits.into_iter().map(|who| (give_up(who), who.wait_ms)).collect()
+        waits.into_iter().map(|party| (cancel_arrival(party), party.wait_ms)).collect()
     }
 }

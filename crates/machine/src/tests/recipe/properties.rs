@@ -1,4 +1,4 @@
-//! What holds of every history of recipes.
+//! Properties of every history of recipes.
 
 use holdfast_types::*;
 use proptest::prelude::*;
@@ -10,55 +10,55 @@ use super::model::Model;
 use crate::tests::script_commands::session_name;
 use crate::{Arrival, Machine};
 
-/// `PROPTEST_CASES` makes a campaign of it.
+/// `PROPTEST_CASES` sets the number of cases.
 fn config() -> Config {
     Config { failure_persistence: None, ..Config::default() }
 }
 
-/// How somebody passed: where and as which.
-type Opening = (BarrierKind, RecipeName, Tripped);
+/// The barrier that tripped, and the generation and index.
+type Trip = (BarrierKind, RecipeName, Tripped);
 
-/// A machine, its model, and what both were told.
+/// A machine, its model, and the commands and results so far.
 struct Trial {
     machine: Machine,
     model: Model,
     sent: Vec<Recipe>,
-    gave_up: Vec<CancelArrival>,
-    /// Who was told to have passed, with which session and owner.
-    passed: Vec<(Opening, (SessionId, Owner))>,
+    cancelled: Vec<CancelArrival>,
+    /// The reported trips, each with its session and owner.
+    trips: Vec<(Trip, (SessionId, Owner))>,
 }
 
 impl Trial {
     fn run(history: &[Move]) -> Result<(), String> {
         let (machine, model) = (Machine::new(), Model::new());
-        let (sent, gave_up, passed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut trial = Self { machine, model, sent, gave_up, passed };
-        for one in history {
-            trial.step(one).map_err(|what| format!("{what}\nat {one:?} of {history:#?}"))?;
+        let (sent, cancelled, trips) = (Vec::new(), Vec::new(), Vec::new());
+        let mut trial = Self { machine, model, sent, cancelled, trips };
+        for step in history {
+            trial.step(step).map_err(|what| format!("{what}\nat {step:?} of {history:#?}"))?;
         }
         Ok(())
     }
 
-    fn step(&mut self, one: &Move) -> Result<(), String> {
-        match one {
-            Move::Do(recipe) => self.tell(recipe.clone())?,
-            Move::End(n) => {
+    fn step(&mut self, step: &Move) -> Result<(), String> {
+        match step {
+            Move::Command(recipe) => self.send(recipe.clone())?,
+            Move::Cancel(n) => {
                 let waits: Vec<_> = self.model.waits().into_iter().map(|(wait, _)| wait).collect();
-                self.gave_up.extend(waits.clone());
-                let known = if n % 2 == 0 { &waits } else { &self.gave_up };
+                self.cancelled.extend(waits.clone());
+                let known = if n % 2 == 0 { &waits } else { &self.cancelled };
                 if let Some(wait) = known.get(n / 2) {
-                    self.tell(Recipe::CancelArrival(wait.clone()))?;
+                    self.send(Recipe::CancelArrival(wait.clone()))?;
                 }
             }
-            Move::Again(n) => {
+            Move::Repeat(n) => {
                 if let Some(recipe) = self.sent.iter().rev().nth(*n) {
-                    self.tell(recipe.clone())?;
+                    self.send(recipe.clone())?;
                 }
             }
-            Move::AgainFrom(from, count) => {
-                let again = self.sent.iter().skip(from % self.sent.len().max(1));
-                let again: Vec<_> = again.take(*count).cloned().collect();
-                again.into_iter().try_for_each(|recipe| self.tell(recipe))?;
+            Move::RepeatFrom(from, count) => {
+                let repeated = self.sent.iter().skip(from % self.sent.len().max(1));
+                let repeated: Vec<_> = repeated.take(*count).cloned().collect();
+                repeated.into_iter().try_for_each(|recipe| self.send(recipe))?;
             }
             Move::Close(n) => self.close(&session_name(SESSIONS[*n])),
             Move::Expire(n) => self.expire(&session_name(SESSIONS[*n])),
@@ -74,7 +74,7 @@ impl Trial {
             }
             Move::Reload => {
                 let loaded = Machine::load(self.machine.dump()).map_err(|e| e.to_string())?;
-                same(&loaded.state_digest(), &self.machine.state_digest())?;
+                check_equal(&loaded.state_digest(), &self.machine.state_digest())?;
                 self.machine = loaded;
             }
         }
@@ -89,18 +89,18 @@ impl Trial {
             .remove(0)
     }
 
-    fn tell(&mut self, recipe: Recipe) -> Result<(), String> {
+    fn send(&mut self, recipe: Recipe) -> Result<(), String> {
         self.sent.push(recipe.clone());
         let expected = self.model.apply(recipe.clone());
         let actual = self.apply(Command::Recipe(recipe.clone()));
-        if let (Recipe::Arrive(arrive), Ok(Reply::Recipe(RecipeReply::Tripped(passed)))) =
+        if let (Recipe::Arrive(arrive), Ok(Reply::Recipe(RecipeReply::Tripped(tripped)))) =
             (&recipe, &actual)
         {
             let id = self.model.live(&arrive.open.session).unwrap_or(SessionId(0));
-            let place = (arrive.gate, arrive.name.clone(), passed.clone());
-            self.passed.push((place, (id, arrive.owner.clone())));
+            let barrier = (arrive.gate, arrive.name.clone(), tripped.clone());
+            self.trips.push((barrier, (id, arrive.owner.clone())));
         }
-        same(&actual, &expected)
+        check_equal(&actual, &expected)
     }
 
     fn close(&mut self, session: &SessionName) {
@@ -123,22 +123,24 @@ impl Trial {
 
     fn compare(&self) -> Result<(), String> {
         compare(&self.machine, &self.model)?;
-        self.nobody_passes_twice()
+        self.check_no_spurious_trip()
     }
 
-    /// No spurious pass: each place in a generation is one session's and owner's, and there are no more places than parties.
-    fn nobody_passes_twice(&self) -> Result<(), String> {
-        for (number, (place, who)) in self.passed.iter().enumerate() {
-            let (gate, name, passed) = place;
-            let others = self.passed.iter().take(number);
+    /// No spurious trip: each index of a generation belongs to one session and owner, and is below the number of
+    /// parties.
+    fn check_no_spurious_trip(&self) -> Result<(), String> {
+        for (number, (barrier, owner)) in self.trips.iter().enumerate() {
+            let (gate, name, tripped) = barrier;
+            let others = self.trips.iter().take(number);
             let mut same = others.filter(|(other, _)| {
-                (&other.0, &other.1) == (gate, name) && other.2.generation == passed.generation
+                (&other.0, &other.1) == (gate, name) && other.2.generation == tripped.generation
             });
-            let twice =
-                same.any(|((.., other), them)| (other.index == passed.index) != (them == who));
-            if passed.index >= passed.parties || twice {
+            let twice = same.any(|((.., other), other_owner)| {
+                (other.index == tripped.index) != (other_owner == owner)
+            });
+            if tripped.index >= tripped.parties || twice {
                 return Err(format!(
-                    "{gate:?} {name}: {who:?} has passed without the others: {passed:?}"
+                    "{gate:?} {name}: {owner:?} tripped without the others: {tripped:?}"
                 ));
             }
         }
@@ -146,40 +148,40 @@ impl Trial {
     }
 }
 
-/// What can be seen of recipes is what the model says.
+/// Compares all views of recipes with the model.
 pub(in crate::tests) fn compare(machine: &Machine, model: &Model) -> Result<(), String> {
     for name in ["a", "b"].map(|name| RecipeName::new(name).unwrap()) {
-        same(&machine.latch(&name), &model.latch(&name))?;
-        same(&machine.counter(&name), &model.counter(&name))?;
+        check_equal(&machine.latch(&name), &model.latch(&name))?;
+        check_equal(&machine.counter(&name), &model.counter(&name))?;
         for gate in [BarrierKind::Barrier, BarrierKind::Double] {
-            same(&machine.gate(gate, &name), &model.gate(gate, &name))?;
+            check_equal(&machine.gate(gate, &name), &model.gate(gate, &name))?;
         }
     }
     let waits = machine.arrival_waits_after(Revision(0), 1_000);
     let waits: Vec<_> = waits.into_iter().map(|wait| (wait.give_up, wait.wait_ms)).collect();
-    same(&waits, &model.waits())?;
-    same(&machine.arrival_waits(), &model.waits().len())?;
+    check_equal(&waits, &model.waits())?;
+    check_equal(&machine.arrival_waits(), &model.waits().len())?;
     for (wait, _) in model.waits() {
-        let who = (&wait.session, &wait.owner);
+        let owner = (&wait.session, &wait.owner);
         let found = machine.arrival_asked_in(wait.asked).map(|found| found.give_up);
-        same(&found.as_ref(), &Some(&wait))?;
-        let at = machine.arrival(wait.gate, &wait.name, who, Revision(0), None);
-        same(&at, &Arrival::Gone)?;
+        check_equal(&found.as_ref(), &Some(&wait))?;
+        let at = machine.arrival(wait.gate, &wait.name, owner, Revision(0), None);
+        check_equal(&at, &Arrival::Gone)?;
     }
     Ok(())
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(actual: &T, expected: &T) -> Result<(), String> {
+fn check_equal<T: PartialEq + std::fmt::Debug>(actual: &T, expected: &T) -> Result<(), String> {
     if actual == expected { Ok(()) } else { Err(format!("{actual:?}\nexpected {expected:?}")) }
 }
 
 proptest! {
     #![proptest_config(config())]
 
-    /// Recipes do what the naive model does, whatever happens, retries, expiries and snapshots at any point included, and
-    /// every invariant holds after every command.
+    /// The machine and the naive model agree on every history, with retries, expiries and snapshots at any point. Every
+    /// invariant holds after every command.
     #[test]
-    fn recipes_do_what_the_model_does(history in history(120)) {
+    fn recipes_follow_the_model(history in history(120)) {
         if let Err(what) = Trial::run(&history) {
             prop_assert!(false, "{what}");
         }
@@ -188,7 +190,7 @@ proptest! {
 
 /// The same histories in each run (`mutations.toml`).
 #[test]
-fn seeded_recipes_do_what_the_model_does() {
+fn seeded_recipes_follow_the_model() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(config(), rng);
     for number in 0..400 {
@@ -199,7 +201,7 @@ fn seeded_recipes_do_what_the_model_does() {
     }
 }
 
-/// The simulator has no model, so the invariants alone must catch a broken recipe (`mutations.toml`).
+/// The simulator has no model, so the invariants alone must catch these bugs (`mutations.toml`).
 #[test]
 fn the_invariants_of_recipes_hold_without_the_model() {
     let mut machine = Machine::new();
@@ -214,7 +216,7 @@ fn the_invariants_of_recipes_hold_without_the_model() {
             wait_ms: Some(5),
         })
     };
-    let depart = Recipe::LeaveBarrier(LeaveBarrier {
+    let leave_barrier = Recipe::LeaveBarrier(LeaveBarrier {
         gate: BarrierKind::Double,
         name: RecipeName::new("a").unwrap(),
         session: session_name("s1"),
@@ -222,7 +224,7 @@ fn the_invariants_of_recipes_hold_without_the_model() {
     });
     let twice = [arrive(BarrierKind::Barrier, "s1"), arrive(BarrierKind::Barrier, "s1")];
     let enter = ["s1", "s2", "s3"].map(|session| arrive(BarrierKind::Double, session));
-    for recipe in twice.into_iter().chain(enter).chain([depart]) {
+    for recipe in twice.into_iter().chain(enter).chain([leave_barrier]) {
         let commands = vec![Command::Recipe(recipe)];
         drop(machine.apply(Entry { stamped_at: Stamp(0), commands }));
         machine.check_invariants().unwrap();

@@ -1,11 +1,11 @@
-//! Recipes as lines of a golden script.
+//! The commands, queries and output of recipes in golden scripts.
 
 use holdfast_types::*;
 
 use crate::Machine;
 use crate::tests::script_commands::{Words, session_name};
 
-/// The recipe of a line, if it is one.
+/// The recipe command of a line, if it is one.
 pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
     let gate = if words.flag("double") { BarrierKind::Double } else { BarrierKind::Barrier };
     let number = |at: usize| words.at(at).parse().unwrap();
@@ -70,7 +70,7 @@ fn request(words: &Words<'_>) -> Option<RequestId> {
     words.value("request").map(|request| RequestId::new(request).unwrap())
 }
 
-/// A question about recipes.
+/// The answer to a query about recipes.
 pub(in crate::tests) fn show(words: &Words<'_>, machine: &Machine) -> Vec<String> {
     if words.at(1) == "arrivals" {
         let waits = machine.arrival_waits_after(Revision(0), 100);

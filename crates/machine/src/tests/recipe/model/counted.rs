@@ -2,47 +2,47 @@
 
 use holdfast_types::*;
 
-use super::{Latch, Model, full, no, yes};
+use super::{Latch, Model, full, rejected, replied};
 
 impl Model {
-    pub(super) fn make(&mut self, name: RecipeName, count: u32) -> Outcome {
+    pub(super) fn make_latch(&mut self, name: RecipeName, count: u32) -> Outcome {
         if count == 0 {
-            return no(RecipeRejection::OutOfBounds { max: Recipe::COUNT_MAX });
+            return rejected(RecipeRejection::OutOfBounds { max: Recipe::COUNT_MAX });
         }
         if let Some(known) = self.latches.iter().find(|latch| latch.name == name) {
             if known.view.count != count {
-                return no(RecipeRejection::CountMismatch { count: known.view.count });
+                return rejected(RecipeRejection::CountMismatch { count: known.view.count });
             }
-            return yes(RecipeReply::Latch { view: known.view, created: false });
+            return replied(RecipeReply::Latch { view: known.view, created: false });
         }
         if self.recipes() >= self.limits.recipes_max {
             return full(Bound::Recipes, self.limits.recipes_max);
         }
         let view = LatchView { count, left: count, promised: 0, made: Revision(self.revision) };
         self.latches.push(Latch { name, view, counted: Vec::new(), promised: Vec::new() });
-        yes(RecipeReply::Latch { view, created: true })
+        replied(RecipeReply::Latch { view, created: true })
     }
 
     pub(in super::super) fn latch(&self, name: &RecipeName) -> Option<LatchView> {
         self.latches.iter().find(|latch| latch.name == *name).map(|latch| latch.view)
     }
 
-    pub(super) fn down(&mut self, name: &RecipeName, key: RequestId) -> Outcome {
+    pub(super) fn count_down(&mut self, name: &RecipeName, key: RequestId) -> Outcome {
         let Some(latch) = self.latches.iter_mut().find(|latch| latch.name == *name) else {
-            return no(RecipeRejection::NoLatch);
+            return rejected(RecipeRejection::NoLatch);
         };
         if let Some((_, left)) = latch.counted.iter().find(|(known, _)| *known == key) {
-            return yes(RecipeReply::Counted { left: *left, counted: true });
+            return replied(RecipeReply::Counted { left: *left, counted: true });
         }
         if latch.view.left == 0 {
-            return yes(RecipeReply::Counted { left: 0, counted: false });
+            return replied(RecipeReply::Counted { left: 0, counted: false });
         }
         latch.view.left -= 1;
         let left = latch.view.left;
         latch.promised.retain(|(promised, _)| *promised != key && left > 0);
         latch.view.promised = latch.promised.len() as u32;
         latch.counted.push((key, left));
-        yes(RecipeReply::Counted { left, counted: true })
+        replied(RecipeReply::Counted { left, counted: true })
     }
 
     pub(super) fn promise(
@@ -53,7 +53,7 @@ impl Model {
     ) -> Outcome {
         let Some(id) = self.live(&session) else { return self.gone(session) };
         let Some(latch) = self.latches.iter_mut().find(|latch| latch.name == *name) else {
-            return no(RecipeRejection::NoLatch);
+            return rejected(RecipeRejection::NoLatch);
         };
         let is_counted = latch.counted.iter().any(|(known, _)| *known == key);
         if latch.view.left > 0 && !is_counted {
@@ -61,7 +61,7 @@ impl Model {
             latch.promised.push((key, id));
             latch.view.promised = latch.promised.len() as u32;
         }
-        yes(RecipeReply::Promised { left: latch.view.left })
+        replied(RecipeReply::Promised { left: latch.view.left })
     }
 
     pub(in super::super) fn counter(&self, name: &RecipeName) -> CounterView {
@@ -73,13 +73,13 @@ impl Model {
         let ChangeCounter { counter, session, request, change } = count;
         let Some(session) = session else { return self.change(counter, change) };
         let Some(id) = self.live(&session) else { return self.gone(session) };
-        // The id of another call is another id.
-        let asked = match change {
+        // A request id only matches the same kind of change.
+        let kind = match change {
             CounterChange::Add { .. } => "add",
             CounterChange::Set { .. } => "set",
             CounterChange::Delete => "delete",
         };
-        let request = request.map(|request| format!("counter {counter} {asked} {request}"));
+        let request = request.map(|request| format!("counter {counter} {kind} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
             return first;
         }
@@ -94,18 +94,18 @@ impl Model {
         let value = match change {
             CounterChange::Delete => {
                 self.counters.retain(|(known, _)| *known != name);
-                return yes(RecipeReply::Deleted { existed });
+                return replied(RecipeReply::Deleted { existed });
             }
             CounterChange::Add { amount } => {
                 let sum = i128::from(now.value) + i128::from(amount);
                 let Ok(sum) = i64::try_from(sum) else {
-                    return no(RecipeRejection::Overflow { value: now.value });
+                    return rejected(RecipeRejection::Overflow { value: now.value });
                 };
                 sum
             }
             CounterChange::Set { value, version } => {
                 if version.is_some_and(|version| version != now.version) {
-                    return no(RecipeRejection::CounterVersion { actual: now.version });
+                    return rejected(RecipeRejection::CounterVersion { actual: now.version });
                 }
                 value
             }
@@ -116,6 +116,6 @@ impl Model {
         let view = CounterView { value, version: self.revision };
         self.counters.retain(|(known, _)| *known != name);
         self.counters.push((name, view));
-        yes(RecipeReply::Counter(view))
+        replied(RecipeReply::Counter(view))
     }
 }

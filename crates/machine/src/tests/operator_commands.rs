@@ -1,4 +1,4 @@
-//! The words of golden scripts for what is done with holds by others, and for several locks at once.
+//! The commands of golden scripts for breaks, release requests and hand-overs.
 
 use holdfast_types::*;
 

@@ -1,5 +1,5 @@
-//! The promises as sentences about what can be seen of a lock, without the model: who may hold beside whom, that nobody
-//! waits in vain, whose turn it is, whose token and slot is whose, and that events tell every change of a hold.
+//! Guarantees checked on views and events, without the model: compatible holders, no lost grants, queue order, tokens,
+//! slots, and an event for every change of a hold.
 
 use holdfast_types::{LockEvent, TreeEvent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,17 +7,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use holdfast_types::*;
 
 pub(super) fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("not so: {sentence}")) }
+    if holds { Ok(()) } else { Err(format!("violated: {sentence}")) }
 }
 
-/// What must be so of a lock after every entry, whatever it was before.
-pub(super) fn keeps(view: &LockView) -> Result<(), String> {
+/// Checks the invariants of a lock's view after an entry.
+pub(super) fn check_view(view: &LockView) -> Result<(), String> {
     let holders = &view.holders;
-    let of = |mode: Mode| holders.iter().filter(|holder| holder.mode == mode).count();
+    let count = |mode: Mode| holders.iter().filter(|holder| holder.mode == mode).count();
     if view.policy.limit.is_none() {
-        ensure(of(Mode::Exclusive) == 0 || holders.len() == 1, "an exclusive holder is alone")?;
-        ensure(of(Mode::Upgradable) <= 1, "there is one upgradable holder")?;
-        ensure(holders.iter().all(|holder| holder.slots.is_empty()), "a lock has no slots")?;
+        ensure(
+            count(Mode::Exclusive) == 0 || holders.len() == 1,
+            "an exclusive holder is the only holder",
+        )?;
+        ensure(count(Mode::Upgradable) <= 1, "at most one holder is upgradable")?;
+        ensure(
+            holders.iter().all(|holder| holder.slots.is_empty()),
+            "a lock without a limit has no slots",
+        )?;
     } else {
         let slots = |holder: &HolderView| holder.slots.len() == holder.permits as usize;
         ensure(holders.iter().all(slots), "each permit has a slot")?;
@@ -26,21 +32,27 @@ pub(super) fn keeps(view: &LockView) -> Result<(), String> {
     let distinct: BTreeSet<_> = slots.iter().collect();
     ensure(distinct.len() == slots.len(), "slots are distinct")?;
     let oldest = holders.iter().map(|holder| holder.token).min();
-    ensure(oldest.is_none_or(|oldest| oldest == view.floor), "the floor is the oldest grant's")?;
+    ensure(
+        oldest.is_none_or(|oldest| oldest == view.floor),
+        "the floor is the smallest token of the holders",
+    )?;
     let first = view.waiters.first().filter(|first| first.bundle.is_empty());
-    ensure(first.is_none_or(|first| !is_granted(view, first)), "no grant is lost")
+    ensure(
+        first.is_none_or(|first| !is_granted(view, first)),
+        "a waiter that can be granted is granted",
+    )
 }
 
-/// Nobody has a place without a live session, and whoever asked for several waits in all those queues, unless all of them
-/// could be granted.
-pub(super) fn no_orphan(
+/// Every entry has a live session. A waiting multi-lock has an entry in each of its queues, and is granted once it can
+/// be.
+pub(super) fn check_entries_of_sessions(
     locks: &[LockView],
     is_live: impl Fn(&SessionName) -> bool,
 ) -> Result<(), String> {
     for view in locks {
         let holders = view.holders.iter().map(|holder| &holder.session);
         let mut all = holders.chain(view.waiters.iter().map(|waiter| &waiter.session));
-        ensure(all.all(&is_live), "whoever has a place lives")?;
+        ensure(all.all(&is_live), "every entry has a live session")?;
         for waiter in view.waiters.iter().filter(|waiter| !waiter.bundle.is_empty()) {
             let same = |other: &&WaiterView| {
                 (&other.session, &other.owner) == (&waiter.session, &waiter.owner)
@@ -49,25 +61,25 @@ pub(super) fn no_orphan(
             let mut due = true;
             for lock in &waiter.bundle {
                 let Some(view) = locks.iter().find(|view| view.lock == *lock) else {
-                    return Err(format!("nobody looks at {lock}"));
+                    return Err(format!("no view of {lock}"));
                 };
                 let there = view.waiters.iter().find(same);
-                ensure(there.is_some(), "whoever waits for several waits in all queues")?;
+                ensure(there.is_some(), "a waiting multi-lock has an entry in each queue")?;
                 let first = view.waiters.first().filter(same);
                 due &= first.is_some_and(|first| is_granted(view, first));
             }
-            ensure(!due, "no grant of several is lost")?;
+            ensure(!due, "a multi-lock that can be granted is granted")?;
         }
     }
     Ok(())
 }
 
-/// Whether the first in line is to be granted the lock.
+/// Whether the first waiter should be granted.
 fn is_granted(view: &LockView, first: &WaiterView) -> bool {
     view.cooldown.is_none() && fits(view, first)
 }
 
-/// Whether a waiter could hold beside those who do.
+/// Whether a waiter is compatible with the holders.
 fn fits(view: &LockView, waiter: &WaiterView) -> bool {
     if let Some(limit) = view.policy.limit {
         return view.permits_held + waiter.permits <= limit;
@@ -81,21 +93,21 @@ fn fits(view: &LockView, waiter: &WaiterView) -> bool {
     }
 }
 
-/// What somebody who only listens to events knows of locks.
+/// The state of locks as reconstructed from events alone.
 #[derive(Default)]
-pub(super) struct Told {
-    /// By token. Places that one command made share a ticket.
+pub(super) struct ObservedState {
+    /// By token. Entries of one command share a ticket.
     holds: BTreeMap<FencingToken, (LockName, Ticket, Mode)>,
     cooldowns: BTreeMap<LockName, Cooldown>,
-    /// Who waits, in order.
+    /// The waiters, in order.
     queues: BTreeMap<LockName, Vec<Waiter>>,
 }
 
 type Waiter = (SessionName, Owner, Ticket);
 
-impl Told {
-    /// Hears what an entry changed. It must lead to the locks as they are, and no grant goes beyond the limit.
-    pub(super) fn hear(&mut self, applied: &Applied, locks: &[LockView]) -> Result<(), String> {
+impl ObservedState {
+    /// Applies the events of an entry. The result must match the views, and no grant exceeds the limit.
+    pub(super) fn observe(&mut self, applied: &Applied, locks: &[LockView]) -> Result<(), String> {
         let mut granted = BTreeSet::new();
         for (_, event) in &applied.events {
             match event {
@@ -108,31 +120,28 @@ impl Told {
                 Event::Lock(LockEvent::ModeChanged(grant) | LockEvent::ValueChanged(grant)) => {
                     ensure(
                         self.holds.contains_key(&grant.token),
-                        "what is converted or shown was held",
+                        "a converted hold or a hold with a new value was held",
                     )?;
                     self.hold(grant);
                 }
                 Event::Lock(LockEvent::HoldEnded { token, .. }) => {
-                    ensure(self.holds.remove(token).is_some(), "what is lost was held")?;
+                    ensure(self.holds.remove(token).is_some(), "an ended hold was held")?;
                 }
                 Event::Lock(
                     LockEvent::ReleaseRequested { token, .. }
                     | LockEvent::BrokenByOperator { token: Some(token), .. },
                 ) => {
-                    ensure(self.holds.contains_key(token), "what is asked for or broken was held")?;
+                    ensure(self.holds.contains_key(token), "a requested or broken hold was held")?;
                 }
                 Event::Lock(LockEvent::PolicyChanged { lock, .. }) => {
-                    // Expired timers of the lock ran before the command, under the limit of that time.
+                    // Expired timers ran before the command, under the limit of that time.
                     granted.remove(lock);
                 }
                 Event::Lock(LockEvent::CooldownStarted { lock, cooldown }) => {
                     self.cooldowns.insert(lock.clone(), *cooldown);
                 }
                 Event::Lock(LockEvent::CooldownEnded { lock }) => {
-                    ensure(
-                        self.cooldowns.remove(lock).is_some(),
-                        "a cooldown that ends began before",
-                    )?;
+                    ensure(self.cooldowns.remove(lock).is_some(), "an ended cooldown was started")?;
                 }
                 Event::Tree(TreeEvent::Deleted { path }) => {
                     self.cooldowns.retain(|lock, _| Some(lock) != path.as_lock().as_ref());
@@ -141,24 +150,25 @@ impl Told {
             }
         }
         for view in locks {
-            let told = self.holds.iter().filter(|(_, (lock, ..))| *lock == view.lock);
-            let told: BTreeSet<_> = told.map(|(token, (.., mode))| (*token, *mode)).collect();
+            let observed = self.holds.iter().filter(|(_, (lock, ..))| *lock == view.lock);
+            let observed: BTreeSet<_> =
+                observed.map(|(token, (.., mode))| (*token, *mode)).collect();
             let held = view.holders.iter().map(|holder| (holder.token, holder.mode));
             let held: BTreeSet<_> = held.collect();
-            ensure(told == held, "events tell who holds")?;
+            ensure(observed == held, "events report every holder")?;
             ensure(
                 self.cooldowns.get(&view.lock) == view.cooldown.as_ref(),
                 "events report cooldowns",
             )?;
             let within = view.policy.limit.is_none_or(|limit| view.permits_held <= limit);
-            ensure(within || !granted.contains(&view.lock), "no grant goes beyond the limit")?;
-            self.keep_turns(applied, view)?;
+            ensure(within || !granted.contains(&view.lock), "no grant exceeds the limit")?;
+            self.check_order(applied, view)?;
         }
         Ok(())
     }
 
-    /// Of those who waited nobody is granted past another one that still does, unless a hold is handed to it.
-    fn keep_turns(&mut self, applied: &Applied, view: &LockView) -> Result<(), String> {
+    /// No waiter is granted before an earlier waiter that keeps waiting, except by a hand-over.
+    fn check_order(&mut self, applied: &Applied, view: &LockView) -> Result<(), String> {
         let now: Vec<Waiter> = view
             .waiters
             .iter()
@@ -175,7 +185,7 @@ impl Told {
             let at = before.iter().position(|waiter| *waiter == granted);
             let at = at.filter(|_| grant.lock == view.lock && Some(grant.token) != handed);
             let mut ahead = before.iter().take(at.unwrap_or(0));
-            ensure(!ahead.any(|waiter| now.contains(waiter)), "everybody in turn")?;
+            ensure(!ahead.any(|waiter| now.contains(waiter)), "waiters are granted in order")?;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! The model's rules of whole subtrees: quotas and the sweep. Everything is counted anew each time.
+//! The model's quotas and sweep, recounted on each call.
 
 use holdfast_types::*;
 
-use super::{Model, Node, refused_by, znode};
+use super::{Model, Node, quota_exceeded, znode};
 
 impl Model {
-    /// Every quota: its path, the text of its limits.
+    /// Every quota: the path of its subtree and the text of its limits.
     pub(in crate::tests) fn quotas(&self) -> Vec<(String, String)> {
         let text = |node: &Node| String::from_utf8_lossy(&node.data).into_owned();
         let limited = |node: &Node| {
@@ -17,7 +17,7 @@ impl Model {
         self.nodes.iter().filter_map(limited).collect()
     }
 
-    /// What a subtree has: znodes, bytes. What is kept below `/zookeeper` does not count.
+    /// The znodes and bytes of a subtree. Znodes below `/zookeeper` do not count.
     pub(in crate::tests) fn used(&self, top: &str) -> (u64, u64) {
         let counted = |node: &&Node| {
             let zookeeper = node.path == "/zookeeper" || node.path.starts_with("/zookeeper/");
@@ -46,13 +46,13 @@ impl Model {
             let (count, bytes_now) = self.used(top);
             let more = new.iter().filter(|new| is_inside(new, top)).count() as u64;
             if let Some(limit) = hard("countHardLimit=").filter(|l| more > 0 && count + more > *l) {
-                return Err(refused_by(top, limit));
+                return Err(quota_exceeded(top, limit));
             }
             let bytes = bytes as u64;
             if let Some(limit) =
                 hard("byteHardLimit=").filter(|l| bytes > 0 && bytes_now + bytes > *l)
             {
-                return Err(refused_by(top, limit));
+                return Err(quota_exceeded(top, limit));
             }
         }
         Ok(())
@@ -64,8 +64,9 @@ impl Model {
             let unused_before = empty_before.saturating_sub(4 * idle);
             let rank = |node: &&Node| {
                 let Stat { ephemeral_owner: owner, num_children, mtime, .. } = node.stat;
-                // What an operator set stays, and so does a lock that is closed.
-                let stays = node.closing.is_some() || node.rules.is_some_and(|(_, kept)| kept);
+                // A policy set by an operator and a lock in cooldown prevent the sweep.
+                let stays =
+                    node.cooldown_state.is_some() || node.policy.is_some_and(|(_, kept)| kept);
                 let ends = mtime.0 + (owner - TTL_OWNER).cast_unsigned();
                 match owner {
                     _ if num_children > 0 || owner >= 0 || stays => None,
