@@ -21,7 +21,7 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leader_contact::LeaderContact;
 use crate::log_store::LogStore;
-use crate::proposer::{Proposal, Proposer};
+use crate::proposer::Proposer;
 use crate::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::state_machine::{LocalMachine, Raft};
 use crate::transport::handshake::ConnectedPeer;
@@ -218,9 +218,9 @@ impl Dispatch {
         runs: Vec<CommandRun>,
         deadline: Instant,
     ) -> Vec<Result<Vec<Committed>, ProposeRefusal>> {
-        let proposals = runs.into_iter().map(|CommandRun { commands, urgency }| async move {
-            let proposal = Proposal { commands, urgency, deadline, forwarded: true };
-            self.proposer.propose(proposal).await.map_err(|error| propose_refusal(&error))
+        let proposals = runs.into_iter().map(|run| async move {
+            let proposed = self.proposer.propose(run, deadline, true).await;
+            proposed.map_err(|error| propose_refusal(&error))
         });
         join_all(proposals).await
     }

@@ -68,8 +68,8 @@ impl MembershipRegistry {
         }
         let count = commands.len();
         let writing = write_as_leader(&self.context, commands, epoch);
-        let Ok(Ok(reply)) = timeout(CHECK_EVERY * 4, writing).await else { return false };
-        if reply.outcomes.iter().any(Result::is_err) {
+        let Ok(Ok(committed)) = timeout(CHECK_EVERY * 4, writing).await else { return false };
+        if committed.iter().any(|committed| committed.outcome.is_err()) {
             tracing::error!("a member serves from another data directory than the registered one");
         }
         count == missing.len()

@@ -33,12 +33,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::context::{BatchLimits, ProposerContext};
+pub(crate) use self::pending::ProposeResult;
 use self::pending::{Pending, Ticket};
-pub(crate) use self::pending::{Proposal, ProposeResult};
 pub(crate) use self::send::write_as_leader;
 use self::worker::Worker;
 use crate::error::ProposeError;
 use crate::failure::Failure;
+use crate::wire::CommandRun;
 
 /// The largest command, bytes: the largest znode with room to spare.
 pub(crate) const COMMAND_BYTES_MAX: usize = 2 << 20;
@@ -61,17 +62,23 @@ impl Proposer {
         (Self { queue, failure }, Worker::new(context, limits, receiver).run())
     }
 
-    /// Proposes a run, which must fit into one entry. Returns one result for each command.
-    pub(crate) async fn propose(&self, proposal: Proposal) -> ProposeResult {
+    /// Proposes a run of this node's callers, or one that a peer forwarded. A run must fit into one entry. Returns one
+    /// result for each command.
+    pub(crate) async fn propose(
+        &self,
+        run: CommandRun,
+        deadline: Instant,
+        forwarded: bool,
+    ) -> ProposeResult {
         if self.failure.is_set() {
             return Err(ProposeError::Failed);
         }
-        let bytes = proposal.commands.iter().map(command_len).sum::<Result<usize, _>>()?;
-        let deadline = proposal.deadline;
+        let bytes = run.commands.iter().map(command_len).sum::<Result<usize, _>>()?;
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
         let since = Instant::now();
-        let pending = Pending { proposal, bytes, since, ticket: ticket.clone(), reply };
+        let pending =
+            Pending { run, deadline, forwarded, bytes, since, ticket: ticket.clone(), reply };
         self.queue.try_send(pending).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryStreamExt};
 use holdfast_machine::Machine;
-use holdfast_types::{Applied, NodeId};
+use holdfast_types::{Applied, NodeId, Revision};
 use openraft::OptionalSend;
 use openraft::alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -23,9 +23,8 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 use crate::counters::Counters;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
-use crate::type_config::{
-    BatchReply, LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig,
-};
+use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::wire::Committed;
 
 /// Receives what this node applies, and the calls of other nodes' services.
 pub trait Observer: Send + Sync + 'static {
@@ -129,13 +128,13 @@ impl LocalMachine {
         }
     }
 
-    fn apply(&self, entry: RaftEntry) -> io::Result<BatchReply> {
+    fn apply(&self, entry: RaftEntry) -> io::Result<Vec<Committed>> {
         let mut state = self.state.write();
         let reply = match entry.payload {
-            Payload::Blank => BatchReply::default(),
+            Payload::Blank => Vec::new(),
             Payload::Membership(membership) => {
                 state.membership = StoredMembership::new(Some(entry.log_id), membership);
-                BatchReply::default()
+                Vec::new()
             }
             Payload::Normal(batch) => {
                 self.count_bytes(batch.bytes().len());
@@ -144,7 +143,7 @@ impl LocalMachine {
                 self.stamps.applied(state.machine.now(), Some(by), Instant::now());
                 self.counters.applied_commands.add(applied.outcomes.len());
                 self.notify(|observer| observer.applied(&state.machine, &applied));
-                BatchReply { outcomes: applied.outcomes, revision: applied.revision }
+                committed(applied)
             }
         };
         state.last = Some(entry.log_id);
@@ -180,6 +179,14 @@ impl LocalMachine {
         self.bytes_since_snapshot.store(0, Ordering::Relaxed);
         self.applied.send_replace(meta.last_log_id);
     }
+}
+
+/// Returns the outcome of each command with its revision.
+fn committed(applied: Applied) -> Vec<Committed> {
+    let first = applied.revision.0 + 1 - applied.outcomes.len() as u64;
+    let revisions = (first..).map(Revision);
+    let pairs = applied.outcomes.into_iter().zip(revisions);
+    pairs.map(|(outcome, revision)| Committed { outcome, revision }).collect()
 }
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, StateMachine>;

@@ -1,6 +1,6 @@
 //! The type parameters of openraft, and short names for its types.
 //!
-//! A log entry carries a [`Batch`] and its reply is a [`BatchReply`]. A batch is encoded once, when it is proposed or
+//! A log entry carries a [`Batch`] and its reply has one [`Committed`] for each command. A batch is encoded once, when it is proposed or
 //! received, and carries its bytes: the log, every follower and the snapshot's byte count use them unchanged.
 
 use std::fmt;
@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_codec::{DecodeError, EncodeError, Kind};
-use holdfast_types::{Entry, NodeId, Outcome, Revision};
+use holdfast_types::{Entry, NodeId};
 use openraft::alias::{LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
 use openraft::{EmptyNode, RaftTypeConfig};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::wire::Committed;
+
 openraft::declare_raft_types!(
     pub(crate) TypeConfig:
         D = Batch,
-        R = BatchReply,
+        R = Vec<Committed>,
         NodeId = u64,
         Node = EmptyNode,
         AsyncRuntime = openraft_rt_tokio::TokioRuntime,
@@ -109,15 +111,6 @@ impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a batch of {} bytes", self.bytes.len())
     }
-}
-
-/// The result of applying one entry; empty for blank and membership entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct BatchReply {
-    /// One for each command, in order.
-    pub(crate) outcomes: Vec<Outcome>,
-    /// Revision of the last command.
-    pub(crate) revision: Revision,
 }
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ impl QueuedAcquire {
     /// answer, the caller may still be queued or hold the lock.
     async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
         match service.propose(self.cancel_command()).await {
-            Ok((Reply::Granted(grants), revision)) => {
+            Ok((Reply::Acquired(EntryState::Holding(grants)), revision)) => {
                 let grant = grants.into_iter().next().ok_or(Failure::UnexpectedReply)?;
                 self.clock.granted(self.all_grants(service, grant)?, revision)
             }

@@ -39,21 +39,21 @@ pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
-    Blocked, Bound, Grant, LockRejection, OpReply, OutOfBounds, Outcome, Queued, Rejection,
-    Released, Reply, SessionRejection, TreeRejection,
+    Blocked, Bound, EntryState, Grant, LockRejection, MultiReply, OpReply, OutOfBounds, Outcome,
+    Queued, Rejection, Released, Reply, SessionOpenedReply, SessionRejection, TreeRejection,
 };
 pub use path::ZnodePath;
 pub use policy::{Cooldown, CooldownCause, LockPolicy, Mode, PolicyChange, QueueOrder};
 pub use recipe::{
     Arrive, Arrived, BarrierKind, BarrierView, Breach, BreachCause, CancelArrival, ChangeCounter,
-    CounterChange, CounterView, LatchView, LeaveBarrier, Recipe, RecipeEvent, RecipeRejection,
-    RecipeReply, Tripped,
+    CounterChange, CounterView, LatchView, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeEvent,
+    RecipeRejection, RecipeReply, Tripped,
 };
-pub use reply::{ArriveReply, LeaveBarrierReply, MultiReply, SessionOpenedReply};
+pub use reply::ArriveReply;
 pub use segments::{SegmentChoice, SegmentView, Segments};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{
-    EntryState, FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus,
-    SessionView, WaiterView,
+    FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
+    WaiterView,
 };

@@ -14,21 +14,13 @@ pub type Outcome = Result<Reply, Rejection>;
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reply {
-    /// The caller holds each lock of its acquire, in the order of their names.
-    Granted(Vec<Grant>),
-    /// The caller has an entry in the queue of each lock of its acquire, in the order of their names.
-    Queued(Vec<Queued>),
+    /// The caller has an entry in the queue of each lock of its acquire.
+    Acquired(EntryState),
     Released(Released),
     /// The caller left the queue before a grant.
     Cancelled,
     /// The session is open.
-    SessionOpened {
-        id: SessionId,
-        /// What it lives without a renewal.
-        ttl: Ttl,
-        /// False if it was open before.
-        created: bool,
-    },
+    SessionOpened(SessionOpenedReply),
     /// The session has a new lease.
     SessionRenewed {
         id: SessionId,
@@ -38,12 +30,7 @@ pub enum Reply {
     /// The session has ended, now or before.
     SessionEnded,
     /// The znodes are changed.
-    Multi {
-        /// Whether the conditions held: `then` was done, or else `otherwise`.
-        succeeded: bool,
-        /// One to each operation, in order.
-        results: Vec<OpReply>,
-    },
+    Multi(MultiReply),
     /// So many containers were removed.
     Swept {
         count: u32,
@@ -80,6 +67,39 @@ pub enum Reply {
     },
     /// Another session holds the lock now.
     HandedOver(Grant),
+}
+
+/// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EntryState {
+    Holding(Vec<Grant>),
+    Waiting(Vec<Queued>),
+}
+
+impl EntryState {
+    /// The grant of the only lock; `None` for a waiter and for a multi-lock.
+    pub fn into_single_grant(self) -> Option<Grant> {
+        let Self::Holding(mut grants) = self else { return None };
+        grants.pop().filter(|_| grants.is_empty())
+    }
+}
+
+/// The answer to [`crate::Command::OpenSession`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionOpenedReply {
+    pub id: SessionId,
+    pub ttl: Ttl,
+    /// False if the session was open before.
+    pub created: bool,
+}
+
+/// The answer to [`crate::Command::Multi`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MultiReply {
+    /// Whether the conditions held: `then` was done, or else `otherwise`.
+    pub succeeded: bool,
+    /// One to each operation that was done, in order.
+    pub results: Vec<OpReply>,
 }
 
 /// What one operation of a multi did.

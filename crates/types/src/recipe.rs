@@ -138,6 +138,15 @@ pub enum CounterChange {
     Delete,
 }
 
+/// The answer to [`crate::Recipe::LeaveBarrier`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LeaveBarrierReply {
+    /// Of a double barrier that others have not left yet: the round, and how many are inside.
+    pub leaving: Option<(Revision, u32)>,
+    /// False if there was nothing to leave.
+    pub changed: bool,
+}
+
 /// What a change of a recipe did. See [`crate::Reply::Recipe`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RecipeReply {
@@ -170,12 +179,7 @@ pub enum RecipeReply {
     /// The caller has passed the barrier, or entered the double barrier.
     Tripped(Tripped),
     /// The caller has left, or was not there.
-    LeftBarrier {
-        /// Of a double barrier that is still being left: the round, and with it how many are inside.
-        leaving: Option<(Revision, u32)>,
-        /// False if there was nothing to leave.
-        changed: bool,
-    },
+    LeftBarrier(LeaveBarrierReply),
     /// The caller no longer waits.
     ArrivalCancelled,
     /// The counter as it is now.

@@ -4,27 +4,9 @@
 //! program, never of the caller.
 
 use crate::{
-    Arrived, CounterView, EntryState, Grant, LatchView, LockPolicy, OpReply, RecipeReply, Released,
-    Reply, Revision, SessionId, SessionName, Tripped, Ttl,
+    Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
+    RecipeReply, Released, Reply, SessionName, SessionOpenedReply, Tripped,
 };
-
-/// The answer to [`crate::Command::Multi`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MultiReply {
-    /// Whether the conditions held: `then` was done, or else `otherwise`.
-    pub succeeded: bool,
-    /// One to each operation that was done, in order.
-    pub results: Vec<OpReply>,
-}
-
-/// The answer to [`crate::Command::OpenSession`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionOpenedReply {
-    pub id: SessionId,
-    pub ttl: Ttl,
-    /// False if the session was open before.
-    pub created: bool,
-}
 
 /// The answer to [`crate::Recipe::Arrive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,25 +15,10 @@ pub enum ArriveReply {
     Arrived(Arrived),
 }
 
-/// The answer to [`crate::Recipe::LeaveBarrier`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaveBarrierReply {
-    /// Of a double barrier that others have not left yet: the round, and how many are inside.
-    pub leaving: Option<(Revision, u32)>,
-    /// False if there was nothing to leave.
-    pub changed: bool,
-}
-
 impl Reply {
     /// The answer to [`crate::Command::Acquire`].
     pub fn into_entry_state(self) -> Option<EntryState> {
-        if let Self::Granted(grants) = self {
-            Some(EntryState::Holding(grants))
-        } else if let Self::Queued(queued) = self {
-            Some(EntryState::Waiting(queued))
-        } else {
-            None
-        }
+        if let Self::Acquired(state) = self { Some(state) } else { None }
     }
 
     pub fn into_released(self) -> Option<Released> {
@@ -77,11 +44,7 @@ impl Reply {
     }
 
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
-        if let Self::SessionOpened { id, ttl, created } = self {
-            Some(SessionOpenedReply { id, ttl, created })
-        } else {
-            None
-        }
+        if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
     }
 
     pub fn into_session_attached(self) -> Option<SessionName> {
@@ -93,11 +56,7 @@ impl Reply {
     }
 
     pub fn into_multi(self) -> Option<MultiReply> {
-        if let Self::Multi { succeeded, results } = self {
-            Some(MultiReply { succeeded, results })
-        } else {
-            None
-        }
+        if let Self::Multi(multi) = self { Some(multi) } else { None }
     }
 
     pub fn into_recipe(self) -> Option<RecipeReply> {
@@ -147,11 +106,7 @@ impl RecipeReply {
     }
 
     pub fn into_leave_barrier(self) -> Option<LeaveBarrierReply> {
-        if let Self::LeftBarrier { leaving, changed } = self {
-            Some(LeaveBarrierReply { leaving, changed })
-        } else {
-            None
-        }
+        if let Self::LeftBarrier(left) = self { Some(left) } else { None }
     }
 
     /// The answer to [`crate::Recipe::CancelArrival`] if the caller had passed before; `None` if it had not.

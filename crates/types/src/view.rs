@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cooldown, Data, FencingToken, Grant, Labels, LockName, LockPolicy, Mode, Owner, Queued,
-    ReleaseRequest, Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
-    ZnodePath,
+    Cooldown, Data, FencingToken, Labels, LockName, LockPolicy, Mode, Owner, ReleaseRequest,
+    Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// A holder as others see it.
@@ -104,21 +103,6 @@ impl LockView {
     /// What else there is to say of a holder.
     pub fn note(&self, holder: &HolderView) -> Option<&HolderNote> {
         self.notes.iter().find(|note| note.token == holder.token)
-    }
-}
-
-/// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EntryState {
-    Holding(Vec<Grant>),
-    Waiting(Vec<Queued>),
-}
-
-impl EntryState {
-    /// The grant of the only lock; `None` for a waiter and for a multi-lock.
-    pub fn into_single_grant(self) -> Option<Grant> {
-        let Self::Holding(mut grants) = self else { return None };
-        grants.pop().filter(|_| grants.is_empty())
     }
 }
 

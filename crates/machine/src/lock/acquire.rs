@@ -284,17 +284,15 @@ impl Machine {
         owner: &Owner,
         renewed: bool,
     ) -> Outcome {
-        match self.entry_state(locks, session, owner) {
-            Some(EntryState::Holding(mut grants)) => {
-                for grant in &mut grants {
-                    grant.renewed = renewed;
-                }
-                Ok(Reply::Granted(grants))
+        let state = self.entry_state(locks, session, owner);
+        // Never `None`: the command has just added or found the entries.
+        let mut state = state.ok_or_else(|| no_session(session.clone()))?;
+        if let EntryState::Holding(grants) = &mut state {
+            for grant in grants {
+                grant.renewed = renewed;
             }
-            Some(EntryState::Waiting(queued)) => Ok(Reply::Queued(queued)),
-            // Unreachable: the command has just added or found the entries.
-            None => Err(no_session(session.clone())),
         }
+        Ok(Reply::Acquired(state))
     }
 
     /// Returns the state of an owner's entries in these locks. Of multiple entries in one lock, the first counts.

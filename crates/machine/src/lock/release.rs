@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Cancel, LockName, LockRejection, LossCause, Outcome, Owner, Rejection, Release,
-    ReleaseTarget, Released, Reply, SessionEnd, SessionId, Ticket,
+    Attempt, Cancel, EntryState, LockName, LockRejection, LossCause, Outcome, Owner, Rejection,
+    Release, ReleaseTarget, Released, Reply, SessionEnd, SessionId, Ticket,
 };
 
 use crate::Machine;
@@ -107,12 +107,12 @@ impl Machine {
         if !entry.waits()
             && let Some(grant) = self.grant_of(&lock, &entry, false)
         {
-            return Reply::Granted(vec![grant]);
+            return Reply::Acquired(EntryState::Holding(vec![grant]));
         }
         if entry.asked > asked
             && let Some(queued) = self.queued_of(&lock, &entry)
         {
-            return Reply::Queued(vec![queued]);
+            return Reply::Acquired(EntryState::Waiting(vec![queued]));
         }
         if entry.converts() {
             self.cancel_upgrade(&lock, &entry, ctx);

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Arrive, Arrived, BarrierKind, Bound, BreachCause, CancelArrival, LeaveBarrier, OpenSession,
-    Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection, Reply, RequestId,
-    Revision, SessionEnd, SessionId, Ticket, Tripped, Ttl,
+    Arrive, Arrived, BarrierKind, Bound, BreachCause, CancelArrival, LeaveBarrier,
+    LeaveBarrierReply, OpenSession, Outcome, Owner, Recipe, RecipeName, RecipeRejection,
+    RecipeReply, Rejection, Reply, RequestId, Revision, SessionEnd, SessionId, Ticket, Tripped,
+    Ttl,
 };
 
 use super::{Place, refused, scoped_arrival, within};
@@ -268,7 +269,7 @@ impl Machine {
             (BarrierKind::Barrier, None) => None,
             (BarrierKind::Double, place) => self.leave_double(name, id, owner, place, ctx),
         };
-        Ok(Reply::Recipe(RecipeReply::LeftBarrier { leaving, changed }))
+        Ok(Reply::Recipe(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed })))
     }
 
     /// Ends a wait, unless it was answered in the meantime, or the member has asked again.

@@ -2,7 +2,7 @@
 
 use holdfast_types::{
     Bound, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
-    SessionEvent, SessionId, SessionName, SessionRejection, Ttl,
+    SessionEvent, SessionId, SessionName, SessionOpenedReply, SessionRejection, Ttl,
 };
 
 use crate::Machine;
@@ -40,7 +40,7 @@ impl Machine {
                 (id, ttl, true)
             }
         };
-        Ok(Reply::SessionOpened { id, ttl, created })
+        Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
     }
 
     /// Gives a live session a new lease.

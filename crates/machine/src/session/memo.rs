@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::hash::Hasher as _;
 
 use holdfast_types::{
-    Multi, Op, OpReply, Outcome, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName,
-    ZnodePath,
+    Multi, MultiReply, Op, OpReply, Outcome, Reply, RequestId, Revision, SessionEnd, SessionId,
+    SessionName, ZnodePath,
 };
 
 use crate::Machine;
@@ -37,7 +37,7 @@ fn named(request: &RequestId, outcome: &Outcome) -> usize {
         | OpReply::Checked => 0,
     };
     let made = match outcome {
-        Ok(Reply::Multi { results, .. }) => results.iter().map(result).sum(),
+        Ok(Reply::Multi(MultiReply { results, .. })) => results.iter().map(result).sum(),
         Ok(_) | Err(_) => 0,
     };
     request.as_str().len() + made
@@ -53,7 +53,9 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
         | OpReply::Checked => 128,
     };
     match outcome {
-        Ok(Reply::Multi { results, .. }) => 256 + results.iter().map(result).sum::<usize>(),
+        Ok(Reply::Multi(MultiReply { results, .. })) => {
+            256 + results.iter().map(result).sum::<usize>()
+        }
         Ok(_) | Err(_) => 256 + ZnodePath::MAX_LEN,
     }
 }

@@ -94,7 +94,7 @@ fn a_recursive_delete_removes_at_most_ten_thousand_znodes() {
         Err(Rejection::Tree(TreeRejection::OfOperation { at: 1, why: Box::new(why) }))
     );
     let results = vec![OpReply::Deleted { count: 10_000 }];
-    let done = Ok(Reply::Multi { succeeded: true, results });
+    let done = Ok(Reply::Multi(MultiReply { succeeded: true, results }));
     assert_eq!(apply(&mut machine, anonymous(vec![delete("/a")])), done);
     assert_eq!(machine.counts().znodes, 5 + 10_001 + 2 * 5_001);
     machine.check_invariants().unwrap();

@@ -104,7 +104,7 @@ fn closes_cycle(machine: &Machine, stamp: Stamp, acquire: &Acquire) -> bool {
     let caller = (acquire.open.session.clone(), acquire.owner.clone());
     let waited_before = waits_blocked_by(machine, &caller)
         .contains(&(caller.clone(), acquire.locks.first().clone()));
-    matches!(outcome, Ok(Reply::Queued(_)))
+    matches!(outcome, Ok(Reply::Acquired(EntryState::Waiting(_))))
         && !waited_before
         && waits_blocked_by(&after, &caller).contains(&(caller, acquire.locks.first().clone()))
 }
@@ -310,5 +310,5 @@ fn a_reported_cycle_and_the_search_for_one_are_bounded() {
         panic!("not found")
     };
     assert_eq!(cycle.len(), LockRejection::CYCLE_MAX);
-    assert!(matches!(ring(5_000), Ok(Reply::Queued(_))));
+    assert!(matches!(ring(5_000), Ok(Reply::Acquired(EntryState::Waiting(_)))));
 }

@@ -70,7 +70,10 @@ fn a_chain_is_bounded() {
 #[test]
 fn queues_are_in_order_and_grants_have_their_wait_time() {
     let mut machine = two_links();
-    let Ok(Reply::Queued(queued)) = acquire(&mut machine, 10, "b", "three") else { panic!() };
+    let Ok(Reply::Acquired(EntryState::Waiting(queued))) = acquire(&mut machine, 10, "b", "three")
+    else {
+        panic!()
+    };
     let queue = machine.queue(&lock_name("b"), 10);
     assert_eq!((queue.len(), queue[1]), (2, queued[0].ticket));
     assert_eq!(machine.queue(&lock_name("b"), 1).len(), 1);

@@ -79,12 +79,14 @@ fn a_long_queue_is_granted_in_order() {
     for session in 0..3_000 {
         let outcome = apply(&mut machine, 0, acquire(0, session, true));
         match outcome.unwrap() {
-            Reply::Queued(queued) => assert_eq!(u64::from(queued[0].ahead), session - 1),
+            Reply::Acquired(EntryState::Waiting(queued)) => {
+                assert_eq!(u64::from(queued[0].ahead), session - 1);
+            }
             other => assert!(session == 0, "{other:?}"),
         }
     }
     match apply(&mut machine, 0, acquire(0, 1_500, true)).unwrap() {
-        Reply::Queued(queued) => assert_eq!(queued[0].ahead, 1_499),
+        Reply::Acquired(EntryState::Waiting(queued)) => assert_eq!(queued[0].ahead, 1_499),
         other => panic!("{other:?}"),
     }
     for session in 0..3_000_u64 {
@@ -161,7 +163,7 @@ fn sequence_numbers_stay_below_their_maximum() {
         crate::tree::create::COUNTER_END - 1;
     let outcome = apply(&mut machine, 0, create("/locks/l0/n-", true));
     let last = path("/locks/l0/n-4611686018427387903");
-    assert!(matches!(outcome, Ok(Reply::Multi { results, .. })
+    assert!(matches!(outcome, Ok(Reply::Multi(MultiReply { results, .. }))
         if matches!(&results[..], [OpReply::Created { path, .. }] if *path == last)));
     let limit = crate::tree::create::COUNTER_END;
     let why = Rejection::LimitReached { bound: Bound::Counter, limit };

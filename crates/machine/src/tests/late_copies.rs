@@ -108,7 +108,9 @@ impl Clients {
     fn open(&mut self, session: usize) {
         let opened =
             self.apply(Command::OpenSession(super::script_commands::open(name(session).as_str())));
-        let Ok(Reply::SessionOpened { id, .. }) = opened else { panic!("{opened:?}") };
+        let Ok(Reply::SessionOpened(SessionOpenedReply { id, .. })) = opened else {
+            panic!("{opened:?}")
+        };
         self.incarnations[session] = id;
     }
 
@@ -126,8 +128,10 @@ impl Clients {
         let segments = segment.then_some(Segments { count, choice });
         let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
-            Ok(Reply::Granted(grants)) => (grants[0].lock.clone(), Some(grants[0].token)),
-            Ok(Reply::Queued(queued)) => (queued[0].lock.clone(), None),
+            Ok(Reply::Acquired(EntryState::Holding(grants))) => {
+                (grants[0].lock.clone(), Some(grants[0].token))
+            }
+            Ok(Reply::Acquired(EntryState::Waiting(queued))) => (queued[0].lock.clone(), None),
             // A deadlock, or an entry of a multi-lock.
             Ok(_) | Err(_) => return,
         };
@@ -266,7 +270,7 @@ fn an_attempt_stays_ended_after_its_record_is_dropped() {
     }
     let renewed = apply(acquire(held));
     assert!(
-        matches!(renewed, Ok(Reply::Granted(grants)) if grants[0].renewed),
+        matches!(renewed, Ok(Reply::Acquired(EntryState::Holding(grants))) if grants[0].renewed),
         "a current attempt keeps its hold"
     );
     apply(acquire(count + 1)).unwrap();

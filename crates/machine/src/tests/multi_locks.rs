@@ -264,16 +264,18 @@ impl Trial {
                 ensure(znodes.0 == znodes.1, "a rejected acquire creates no znode")?;
             }
         }
-        self.waited += usize::from(matches!(outcome, Ok(Reply::Queued(_))));
+        self.waited += usize::from(matches!(outcome, Ok(Reply::Acquired(EntryState::Waiting(_)))));
         let holds = locks
             .iter()
             .all(|lock| self.model.holders.get(lock).is_some_and(|entry| entry.session == session));
         match outcome {
-            Ok(Reply::Granted(grants)) => ensure(
+            Ok(Reply::Acquired(EntryState::Holding(grants))) => ensure(
                 holds && grants.len() == locks.len(),
                 "a granted multi-lock holds all its locks",
             ),
-            Ok(Reply::Queued(_)) => ensure(!holds && wait, "a queued multi-lock does not hold"),
+            Ok(Reply::Acquired(EntryState::Waiting(_))) => {
+                ensure(!holds && wait, "a queued multi-lock does not hold")
+            }
             _ => Ok(()),
         }
     }

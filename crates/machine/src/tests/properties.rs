@@ -98,7 +98,9 @@ fn change(number: usize, kind: usize, at: usize) -> Command {
 
 /// An outcome without its revisions, which differ between the two machines.
 fn strip(outcome: &Outcome) -> String {
-    let Ok(Reply::Multi { results, .. }) = outcome else { return format!("{outcome:?}") };
+    let Ok(Reply::Multi(MultiReply { results, .. })) = outcome else {
+        return format!("{outcome:?}");
+    };
     match results.as_slice() {
         [OpReply::Created { path, stat }] => format!("created {path} {}", stat.version),
         [OpReply::DataSet { stat }] => format!("set {}", stat.version),

@@ -1,6 +1,9 @@
 //! Formats outcomes, events and views as lines of a golden script.
 
-use holdfast_types::{LockEvent, LockRejection, SessionEvent, TreeEvent, TreeRejection};
+use holdfast_types::{
+    EntryState, LockEvent, LockRejection, MultiReply, SessionEvent, SessionOpenedReply, TreeEvent,
+    TreeRejection,
+};
 use std::fmt::Write as _;
 
 use holdfast_types::*;
@@ -14,11 +17,11 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
 
 fn reply(reply: &Reply) -> String {
     match reply {
-        Reply::Granted(grants) => {
+        Reply::Acquired(EntryState::Holding(grants)) => {
             let grants: Vec<String> = grants.iter().map(grant).collect();
             format!("granted {}", grants.join(" | "))
         }
-        Reply::Queued(positions) => match positions.as_slice() {
+        Reply::Acquired(EntryState::Waiting(positions)) => match positions.as_slice() {
             [only] => format!("queued {}", queued(only)),
             multi_lock => {
                 let line = |one: &Queued| format!("{} {}", one.lock, queued(one));
@@ -30,7 +33,7 @@ fn reply(reply: &Reply) -> String {
             let what = if *changed { "released" } else { "nothing to release" };
             format!("{what} hold_count={hold_count}")
         }
-        Reply::SessionOpened { id, ttl, created } => {
+        Reply::SessionOpened(SessionOpenedReply { id, ttl, created }) => {
             format!("session #{id} ttl={} created={created}", ttl.as_millis())
         }
         Reply::SessionRenewed { id, ttl } => {
@@ -39,7 +42,7 @@ fn reply(reply: &Reply) -> String {
         Reply::SessionAttached { session, ttl } => {
             format!("attached {session} ttl={}", ttl.as_millis())
         }
-        Reply::Multi { succeeded, results } => {
+        Reply::Multi(MultiReply { succeeded, results }) => {
             let replies: Vec<String> = results.iter().map(op_reply).collect();
             let otherwise = if *succeeded { "" } else { "otherwise " };
             let nothing = if results.is_empty() { "nothing" } else { "" };

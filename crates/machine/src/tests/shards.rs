@@ -170,8 +170,12 @@ impl Trial {
 
     fn acquire(&mut self, session: usize, segments: Segments, wait: bool) -> Result<(), String> {
         let actual = match self.apply(acquire(session, Some(segments), wait))? {
-            Ok(Reply::Granted(grant)) => AcquireResult::Granted(grant[0].lock.clone()),
-            Ok(Reply::Queued(queued)) => AcquireResult::Queued(queued[0].lock.clone()),
+            Ok(Reply::Acquired(EntryState::Holding(grant))) => {
+                AcquireResult::Granted(grant[0].lock.clone())
+            }
+            Ok(Reply::Acquired(EntryState::Waiting(queued))) => {
+                AcquireResult::Queued(queued[0].lock.clone())
+            }
             Err(Rejection::Lock(
                 LockRejection::ShardsMismatch { .. } | LockRejection::AlreadyQueued { .. },
             )) => AcquireResult::Rejected,
@@ -345,8 +349,10 @@ fn shards_are_independent_locks_up_to_their_maximum() {
         let commands = vec![acquire(n, segments, true)];
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
         match applied.outcomes.into_iter().next() {
-            Some(Ok(Reply::Granted(grant))) => assert_eq!(grant[0].lock, shard(n)),
-            Some(Ok(Reply::Queued(queued))) => {
+            Some(Ok(Reply::Acquired(EntryState::Holding(grant)))) => {
+                assert_eq!(grant[0].lock, shard(n))
+            }
+            Some(Ok(Reply::Acquired(EntryState::Waiting(queued)))) => {
                 assert_eq!((n as u32, &queued[0].lock), (count, &shard(0)));
             }
             other => panic!("{other:?}"),

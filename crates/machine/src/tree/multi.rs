@@ -6,8 +6,8 @@
 //! and new quotas have a bound for the whole multi.
 
 use holdfast_types::{
-    Caller, Condition, Identity, Multi, Op, OpReply, Outcome, Perms, Rejection, Reply, SessionId,
-    TreeRejection,
+    Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome, Perms, Rejection, Reply,
+    SessionId, TreeRejection,
 };
 
 use crate::Machine;
@@ -38,7 +38,7 @@ impl Machine {
             ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
             let succeeded = machine.all_hold(&conditions, by)?;
             let results = machine.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
-            Ok(Reply::Multi { succeeded, results })
+            Ok(Reply::Multi(MultiReply { succeeded, results }))
         })
     }
 

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use super::RaftNode;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::leadership::Leadership;
-use crate::proposer::{Proposal, ProposeResult, command_len, write_as_leader};
+use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{LeaderEpoch, TypeConfig};
-use crate::wire::{Committed, Purpose, ServiceRequest, Urgency};
+use crate::wire::{CommandRun, Committed, Purpose, ServiceRequest, Urgency};
 
 /// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The
 /// caller may repeat commands that can be applied twice.
@@ -38,22 +38,16 @@ impl RaftNode {
         urgency: Urgency,
         deadline: Instant,
     ) -> Result<Committed, ProposeError> {
-        let mut done = self.propose_run(vec![command], urgency, deadline).await?;
+        let run = CommandRun { commands: vec![command], urgency };
+        let mut done = self.propose_run(run, deadline).await?;
         done.pop().ok_or(ProposeError::Unknown)
     }
 
-    async fn propose_run(
-        &self,
-        commands: Vec<Command>,
-        urgency: Urgency,
-        deadline: Instant,
-    ) -> ProposeResult {
+    async fn propose_run(&self, run: CommandRun, deadline: Instant) -> ProposeResult {
         if self.inner.closing.load(Ordering::Acquire) {
             return Err(ProposeError::ShuttingDown);
         }
-        let deadline = deadline.into();
-        let proposal = Proposal { commands, urgency, deadline, forwarded: false };
-        self.inner.proposer.propose(proposal).await
+        self.inner.proposer.propose(run, deadline.into(), false).await
     }
 
     /// Proposes commands of one caller in order, on any node. Commands that fit share one entry; the rest is proposed when
@@ -69,8 +63,9 @@ impl RaftNode {
             Ok(runs) => runs,
             Err(error) => return (done, Some(error)),
         };
-        for run in runs {
-            match self.propose_run(run, Urgency::Immediate, deadline).await {
+        for commands in runs {
+            let run = CommandRun { commands, urgency: Urgency::Immediate };
+            match self.propose_run(run, deadline).await {
                 Ok(committed) => done.extend(committed),
                 Err(error) => return (done, Some(error)),
             }
@@ -95,7 +90,7 @@ impl RaftNode {
             let writing = write_as_leader(&self.inner.context, run, epoch);
             let written = timeout(OWN_WRITE_BOUND, writing).await;
             match written.unwrap_or(Err(ProposeError::Unknown)) {
-                Ok(reply) => outcomes.extend(reply.outcomes),
+                Ok(done) => outcomes.extend(done.into_iter().map(|committed| committed.outcome)),
                 Err(_) if !outcomes.is_empty() => return Err(ProposeError::Unknown),
                 Err(error) => return Err(error),
             }

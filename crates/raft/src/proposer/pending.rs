@@ -5,24 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use holdfast_types::Command;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::ProposeError;
-use crate::wire::{Committed, Urgency};
+use crate::wire::{CommandRun, Committed, Urgency};
 
 /// The longest that a run with [`Urgency::MayWait`] waits for the log entry of another run (ADR 0005).
 const MAY_WAIT_MAX: Duration = Duration::from_millis(1);
-
-/// Commands of one caller that share a log entry, in order.
-pub(crate) struct Proposal {
-    pub(crate) commands: Vec<Command>,
-    pub(crate) urgency: Urgency,
-    pub(crate) deadline: Instant,
-    /// A peer forwarded them: they are proposed on this node or not at all.
-    pub(crate) forwarded: bool,
-}
 
 pub(crate) type ProposeResult = Result<Vec<Committed>, ProposeError>;
 
@@ -59,9 +49,12 @@ impl Ticket {
     }
 }
 
-/// A run in the queue.
+/// A run in the queue, with the caller that waits for its result.
 pub(crate) struct Pending {
-    pub(crate) proposal: Proposal,
+    pub(crate) run: CommandRun,
+    pub(crate) deadline: Instant,
+    /// A peer forwarded the run: it is proposed on this node or not at all.
+    pub(crate) forwarded: bool,
     /// Bytes of the commands in an entry.
     pub(crate) bytes: usize,
     pub(crate) since: Instant,
@@ -71,7 +64,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     pub(crate) fn may_wait(&self) -> bool {
-        self.proposal.urgency == Urgency::MayWait
+        self.run.urgency == Urgency::MayWait
     }
 
     /// Sends the result to the caller, which may have gone.
@@ -97,7 +90,9 @@ mod tests {
         use Urgency::{Immediate, MayWait};
         let now = Instant::now();
         let item = |urgency, ms| Pending {
-            proposal: Proposal { commands: Vec::new(), urgency, deadline: now, forwarded: false },
+            run: CommandRun { commands: Vec::new(), urgency },
+            deadline: now,
+            forwarded: false,
             bytes: 0,
             since: now + Duration::from_millis(ms),
             ticket: Arc::default(),

@@ -3,7 +3,7 @@
 //! The result of a batch is either final for each caller or "certainly not appended". A batch that may have been
 //! appended is never returned (`docs/formats/peer-protocol.md`).
 
-use holdfast_types::{Command, Entry, NodeId, Revision};
+use holdfast_types::{Command, Entry, NodeId};
 use openraft::errors::ClientWriteError;
 use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
@@ -12,8 +12,8 @@ use super::context::ProposerContext;
 use super::pending::Pending;
 use crate::error::{CallError, ProposeError};
 use crate::state_machine::Raft;
-use crate::type_config::{Batch, BatchReply, LeaderEpoch, TypeConfig};
-use crate::wire::{CommandRun, Committed, Propose, ProposeRefusal, Purpose};
+use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
+use crate::wire::{Committed, Propose, ProposeRefusal, Purpose};
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,18 +41,16 @@ pub(crate) async fn send_batch(
 
 async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
     let commands: Vec<_> =
-        batch.iter().flat_map(|run| run.proposal.commands.iter().cloned()).collect();
+        batch.iter().flat_map(|pending| pending.run.commands.iter().cloned()).collect();
     context.counters.proposed_entries.add(1);
     context.counters.proposed_commands.add(commands.len());
     let entry = Entry { stamped_at: context.stamp(), commands };
     match write(&context.raft, entry, None).await {
-        Ok(reply) if reply.outcomes.len() == commands_in(&batch) => {
-            let first = reply.revision.0 + 1 - reply.outcomes.len() as u64;
-            let committed = |(outcome, revision)| Committed { outcome, revision };
-            let mut done = reply.outcomes.into_iter().zip((first..).map(Revision)).map(committed);
-            for run in batch {
-                let own = done.by_ref().take(run.proposal.commands.len()).collect();
-                run.answer(Ok(own));
+        Ok(committed) if committed.len() == commands_in(&batch) => {
+            let mut committed = committed.into_iter();
+            for pending in batch {
+                let own = committed.by_ref().take(pending.run.commands.len()).collect();
+                pending.answer(Ok(own));
             }
             Vec::new()
         }
@@ -69,19 +67,17 @@ async fn forward_batch(
 ) -> Returned {
     context.counters.forwarded_batches.add(1);
     context.counters.forwarded_commands.add(commands_in(&batch));
-    let deadline = batch.iter().map(|run| run.proposal.deadline).max();
-    let run = |run: &Pending| CommandRun {
-        commands: run.proposal.commands.clone(),
-        urgency: run.proposal.urgency,
-    };
-    let call = Propose(batch.iter().map(run).collect());
+    let deadline = batch.iter().map(|pending| pending.deadline).max();
+    let call = Propose(batch.iter().map(|pending| pending.run.clone()).collect());
     let deadline = deadline.unwrap_or_else(Instant::now);
     let results = context.peers.call(leader, Purpose::Calls, call, deadline).await;
     batch.shrink_to_fit();
     match results {
         Ok(results) if results.len() == batch.len() => {
             let pairs = batch.into_iter().zip(results);
-            pairs.filter_map(|(run, result)| finish_forwarded(context, run, result)).collect()
+            pairs
+                .filter_map(|(pending, result)| finish_forwarded(context, pending, result))
+                .collect()
         }
         // The leader did nothing.
         Err(CallError::NotSent(_) | CallError::Refused(_)) => batch,
@@ -91,16 +87,16 @@ async fn forward_batch(
 
 fn finish_forwarded(
     context: &ProposerContext,
-    run: Pending,
+    pending: Pending,
     result: Result<Vec<Committed>, ProposeRefusal>,
 ) -> Option<Pending> {
     let error = match result {
-        Ok(done) if done.len() == run.proposal.commands.len() => {
-            run.answer(Ok(done));
+        Ok(done) if done.len() == pending.run.commands.len() => {
+            pending.answer(Ok(done));
             return None;
         }
         Ok(_) => ProposeError::Unknown,
-        Err(ProposeRefusal::NotLeader) => return Some(run),
+        Err(ProposeRefusal::NotLeader) => return Some(pending),
         Err(ProposeRefusal::Overloaded) => ProposeError::Overloaded,
         Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
         Err(ProposeRefusal::TooLarge) => ProposeError::TooLarge,
@@ -109,7 +105,7 @@ fn finish_forwarded(
             ProposeError::Unknown
         }
     };
-    run.answer(Err(error));
+    pending.answer(Err(error));
     None
 }
 
@@ -127,7 +123,7 @@ async fn write(
     raft: &Raft,
     entry: Entry,
     leader: Option<LeaderEpoch>,
-) -> Result<BatchReply, WriteFailure> {
+) -> Result<Vec<Committed>, WriteFailure> {
     let batch = Batch::encode(entry).map_err(|_| WriteFailure::Never(ProposeError::TooLarge))?;
     let (responder, receiver) = ProgressResponder::<TypeConfig, _>::complete_only();
     let mut request = raft.write(batch).responder(responder);
@@ -153,7 +149,7 @@ pub(crate) async fn write_as_leader(
     context: &ProposerContext,
     commands: Vec<Command>,
     epoch: LeaderEpoch,
-) -> Result<BatchReply, ProposeError> {
+) -> Result<Vec<Committed>, ProposeError> {
     if context.disk.is_low() {
         return Err(ProposeError::DiskFull);
     }
@@ -168,7 +164,7 @@ pub(crate) async fn write_as_leader(
 }
 
 fn commands_in(batch: &[Pending]) -> usize {
-    batch.iter().map(|run| run.proposal.commands.len()).sum()
+    batch.iter().map(|pending| pending.run.commands.len()).sum()
 }
 
 fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
@@ -177,8 +173,8 @@ fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
 }
 
 fn answer_all(batch: Vec<Pending>, error: &ProposeError) -> Returned {
-    for run in batch {
-        run.answer(Err(error.clone()));
+    for pending in batch {
+        pending.answer(Err(error.clone()));
     }
     Vec::new()
 }

@@ -57,8 +57,8 @@ impl Worker {
                 Some(returned) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     self.take_back(returned);
                 }
-                run = self.queue.recv(), if can_send => match run {
-                    Some(run) => self.waiting.push_back(run),
+                pending = self.queue.recv(), if can_send => match pending {
+                    Some(pending) => self.waiting.push_back(pending),
                     None => return,
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if can_send && due.is_some() => {}
@@ -102,8 +102,8 @@ impl Worker {
     fn is_due(&mut self, now: Instant) -> bool {
         let full = self.limits.commands_max;
         while self.waiting.len() < full && self.waiting.back().is_none_or(Pending::may_wait) {
-            let Ok(run) = self.queue.try_recv() else { break };
-            self.waiting.push_back(run);
+            let Ok(pending) = self.queue.try_recv() else { break };
+            self.waiting.push_back(pending);
         }
         self.due().is_some_and(|due| due <= now)
     }
@@ -112,7 +112,7 @@ impl Worker {
     fn due(&self) -> Option<Instant> {
         match self.route() {
             Some(Route::Local) => due(&self.waiting, self.limits.commands_max),
-            Some(Route::Leader(_)) | None => self.waiting.front().map(|run| run.since),
+            Some(Route::Leader(_)) | None => self.waiting.front().map(|pending| pending.since),
         }
     }
 
@@ -133,21 +133,21 @@ impl Worker {
         let mut batch = Vec::new();
         let (mut bytes, mut count) = (0, 0);
         let mut next = Some(first);
-        while let Some(run) = next {
-            let commands = run.proposal.commands.len();
-            let full = bytes + run.bytes > self.limits.bytes_max
+        while let Some(pending) = next {
+            let commands = pending.run.commands.len();
+            let full = bytes + pending.bytes > self.limits.bytes_max
                 || count + commands > self.limits.commands_max;
             if full && !batch.is_empty() {
-                self.waiting.push_front(run);
+                self.waiting.push_front(pending);
                 break;
             }
-            if run.proposal.forwarded && route != Route::Local {
+            if pending.forwarded && route != Route::Local {
                 // One hop only: the forwarding node finds the new leader itself.
-                run.answer(Err(ProposeError::NoLeader));
-            } else if run.ticket.take() {
-                bytes += run.bytes;
+                pending.answer(Err(ProposeError::NoLeader));
+            } else if pending.ticket.take() {
+                bytes += pending.bytes;
                 count += commands;
-                batch.push(run);
+                batch.push(pending);
             }
             if count >= self.limits.commands_max {
                 break;
@@ -161,9 +161,9 @@ impl Worker {
         if returned.is_empty() {
             return;
         }
-        for run in returned.into_iter().rev() {
-            if run.ticket.put_back() {
-                self.waiting.push_front(run);
+        for pending in returned.into_iter().rev() {
+            if pending.ticket.put_back() {
+                self.waiting.push_front(pending);
             }
         }
         self.pause();
@@ -177,15 +177,15 @@ impl Worker {
     /// Answers runs that waited too long for a leader, in the whole queue: `waiting` has room for all of it.
     fn expire_waiting(&mut self) {
         while self.waiting.len() < self.limits.queue_max {
-            let Ok(run) = self.queue.try_recv() else { break };
-            self.waiting.push_back(run);
+            let Ok(pending) = self.queue.try_recv() else { break };
+            self.waiting.push_back(pending);
         }
         let (now, wait) = (Instant::now(), self.limits.leader_wait);
-        for run in std::mem::take(&mut self.waiting) {
-            if now.duration_since(run.since) < wait {
-                self.waiting.push_back(run);
-            } else if run.ticket.withdraw() {
-                run.answer(Err(ProposeError::NoLeader));
+        for pending in std::mem::take(&mut self.waiting) {
+            if now.duration_since(pending.since) < wait {
+                self.waiting.push_back(pending);
+            } else if pending.ticket.withdraw() {
+                pending.answer(Err(ProposeError::NoLeader));
             }
         }
     }

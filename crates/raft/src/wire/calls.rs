@@ -149,7 +149,7 @@ pub(crate) struct SnapshotEnd;
 pub(crate) struct Propose(pub(crate) Vec<CommandRun>);
 
 /// Commands that go into one log entry together, in order.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandRun {
     pub(crate) commands: Vec<Command>,
     pub(crate) urgency: Urgency,

@@ -5,7 +5,8 @@
 use futures_util::future::join_all;
 use holdfast_raft::{Committed, ProposeError, RaftConfig, Urgency};
 use holdfast_types::{
-    Acquire, Command, Create, CreateKind, LockName, Multi, Op, OpReply, Owner, Reply, ZnodePath,
+    Acquire, Command, Create, CreateKind, EntryState, LockName, Multi, MultiReply, Op, OpReply,
+    Owner, Reply, ZnodePath,
 };
 
 use crate::lab::{Lab, open_session, soon};
@@ -21,7 +22,7 @@ fn sequential(directory: &str) -> Command {
 
 fn name(done: &Committed) -> String {
     match &done.outcome {
-        Ok(Reply::Multi { results, .. }) => match results.as_slice() {
+        Ok(Reply::Multi(MultiReply { results, .. })) => match results.as_slice() {
             [OpReply::Created { path, .. }] => path.file_name().to_owned(),
             other => panic!("{other:?}"),
         },
@@ -96,8 +97,10 @@ async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
         let done =
             node.propose(acquire(&format!("s{number}")), Urgency::MayWait, soon()).await.unwrap();
         match done.outcome {
-            Ok(Reply::Granted(_)) => places.push(None),
-            Ok(Reply::Queued(queued)) => places.push(Some(u64::from(queued[0].ahead))),
+            Ok(Reply::Acquired(EntryState::Holding(_))) => places.push(None),
+            Ok(Reply::Acquired(EntryState::Waiting(queued))) => {
+                places.push(Some(u64::from(queued[0].ahead)));
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{Command, OpenSession, Reply, SessionName};
+use holdfast_types::{Command, EntryState, OpenSession, Reply, SessionName};
 
 use super::WaiterPermit;
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ async fn give_up(service: Service, left: LeftPlace) {
     }
     loop {
         match service.propose(left.give_up.clone()).await {
-            Ok((Reply::Granted(_), _)) if left.anonymous.is_some() => break,
+            Ok((Reply::Acquired(EntryState::Holding(_)), _)) if left.anonymous.is_some() => break,
             Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => tracing::debug!(%failure, "giving a place up takes longer"),
         }

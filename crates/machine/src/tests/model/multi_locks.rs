@@ -164,10 +164,10 @@ impl Model {
             entries.iter().map(|node| (lock_of(node), self.find(&node.path).unwrap())).collect();
         if now.iter().all(|(_, node)| entry(node).hold.is_none()) {
             let queued = |(lock, node): (LockName, &Node)| self.queued(&lock, node);
-            return Reply::Queued(now.into_iter().map(queued).collect());
+            return Reply::Acquired(EntryState::Waiting(now.into_iter().map(queued).collect()));
         }
         let grants = now.into_iter().map(|(lock, node)| self.grant(&lock, node, renewed));
-        Reply::Granted(grants.collect())
+        Reply::Acquired(EntryState::Holding(grants.collect()))
     }
 
     /// Removes all entries before any grant, except for grants after an acknowledged loss.

@@ -1,6 +1,6 @@
 //! The model's sessions: begin, touch, end.
 
-use holdfast_types::{LockRejection, SessionRejection};
+use holdfast_types::{LockRejection, SessionOpenedReply, SessionRejection};
 use std::collections::BTreeSet;
 
 use holdfast_types::*;
@@ -64,7 +64,11 @@ impl Model {
             self.begin(&open);
         }
         let live = self.live(&open.session).unwrap();
-        Ok(Reply::SessionOpened { id: SessionId(live.id), ttl: live.ttl, created })
+        Ok(Reply::SessionOpened(SessionOpenedReply {
+            id: SessionId(live.id),
+            ttl: live.ttl,
+            created,
+        }))
     }
 
     pub(super) fn attach_by_id(&mut self, id: SessionId, password: Password, ttl: Ttl) -> Outcome {

@@ -41,7 +41,7 @@ impl Model {
                 }
             }
         }
-        Ok(Reply::Multi { succeeded, results })
+        Ok(Reply::Multi(MultiReply { succeeded, results }))
     }
 
     fn holds(&self, condition: &Condition, by: &By) -> Result<bool> {

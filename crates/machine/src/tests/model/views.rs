@@ -157,9 +157,9 @@ impl Model {
     pub(super) fn acquire_reply(&self, lock: &LockName, path: &str, renewed: bool) -> Reply {
         let node = self.find(path).unwrap();
         if entry(node).waits() {
-            return Reply::Queued(vec![self.queued(lock, node)]);
+            return Reply::Acquired(EntryState::Waiting(vec![self.queued(lock, node)]));
         }
-        Reply::Granted(vec![self.grant(lock, node, renewed)])
+        Reply::Acquired(EntryState::Holding(vec![self.grant(lock, node, renewed)]))
     }
 }
 

@@ -182,7 +182,9 @@ impl Model {
         };
         let answers = self.sessions.iter().flat_map(|session| &session.memo);
         let bytes = answers.map(|(_, outcome)| match outcome {
-            Ok(Reply::Multi { results, .. }) => 33 + results.iter().map(made).sum::<usize>(),
+            Ok(Reply::Multi(MultiReply { results, .. })) => {
+                33 + results.iter().map(made).sum::<usize>()
+            }
             _ => 33,
         });
         bytes.sum()
@@ -380,7 +382,7 @@ impl Model {
             if changed {
                 self.break_all(&name, id, BreachCause::Left);
             }
-            return replied(RecipeReply::LeftBarrier { leaving: None, changed });
+            return replied(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving: None, changed }));
         }
         if let Some(mine) = &mine {
             self.leave(mine);
@@ -394,7 +396,7 @@ impl Model {
         let number =
             round.first().and_then(|party| party.inside).map(|(number, _)| Revision(number));
         let leaving = number.filter(|_| has_left).map(|number| (number, inside));
-        replied(RecipeReply::LeftBarrier { leaving, changed })
+        replied(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed }))
     }
 
     fn cancel_arrival(&mut self, cancel_arrival: CancelArrival) -> Outcome {

@@ -114,7 +114,7 @@ pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
         RecipeReply::Tripped(Tripped { generation, index, parties }) => {
             format!("passed generation={generation} index={index} parties={parties}")
         }
-        RecipeReply::LeftBarrier { leaving, changed } => match leaving {
+        RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed }) => match leaving {
             Some((round, inside)) => {
                 format!("left round {round}: {inside} inside changed={changed}")
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use holdfast_machine::Machine;
 use holdfast_types::{
     Caller, Command, Create, CreateKind, Entry, Labels, Multi, Op, OpenSession, Password, Reply,
-    Revision, SessionName, Stamp, Ttl, ZnodePath,
+    Revision, SessionName, SessionOpenedReply, Stamp, Ttl, ZnodePath,
 };
 use proptest::prelude::*;
 
@@ -124,7 +124,7 @@ impl World {
             password: Some(password),
         };
         let (_, attachment, reply) = self.apply(Command::OpenSession(open));
-        let Some(Reply::SessionOpened { id, .. }) = reply else { panic!() };
+        let Some(Reply::SessionOpened(SessionOpenedReply { id, .. })) = reply else { panic!() };
         let (ttl, since) = (Ttl::DEFAULT, Instant::now());
         let attached = Attached { id, session: session.clone(), password, ttl, attachment, since };
         let entry = Some(enter(&self.machine, &self.streams, &attached));
