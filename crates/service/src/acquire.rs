@@ -1,70 +1,19 @@
 //! Acquiring a lock: one command, or a renewal of the caller's hold. If the acquire queues, `queued.rs` waits for the
 //! grant.
 
-use std::time::{Duration, Instant};
-
 use futures_util::FutureExt;
 use holdfast_types::{
-    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Revision,
+    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply,
 };
 use tokio::sync::oneshot;
 
 use crate::context::{RequestContext, Response};
 use crate::failure::Failure;
+use crate::granted::{AcquireClock, Granted};
 use crate::queue_positions::PositionWatcher;
 use crate::queued::QueuedAcquire;
 use crate::service::Service;
 use crate::waiting::{UnansweredSession, wait_of};
-
-/// Waiters listed in the view of a lock; the view also has their total number.
-pub(crate) const WAITERS_SHOWN: usize = 100;
-
-/// The caller holds the lock, or each lock of its multi-lock.
-#[derive(Clone, Debug)]
-pub struct Granted {
-    /// The grant of the first lock by name.
-    pub grant: Grant,
-    /// The grants of the other locks of a multi-lock, by name.
-    pub others: Vec<Grant>,
-    /// The time from the request's arrival to this answer.
-    pub waited: Duration,
-    /// The time that is certainly left of the lease at this answer. A client that counts `waited + expires_in` from the
-    /// moment it *sent* the request stops before the server expires the lease.
-    pub expires_in: Duration,
-}
-
-/// The times of one acquire.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AcquireClock {
-    pub(crate) arrived: Instant,
-    /// The start of the last session renewal that a quorum confirmed.
-    pub(crate) confirmed_at: Instant,
-    /// When the wait ends.
-    pub(crate) until: Instant,
-}
-
-impl AcquireClock {
-    pub(crate) fn start(wait: Duration) -> Self {
-        let arrived = Instant::now();
-        Self { arrived, confirmed_at: arrived, until: arrived + wait }
-    }
-
-    /// Builds the result of an acquire from its grants, in the order of the locks.
-    pub(crate) fn granted(
-        &self,
-        grants: Vec<Grant>,
-        revision: Revision,
-    ) -> Result<Response<Granted>, Failure> {
-        let mut others = grants.into_iter();
-        let grant = others.next().ok_or(Failure::UnexpectedReply)?;
-        let others = others.collect();
-        let now = Instant::now();
-        let waited = now.duration_since(self.arrived);
-        let since_confirmed = now.duration_since(self.confirmed_at);
-        let expires_in = grant.ttl.as_duration().saturating_sub(since_confirmed);
-        Ok(Response::new(Granted { grant, others, waited, expires_in }, revision))
-    }
-}
 
 impl Service {
     /// Acquires a lock or a multi-lock, or renews the caller's hold. A dropped future means that the client

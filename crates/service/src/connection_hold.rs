@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{EntryState, Grant, LossCause, Rejection, SessionRejection, Ticket};
 
-use crate::acquire::Granted;
 use crate::failure::Failure;
+use crate::granted::Granted;
 use crate::service::Service;
 use crate::waiting::{
     Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within,

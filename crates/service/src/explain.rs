@@ -9,11 +9,11 @@ use std::time::Duration;
 use holdfast_machine::{BlockingLink, LockFilter, Machine};
 use holdfast_types::{HolderView, LockName, LockView, Revision, Stamp};
 
-use crate::acquire::WAITERS_SHOWN;
 use crate::contention::LockTimes;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::hold_history::{HistoryQuery, PastHold};
+use crate::lock::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::service_call::LeaseView;
 

@@ -6,7 +6,6 @@ use holdfast_types::{
     PolicyChange, Release, Released, Reply, RequestRelease,
 };
 
-use crate::acquire::WAITERS_SHOWN;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -27,6 +26,9 @@ pub struct TokenCheck {
     /// The lock's tokens that the check compared.
     pub view: FenceView,
 }
+
+/// Waiters listed in the view of a lock; the view also has their total number.
+pub(crate) const WAITERS_SHOWN: usize = 100;
 
 impl Service {
     /// Releases locks, or leaves their queues.

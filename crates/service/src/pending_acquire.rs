@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use holdfast_types::Acquire;
 use tokio::sync::oneshot;
 
-use crate::acquire::Granted;
 use crate::connection_hold::ConnectionHold;
 use crate::context::{RequestContext, Response};
 use crate::failure::Failure;
+use crate::granted::Granted;
 use crate::queue_positions::{PositionWatcher, QueuePosition};
 use crate::service::Service;
 use crate::waiting::WaiterPermit;

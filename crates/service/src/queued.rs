@@ -11,9 +11,10 @@ use holdfast_types::{
     Revision, SessionName, SessionRejection, Ticket,
 };
 
-use crate::acquire::{AcquireClock, Granted, WAITERS_SHOWN};
 use crate::context::Response;
 use crate::failure::Failure;
+use crate::granted::{AcquireClock, Granted};
+use crate::lock::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::waiting::{AbandonedPlace, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp};
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::ids::SessionId;
-use crate::path::check_components;
 
 /// Why a name was refused. The message says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -209,6 +208,14 @@ pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameE
             let rule = "control, private-use and special characters are not allowed";
             Err(NameError::BadCharacter { what, found, rule })
         }
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn check_components(what: &'static str, path: &str) -> Result<(), NameError> {
+    check_controls(what, path)?;
+    match path.split('/').find(|component| matches!(*component, "" | "." | "..")) {
+        Some(component) => Err(NameError::BadComponent { what, component: component.to_owned() }),
         None => Ok(()),
     }
 }

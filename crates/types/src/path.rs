@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{LockName, NameError, check_controls, check_len};
+use crate::name::{LockName, NameError, check_components, check_len};
 
 /// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
 /// Source of the rules: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
@@ -106,14 +106,6 @@ impl ZnodePath {
     pub fn child(&self, name: &str) -> Result<Self, NameError> {
         let separator = if self.0.len() == 1 { "" } else { "/" };
         Self::new(format!("{}{separator}{name}", self.0))
-    }
-}
-
-pub(crate) fn check_components(what: &'static str, path: &str) -> Result<(), NameError> {
-    check_controls(what, path)?;
-    match path.split('/').find(|component| matches!(*component, "" | "." | "..")) {
-        Some(component) => Err(NameError::BadComponent { what, component: component.to_owned() }),
-        None => Ok(()),
     }
 }
 
