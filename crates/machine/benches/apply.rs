@@ -39,7 +39,7 @@ fn release(lock: &str, name: &str) -> Command {
     })
 }
 
-/// Applies the commands in batches and prints the rate. All entries exist before the measurement; it includes their drop.
+/// Applies the commands in batches and prints the rate. All entries exist before the measurement.
 fn measure(what: &str, machine: &mut Machine, commands: Vec<Command>) {
     let count = commands.len();
     let mut entries = Vec::with_capacity(count / BATCH + 1);

@@ -231,7 +231,7 @@ fn run(steps: &[Step]) -> Result<usize, String> {
         let outcome = machine.apply(entry).outcomes.remove(0);
         let rejected = matches!(outcome, Err(Rejection::Lock(LockRejection::Deadlock { .. })));
         if rejected != expected {
-            return Err(format!("{command:?}: {outcome:?}, expected a deadlock: {expected}"));
+            return Err(format!("{command:?}: {outcome:?}, expected deadlock: {expected}"));
         }
         if let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = &outcome {
             found += 1;
@@ -301,13 +301,13 @@ fn a_reported_cycle_and_the_search_for_one_are_bounded() {
         acquire(&mut machine, 0, length - 1)
     };
     let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(3) else {
-        panic!("not found")
+        panic!("no deadlock detected")
     };
     let locks: Vec<_> =
         cycle.iter().map(|(session, _, lock)| format!("{session} {lock}")).collect();
     assert_eq!(locks, ["s2 l0", "s0 l1", "s1 l2"]);
     let Err(Rejection::Lock(LockRejection::Deadlock { cycle })) = ring(500) else {
-        panic!("not found")
+        panic!("no deadlock detected")
     };
     assert_eq!(cycle.len(), LockRejection::CYCLE_MAX);
     assert!(matches!(ring(5_000), Ok(Reply::Acquired(EntryState::Waiting(_)))));

@@ -125,7 +125,7 @@ fn most_wanted_returns_the_longest_queues_up_to_its_limit() {
     );
 }
 
-/// The proposer uses `only_queues` to find acquires that only add a waiter: those behind a holder and a first waiter.
+/// The service delays acquires that only add a waiter: those behind a holder and a first waiter.
 #[test]
 fn an_acquire_only_queues_behind_a_holder_and_a_first_waiter() {
     let mut machine = Machine::new();

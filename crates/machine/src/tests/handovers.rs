@@ -198,7 +198,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The giver holds no more, the receiver holds with the next token, and no other waiter was granted before.
+    /// The giver no longer holds, the receiver holds with the next token, and no other waiter was granted before.
     fn check_hand_over(
         &mut self,
         before: &Machine,

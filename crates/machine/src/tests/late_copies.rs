@@ -160,7 +160,7 @@ impl Clients {
         if first.is_ok() {
             self.current[session] = None;
             let again = self.apply(Command::HandOver(hand_over));
-            assert_eq!(first, again, "a copy gets the first answer");
+            assert_eq!(first, again, "a copy returns the first reply");
         }
     }
 

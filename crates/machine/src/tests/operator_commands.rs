@@ -18,14 +18,14 @@ pub(super) fn command(words: &Words<'_>) -> Option<Command> {
             };
             Command::Break(Break { lock: lock(), what, reason: reason().unwrap() })
         }
-        "ask" => Command::RequestRelease(RequestRelease {
+        "request_release" => Command::RequestRelease(RequestRelease {
             lock: lock(),
             holder: words.value("session").map(|name| (session_name(name), words.owner())),
             reason: reason(),
             deadline_ms: words.number("deadline").unwrap(),
             revoke: words.flag("revoke"),
         }),
-        "hand" => Command::HandOver(HandOver {
+        "hand_over" => Command::HandOver(HandOver {
             lock: lock(),
             from: (session_name(words.at(2)), words.owner()),
             to: (session_name(words.at(3)), to),

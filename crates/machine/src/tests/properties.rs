@@ -24,7 +24,7 @@ proptest! {
     /// Guarantees 1, 2, 4, 6 and 8: the machine and the naive model agree on every history, with retries and snapshots
     /// at any point. Every invariant holds after every command.
     #[test]
-    fn the_machine_does_what_the_model_does(history in history(STEPS)) {
+    fn the_machine_follows_the_model(history in history(STEPS)) {
         if let Err(what) = Trial::run(&history) {
             prop_assert!(false, "{what}");
         }

@@ -51,7 +51,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Recipe(reply) => super::recipe::script_commands::reply(reply),
         Reply::Swept { count } => format!("swept {count}"),
         Reply::Broken { places } => format!("broken {places}"),
-        Reply::ReleaseRequested { holders } => format!("asked {holders}"),
+        Reply::ReleaseRequested { holders } => format!("requested {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::DueDone { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
@@ -132,7 +132,7 @@ fn queued(queued: &Queued) -> String {
         queued.ttl.as_millis(),
         held(queued.mode, 1, &[], None),
         cooldown(queued.cooldown.as_ref()),
-        queued.holder.as_deref().map_or("nobody".to_owned(), holder),
+        queued.holder.as_deref().map_or("none".to_owned(), holder),
     )
 }
 
@@ -198,20 +198,20 @@ fn request(request: &ReleaseRequest) -> String {
         " at {} by {}{}{}",
         requested_at.0,
         deadline.0,
-        if *revoke { " or else" } else { "" },
+        if *revoke { " revoke" } else { "" },
         reason.as_ref().map_or(String::new(), |reason| format!(" {reason:?}")),
     )
 }
 
 fn multi_lock(names: &[LockName]) -> String {
-    if names.is_empty() { String::new() } else { format!(" together {names:?}") }
+    if names.is_empty() { String::new() } else { format!(" multi-lock {names:?}") }
 }
 
 /// The notes of a holder, one line each.
 fn note(note: &HolderNote) -> String {
     let pending = note.release_request.as_ref();
     let pending =
-        pending.map_or(String::new(), |pending| format!(" asked for{}", request(pending)));
+        pending.map_or(String::new(), |pending| format!(" release requested{}", request(pending)));
     format!("  token={}{pending}{}", note.token, multi_lock(&note.bundle))
 }
 
@@ -281,7 +281,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),
         Event::Lock(LockEvent::ModeChanged(grant)) => format!("converted {}", self::grant(grant)),
-        Event::Lock(LockEvent::ValueChanged(grant)) => format!("shows {}", self::grant(grant)),
+        Event::Lock(LockEvent::ValueChanged(grant)) => {
+            format!("value changed {}", self::grant(grant))
+        }
         Event::Lock(LockEvent::PolicyChanged { lock, policy }) => {
             format!("policy of {lock}{}", self::policy(policy))
         }
@@ -302,11 +304,14 @@ pub(super) fn event(event: &Event) -> String {
         Event::Lock(LockEvent::ReleaseRequested {
             lock, session, owner, token, request, ..
         }) => {
-            format!("{session}/{owner} token={token} asked for {lock}{}", self::request(request))
+            format!(
+                "{session}/{owner} token={token} release of {lock} requested{}",
+                self::request(request)
+            )
         }
-        Event::Lock(LockEvent::CooldownEnded { lock }) => format!("{lock} open"),
+        Event::Lock(LockEvent::CooldownEnded { lock }) => format!("{lock} cooldown ended"),
         Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
-            format!("the soft quota of {path} is passed")
+            format!("the soft quota of {path} is exceeded")
         }
     }
 }

@@ -218,8 +218,8 @@ impl<'a> Words<'a> {
         set("znodes", &mut limits.znodes_max);
         set("waiters", &mut limits.waiters_per_lock_max);
         set("ephemerals", &mut limits.ephemerals_per_session_max);
-        set("contenders", &mut limits.queue_entries_per_session_max);
-        set("entries", &mut limits.hold_count_max);
+        set("queue_entries", &mut limits.queue_entries_per_session_max);
+        set("hold_count", &mut limits.hold_count_max);
         set("data", &mut limits.data_bytes_max);
         set("memo", &mut limits.memo_per_session_max);
         set("tombstones", &mut limits.tombstones_max);
@@ -326,7 +326,7 @@ impl<'a> Words<'a> {
                 let page = machine.sessions(self.value("after"), self.limit());
                 render::page(&page, render::session)
             }
-            "standing" => {
+            "entry" => {
                 let (lock, session) = (lock_name(self.at(2)), session_name(self.at(3)));
                 render::entry_state(
                     machine.entry_state(&lock.into(), &session, &self.owner()).as_ref(),
@@ -344,7 +344,7 @@ impl<'a> Words<'a> {
                 let waits = machine.waits_after(Revision(self.number("after").unwrap_or(0)), 100);
                 waits.iter().map(render::wait).collect()
             }
-            "dues" => {
+            "timers" => {
                 let due = machine.due_until(Stamp(u64::MAX), 100);
                 due.iter().map(ToString::to_string).collect()
             }

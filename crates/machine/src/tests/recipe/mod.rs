@@ -23,7 +23,7 @@ pub(super) fn of_every_kind() -> impl Iterator<Item = Command> {
         "arrive d s1 double parties=2",
         "arrive d s2 double parties=2",
         "arrive d s5 double parties=2 password=5",
-        "depart d s1 double",
+        "leave_barrier d s1 double",
         "add c 5",
         "put c/2 -7",
     ];

@@ -29,13 +29,13 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             request: request(words),
             wait_ms: (!words.flag("nowait")).then(|| words.number("wait_ms").unwrap_or(5_000)),
         }),
-        "depart" => Recipe::LeaveBarrier(LeaveBarrier {
+        "leave_barrier" => Recipe::LeaveBarrier(LeaveBarrier {
             gate,
             name: name(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
         }),
-        "giveup" => Recipe::CancelArrival(CancelArrival {
+        "cancel_arrival" => Recipe::CancelArrival(CancelArrival {
             gate,
             name: name(words),
             session: session_name(words.at(2)),
@@ -112,7 +112,7 @@ pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
             "arrived #{session} {arrived}/{parties} ticket={ticket} asked={asked} generation={generation}"
         ),
         RecipeReply::Tripped(Tripped { generation, index, parties }) => {
-            format!("passed generation={generation} index={index} parties={parties}")
+            format!("tripped generation={generation} index={index} parties={parties}")
         }
         RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed }) => match leaving {
             Some((round, inside)) => {
@@ -120,7 +120,7 @@ pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
             }
             None => format!("out changed={changed}"),
         },
-        RecipeReply::ArrivalCancelled => "gave up".to_owned(),
+        RecipeReply::ArrivalCancelled => "arrival cancelled".to_owned(),
         RecipeReply::Counter(view) => counter(*view),
     }
 }
@@ -146,7 +146,7 @@ pub(in crate::tests) fn event(event: &RecipeEvent) -> String {
         RecipeEvent::Broken { name, breach } => {
             format!("barrier {name} broken {}", self::breach(breach))
         }
-        RecipeEvent::PlaceFreed { name } => format!("a place at {name} is free"),
-        RecipeEvent::Out { name, generation } => format!("all out of {name} round={generation}"),
+        RecipeEvent::PlaceFreed { name } => format!("space at {name}"),
+        RecipeEvent::Out { name, generation } => format!("all left {name} round={generation}"),
     }
 }
