@@ -1,7 +1,7 @@
-//! What an append and its sync cost here: `cargo run -p holdfast-storage --release --example barrier [DIR]`.
+//! Measures the cost of an append and its sync: `cargo run -p holdfast-storage --release --example barrier [DIR]`.
 //!
-//! Appends records of 100 and 1,000 bytes to a log in DIR (a temporary directory by default), one append at a time
-//! and with some under way, purging as it goes, and prints latency and throughput.
+//! The example appends records of 100 and 1,000 bytes to a log in DIR (default: a temporary directory), with one
+//! append or several appends in flight. It purges old records and prints latency and throughput.
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use holdfast_storage::{Log, LogOptions, Record, StoreError};
 
 const SECONDS: u64 = 3;
-/// Records kept by the purges.
+/// The number of records that a purge keeps.
 const KEEP: u64 = 20_000;
 
 type Answer = (Instant, Result<(), StoreError>);
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&dir)?;
     println!("fdatasync of a preallocated file, p50 | p99: {}\n", floor(&dir.join("floor"))?);
     println!(
-        "| record bytes | records an append | appends under way | records/s | p50 | p99 | disk |"
+        "| record bytes | records an append | appends in flight | records/s | p50 | p99 | disk |"
     );
     println!("|---|---|---|---|---|---|---|");
     for bytes in [100, 1000] {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the disk itself takes, for comparison.
+/// Measures the latency of the disk itself, for comparison.
 fn floor(path: &Path) -> Result<String, Box<dyn Error>> {
     let file = File::create(path)?;
     file.write_all_at(&vec![0; 8 << 20], 0)?;
@@ -66,7 +66,7 @@ fn floor(path: &Path) -> Result<String, Box<dyn Error>> {
     Ok(quantiles(&mut latencies))
 }
 
-/// The median and the 99th percentile.
+/// Formats the median and the 99th percentile.
 fn quantiles(latencies: &mut [Duration]) -> String {
     latencies.sort_unstable();
     let at = |percent: usize| latencies[latencies.len() * percent / 100].as_secs_f64() * 1e3;
@@ -107,7 +107,7 @@ fn append(
     let records = (first..first + count).map(|index| Record { index, bytes: content.clone() });
     let (asked, answers) = (Instant::now(), answers.clone());
     let done = move |result| {
-        // The receiver is gone when the measurement is over.
+        // The receiver no longer exists after the measurement.
         drop(answers.try_send((asked, result)));
     };
     Ok(log.append(records.collect(), Box::new(done))?)

@@ -1,8 +1,8 @@
-//! What a hand-over costs at least here: `cargo run -p holdfast-storage --release --example floor [DIR]`.
+//! Measures the minimum cost of a hand-over: `cargo run -p holdfast-storage --release --example floor [DIR]`.
 //!
-//! One message in, 300 bytes written and synced into a preallocated file here and, at the same time, on a peer reached
-//! over TCP, one message out: what any lock that is durable on two disks must do between two holders, without Raft,
-//! HTTP or anything else. Prints the median and what follows from it.
+//! A hand-over receives one message, writes and syncs 300 bytes into a preallocated file locally and on a peer over
+//! TCP, and sends one message. Every lock that is durable on two disks needs these steps between two holders, even
+//! without Raft and HTTP. The example prints the median and the resulting rate.
 
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -64,7 +64,7 @@ fn connect(stream: TcpStream) -> Fallible<TcpStream> {
     Ok(stream)
 }
 
-/// Writes and syncs each message, and has the peer do the same meanwhile, until the client is gone.
+/// Writes and syncs each message, concurrently with the peer, until the client disconnects.
 fn serve(listener: &TcpListener, file: &File, mut peer: Option<TcpStream>) -> Fallible<()> {
     let mut client = connect(listener.accept()?.0)?;
     let mut message = MESSAGE;

@@ -1,7 +1,7 @@
-//! The disk below the log: numbered segment files and the watermark.
+//! The disk interface of the log: numbered segment files and the watermark.
 //!
-//! The log decides what is in a segment. [`DirectoryDisk`] keeps segments in a directory; [`FaultyDisk`] keeps them in
-//! memory, for tests and simulations, and fails and loses power on demand.
+//! The log defines the content of a segment. [`DirectoryDisk`] keeps segments in a directory. [`FaultyDisk`] keeps
+//! them in memory, for tests and simulations, and simulates failures and power cuts.
 
 mod directory;
 mod faulty;
@@ -15,9 +15,9 @@ pub use self::directory::DirectoryDisk;
 pub use self::faulty::{FaultyDisk, OpenFaultyDisk};
 use crate::error::StoreError;
 
-/// Segment files by number, and the watermark. Only the log's thread calls it, after an open.
+/// Segment files by number, and the watermark. After the open only the log thread calls this trait.
 ///
-/// After an error of any call the log calls nothing here again.
+/// After an error of any call the log makes no further call.
 pub trait Disk: Send + Sync + 'static {
     /// The numbers of the segments, ascending.
     ///
@@ -31,32 +31,33 @@ pub trait Disk: Send + Sync + 'static {
     /// [`StoreError::Io`].
     fn open(&self, number: u32) -> Result<Arc<dyn SegmentFile>, StoreError>;
 
-    /// Creates a segment with this content, or replaces an existing one. On `Ok` the new file is durable; a crash leaves
-    /// the new file or what was there before.
+    /// Creates or replaces a segment with this content. On `Ok` the new file is durable; a crash leaves either the new
+    /// file or the previous state.
     ///
     /// # Errors
     /// [`StoreError::Io`], [`StoreError::Full`].
     fn create(&self, number: u32, content: &[u8]) -> Result<Arc<dyn SegmentFile>, StoreError>;
 
-    /// Removes a segment. Open handles can still read it. A power cut may bring it back.
+    /// Removes a segment. Open handles can still read it. A power cut may restore it.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     fn remove(&self, number: u32) -> Result<(), StoreError>;
 
-    /// The highest value given to [`raise_watermark`](Self::raise_watermark), or an earlier one after a crash; 0 for a new disk.
+    /// The highest value passed to [`raise_watermark`](Self::raise_watermark), or an earlier one after a crash; 0 for
+    /// a new disk.
     fn watermark(&self) -> u64;
 
-    /// Records that the first `frames` frames of the log are durable. Not itself durable at once.
+    /// Records that the first `frames` frames of the log are durable. The record itself is not synced.
     ///
     /// # Errors
     /// [`StoreError::Io`], [`StoreError::Full`].
     fn raise_watermark(&self, frames: u64) -> Result<(), StoreError>;
 }
 
-/// An open segment file. One thread writes and syncs; any thread reads what was written.
+/// An open segment file. One thread writes and syncs; any thread reads written bytes.
 pub trait SegmentFile: Send + Sync {
-    /// The whole content. Called only before the first write.
+    /// The whole content. The log calls it only before the first write.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -68,15 +69,15 @@ pub trait SegmentFile: Send + Sync {
     /// [`StoreError::Io`].
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, StoreError>;
 
-    /// Writes bytes at `offset`. Until the next [`sync`](Self::sync), a power cut keeps any part of them.
+    /// Writes bytes at `offset`. Until the next [`sync`](Self::sync), a power cut may keep any part of them.
     ///
     /// # Errors
     /// [`StoreError::Io`], [`StoreError::Full`].
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError>;
 
-    /// Makes everything written durable: on `Ok` a power cut does not undo it.
+    /// Makes all written bytes durable: after `Ok` a power cut does not remove them.
     ///
     /// # Errors
-    /// [`StoreError::Io`]. The bytes written since the last `Ok` are in an unknown state.
+    /// [`StoreError::Io`]. The bytes written since the last `Ok` are then in an unknown state.
     fn sync(&self) -> Result<(), StoreError>;
 }

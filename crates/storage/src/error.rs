@@ -1,4 +1,4 @@
-//! The error of all storage operations. Each variant says what the caller must do.
+//! The error of all storage operations. Each variant names the caller's next step.
 //!
 //! [`StoreError`] is `Clone`, because after a disk error every pending and every later call gets the same error. This
 //! crate never retries.
@@ -8,57 +8,58 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a call on the store did not succeed.
+/// The reason for a failed call of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// The bytes on the disk are not what was written. The node must not vote or serve; do what `fix` says.
+    /// The bytes on the disk differ from the written bytes. The node must not vote or serve; follow `fix`.
     #[error("the store is damaged: {what}; {fix}")]
     Corrupt {
-        /// What was found, and in which file.
+        /// The damage, and the file.
         what: String,
-        /// What an operator does about it.
+        /// The next step for the operator.
         fix: String,
     },
-    /// The files are of a format that this version does not know. Nothing was changed; do what `fix` says.
+    /// This version cannot read the format of the files. The store changed no file; follow `fix`.
     #[error("{what}; {fix}")]
     UnknownFormat {
-        /// What was found, and in which file.
+        /// The found format, and the file.
         what: String,
-        /// What an operator does about it.
+        /// The next step for the operator.
         fix: String,
     },
-    /// The operating system refused. Final for a log: stop the node, look at the disk, start it again.
+    /// The operating system returned an error, which is final for a log. Stop the node, check the disk, and start the
+    /// node again.
     #[error("disk error while {doing}: {message}")]
     Io {
-        /// The step that failed, with its path.
+        /// The failed step, with its path.
         doing: String,
-        /// The operating system's kind of error.
+        /// The error kind of the operating system.
         kind: io::ErrorKind,
-        /// The operating system's words.
+        /// The error message of the operating system.
         message: String,
     },
-    /// The disk is full. What was written did not become durable, and the log that met it is closed for good: make
-    /// room and start the node again. Ask [`free_bytes`](crate::free_bytes) before writing to never get here.
+    /// The disk is full. The written bytes are not durable, and the log of this call is closed permanently. Free disk
+    /// space and start the node again. To avoid this error, call [`free_bytes`](crate::free_bytes) before writes.
     #[error("the disk is full while {doing}; make room, then start the node again")]
     Full {
-        /// The step that failed, with its path.
+        /// The failed step, with its path.
         doing: String,
     },
-    /// Nothing was written: the value is longer than the store takes. Split it.
+    /// The value exceeds the limit of the store, which wrote nothing. Split the value.
     #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
     TooLarge {
-        /// Which value.
+        /// The kind of value.
         what: &'static str,
-        /// Its length.
+        /// The length of the value, bytes.
         bytes: u64,
-        /// The largest length taken.
+        /// The maximum length, bytes.
         bytes_max: u64,
     },
-    /// Nothing was written: the call does not fit the state of the store (a hole in the log, a purged index, a
-    /// name with a slash). This is the caller's bug; repeating the call gives the same answer.
+    /// The call does not fit the state of the store (a gap in the log, a purged index, a name with a slash), which
+    /// wrote nothing. This is a bug of the caller; a repeated call fails again.
     #[error("wrong use of the store: {what}")]
     Misuse {
-        /// What does not fit.
+        /// The violated condition.
         what: String,
     },
     /// Another process has this directory open. Stop it first.
@@ -67,17 +68,17 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
-    /// The log was shut down; open it again.
+    /// The log is shut down; open it again.
     #[error("the log is shut down")]
     Closed,
 }
 
-/// What an operator does about a damaged log or snapshot.
+/// The operator's next step for a damaged log or snapshot.
 pub(crate) const QUARANTINE: &str = "do not start this node from it again: keep the directory for \
     inspection, remove the node from the cluster, and add it back empty, as a learner with a new id";
 
 impl StoreError {
-    /// Whether the store is closed for good by this error (as opposed to one refused call).
+    /// Returns `true` if this error closes the store permanently, and `false` if it rejects one call.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Corrupt { .. }
@@ -102,7 +103,7 @@ impl StoreError {
         Self::Misuse { what: what.into() }
     }
 
-    /// Names the step in front of the operating system's error, and tells a full disk from other errors.
+    /// Combines the step with the operating system's error, and separates a full disk from other errors.
     pub(crate) fn io(doing: impl Into<String>, error: &io::Error) -> Self {
         let doing = doing.into();
         let kind = error.kind();
@@ -113,9 +114,9 @@ impl StoreError {
     }
 }
 
-/// `result.at("writing", path)`: names the step and the path of an I/O error.
+/// `result.at("writing", path)` adds the step and the path to an I/O error.
 pub(crate) trait At<T> {
-    /// Turns the operating system's error into ours.
+    /// Converts the operating system's error to [`StoreError`].
     fn at(self, doing: &str, path: &Path) -> Result<T, StoreError>;
 }
 

@@ -1,7 +1,7 @@
 //! Small files that are complete or absent, e.g. the identity of a node.
 //!
-//! A file is replaced in four steps: write a new one, sync it, rename it, sync the directory. A reader sees the old content
-//! or the new one, never a part. The content is in memory, so its size is limited.
+//! A replacement has four steps: write a new file, sync it, rename it, sync the directory. A reader sees the whole old
+//! or the whole new content. The content is in memory, so its size is limited.
 //!
 //! ```text
 //! 0..4   magic "HFFL"
@@ -27,11 +27,12 @@ const CONTENT_BYTES_MAX: usize = 1 << 20;
 const FIX: &str = "if it can be restored from a backup of this very node, do that; otherwise remove the \
     node from the cluster and add it back empty, with a new id";
 
-/// Replaces the file at `path` by `content` (at most 1 MiB), durably: after `Ok` a power cut leaves the new content, before it
-/// the old. The directory exists.
+/// Replaces the file at `path` by `content` (at most 1 MiB). A power cut leaves the old or the new content, after `Ok`
+/// the new. The directory must exist.
 ///
 /// # Errors
-/// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the old content or the new is there.
+/// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the file has the old or the new
+/// content.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     if content.len() > CONTENT_BYTES_MAX {
         return Err(StoreError::TooLarge {
@@ -44,7 +45,7 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 }
 
 /// Replaces the file at `path` durably by these bytes, and returns it open for reading and writing. A crash leaves the
-/// old file or the new one.
+/// old or the new file.
 pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> {
     let partial = partial_path(path);
     let mut options = File::options();
@@ -59,11 +60,11 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> 
     Ok(file)
 }
 
-/// Reads a file that [`write_file`] wrote; `None` if there is none. What is returned is durable, even if the process
-/// that wrote it was killed half-way.
+/// Reads a file of [`write_file`]; `None` if it does not exist. The returned content is durable, even if the writing
+/// process was killed before its sync.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] if the bytes are not what was written, [`StoreError::Io`].
+/// [`StoreError::Corrupt`] if the bytes differ from the written bytes, [`StoreError::Io`].
 pub fn read_file(path: &Path) -> Result<Option<Bytes>, StoreError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -87,7 +88,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).at("syncing", dir)
 }
 
-/// Creates `dir` and what is missing above it, durably.
+/// Creates `dir` and its missing parents, durably.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
@@ -102,7 +103,7 @@ pub(crate) fn create_dir(dir: &Path) -> Result<(), StoreError> {
     sync_dir(above)
 }
 
-/// The directory a path is in; the current one for a bare name.
+/// Returns the directory of a path; the current directory for a bare name.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_a_missing_file_is_none() {
+    fn written_content_is_read_and_a_missing_file_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("identity");
         assert_eq!(read_file(&path).unwrap(), None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_or_missing_byte_is_noticed() {
+    fn every_flipped_or_missing_byte_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("identity");
         write_file(&path, b"node 3 of 5").unwrap();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn content_over_the_limit_is_refused_before_anything_is_written() {
+    fn content_over_the_limit_is_rejected_before_any_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("big");
         let refused = write_file(&path, &vec![0; CONTENT_BYTES_MAX + 1]);
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_as_they_are() {
+    fn the_bytes_of_format_version_1_are_stable() {
         let mut bytes = header(b"holdfast").to_vec();
         bytes.extend_from_slice(b"holdfast");
         let golden = b"HFFL\x01\x08\0\0\0\x30\x16\x65\xf3holdfast";

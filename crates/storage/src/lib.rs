@@ -1,15 +1,15 @@
-//! Durable bytes for one node: a log of records with Raft metadata, snapshot files, small checksummed files, and databases
-//! that can be rebuilt.
+//! Durable storage for one node: a log of records with Raft metadata, snapshot files, small checksummed files, and
+//! rebuildable databases.
 //!
-//! This crate writes everything that the project keeps on a disk, and is the only one that names sled (`docs/adr/0002`,
-//! `docs/adr/0008`, `docs/formats/storage.md`). It uses no async runtime and does not interpret the bytes.
+//! This crate writes all files of a node, and is the only crate that uses sled (`docs/adr/0002`, `docs/adr/0008`,
+//! `docs/formats/storage.md`). It uses no async runtime and does not interpret the bytes.
 //!
-//! - After `Ok` to a durable request, a power cut does not undo it.
-//! - After any crash the log is the result of a prefix of the requests, which includes all that were acknowledged.
+//! - After `Ok` to a durable request, a power cut does not undo the request.
+//! - After any crash the log equals a prefix of the requests, which includes all acknowledged requests.
 //! - A store that cannot verify this does not open, or stops permanently ([`StoreError::Corrupt`]).
 //!
-//! Bounds: the log's queue by bytes ([`LogOptions::queue_bytes_max`]), its memory by the number of records; snapshots are
-//! written and read part by part.
+//! Bounds: [`LogOptions::queue_bytes_max`] limits the queue of the log; the log's memory grows with the number of
+//! records; snapshots are written and read in parts.
 
 mod disk;
 mod error;

@@ -1,20 +1,21 @@
 //! The log: records by index, Raft metadata, and one thread that makes them durable in order.
 //!
-//! The log is a list of changes (`change.rs`), each a checksummed frame at the end of the newest segment file (`frame.rs`). A full segment
-//! is followed by a new one; a segment whose records are all purged is removed. Which records there are, and where, is
-//! the sum of the frames (`state.rs`), and an open computes it again (`recover.rs`). Invariants:
+//! The log is a list of changes (`change.rs`). Each change is a checksummed frame at the end of the newest segment
+//! file (`frame.rs`). The log starts a new segment when one is full, and removes a segment when all its records are
+//! purged. The frames determine the records and their locations (`state.rs`); an open computes them again
+//! (`recover.rs`). Invariants:
 //!
-//! - After a crash the log is the sum of a prefix of the frames, which includes every acknowledged one.
-//! - Only the newest segment is written, and only behind its last frame.
-//! - The first frame of each segment sums up all segments before it, so that these can be removed.
+//! - After a crash the log equals a prefix of the frames, which includes every acknowledged frame.
+//! - The log thread writes only the newest segment, and only after its last frame.
+//! - The first frame of each segment summarizes all segments before it, so that these can be removed.
 //!
-//! Requests of a [`Log`] go into one bounded queue (`queue.rs`). The thread takes all queued requests, writes their frames,
-//! syncs once if any of them must be durable, and calls their callbacks in order (`writer.rs`). Reads run on the caller's
-//! thread and read the segment files.
+//! Requests of a [`Log`] enter one bounded queue (`queue.rs`). The thread takes all queued requests, writes their
+//! frames, syncs once if a request must be durable, and calls the callbacks in order (`writer.rs`). Reads run on the
+//! caller's thread and read the segment files.
 //!
-//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread may hold as much again;
-//! 16 bytes in memory for each record. A request that does not fit is returned as [`Refused`]. Any disk error is final: every
-//! pending and every later call gets it.
+//! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread holds up to the
+//! same amount; each record takes 16 bytes of memory. The log returns a request that does not fit as [`Refused`]. Any
+//! disk error is final: every pending and every later call gets it.
 
 mod change;
 mod frame;
@@ -41,19 +42,20 @@ use crate::record::{RaftMeta, Record};
 
 pub use self::queue::{Refused, WhenRoom};
 
-/// Lengths of a segment that [`LogOptions`] can ask for.
+/// The accepted values of [`LogOptions::segment_bytes`].
 const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
 
-/// How a request is answered: called once, on the log's thread, in the order of the requests. It must be quick and
-/// must not block: the log waits for it.
+/// The completion callback of a request. The log thread calls it once, in the order of the requests. It must be fast
+/// and must not block, because it delays the log.
 pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// The tunables of a log.
+/// The options of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// Bytes of records that may wait for the log's thread; more are [`Refused`]. Default 32 MiB.
+    /// The maximum bytes of records in the queue of the log thread; the log rejects more as [`Refused`]. Default 32
+    /// MiB.
     pub queue_bytes_max: usize,
-    /// Bytes after which a segment file is full. Purged records give their space back by whole segments. Default 8 MiB.
+    /// The size at which a segment file is full. Purges free space in whole segments. Default 8 MiB.
     pub segment_bytes: usize,
 }
 
@@ -63,33 +65,33 @@ impl Default for LogOptions {
     }
 }
 
-/// A handle to the log; clones are the same log. When the last one is dropped the thread does what is queued
-/// and ends; [`shutdown`](Self::shutdown) waits for that.
+/// A handle to the log; clones share one log. After the drop of the last handle the thread completes the queued
+/// requests and ends; [`shutdown`](Self::shutdown) waits for that.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<Shared>,
     _owner: Arc<Owner>,
 }
 
-/// What the handles and the thread share.
+/// State shared by the handles and the thread.
 struct Shared {
     queue: Queue,
-    /// What readers see. Only the log's thread changes it.
+    /// The state that readers see. Only the log thread changes it.
     state: RwLock<LogState>,
     failed: Mutex<Option<StoreError>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Ends the thread with the last handle; the thread itself holds only [`Shared`].
+/// Ends the thread when the last handle is dropped; the thread itself holds only [`Shared`].
 struct Owner {
     shared: Arc<Shared>,
 }
 
 impl Log {
-    /// Opens the log in `dir`, creating both if there is none, and verifies every record of it.
+    /// Opens the log in `dir`, creates both if they do not exist, and verifies every record.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if anything that was acknowledged is missing or changed: the node must not start.
+    /// [`StoreError::Corrupt`] if acknowledged data is missing or changed: the node must not start.
     /// [`StoreError::UnknownFormat`], [`StoreError::InUse`], [`StoreError::Io`], [`StoreError::Full`].
     pub fn open(dir: &Path, options: LogOptions) -> Result<Self, StoreError> {
         let log = Self::with_disk_and_options(DirectoryDisk::open(dir)?, options)?;
@@ -98,15 +100,15 @@ impl Log {
         Ok(log)
     }
 
-    /// A log that forgets everything when it is dropped.
+    /// Creates a log in memory. The drop discards its content.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if no thread can be started.
+    /// [`StoreError::Io`] if the thread cannot start.
     pub fn in_memory() -> Result<Self, StoreError> {
         Self::with_disk(FaultyDisk::default().open())
     }
 
-    /// A log on any disk, with the default options.
+    /// Opens a log on any disk, with the default options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -114,7 +116,7 @@ impl Log {
         Self::with_disk_and_options(disk, LogOptions::default())
     }
 
-    /// As [`with_disk`](Self::with_disk), with options.
+    /// Like [`with_disk`](Self::with_disk), with options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -138,21 +140,23 @@ impl Log {
         Ok(Self { shared, _owner: owner })
     }
 
-    /// Appends records that follow the last one without a gap; `done` is called when they are durable. They can be
-    /// read a little before, see [`written`](Self::written). The first record of a log that never had one may have
-    /// any index.
+    /// Appends records that follow the last record without a gap; the log calls `done` when they are durable. Reads
+    /// may return them slightly earlier, see [`written`](Self::written). The first record of a new log may have any
+    /// index.
     ///
-    /// `done` gets [`StoreError::Misuse`] for a gap and [`StoreError::TooLarge`] for a record too long; then nothing
-    /// of this call was written and the log goes on. Every other error is final.
+    /// `done` gets [`StoreError::Misuse`] for a gap and [`StoreError::TooLarge`] for a record above the limit. In both
+    /// cases this call writes nothing and the log continues. Every other error is final.
     ///
     /// # Errors
-    /// [`Refused`] if the queue is full: nothing was queued, `done` was not called, both are inside.
+    /// [`Refused`] if the queue is full. The log queued nothing and did not call `done`; `Refused` contains the
+    /// request and `done`.
     pub fn append(&self, records: Vec<Record>, done: Done) -> Result<(), Refused> {
         self.submit(Request::Append { records, done })
     }
 
-    /// Sets a value of Raft metadata (at most `META_BYTES_MAX` bytes). If `durable`, `done` is called when it and everything before it
-    /// is; otherwise when it is written, and it becomes durable with whatever comes later.
+    /// Sets a value of Raft metadata (at most `META_BYTES_MAX` bytes). If `durable`, the log calls `done` when the
+    /// value and all earlier requests are durable. Otherwise the log calls `done` after the write, and the next
+    /// durable request makes the value durable.
     ///
     /// `done` gets [`StoreError::Misuse`] for [`RaftMeta::Purged`], which only a purge sets.
     ///
@@ -168,8 +172,8 @@ impl Log {
         self.submit(Request::SetMeta { meta, bytes, durable, lazy: false, done })
     }
 
-    /// Sets a value of Raft metadata without a waiting caller: it is written with whatever comes next, at the latest when the log is shut
-    /// down, and does not wake the log's thread. `done` is called then; it must not hold the log.
+    /// Sets a value of Raft metadata without waking the log thread. The log writes the value with the next request, at
+    /// the latest at shutdown, and then calls `done`, which must not hold the log.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
@@ -177,10 +181,10 @@ impl Log {
         self.submit(Request::SetMeta { meta, bytes, durable: false, lazy: true, done })
     }
 
-    /// Removes every record after `last_kept`; all of them for `None`. `done` is called when it is written: the order
-    /// against later requests holds on the disk as well, durability comes with the next durable one.
+    /// Removes every record after `last_kept`; all records for `None`. The log calls `done` after the write. The disk
+    /// keeps the order of this request and later requests; the next durable request makes it durable.
     ///
-    /// `done` gets [`StoreError::Misuse`] if `last_kept` is below what was purged.
+    /// `done` gets [`StoreError::Misuse`] if `last_kept` is below the purged index.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
@@ -188,10 +192,10 @@ impl Log {
         self.submit(Request::Truncate { last_kept, done })
     }
 
-    /// Removes every record up to `index` (inclusive) and sets [`RaftMeta::Purged`] in the same step. `index` may be
-    /// beyond the last record: then the log is empty and goes on at `index + 1`. An `index` below an earlier purge
-    /// changes nothing. `done` is called when it is durable; then the
-    /// segments without a record are removed one by one.
+    /// Removes every record up to `index` (inclusive) and sets [`RaftMeta::Purged`] in the same step. `index` may
+    /// exceed the last record: then the log is empty and continues at `index + 1`. An `index` below an earlier purge
+    /// has no effect. The log calls `done` when the purge is durable, and then removes the segments without records
+    /// one by one.
     ///
     /// # Errors
     /// [`Refused`] as for [`append`](Self::append).
@@ -199,26 +203,27 @@ impl Log {
         self.submit(Request::Purge { through: index, meta, done })
     }
 
-    /// Records of `range` that are there, in order and without a gap, up to about `bytes_max` bytes, but at least one
-    /// if there is any. Shorter than the range means: purged below, not yet written above, or `bytes_max`.
+    /// Returns the records of `range`, in order and without a gap, up to about `bytes_max` bytes, but at least one
+    /// record if one exists. A result shorter than the range means: purged at the start, not yet written at the end,
+    /// or limited by `bytes_max`.
     ///
     /// Reads the segment files on the caller's thread.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] for damage, which is final for the whole log; [`StoreError::Io`], [`StoreError::Closed`].
+    /// [`StoreError::Corrupt`] for damage, which closes the whole log; [`StoreError::Io`], [`StoreError::Closed`].
     pub fn read(
         &self,
         range: RangeInclusive<u64>,
         bytes_max: usize,
     ) -> Result<Vec<Record>, StoreError> {
         self.check()?;
-        // Frames are never overwritten, and an open file can be read after its removal.
+        // The log never overwrites frames, and an open file stays readable after its removal.
         let found = self.shared.state.read().find(&range, bytes_max);
         let records: Result<_, _> = found.iter().map(state::FoundRecord::read).collect();
         records.inspect_err(|error| self.shared.fail(error))
     }
 
-    /// The last written value of Raft metadata; `None` if there is none.
+    /// The last written value of Raft metadata; `None` if it was never set.
     ///
     /// # Errors
     /// The error that closed the log.
@@ -227,7 +232,7 @@ impl Log {
         Ok(self.shared.state.read().metas[usize::from(meta.number())].clone())
     }
 
-    /// The first and the last index that [`read`](Self::read) has; both or neither.
+    /// The first and the last index that [`read`](Self::read) returns; both or neither.
     pub fn bounds(&self) -> (Option<u64>, Option<u64>) {
         let bounds = self.shared.state.read().bounds;
         (bounds.last().map(|_| bounds.first), bounds.last())
@@ -238,29 +243,29 @@ impl Log {
         self.shared.state.read().bounds.purged
     }
 
-    /// The last index that [`read`](Self::read) returns. Records appended above it are not written yet: a caller that needs
-    /// them keeps a copy until then.
+    /// The last index that [`read`](Self::read) returns. Records appended above it are not yet written: a caller that
+    /// needs them keeps a copy until then.
     pub fn written(&self) -> Option<u64> {
         self.bounds().1
     }
 
-    /// Bytes waiting in the queue.
+    /// The number of bytes in the queue.
     pub fn queued_bytes(&self) -> usize {
         self.shared.queue.bytes()
     }
 
-    /// Calls `room` once, as soon as the queue has room again: at once, or from the log's thread.
+    /// Calls `room` once, when the queue has room: immediately, or later from the log thread.
     pub fn when_room(&self, room: WhenRoom) {
         self.shared.queue.when_room(room);
     }
 
-    /// Why the log is closed for good; `None` while it works.
+    /// The error that closed the log permanently; `None` while the log works.
     pub fn failed(&self) -> Option<StoreError> {
         self.shared.failed.lock().clone()
     }
 
-    /// Does what is queued, calls its answers, closes the disk and ends the thread. Every later call gets
-    /// [`StoreError::Closed`]. Called from inside a [`Done`] it does not wait.
+    /// Completes the queued requests, closes the disk and ends the thread. Every later call gets
+    /// [`StoreError::Closed`]. A call from inside a [`Done`] does not wait.
     pub fn shutdown(&self) {
         self.shared.queue.close();
         let thread = self.shared.thread.lock().take();
@@ -268,7 +273,7 @@ impl Log {
             && thread.thread().id() != thread::current().id()
             && thread.join().is_err()
         {
-            tracing::error!("the log's thread ended by a panic");
+            tracing::error!("the log thread panicked");
         }
     }
 
@@ -294,11 +299,11 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    /// Closes the log for good if the error says so. The first error stays.
+    /// Closes the log permanently if the error is final. The first error stays.
     fn fail(&self, error: &StoreError) {
         let mut failed = self.failed.lock();
         if failed.is_none() && error.is_final() {
-            tracing::error!(%error, "the log is closed for good");
+            tracing::error!(%error, "the log is closed permanently");
             *failed = Some(error.clone());
         }
     }

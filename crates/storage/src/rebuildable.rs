@@ -1,13 +1,14 @@
-//! A database of data that can be rebuilt, on sled 0.34.7. It never prevents the start of a node.
+//! A database of rebuildable data, on sled 0.34.7. It never prevents the start of a node.
 //!
-//! A damaged database is removed and replaced by an empty one. Power-cut tests established how sled must be used for its
-//! data to be durable (`docs/adr/0002`):
+//! An open replaces a damaged database by an empty one. Power-cut tests established the rules for durable data in sled
+//! (`docs/adr/0002`):
 //!
-//! - sled's `flush` only starts write-back (`sync_file_range`), so [`sync`](RebuildableDatabase::sync) is `flush` and then
-//!   `fdatasync` on a second descriptor of `<dir>/db`. The background flusher is off.
-//! - sled never syncs its blob files. Segments of 8 MiB with values of at most 64 KiB keep every page out of them.
-//! - Before sled opens a directory, every file in it is written again and synced: after `kill -9` or a failed sync, the page
-//!   cache shows bytes that no later sync writes.
+//! - sled's `flush` only starts write-back (`sync_file_range`), so [`sync`](RebuildableDatabase::sync) calls `flush`
+//!   and then `fdatasync` on a second descriptor of `<dir>/db`. The background flusher is off.
+//! - sled never syncs its blob files. Segments of 8 MiB with values of at most 64 KiB keep every page out of blob
+//!   files.
+//! - Before sled opens a directory, the open rewrites and syncs every file in it: after `kill -9` or a failed sync,
+//!   the page cache holds bytes that no later sync writes.
 //! - A panic inside sled is damage.
 //!
 //! Bounds: the cache; the caller bounds the content.
@@ -25,12 +26,13 @@ use crate::error::{At, StoreError};
 use crate::file::{create_dir, sync_dir};
 
 const SEGMENT_BYTES: usize = 8 << 20;
-/// Bytes written again at once when a directory is opened.
+/// The maximum number of bytes in one rewrite at the open of a directory.
 const REWRITE_BYTES: usize = 1 << 20;
-/// The largest value: 17 of them, the most a leaf holds, stay under a quarter of a segment, where blobs begin.
+/// The maximum length of a value. A leaf holds at most 17 values; together they stay below a quarter of a segment,
+/// where blobs begin.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Changes that happen together or not at all.
+/// Changes that apply atomically.
 #[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
     /// Keys with their new values, in order; `None` removes a key.
@@ -38,12 +40,12 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Adds a key with its value, of at most 64 KiB.
+    /// Adds a key with its value, at most 64 KiB.
     pub fn put(&mut self, key: &[u8], value: impl Into<Bytes>) {
         self.writes.push((key.to_vec(), Some(value.into())));
     }
 
-    /// Adds the removal of a key; removing what is not there changes nothing.
+    /// Adds the removal of a key; the removal of a missing key has no effect.
     pub fn delete(&mut self, key: &[u8]) {
         self.writes.push((key.to_vec(), None));
     }
@@ -58,30 +60,30 @@ impl WriteBatch {
     }
 }
 
-/// An ordered map of bytes. After a crash it holds a prefix of the batches written, never less than what was written
-/// before the last [`sync`](Self::sync) that returned `Ok`; or it is empty.
+/// An ordered map of bytes. After a crash it holds a prefix of the written batches, at least those before the last
+/// successful [`sync`](Self::sync); or it is empty.
 pub struct RebuildableDatabase {
-    /// Only absent while it is dropped.
+    /// `None` only during the drop.
     db: Option<Db>,
-    /// Our own descriptor of sled's one data file.
+    /// A separate descriptor of sled's only data file.
     data: File,
     data_path: PathBuf,
     blobs: PathBuf,
 }
 
 impl RebuildableDatabase {
-    /// Opens the database in `dir`, or makes an empty one: if there is none, or if what is there cannot be read.
-    /// One that another process has open is left alone. `cache_bytes` bounds its page cache.
+    /// Opens the database in `dir`. Creates an empty database if it does not exist or is unreadable. A database open
+    /// in another process stays unchanged. `cache_bytes` limits the page cache of the database.
     ///
     /// # Errors
-    /// [`StoreError::Io`] or [`StoreError::Full`] if not even an empty one can be made.
+    /// [`StoreError::Io`] or [`StoreError::Full`] if the creation of an empty database fails.
     pub fn open(dir: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         create_dir(dir)?;
         let error = match Self::open_existing(dir, cache_bytes) {
             Err(error @ StoreError::Corrupt { .. }) => error,
             result => return result,
         };
-        tracing::warn!(dir = %dir.display(), %error, "a database that can be rebuilt is damaged, and begins anew");
+        tracing::warn!(dir = %dir.display(), %error, "replacing a damaged rebuildable database by an empty one");
         fs::remove_dir_all(dir).at("removing", dir)?;
         create_dir(dir)?;
         Self::open_existing(dir, cache_bytes)
@@ -103,11 +105,11 @@ impl RebuildableDatabase {
         Ok(database)
     }
 
-    /// Applies a batch, all or nothing. Readers see it on return; it is durable after the next [`sync`](Self::sync).
+    /// Applies a batch atomically. Readers see it on return; it is durable after the next [`sync`](Self::sync).
     ///
     /// # Errors
     /// [`StoreError::TooLarge`]; [`StoreError::Io`], [`StoreError::Full`] or [`StoreError::Corrupt`], after which the
-    /// database must be opened again.
+    /// caller must open the database again.
     pub fn write(&self, batch: &WriteBatch) -> Result<(), StoreError> {
         let mut changes = Batch::default();
         for (key, value) in &batch.writes {
@@ -122,17 +124,17 @@ impl RebuildableDatabase {
         self.guarded("writing", |db| db.apply_batch(changes))
     }
 
-    /// Makes every batch written so far durable.
+    /// Makes all written batches durable.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn sync(&self) -> Result<(), StoreError> {
         self.guarded("flushing", |db| db.flush().map(drop))?;
         self.data.sync_data().at("syncing", &self.data_path)?;
         self.refuse_blobs()
     }
 
-    /// The value of a key, as last written.
+    /// The last written value of a key.
     ///
     /// # Errors
     /// [`StoreError::Io`] or [`StoreError::Corrupt`].
@@ -144,7 +146,7 @@ impl RebuildableDatabase {
     /// Calls `visit` with the keys from `from` (inclusive) to `to` (exclusive), ascending, until it returns `Ok(false)`.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and the error of `visit`.
+    /// The errors of [`get`](Self::get), and the error of `visit`.
     pub fn scan(
         &self,
         from: &[u8],
@@ -189,16 +191,16 @@ impl RebuildableDatabase {
 }
 
 impl Drop for RebuildableDatabase {
-    /// sled syncs once more, and panics if that fails. Then a task on sled's own threads may still be shortening the
-    /// file, holding sled's lock on it. The drop waits for that lock, so that the directory can be opened again at once.
+    /// sled syncs again, and panics if the sync fails. After that a task of sled may still truncate the file under
+    /// sled's lock. The drop waits for that lock, so a caller can reopen the directory immediately.
     fn drop(&mut self) {
         let path = self.data_path.display();
         let db = self.db.take();
         if catch_unwind(AssertUnwindSafe(|| drop(db))).is_err() {
-            tracing::error!(%path, "a database that can be rebuilt did not close cleanly");
+            tracing::error!(%path, "a rebuildable database did not close cleanly");
         }
         if let Err(error) = self.data.lock() {
-            tracing::warn!(%path, %error, "a database that can be rebuilt may still be in use for a moment");
+            tracing::warn!(%path, %error, "a rebuildable database may still be in use for a short time");
         }
     }
 }
@@ -218,7 +220,7 @@ fn check_len(value: &Bytes) -> Result<(), StoreError> {
     })
 }
 
-/// Makes each file of a directory durable with `sync`, and then the directory.
+/// Makes each file of a directory durable with `sync`, then the directory itself.
 fn sync_files(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> Result<(), StoreError> {
     for entry in dir.read_dir().at("listing", dir)? {
         let path = entry.at("listing", dir)?.path();
@@ -229,7 +231,7 @@ fn sync_files(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> Result<(), 
     sync_dir(dir)
 }
 
-/// Writes a file again with the same bytes, so that they are dirty, and syncs it.
+/// Rewrites a file with the same bytes, which marks them dirty, and syncs it.
 fn rewrite(path: &Path) -> io::Result<()> {
     let file = File::options().read(true).write(true).open(path)?;
     let mut bytes = vec![0; REWRITE_BYTES];
@@ -244,7 +246,7 @@ fn rewrite(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Runs a call of sled; its errors become ours, and so does a panic.
+/// Runs a call of sled; converts its errors and panics to [`StoreError`].
 fn guarded<T>(
     path: &Path,
     doing: &str,
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_is_there_again_and_a_damaged_one_begins_anew() {
+    fn synced_data_survives_a_reopen_and_a_damaged_database_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("history");
         put(&open(&at));
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_with_a_file_that_sled_never_syncs_begins_anew() {
+    fn a_database_with_a_file_that_sled_never_syncs_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         put(&open(dir.path()));
         fs::write(dir.path().join("blobs/77"), "x").unwrap();
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_visits_its_keys_in_order_until_it_is_told_to_end() {
+    fn a_scan_visits_its_keys_in_order_until_the_visitor_stops_it() {
         let dir = tempfile::tempdir().unwrap();
         let database = open(dir.path());
         let mut batch = WriteBatch::default();

@@ -1,22 +1,23 @@
-//! What the log keeps: records by index, and Raft metadata.
+//! The contents of the log: records by index, and Raft metadata.
 
 use bytes::Bytes;
 
-/// The longest record, bytes.
+/// The maximum length of a record, bytes.
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
-/// The longest value of Raft metadata, bytes.
+/// The maximum length of a value of Raft metadata, bytes.
 pub const META_BYTES_MAX: usize = 4 << 10;
 
-/// One entry of the log. Its meaning is the caller's.
+/// One entry of the log. The log does not interpret it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Position in the log; the next record has the next number.
+    /// The position in the log; indexes are consecutive.
     pub index: u64,
-    /// Content, at most [`RECORD_BYTES_MAX`] bytes; may be empty.
+    /// The content, at most [`RECORD_BYTES_MAX`] bytes; may be empty.
     pub bytes: Bytes,
 }
 
-/// The name of a small value that becomes durable in order with the log. Append-only; the number is part of the format.
+/// The name of a small value that becomes durable in order with the log. The enum is append-only; the number is part
+/// of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RaftMeta {
@@ -28,7 +29,7 @@ pub enum RaftMeta {
 }
 
 impl RaftMeta {
-    /// In the order of their numbers.
+    /// All values, by number.
     pub const ALL: [Self; 3] = [Self::Vote, Self::Committed, Self::Purged];
 
     pub(crate) const fn number(self) -> u8 {

@@ -1,11 +1,11 @@
-//! Snapshots as files, complete and with checksums.
+//! Snapshots as complete, checksummed files.
 //!
-//! A directory holds the current snapshot, and partial files (`*.partial`) of snapshots being written, which the next open
-//! removes. A snapshot is written part by part, synced and renamed, and the directory is synced. Only then the previous
-//! snapshot is removed.
+//! A directory holds the current snapshot, and partial files (`*.partial`) of unfinished snapshots, which the next
+//! open removes. A writer appends the parts, syncs and renames the file, and syncs the directory. Only then it removes
+//! the previous snapshot.
 //!
-//! A damaged current snapshot is an error. An older one cannot replace it: the log before it is purged.
-//! Memory: one part at a time. Format in `docs/formats/storage.md`.
+//! A damaged current snapshot is an error. An older snapshot cannot replace it, because the log before the current one
+//! is purged. Memory: one part at a time. Format: `docs/formats/storage.md`.
 
 mod format;
 mod reader;
@@ -28,7 +28,7 @@ const WHOLE: &str = ".snap";
 const PARTIAL: &str = ".partial";
 const NAME_LEN_MAX: usize = 100;
 
-/// The snapshots of one node; clones are the same directory.
+/// The snapshots of one node; clones share one directory.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     shared: Arc<Shared>,
@@ -42,12 +42,12 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// The highest number given to a file, whole or partial.
+    /// The highest number of a whole or partial file.
     number: u64,
     latest: Option<Place>,
 }
 
-/// Where a whole snapshot is. The file is named `<number, 16 hex digits>-<name>.snap`.
+/// The location of a whole snapshot, in a file named `<number, 16 hex digits>-<name>.snap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     number: u64,
@@ -56,14 +56,14 @@ struct Place {
 }
 
 impl Snapshots {
-    /// Opens the directory, creating it if need be; removes what is half-written or superseded, and reads the newest
-    /// snapshot through to verify it.
+    /// Opens the directory, or creates it; removes partial and superseded files, and verifies the newest snapshot
+    /// completely.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the newest snapshot is damaged: the node must not start. [`StoreError::Io`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         create_dir(dir)?;
-        // A rename that a killed process did not sync must be durable before it is used.
+        // A killed process may not have synced its rename, so the open syncs the directory before using it.
         sync_dir(dir)?;
         let mut places = list(dir)?;
         places.sort_by_key(|place| place.number);
@@ -79,8 +79,8 @@ impl Snapshots {
         Ok(Self { shared: Arc::new(Shared { dir: dir.to_owned(), state }) })
     }
 
-    /// Begins a new snapshot. `name` is 1 to 100 of the characters `A-Z a-z 0-9 . _ -`, not beginning with a dot; it
-    /// need not be unique. Several may be written at the same time: the one finished last is the latest.
+    /// Begins a new snapshot. `name` is 1 to 100 of the characters `A-Z a-z 0-9 . _ -`, without a leading dot; it need
+    /// not be unique. Several snapshots can be in progress; the last one to finish becomes the latest.
     ///
     /// # Errors
     /// [`StoreError::Misuse`] for another name, [`StoreError::Full`], [`StoreError::Io`].
@@ -88,25 +88,26 @@ impl Snapshots {
         SnapshotWriter::create(self.clone(), name)
     }
 
-    /// Begins to receive the raw bytes of a snapshot, as [`SnapshotReader::raw`] of another node gives them.
+    /// Begins the receipt of the raw bytes of a snapshot, from [`SnapshotReader::raw`] on another node.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub fn receive(&self, name: &str) -> Result<SnapshotReceiver, StoreError> {
         SnapshotReceiver::create(self.clone(), name)
     }
 
-    /// The newest whole snapshot. The reader stays good when a newer one replaces it.
+    /// Returns the newest whole snapshot. The reader stays valid after its replacement.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if its frame is damaged (parts are checked when they are read), [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] if its header, footer or meta is damaged (a read of a part checks that part),
+    /// [`StoreError::Io`].
     pub fn latest(&self) -> Result<Option<SnapshotReader>, StoreError> {
-        // Held while the file is opened, so that it is not replaced and removed in between.
+        // The lock prevents a replacement and removal of the file during the open.
         let state = self.shared.state.lock();
         state.latest.as_ref().map(SnapshotReader::open).transpose()
     }
 
-    /// The path of a new partial file.
+    /// Returns the path of a new partial file.
     fn partial(&self, name: &str) -> Result<PathBuf, StoreError> {
         check_name(name)?;
         let mut state = self.shared.state.lock();
@@ -114,7 +115,7 @@ impl Snapshots {
         Ok(self.shared.dir.join(format!("{:016x}-{name}{PARTIAL}", state.number)))
     }
 
-    /// Makes a complete and synced partial file the latest snapshot, durably, and removes the one before it.
+    /// Publishes a complete and synced partial file durably as the latest snapshot, and removes the previous one.
     fn publish(&self, partial: &Path, name: &str) -> Result<SnapshotReader, StoreError> {
         let mut state = self.shared.state.lock();
         let number = state.number + 1;
@@ -131,7 +132,7 @@ impl Snapshots {
     }
 }
 
-/// The whole snapshots in the directory; partial ones are removed on the way.
+/// Lists the whole snapshots in the directory, and removes partial files.
 fn list(dir: &Path) -> Result<Vec<Place>, StoreError> {
     let mut places = Vec::new();
     for entry in dir.read_dir().at("listing", dir)? {

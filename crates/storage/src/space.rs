@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-/// Bytes a process without privileges can still write on the file system that holds `dir`.
+/// The number of bytes that an unprivileged process can still write on the file system of `dir`.
 ///
 /// # Errors
-/// What `statvfs` answers, for example that `dir` does not exist.
+/// The error of `statvfs`, for example for a missing `dir`.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(dir).map_err(io::Error::from)?;
     Ok(stat.blocks_available().saturating_mul(stat.fragment_size()))

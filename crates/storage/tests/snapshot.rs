@@ -194,7 +194,7 @@ fn names_and_parts_are_checked() {
 }
 
 #[test]
-fn the_bytes_of_version_1_stay_as_they_are() {
+fn the_bytes_of_format_version_1_are_stable() {
     let dir = tempfile::tempdir().expect("directory");
     write(&open(dir.path()), "golden", &[b"part"]);
     let bytes = fs::read(&files(dir.path())[0]).expect("read");

@@ -1,7 +1,8 @@
 //! Segments as files of a directory: `<number, 8 hex digits>.log`, beside `synced`, the watermark, and `lock`.
 //!
-//! `lock` is locked while the disk is open. A new segment is written under a `.partial` name, synced and renamed, so a
-//! segment with its name is complete. `*.partial` files of an interrupted creation are removed at the next open.
+//! An open disk holds a lock on `lock`. The disk writes a new segment under a `.partial` name, syncs it and renames
+//! it, so every segment under its final name is complete. The next open removes `*.partial` files of interrupted
+//! creations.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::FileExt as _;
@@ -19,7 +20,7 @@ use crate::file::{create_dir, replace};
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
 const PARTIAL: &str = ".partial";
-/// Files of the format before version 1, which kept the log in sled.
+/// Files of the format before version 1, which stored the log in sled.
 const EARLIER_FORMAT: [&str; 2] = ["db", "journal.0"];
 
 /// A [`Disk`] in a directory of the file system.
@@ -30,7 +31,7 @@ pub struct DirectoryDisk {
 }
 
 impl DirectoryDisk {
-    /// Opens the directory; creates it and what is missing above it.
+    /// Opens the directory; creates it and its missing parents.
     ///
     /// # Errors
     /// [`StoreError::InUse`], [`StoreError::UnknownFormat`], [`StoreError::Io`], [`StoreError::Full`];
@@ -61,7 +62,7 @@ impl DirectoryDisk {
     }
 }
 
-/// Excludes other processes, and other logs of this process, from the directory.
+/// Locks the directory against other processes and other logs of this process.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join(LOCK);
     let file = File::create(&path).at("creating", &path)?;
@@ -95,7 +96,7 @@ fn names(dir: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// The number of a segment's file name.
+/// Parses the number in a segment's file name.
 fn number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(SUFFIX).filter(|digits| digits.len() == 8)?;
     u32::from_str_radix(digits, 16).ok()

@@ -1,8 +1,8 @@
-//! A disk in memory that fails and loses power on demand.
+//! A disk in memory that simulates failures and power cuts.
 //!
-//! A [`FaultyDisk`] outlives the logs opened on it. It holds, for each segment, what is durable and what readers see, and
-//! the planned faults. As on Linux, bytes of a failed sync are still shown, and no later sync makes them durable.
-//! Memory: every segment twice.
+//! A [`FaultyDisk`] outlives the logs opened on it. For each segment it holds the durable content, the visible
+//! content, and the planned faults. As on Linux, bytes of a failed sync stay visible, and no later sync makes them
+//! durable. Memory: two copies of every segment.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,16 +14,16 @@ use parking_lot::Mutex;
 use super::{Disk, SegmentFile};
 use crate::error::StoreError;
 
-/// A disk writes sectors whole.
+/// The sector size; the disk writes a sector atomically.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
 struct SegmentContent {
-    /// What a power cut leaves; `None` for a segment that was never durable.
+    /// The content after a power cut; `None` for a segment that was never durable.
     durable: Option<Vec<u8>>,
-    /// What readers see.
+    /// The content that readers see.
     visible: Vec<u8>,
-    /// Written since the last sync, in order.
+    /// Writes since the last sync, in order.
     unsynced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -31,21 +31,21 @@ struct SegmentContent {
 struct FaultyState {
     segments: BTreeMap<u32, Arc<Mutex<SegmentContent>>>,
     watermark: u64,
-    /// Goes up with every crash; a disk opened before is dead.
+    /// Increases with every crash; a disk opened under an earlier generation returns errors.
     generation: u64,
-    /// Writes, syncs, creations and removals since the disk was opened last.
+    /// The number of writes, syncs, creations and removals since the last open.
     steps: u64,
     fail: Option<(u64, StoreError)>,
     lies: bool,
 }
 
-/// A disk that can be told when to fail, and crashed. Clones are the same disk.
+/// A disk whose failures and crashes a test controls. Clones share one disk.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyDisk {
     state: Arc<Mutex<FaultyState>>,
 }
 
-/// A [`Disk`] on a [`FaultyDisk`]; it returns errors once the disk has crashed or failed.
+/// A [`Disk`] on a [`FaultyDisk`]; it returns errors after the disk has crashed or failed.
 #[derive(Clone, Debug)]
 pub struct OpenFaultyDisk {
     disk: FaultyDisk,
@@ -58,26 +58,27 @@ struct OpenFaultySegment {
 }
 
 impl FaultyDisk {
-    /// Opens what the disk holds now. Disks opened earlier go on only if there was no crash in between.
+    /// Opens the current content. Disks opened earlier keep working if no crash occurred in between.
     pub fn open(&self) -> OpenFaultyDisk {
         let mut state = self.state.lock();
         state.steps = 0;
         OpenFaultyDisk { disk: self.clone(), generation: state.generation }
     }
 
-    /// Lets the `step`-th write, sync, creation or removal from now on (0 is the next), and each one after it, fail.
+    /// Makes the `step`-th write, sync, creation or removal from now on (0 is the next), and every later one, fail
+    /// with `error`.
     pub fn fail_at(&self, step: u64, error: StoreError) {
         let mut state = self.state.lock();
         let at = state.steps + step;
         state.fail = Some((at, error));
     }
 
-    /// From now on nothing becomes durable, and syncs return `Ok`: a fault that a test must detect.
+    /// From now on syncs return `Ok` without making data durable: a fault that a test must detect.
     pub fn lie_about_sync(&self) {
         self.state.lock().lies = true;
     }
 
-    /// Another disk with the same content, durable and not; it is not open and no fault is planned.
+    /// Returns a copy of the disk with the same durable and visible content, closed and without planned faults.
     #[must_use]
     pub fn fork(&self) -> Self {
         let state = self.state.lock();
@@ -89,23 +90,24 @@ impl FaultyDisk {
         Self { state: Arc::new(Mutex::new(copy)) }
     }
 
-    /// Writes, syncs, creations and removals since the disk was opened last.
+    /// Returns the number of writes, syncs, creations and removals since the last open.
     pub fn steps(&self) -> u64 {
         self.state.lock().steps
     }
 
-    /// Writes that are not synced: the number of crash points that [`crash`](Self::crash) can choose from.
+    /// Returns the number of unsynced writes, which is the number of crash points for [`crash`](Self::crash).
     pub fn unsynced(&self) -> usize {
         let state = self.state.lock();
         state.segments.values().map(|content| content.lock().unsynced.len()).sum()
     }
 
-    /// Cuts the power: of what was not synced, only the first `keep` writes are still there.
+    /// Cuts the power; of the unsynced writes only the first `keep` survive.
     pub fn crash(&self, keep: usize) {
         self.crash_torn(keep, |_| false);
     }
 
-    /// As [`crash`](Self::crash), and of the writes behind those `keep`, the sectors that `survives` chooses by number.
+    /// Like [`crash`](Self::crash); of the writes after the first `keep`, the sectors that `survives` selects by
+    /// number survive too.
     pub fn crash_torn(&self, keep: usize, mut survives: impl FnMut(usize) -> bool) {
         let mut state = self.state.lock();
         let (mut writes, mut sectors) = (0, 0);
@@ -130,14 +132,14 @@ impl FaultyDisk {
         state.fail = None;
     }
 
-    /// Kills the process: everything written is still there, synced or not, and still not durable.
+    /// Kills the process: all written bytes stay visible, but unsynced bytes are still not durable.
     pub fn kill(&self) {
         let mut state = self.state.lock();
         state.generation += 1;
         state.fail = None;
     }
 
-    /// What readers see of each segment, and the watermark, to go back to with [`restore`](Self::restore).
+    /// Returns the visible content of each segment, and the watermark, for [`restore`](Self::restore).
     pub fn image(&self) -> (BTreeMap<u32, Vec<u8>>, u64) {
         let state = self.state.lock();
         let visible = |(number, content): (&u32, &Arc<Mutex<SegmentContent>>)| {
@@ -146,7 +148,7 @@ impl FaultyDisk {
         (state.segments.iter().map(visible).collect(), state.watermark)
     }
 
-    /// Makes the disk hold these segments and this watermark, durably; kills the logs that are open.
+    /// Replaces the content of the disk by these segments and this watermark, durably; kills the open logs.
     pub fn restore(&self, (segments, watermark): &(BTreeMap<u32, Vec<u8>>, u64)) {
         let mut state = self.state.lock();
         let content = |(number, bytes): (&u32, &Vec<u8>)| (*number, SegmentContent::durable(bytes));
@@ -156,7 +158,8 @@ impl FaultyDisk {
         state.fail = None;
     }
 
-    /// Flips bits of a byte of a segment, durably and under the logs that are open. Returns whether there is such a byte.
+    /// Flips bits of a byte of a segment, durably and visibly for open logs. Returns `false` if the byte does not
+    /// exist.
     pub fn damage(&self, number: u32, offset: usize, bits: u8) -> bool {
         let state = self.state.lock();
         let Some(content) = state.segments.get(&number) else { return false };
@@ -175,7 +178,7 @@ impl SegmentContent {
     }
 }
 
-/// Splits a write at the borders of sectors.
+/// Splits a write at sector boundaries.
 fn split(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let head = (offset.next_multiple_of(SECTOR_BYTES) - offset).min(bytes.len());
     let (first, rest) = bytes.split_at(head);
@@ -193,7 +196,7 @@ fn put(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 }
 
 impl OpenFaultyDisk {
-    /// Counts a step, fails it if that is planned, and runs it.
+    /// Counts a step; fails it if a fault is planned, otherwise runs it.
     fn step<T>(&self, run: impl FnOnce(&mut FaultyState) -> T) -> Result<T, StoreError> {
         let mut state = self.disk.state.lock();
         self.alive(&state)?;

@@ -1,10 +1,11 @@
-//! The watermark: how many frames of the log are known to be durable, in the file `<dir>/synced` beside the segments.
+//! The watermark: the number of frames of the log that are certainly durable, in the file `<dir>/synced` beside the
+//! segments.
 //!
-//! After each sync of the log the number of its frames is written here, without another sync: the file may be behind
-//! the log, but never ahead of it. A log with fewer frames has lost acknowledged data, even if all its checksums are
-//! right.
+//! After each sync of the log the log thread writes the number of frames here, without another sync. The file may lag
+//! behind the log, but never leads it. A log with fewer frames has lost acknowledged data, even if all its checksums
+//! are valid.
 //!
-//! Two slots, a page apart, are written alternately, so that a torn write damages at most one of them:
+//! The file has two slots, a page apart. Writes alternate between them, so a torn write damages at most one slot:
 //!
 //! ```text
 //! 0..4   magic "HFSY"
@@ -22,23 +23,23 @@ use crate::file::replace;
 const MAGIC: [u8; 4] = *b"HFSY";
 const SLOT_LEN: usize = 16;
 const SLOT_OFFSETS: [u64; 2] = [0, 4096];
-/// Bytes between the slots.
+/// The distance between the slots, bytes.
 const SLOT_GAP_LEN: usize = 4096 - SLOT_LEN;
 pub(crate) const FILE: &str = "synced";
 
-/// The open file.
+/// The open watermark file.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     file: File,
     path: PathBuf,
     /// The number in the newer slot.
     frames: u64,
-    /// Which slot is written next.
+    /// The index of the slot for the next write.
     turn: usize,
 }
 
 impl Watermark {
-    /// Creates the file in `dir` with 0, durably.
+    /// Creates the file in `dir` with the value 0, durably.
     pub(crate) fn create(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(FILE);
         let gap = [0; SLOT_GAP_LEN];
@@ -46,7 +47,7 @@ impl Watermark {
         Ok(Self { file, path, frames: 0, turn: 0 })
     }
 
-    /// Opens the file in `dir`; damage of both slots is damage of the store.
+    /// Opens the file in `dir`; [`StoreError::Corrupt`] if both slots are damaged.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
         let path = dir.join(FILE);
         let file = File::options().read(true).write(true).open(&path).at("opening", &path)?;
@@ -65,7 +66,7 @@ impl Watermark {
         self.frames
     }
 
-    /// Records that so many frames are durable. Called after their sync, never before.
+    /// Records that `frames` frames are durable. The caller has synced them before.
     pub(crate) fn raise(&mut self, frames: u64) -> Result<(), StoreError> {
         let offset = SLOT_OFFSETS[self.turn];
         self.file.write_all_at(&slot(frames), offset).at("writing", &self.path)?;
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_number_written_is_found_again() {
+    fn reopening_returns_the_highest_written_number() {
         let dir = tempfile::tempdir().unwrap();
         let mut watermark = Watermark::create(dir.path()).unwrap();
         for frames in [2, 3, 9, 10] {
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(
             Watermark::open(dir.path()).unwrap().frames(),
             7,
-            "the torn slot was written over"
+            "the write replaces the torn slot"
         );
         again.file.set_len(0).unwrap();
         assert!(matches!(Watermark::open(dir.path()), Err(StoreError::Corrupt { .. })));

@@ -1,4 +1,4 @@
-//! One change of the log, and which changes fit it.
+//! One change of the log, and the condition for a valid change.
 
 use bytes::Bytes;
 
@@ -23,10 +23,10 @@ pub(super) enum LogChange {
     },
 }
 
-/// Which records there are: `first..next`. Invariants: `first <= next`, and `purged < first`.
+/// The range of existing records, `first..next`. Invariants: `first <= next`, and `purged < first`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Everything up to this index was purged.
+    /// The last purged index.
     pub(super) purged: Option<u64>,
     pub(super) first: u64,
     pub(super) next: u64,
@@ -54,7 +54,7 @@ impl Bounds {
         (!self.is_empty() || self.purged.is_some()).then_some(self.next)
     }
 
-    /// The bounds after a change; an error says why it does not fit.
+    /// Returns the bounds after a change, or the reason why the change does not fit.
     pub(super) fn after(self, change: &LogChange) -> Result<Self, String> {
         match change {
             LogChange::Append(record) => self.after_append(record.index),
@@ -71,7 +71,7 @@ impl Bounds {
         let expected = self.next_index().unwrap_or(index);
         let next = index.checked_add(1).filter(|_| index == expected);
         let next =
-            next.ok_or_else(|| format!("record {index} appended where {expected} is due"))?;
+            next.ok_or_else(|| format!("record {index} appended, expected record {expected}"))?;
         Ok(Self { first: if self.is_empty() { index } else { self.first }, next, ..self })
     }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_that_do_not_fit_are_refused() {
+    fn changes_that_do_not_fit_are_rejected() {
         let some = Bounds { purged: Some(4), first: 5, next: 9 };
         let append = |index| LogChange::Append(Record { index, bytes: Bytes::new() });
         let purge = |through| LogChange::Purge { through, meta: Bytes::new() };

@@ -1,4 +1,4 @@
-//! The format of a segment: a start, and frames that each hold one change of the log.
+//! The format of a segment: a start, and frames that hold one change of the log each.
 //!
 //! ```text
 //! start    "HFLOG" version(1) 0 0
@@ -10,8 +10,8 @@
 //!   4 purge     through(8) bytes: records up to here are removed, and `RaftMeta::Purged` has these bytes
 //! ```
 //!
-//! A frame's checksum continues that of the frame before it. So a frame is valid only behind the very frames it was
-//! written behind: one that is missing, swapped or left over from another attempt ends the valid part of a segment.
+//! The checksum of a frame continues the checksum of the frame before it. A frame is therefore valid only after
+//! exactly the frames that preceded its write. A missing, swapped or stale frame ends the valid part of a segment.
 //! Numbers are little endian.
 
 use bytes::{Buf as _, BufMut as _, Bytes};
@@ -19,7 +19,7 @@ use bytes::{Buf as _, BufMut as _, Bytes};
 use super::change::{Bounds, LogChange};
 use crate::record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 
-/// What each segment begins with; the sixth byte is the version.
+/// The first bytes of each segment; the sixth byte is the version.
 pub(super) const START: [u8; 8] = *b"HFLOG\x01\0\0";
 pub(super) const HEADER_BYTES: usize = 8;
 /// The longest content: a record with its kind and index.
@@ -36,13 +36,13 @@ const HAS_PURGED: u8 = 1;
 /// A position between two frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
-    /// Frames before it, in all segments that there ever were.
+    /// The number of frames before the position, in all segments, including removed ones.
     pub(super) frames: u64,
     /// The checksum of the frame before it.
     pub(super) checksum: u32,
 }
 
-/// What the frames before a segment add up to, except for the records themselves.
+/// The state that results from the frames before a segment, without the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) position: Position,
@@ -51,7 +51,7 @@ pub(super) struct Summary {
 }
 
 impl Position {
-    /// Adds a frame that `content` writes; returns the position after it.
+    /// Appends a frame with the content written by `content`; returns the position after it.
     fn write(self, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) -> Self {
         let begin = out.len();
         out.put_bytes(0, HEADER_BYTES);
@@ -63,7 +63,7 @@ impl Position {
         Self { frames: self.frames + 1, checksum }
     }
 
-    /// Takes the frame at the front of `bytes` if it was written at this position; returns its content.
+    /// Removes the frame at the front of `bytes` if its checksum fits this position; returns its content.
     pub(super) fn read(&mut self, bytes: &mut Bytes) -> Option<Bytes> {
         let (len, rest) = bytes.split_first_chunk::<4>()?;
         let (sum, rest) = rest.split_first_chunk::<4>()?;
@@ -85,7 +85,7 @@ fn checksum(before: u32, len: u32, content: &[u8]) -> u32 {
 }
 
 impl LogChange {
-    /// Adds a frame with this change; returns the position after it.
+    /// Appends a frame with this change; returns the position after it.
     pub(super) fn encode(&self, at: Position, out: &mut Vec<u8>) -> Position {
         at.write(out, |out| match self {
             Self::Append(record) => {
@@ -109,7 +109,7 @@ impl LogChange {
         })
     }
 
-    /// The change of a frame's content; `None` if this version does not know its kind or form.
+    /// Decodes the change in a frame's content; `None` for an unknown kind or form.
     pub(super) fn decode(mut content: Bytes) -> Option<Self> {
         Some(match content.try_get_u8().ok()? {
             RECORD => {
@@ -135,7 +135,7 @@ impl LogChange {
 }
 
 impl Summary {
-    /// The content of a segment that begins here, and the position after it.
+    /// Returns the content of a segment that begins at this position, and the position after that content.
     pub(super) fn new_segment(&self) -> (Vec<u8>, Position) {
         let mut out = START.to_vec();
         let position = Position::default().write(&mut out, |out| {
@@ -156,7 +156,8 @@ impl Summary {
         (out, Position { frames: self.position.frames + 1, ..position })
     }
 
-    /// Takes start and summary from the front of a segment. Returns the position after them too; `None` if they are damaged.
+    /// Removes the start and the summary from the front of a segment and returns the position after them; `None` if
+    /// they are damaged.
     pub(super) fn read(segment: &mut Bytes) -> Option<(Self, Position)> {
         let start = segment.split_to_checked(START.len())?;
         let mut position = Position::default();
@@ -194,7 +195,7 @@ impl SplitChecked for Bytes {
     }
 }
 
-/// A copy that does not keep a whole segment in memory.
+/// Returns a copy, which does not keep a whole segment in memory.
 fn copied(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
@@ -224,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A segment with a summary and changes, and the position behind each frame.
+    /// Returns a segment with a summary and changes, and the position after each frame.
     fn segment(changes: &[LogChange]) -> (Vec<u8>, Vec<Position>) {
         let (mut bytes, mut position) = summary().new_segment();
         let mut positions = vec![position];
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_survives_its_bytes_and_zeros_behind_them() {
+    fn a_segment_decodes_with_and_without_trailing_zeros() {
         let (mut bytes, positions) = segment(&changes());
         assert_eq!(positions[5].frames, 13);
         let expected = Some((summary(), changes(), positions[5]));
@@ -283,11 +284,11 @@ mod tests {
         assert_eq!(read(&swapped).unwrap().1.len(), 1, "moved");
         let mut other = bytes[..lens[4]].to_vec();
         changes()[4].encode(positions[3], &mut other);
-        assert_eq!(read(&other).unwrap().1.len(), 4, "written behind another frame");
+        assert_eq!(read(&other).unwrap().1.len(), 4, "written after another frame");
     }
 
     #[test]
-    fn the_bytes_of_version_1_stay_as_they_are() {
+    fn the_bytes_of_format_version_1_are_stable() {
         let digits: String = GOLDEN.split_whitespace().collect();
         let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap();
         let golden: Vec<u8> = (0..digits.len() / 2).map(byte).collect();

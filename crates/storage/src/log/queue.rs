@@ -1,7 +1,7 @@
-//! The bounded queue in front of the log's thread.
+//! The bounded queue of the log thread.
 //!
-//! It never blocks a caller: a request that does not fit is returned. Bound: `bytes_max`, or one request if that alone is
-//! longer. The list of callers that wait for room has one entry for each pending [`Log::when_room`] call.
+//! The queue never blocks a caller; it returns a request that does not fit. Bound: `bytes_max`, or one request that
+//! alone is longer. The list of callers waiting for room has one entry for each pending [`Log::when_room`] call.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,13 +14,13 @@ use super::{Done, Log};
 use crate::error::StoreError;
 use crate::record::{RaftMeta, Record};
 
-/// Called when the queue has room again.
+/// A callback for the moment at which the queue has room.
 pub type WhenRoom = Box<dyn FnOnce() + Send>;
 
-/// The cost of a request besides its bytes.
+/// The cost of a request in addition to its bytes.
 const REQUEST_COST: usize = 128;
 const RECORD_COST: usize = 48;
-/// At this number, requests that may wait are written without another request.
+/// At this number of bytes the log writes lazy requests without another request.
 const LAZY_BYTES_MAX: usize = 64 << 10;
 
 pub(super) enum Request {
@@ -42,7 +42,7 @@ impl Request {
             }
     }
 
-    /// Whether the request can wait for the next one.
+    /// Returns `true` if the request can wait for the next request.
     fn is_lazy(&self) -> bool {
         matches!(self, Self::SetMeta { lazy: true, .. })
     }
@@ -57,26 +57,27 @@ impl Request {
     }
 }
 
-/// A request that did not fit into the log's queue. Its `Done` was not called: wait for room with [`Log::when_room`] and [`retry`](Self::retry), or [`give_up`](Self::give_up).
+/// A request that did not fit into the log's queue. The log did not call its `Done`: wait for room with
+/// [`Log::when_room`] and call [`retry`](Self::retry), or call [`give_up`](Self::give_up).
 #[must_use = "the request was not queued"]
 pub struct Refused {
     request: Request,
-    /// Bytes that were waiting.
+    /// The number of bytes in the queue.
     pub queued_bytes: usize,
-    /// The most that may wait.
+    /// The maximum number of bytes in the queue.
     pub queue_bytes_max: usize,
 }
 
 impl Refused {
-    /// Tries once more. The log is the one that refused.
+    /// Queues the request again. `log` must be the log that returned it.
     ///
     /// # Errors
-    /// Itself, if there is still no room.
+    /// `self`, if the queue has no room.
     pub fn retry(self, log: &Log) -> Result<(), Self> {
         log.submit(self.request)
     }
 
-    /// Returns the callback, which will not be called.
+    /// Returns the callback, which the log will not call.
     pub fn give_up(self) -> Done {
         self.request.into_done()
     }
@@ -113,10 +114,10 @@ pub(super) struct Queue {
 struct Waiting {
     requests: VecDeque<Request>,
     bytes: usize,
-    /// A request is queued that cannot wait.
+    /// `true` if a queued request cannot wait.
     awake: bool,
     when_room: Vec<WhenRoom>,
-    /// Accepts no new requests; queued ones are still written.
+    /// `true` if the queue rejects new requests; the log still writes queued requests.
     is_closed: bool,
 }
 
@@ -129,7 +130,7 @@ impl Queue {
         self.waiting.lock().bytes
     }
 
-    /// Queues a request, returns it, or completes it at once if the log is closed.
+    /// Queues a request, returns it, or completes it immediately if the log is closed.
     pub(super) fn push(&self, request: Request) -> Result<(), Refused> {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
@@ -167,7 +168,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Takes all requests; with `block`, as soon as there is one that cannot wait. `None` when the queue is closed and empty.
+    /// Returns all requests; with `block`, waits for a request that is not lazy. `None` when the queue is closed and
+    /// empty.
     pub(super) fn take(&self, block: bool) -> Option<VecDeque<Request>> {
         let mut waiting = self.waiting.lock();
         while block && !waiting.awake && !waiting.is_closed {
@@ -180,7 +182,7 @@ impl Queue {
         let when_room = std::mem::take(&mut waiting.when_room);
         drop(waiting);
         for room in when_room {
-            // A panic of a caller's closure must not end the log's thread.
+            // A panic of a caller's closure must not end the log thread.
             if catch_unwind(AssertUnwindSafe(room)).is_err() {
                 tracing::error!("a closure waiting for room panicked");
             }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_may_wait_waits_for_the_next_one_and_keeps_its_position() {
+    fn a_lazy_request_waits_for_the_next_request_and_keeps_its_position() {
         let queue = Queue::new(1 << 20);
         queue.push(meta(true)).unwrap();
         assert!(!awake(&queue));
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_may_wait_are_bounded_and_written_at_the_end() {
+    fn lazy_requests_are_bounded_and_written_at_shutdown() {
         let queue = Queue::new(1 << 20);
         while !awake(&queue) {
             assert!(queue.bytes() <= LAZY_BYTES_MAX);

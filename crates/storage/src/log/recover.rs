@@ -1,12 +1,12 @@
 //! Opens the log: reads every segment, verifies it, and computes the state.
 //!
-//! The valid frames at the front of the newest segment count; a crash may leave anything behind them. Each older segment
-//! was synced before the next one was created, so all of it must be valid up to where the next one continues. The log
-//! must not end before the watermark, and every record must be there. Otherwise it does not open, and nothing is changed.
+//! In the newest segment only the valid frames at the front count; a crash may leave any bytes after them. Each older
+//! segment was synced before the creation of the next segment, so its frames must all be valid. The log must reach the
+//! watermark, and every record must exist. Otherwise the open fails without changing a file.
 //!
-//! Only the newest segment can hold bytes that are in the page cache alone, after `kill -9` or a failed sync. A sync would
-//! not help: after a failed one Linux marks the bytes clean. So the newest segment is written once more, as a new
-//! file, before anything in it is shown.
+//! Only the newest segment can hold bytes that exist only in the page cache, after `kill -9` or a failed sync. Another
+//! sync does not help: after a failed sync Linux marks the bytes clean. The open therefore writes the newest segment
+//! again, as a new file, before readers see its content.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use super::state::{Location, LogState};
 use crate::disk::{Disk, SegmentFile};
 use crate::error::StoreError;
 
-/// The newest segment, which the log appends to.
+/// The newest segment, to which the log appends.
 pub(super) struct Tail {
     pub(super) segment: u32,
     pub(super) file: Arc<dyn SegmentFile>,
-    /// Where the next frame goes, in the file.
+    /// The offset of the next frame in the file.
     pub(super) end: usize,
-    /// Where the next frame goes, in the log.
+    /// The position of the next frame in the log.
     pub(super) position: Position,
 }
 
-/// Verifies the log on a disk, or creates an empty one on a new disk.
+/// Verifies the log on a disk, or creates an empty log on a new disk.
 pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, Tail), StoreError> {
     let present = disk.segments()?;
     if present.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, Tail), StoreError> {
     tail.file = disk.create(tail.segment, newest.get(..tail.end).unwrap_or(&newest))?;
     state.segments.insert(tail.segment, Arc::clone(&tail.file));
     disk.raise_watermark(tail.position.frames)?;
-    // Segments that a purge had removed may be there again after a power cut.
+    // After a power cut, removed segments may exist again.
     while let Some(number) = state.purged_segment() {
         state.segments.remove(&number);
     }
@@ -76,7 +76,7 @@ pub(super) fn start_segment(
     Ok(Tail { segment, file, end: content.len(), position })
 }
 
-/// The segments without a gap that end with the newest one. Older ones were purged before the gap was.
+/// Returns the contiguous segments that end with the newest. Segments before a gap were purged.
 fn continuous(present: &[u32]) -> &[u32] {
     let gap = present.windows(2).rposition(|pair| pair[1] - pair[0] != 1);
     &present[gap.map_or(0, |gap| gap + 1)..]
@@ -101,7 +101,7 @@ fn replay(disk: &dyn Disk, segments: &[u32]) -> Result<Replayed, StoreError> {
             Some(before) if before.state.summary(before.tail.position) == summary => before.state,
             Some(_) => {
                 return Err(StoreError::corrupt(format!(
-                    "segment {segment} of the log does not continue the one before it"
+                    "segment {segment} of the log does not continue the segment before it"
                 )));
             }
         };
@@ -120,7 +120,7 @@ fn replay_frames(state: &mut LogState, tail: &mut Tail, mut rest: Bytes) -> Resu
         let Some(content) = tail.position.read(&mut rest) else { return Ok(()) };
         let len = content.len();
         let change = LogChange::decode(content).ok_or_else(|| {
-            // The checksum is right, so these bytes were written like this.
+            // The checksum is valid, so the log wrote these bytes.
             StoreError::newer_format(format!("segment {} has an unknown frame", tail.segment))
         })?;
         let location = Location::new(tail.segment, tail.end, &change, before);
@@ -146,7 +146,7 @@ fn check(disk: &dyn Disk, state: &LogState, end: Position) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Why a segment has no summary.
+/// Returns the error for a segment without a readable summary.
 fn bad(segment: u32, content: &Bytes) -> StoreError {
     match content.first_chunk::<8>() {
         Some(start) if start[..5] == START[..5] && *start != START => {

@@ -1,6 +1,6 @@
-//! What the frames of the log add up to: which records there are and where, and the Raft metadata.
+//! The state that results from the frames of the log: the records, their locations, and the Raft metadata.
 //!
-//! The log's thread changes the state after it has written a frame; an open computes it again from the frames.
+//! The log thread changes the state after it has written a frame; an open computes the state again from the frames.
 //! Memory: 16 bytes for each record, and the metadata.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,22 +15,22 @@ use crate::disk::SegmentFile;
 use crate::error::StoreError;
 use crate::record::{RaftMeta, Record};
 
-/// Where the frame of a record is.
+/// The location of a record's frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Location {
     pub(super) segment: u32,
     pub(super) offset: u32,
-    /// Length of the record.
+    /// The length of the record.
     pub(super) len: u32,
     /// The checksum of the frame before it.
     pub(super) checksum_before: u32,
 }
 
 impl Location {
-    /// Of the frame that was written to a segment at `offset`, at a position of the log.
+    /// The location of the frame written to `segment` at `offset`, at a position of the log.
     pub(super) fn new(segment: u32, offset: usize, change: &LogChange, at: Position) -> Self {
         let len = if let LogChange::Append(record) = change { record.bytes.len() } else { 0 };
-        // A segment and a record are far below 4 GiB.
+        // A segment and a record are far below 4 GiB, so both numbers fit.
         let [offset, len] = [offset, len].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         Self { segment, offset, len, checksum_before: at.checksum }
     }
@@ -40,12 +40,12 @@ impl Location {
 pub(super) struct LogState {
     pub(super) bounds: Bounds,
     pub(super) metas: [Option<Bytes>; RaftMeta::ALL.len()],
-    /// Of the last records; of all of them, once the log is open.
+    /// The locations of the last records; of all records after the open.
     locations: VecDeque<Location>,
     pub(super) segments: BTreeMap<u32, Arc<dyn SegmentFile>>,
 }
 
-/// A record that a reader fetches without holding the state.
+/// A record that a reader fetches without holding the state lock.
 pub(super) struct FoundRecord {
     index: u64,
     location: Location,
@@ -53,7 +53,7 @@ pub(super) struct FoundRecord {
 }
 
 impl LogState {
-    /// The state at the start of the oldest segment; records in it have no location.
+    /// Creates the state at the start of the oldest segment. Its records have no location yet.
     pub(super) fn of(summary: Summary) -> Self {
         Self { bounds: summary.bounds, metas: summary.metas, ..Self::default() }
     }
@@ -62,7 +62,7 @@ impl LogState {
         Summary { position, bounds: self.bounds, metas: self.metas.clone() }
     }
 
-    /// Applies a change; `location` is that of its frame, and counts for a record.
+    /// Applies a change; `location` is the location of its frame, used for a record.
     pub(super) fn apply(&mut self, change: LogChange, location: Location) -> Result<(), String> {
         let before = self.bounds;
         self.bounds = before.after(&change)?;
@@ -86,19 +86,19 @@ impl LogState {
         self.metas[usize::from(meta.number())] = Some(bytes);
     }
 
-    /// Whether every record has a location.
+    /// Returns `true` if every record has a location.
     pub(super) fn is_complete(&self) -> bool {
         self.locations.len() as u64 == self.bounds.len()
     }
 
-    /// A segment that holds no record any more, unless it is the newest.
+    /// Returns a segment without records, except the newest segment.
     pub(super) fn purged_segment(&self) -> Option<u32> {
         let (newest, _) = self.segments.last_key_value()?;
         let oldest_used = self.locations.front().map_or(*newest, |location| location.segment);
         self.segments.keys().next().copied().filter(|oldest| *oldest < oldest_used)
     }
 
-    /// The records of `range` up to about `bytes_max` bytes, at least one if there is any.
+    /// Returns the records of `range` up to about `bytes_max` bytes, but at least one record if one exists.
     pub(super) fn find(&self, range: &RangeInclusive<u64>, bytes_max: usize) -> Vec<FoundRecord> {
         let Bounds { first, next, .. } = self.bounds;
         let (start, end) = (first.max(*range.start()), next.min(range.end().saturating_add(1)));
@@ -121,7 +121,7 @@ impl FoundRecord {
     /// Reads the record from its segment, and verifies it.
     pub(super) fn read(&self) -> Result<Record, StoreError> {
         let Location { segment, offset, len, checksum_before } = self.location;
-        // A kind and an index stand before the record.
+        // The kind and the index precede the record.
         let len = HEADER_BYTES + 9 + len as usize;
         let mut bytes = self.file.read_at(u64::from(offset), len)?;
         let mut position = Position { frames: 0, checksum: checksum_before };
@@ -151,7 +151,7 @@ mod tests {
         Bounds { purged, first, next }
     }
 
-    /// A state with records `first..=last`, each in a segment of its own with its index as the number.
+    /// A state with records `first..=last`, each in its own segment, numbered by its index.
     fn state(first: u32, last: u32) -> LogState {
         let mut state = LogState::default();
         for segment in first..=last {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_never_purged_begins_anywhere() {
+    fn a_log_that_was_never_purged_starts_at_any_index() {
         let mut state = state(50, 60);
         apply(&mut state, LogChange::Truncate { next: 10 });
         assert_eq!(state.bounds.next_index(), None);
@@ -196,11 +196,11 @@ mod tests {
         apply(&mut state, purge(3));
         assert_eq!(state.bounds, bounds(Some(3), 7, 8));
         apply(&mut state, LogChange::Truncate { next: 7 });
-        assert_eq!(state.bounds.next_index(), Some(4), "it goes on behind the purge");
+        assert_eq!(state.bounds.next_index(), Some(4), "the log continues after the purge");
     }
 
     #[test]
-    fn records_of_missing_segments_are_noticed_until_they_are_purged() {
+    fn records_of_missing_segments_are_detected_until_they_are_purged() {
         let summary = Summary { bounds: bounds(None, 1, 100), ..Summary::default() };
         let mut state = LogState::of(summary);
         let location = Location::new(1, 0, &record(100), Position::default());

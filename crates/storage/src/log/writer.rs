@@ -1,8 +1,8 @@
-//! The log's thread, which is the only writer of the disk.
+//! The log thread, the only writer of the disk.
 //!
-//! It takes all queued requests, writes one frame for each change, syncs once if a request must be durable, raises the
-//! watermark, and completes the requests in order. Readers see a change when it is written. After an error every request
-//! fails with that error, and the disk is not touched again.
+//! The thread takes all queued requests, writes one frame for each change, syncs once if a request must be durable,
+//! raises the watermark, and completes the requests in order. Readers see a change after its write. After an error
+//! every request fails with that error, and the thread makes no further call to the disk.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +19,9 @@ use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 
-/// Bytes of frames that are written at once.
+/// The maximum number of frame bytes in one write.
 const WRITE_BYTES: usize = 1 << 20;
-/// A segment grows by zeros up to a multiple of this, so that most syncs change no metadata of the file system.
+/// A segment grows by zeros to a multiple of this size, so most syncs change no file system metadata.
 const GROW_BYTES: usize = 2 << 20;
 
 pub(super) struct Writer {
@@ -29,17 +29,17 @@ pub(super) struct Writer {
     disk: Box<dyn Disk>,
     segment_bytes: usize,
     tail: Tail,
-    /// Length of the tail's file, with the zeros behind the frames.
+    /// The length of the newest segment file, including the zeros after the frames.
     file_len: usize,
     /// The bounds after the last change in `changes`.
     bounds: Bounds,
-    /// Frames that are not written yet, and their changes.
+    /// The unwritten frames, and their changes.
     frames: Vec<u8>,
     changes: Vec<(LogChange, Location)>,
     is_synced: bool,
 }
 
-/// Whether a request waits for a sync.
+/// The durability that a request needs before its completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,
@@ -68,11 +68,11 @@ impl Writer {
         }
     }
 
-    /// The thread. A panic closes the log like any other failure.
+    /// Runs the thread. A panic closes the log like any other failure.
     pub(super) fn run(mut self) {
         while let Some(requests) = self.shared.queue.take(self.purged_segment().is_none()) {
             self.perform_all(requests);
-            // A removal can take as long as a sync, so there is one between requests.
+            // A removal can take as long as a sync, so the thread removes one segment between requests.
             self.attempt(Self::remove_purged_segment);
         }
         self.attempt(Self::sync);
@@ -102,7 +102,7 @@ impl Writer {
         }
     }
 
-    /// Runs a step unless the log has failed; its final error, or its panic, fails the log.
+    /// Runs a step unless the log has failed; a final error or a panic fails the log.
     fn attempt<T>(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<T, StoreError>,
@@ -111,7 +111,7 @@ impl Writer {
             return None;
         }
         let result = catch_unwind(AssertUnwindSafe(|| step(self))).unwrap_or_else(|_| {
-            Err(StoreError::corrupt("the log's thread met a state it does not know, and stopped"))
+            Err(StoreError::corrupt("the log thread reached an unknown state and stopped"))
         });
         if let Err(error) = &result {
             self.shared.fail(error);
@@ -134,7 +134,7 @@ impl Writer {
                 (done, self.attempt(|writer| writer.purge(through, meta)))
             }
         };
-        // A failed log completes the request with its error instead.
+        // A failed log completes the request with its error.
         (done, result.unwrap_or(Ok(Needs::Nothing)))
     }
 
@@ -182,11 +182,12 @@ impl Writer {
             return Ok(Needs::Nothing);
         }
         self.add(LogChange::Purge { through, meta })?;
-        // Segments are removed once the purge is durable.
+        // The log removes segments after the purge is durable.
         Ok(Needs::Sync)
     }
 
-    /// Adds the frame of a change. [`StoreError::Misuse`] if the change does not fit the log; then nothing was added.
+    /// Adds the frame of a change. Returns [`StoreError::Misuse`] without adding a frame if the change does not fit
+    /// the log.
     fn add(&mut self, change: LogChange) -> Result<(), StoreError> {
         self.bounds = self.bounds.after(&change).map_err(StoreError::misuse)?;
         let Tail { segment, end, position, .. } = self.tail;
@@ -196,7 +197,7 @@ impl Writer {
         if self.frames.len() < WRITE_BYTES { Ok(()) } else { self.write() }
     }
 
-    /// Writes the frames that are not written yet. Readers see their changes from then on.
+    /// Writes the unwritten frames. Readers see their changes from then on.
     fn write(&mut self) -> Result<(), StoreError> {
         if self.frames.is_empty() {
             return Ok(());
@@ -218,7 +219,7 @@ impl Writer {
         if end < self.segment_bytes { Ok(()) } else { self.start_segment() }
     }
 
-    /// Makes everything so far durable.
+    /// Makes all written frames durable.
     fn sync(&mut self) -> Result<(), StoreError> {
         self.write()?;
         if self.is_synced {
@@ -229,7 +230,8 @@ impl Writer {
         self.disk.raise_watermark(self.tail.position.frames)
     }
 
-    /// Continues in a new segment. The full one is synced before: frames of the new one must not be durable without it.
+    /// Continues in a new segment. Syncs the full segment first: frames of the new segment must not be durable without
+    /// it.
     fn start_segment(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         let next = self.tail.segment.saturating_add(1);
@@ -242,7 +244,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A segment that can be removed. The purge is durable: without it the segment's records would be missing.
+    /// Returns a removable segment. The purge must be durable: without it the records of the segment would be missing.
     fn purged_segment(&self) -> Option<u32> {
         let can_remove = self.is_synced && self.shared.failed.lock().is_none();
         self.shared.state.read().purged_segment().filter(|_| can_remove)
@@ -256,7 +258,7 @@ impl Writer {
     }
 }
 
-/// Completes a request. A panic of its callback must not end the log's thread.
+/// Completes a request. A panic of its callback must not end the log thread.
 fn answer(done: Done, result: Result<(), StoreError>) {
     if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
         tracing::error!("a callback of the log panicked");

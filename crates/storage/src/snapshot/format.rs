@@ -1,4 +1,4 @@
-//! The layout of a snapshot file: a header, and sections, of which the last is the footer. Numbers are little endian.
+//! The layout of a snapshot file: a header and sections; the last section is the footer. Numbers are little endian.
 //!
 //! ```text
 //! header   "HFSNAP" 1 0
@@ -8,7 +8,7 @@
 //!   3 footer  parts(8) bytes-of-parts(8) offset-of-meta(8) whole(4)    CRC-32C of every byte before the footer
 //! ```
 
-/// The longest part, and the longest meta, bytes.
+/// The maximum length of a part and of the meta, bytes.
 pub const PART_BYTES_MAX: usize = 16 << 20;
 
 pub(super) const HEADER: [u8; 8] = *b"HFSNAP\x01\x00";
@@ -60,7 +60,7 @@ pub(super) fn section_header(kind: Kind, body: &[u8]) -> [u8; SECTION_HEADER_LEN
     header
 }
 
-/// The length of a section's body if the header is of this kind and the length is allowed.
+/// Returns the length of a section's body if the header has this kind and an allowed length.
 pub(super) fn body_len(kind: Kind, header: &[u8; SECTION_HEADER_LEN]) -> Option<usize> {
     let len = u32::from_le_bytes(*header[1..5].first_chunk()?) as usize;
     (header[0] == kind as u8 && len <= PART_BYTES_MAX).then_some(len)

@@ -1,7 +1,7 @@
 //! Reads a snapshot: its meta, its parts one by one, or its raw bytes for a peer.
 //!
-//! Every length is checked before anything is allocated, and every checksum before anything is returned. Reads use
-//! offsets, so any number of readers share one open file.
+//! The reader checks every length before an allocation and every checksum before a return. Reads use offsets, so any
+//! number of readers can share one open file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,7 +16,7 @@ use crate::error::{At, QUARANTINE, StoreError};
 
 const VERIFY_BYTES: usize = 1 << 20;
 
-/// A whole snapshot, open for reading. It stays readable when a newer one replaces it.
+/// A whole snapshot, open for reading. It stays readable after its replacement.
 #[derive(Clone, Debug)]
 pub struct SnapshotReader {
     file: Arc<OpenFile>,
@@ -33,7 +33,7 @@ struct OpenFile {
 }
 
 impl SnapshotReader {
-    /// Opens the file and checks its frame: header, footer and meta.
+    /// Opens the file and checks its header, footer and meta.
     pub(super) fn open(place: &Place) -> Result<Self, StoreError> {
         let path = place.path.clone();
         let file = File::open(&path).at("opening", &path)?;
@@ -44,9 +44,7 @@ impl SnapshotReader {
             .filter(|offset| *offset >= HEADER.len() as u64)
             .ok_or_else(|| file.damaged("is cut off"))?;
         if *file.exact(0, HEADER.len())? != HEADER {
-            return Err(
-                file.damaged("does not begin like a snapshot of a version this program knows")
-            );
+            return Err(file.damaged("does not start with a supported snapshot version"));
         }
         let (body, _) = file.section(Kind::Footer, footer_offset)?;
         let footer = Footer::decode(&body).ok_or_else(|| file.damaged("has a damaged footer"))?;
@@ -57,22 +55,22 @@ impl SnapshotReader {
         Ok(Self { file: Arc::new(file), name: place.name.clone(), meta, footer })
     }
 
-    /// The name it was begun with.
+    /// The name passed to [`Snapshots::begin`](super::Snapshots::begin).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What was given to `finish`.
+    /// The meta passed to `finish`.
     pub fn meta(&self) -> &Bytes {
         &self.meta
     }
 
-    /// Bytes of all parts together.
+    /// The total length of all parts, bytes.
     pub fn bytes(&self) -> u64 {
         self.footer.bytes
     }
 
-    /// The parts in the order they were written. After an error the iterator ends.
+    /// The parts in the order of their writes. After an error the iterator ends.
     pub fn parts(&self) -> Parts {
         Parts {
             snapshot: self.clone(),
@@ -83,15 +81,15 @@ impl SnapshotReader {
         }
     }
 
-    /// The file as it is, for a peer.
+    /// The raw file, for a peer.
     pub fn raw(&self) -> RawSnapshot {
         RawSnapshot { file: Arc::clone(&self.file) }
     }
 
-    /// Reads all of it and checks every checksum there is.
+    /// Reads the whole file and checks all checksums.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] naming the file, [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] with the file name, [`StoreError::Io`].
     pub fn verify(&self) -> Result<(), StoreError> {
         self.parts().try_for_each(|part| part.map(drop))?;
         let footer_offset = self.file.len - FOOTER_LEN;
@@ -111,7 +109,7 @@ impl SnapshotReader {
 pub struct Parts {
     snapshot: SnapshotReader,
     offset: u64,
-    /// How many were given, and their bytes.
+    /// The number of returned parts, and their bytes.
     given: u64,
     bytes: u64,
     ended: bool,
@@ -145,24 +143,24 @@ impl Iterator for Parts {
     }
 }
 
-/// The bytes of a snapshot's file, for sending.
+/// The raw bytes of a snapshot's file, for a transfer.
 #[derive(Clone, Debug)]
 pub struct RawSnapshot {
     file: Arc<OpenFile>,
 }
 
 impl RawSnapshot {
-    /// Length of the file, bytes.
+    /// The length of the file, bytes.
     pub fn len(&self) -> u64 {
         self.file.len
     }
 
-    /// Never: a snapshot has at least its frame.
+    /// Always `false`: a snapshot has at least a header and a footer.
     pub fn is_empty(&self) -> bool {
         self.file.len == 0
     }
 
-    /// Up to `bytes_max` bytes at `offset`; none at the end.
+    /// Returns up to `bytes_max` bytes at `offset`; no bytes at the end.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -179,7 +177,7 @@ impl OpenFile {
         Ok(bytes.freeze())
     }
 
-    /// The body of the section at `offset`, checked, and where the next one begins.
+    /// Returns the verified body of the section at `offset`, and the offset of the next section.
     fn section(&self, kind: Kind, offset: u64) -> Result<(Bytes, u64), StoreError> {
         let damaged = || self.damaged(&format!("fails its checksum at offset {offset}"));
         let body_offset = offset.checked_add(SECTION_HEADER_LEN as u64).ok_or_else(damaged)?;

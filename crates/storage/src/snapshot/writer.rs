@@ -1,7 +1,7 @@
-//! Writes a snapshot, of this node or of a peer.
+//! Writes a snapshot of this node or of a peer.
 //!
-//! The partial file is removed unless it is published. It is synced every [`SYNC_BYTES`], so that the last sync is short
-//! and the syncs of the log on the same disk do not wait for it.
+//! Dropping an unpublished snapshot removes its partial file. The writer syncs the file every [`SYNC_BYTES`], so the
+//! last sync is short and does not delay the log's syncs on the same disk.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,17 +14,17 @@ use crate::snapshot::Place;
 
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// A file that is removed unless it is published.
+/// A file that the drop removes unless it was published.
 #[derive(Debug)]
 struct PartialFile {
     snapshots: Snapshots,
     name: String,
     path: PathBuf,
     file: File,
-    /// Bytes written.
+    /// The number of written bytes.
     len: u64,
     unsynced: u64,
-    /// CRC-32C of all of them.
+    /// The CRC-32C of all written bytes.
     sum: u32,
     published: bool,
 }
@@ -63,12 +63,12 @@ impl Drop for PartialFile {
         if !self.published
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "a partial snapshot is left; the next start removes it");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a partial snapshot; the next start removes it");
         }
     }
 }
 
-/// A snapshot being written. Dropping it unfinished leaves nothing behind.
+/// A snapshot in progress. Dropping it removes its partial file.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     partial: PartialFile,
@@ -86,7 +86,8 @@ impl SnapshotWriter {
     /// Writes the next part, at most [`PART_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which this snapshot must be dropped.
+    /// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the caller must drop this
+    /// snapshot.
     pub fn write_part(&mut self, part: &[u8]) -> Result<(), StoreError> {
         self.section(Kind::Part, part)?;
         self.parts += 1;
@@ -94,12 +95,12 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Ends the snapshot with its meta (at most [`PART_BYTES_MAX`] bytes), makes it durable and the latest, and removes
-    /// the one before it.
+    /// Finishes the snapshot with its meta (at most [`PART_BYTES_MAX`] bytes), publishes it durably as the latest, and
+    /// removes the previous one.
     ///
     /// # Errors
-    /// As [`write_part`](Self::write_part); then the snapshot before is still the latest, unless the very last step
-    /// failed, the sync of the directory: stop the node on [`StoreError::Io`].
+    /// The errors of [`write_part`](Self::write_part). After an error the previous snapshot is still the latest,
+    /// unless the final sync of the directory failed: stop the node on [`StoreError::Io`].
     pub fn finish(mut self, meta: &[u8]) -> Result<SnapshotReader, StoreError> {
         let meta_offset = self.partial.len;
         self.section(Kind::Meta, meta)?;
@@ -122,7 +123,7 @@ impl SnapshotWriter {
     }
 }
 
-/// A peer's snapshot being received. Dropping it unfinished leaves nothing behind.
+/// A peer's snapshot during its receipt. Dropping it removes its partial file.
 #[derive(Debug)]
 pub struct SnapshotReceiver {
     partial: PartialFile,
@@ -133,37 +134,38 @@ impl SnapshotReceiver {
         Ok(Self { partial: PartialFile::create(snapshots, name)? })
     }
 
-    /// Bytes received so far: the offset of the next piece.
+    /// The number of received bytes, which is the offset of the next chunk.
     pub fn received(&self) -> u64 {
         self.partial.len
     }
 
-    /// Takes the next bytes. The caller bounds the total.
+    /// Appends the next bytes. The caller limits the total.
     ///
     /// # Errors
-    /// [`StoreError::Full`] or [`StoreError::Io`], after which this snapshot must be dropped.
+    /// [`StoreError::Full`] or [`StoreError::Io`], after which the caller must drop this snapshot.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.partial.write(bytes)
     }
 
-    /// Verifies everything received. The latest snapshot stays what it was until [`VerifiedSnapshot::publish`].
+    /// Verifies the received snapshot. The latest snapshot does not change before [`VerifiedSnapshot::publish`].
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if it is not a whole snapshot: ask the peer again. [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] if the snapshot is incomplete or damaged: fetch it from the peer again.
+    /// [`StoreError::Io`].
     pub fn verify(self) -> Result<VerifiedSnapshot, StoreError> {
         let Self { partial } = self;
         let place = Place { number: 0, name: partial.name.clone(), path: partial.path.clone() };
         let reader = SnapshotReader::open(&place);
         let verified = reader.and_then(|reader| reader.verify().map(|()| reader));
         if let Err(StoreError::Corrupt { what, .. }) = verified {
-            let fix = "it was damaged on the way and is not used; fetch it from the leader again";
+            let fix = "it was damaged in transit and is not used; fetch it from the leader again";
             return Err(StoreError::Corrupt { what, fix: fix.to_owned() });
         }
         Ok(VerifiedSnapshot { partial, reader: verified? })
     }
 }
 
-/// A peer's snapshot that is whole, and does not count yet. Dropping it leaves nothing behind.
+/// A whole snapshot of a peer before its publication. Dropping it removes its partial file.
 #[derive(Debug)]
 pub struct VerifiedSnapshot {
     partial: PartialFile,
@@ -171,15 +173,15 @@ pub struct VerifiedSnapshot {
 }
 
 impl VerifiedSnapshot {
-    /// Reads it, so that the caller can tell whether it knows what to do with the parts.
+    /// Returns a reader, so that the caller can check the parts.
     pub fn reader(&self) -> &SnapshotReader {
         &self.reader
     }
 
-    /// Makes it durable and the latest, and removes the one before it.
+    /// Publishes the snapshot durably as the latest, and removes the previous one.
     ///
     /// # Errors
-    /// As [`SnapshotWriter::finish`].
+    /// The errors of [`SnapshotWriter::finish`].
     pub fn publish(self) -> Result<SnapshotReader, StoreError> {
         self.partial.publish()
     }
