@@ -1,8 +1,8 @@
 //! Crashes of the log at every step of its disk, and damage to everything it has written.
 //!
-//! The faulty disk is crashed before each write, sync, creation and removal of a random run. Of what was not synced, every
-//! possible prefix of the writes survives in turn, and of the writes behind it some sectors. The log must open as some prefix of
-//! the operations with everything acknowledged. Segments are small, so that a run fills many.
+//! The test crashes the faulty disk before each write, sync, creation and removal of a random run. Every possible
+//! prefix of the unsynced writes survives in turn, plus some sectors of the later writes. The log must open as a
+//! prefix of the operations that includes all acknowledged ones. Segments are small, so a run fills many.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn broken() -> StoreError {
     }
 }
 
-/// A run of operations that fit each other, from an empty log.
+/// A run of operations that fit each other, on an empty log.
 fn plan(seed: u64, count: usize) -> Vec<Op> {
     let mut rng = Rng(seed);
     let mut model = Model::default();
@@ -40,7 +40,7 @@ fn plan(seed: u64, count: usize) -> Vec<Op> {
     (0..count).map(|_| op()).collect()
 }
 
-/// Runs the operations one by one until one fails; what was acknowledged is in the history.
+/// Runs the operations one by one until one fails; the history counts the acknowledged operations.
 fn run_one_by_one(log: &Log, ops: &[Op]) -> History {
     let mut history = History { ops: ops.to_vec(), ..History::default() };
     for (number, op) in ops.iter().enumerate() {
@@ -57,7 +57,7 @@ fn run_one_by_one(log: &Log, ops: &[Op]) -> History {
     history
 }
 
-/// Opens what a crash left and judges it.
+/// Opens the disk after a crash and checks the log against the history.
 fn check(disk: &FaultyDisk, history: &History, how: &str) {
     let log = open(disk).unwrap_or_else(|error| panic!("{how}: does not open: {error}"));
     let found = Model::observe(&log).expect("readable");
@@ -112,7 +112,7 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
         let mut model = Model::default();
         for round in 0..25 {
             let log = open(&disk).expect("open");
-            // Several operations may be under way at the crash.
+            // Several operations may be in flight at the crash.
             let mut history = History { start: model.clone(), ..History::default() };
             let (answers, answered) = mpsc::channel();
             disk.fail_at(rng.between(1, 60), broken());
@@ -135,7 +135,7 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
             history.acknowledged = usize::try_from(acknowledged).expect("count");
             let how = format!("seed {seed}, round {round}");
             if rng.one_in(3) {
-                // What the next process is shown after a kill must survive the power cut that follows.
+                // The state that the next process sees after a kill must survive the following power cut.
                 disk.kill();
                 let log = open(&disk).expect("open");
                 let found = Model::observe(&log).expect("readable");
@@ -157,7 +157,7 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
 }
 
 #[test]
-fn a_disk_that_lies_about_sync_is_found_out() {
+fn a_disk_that_lies_about_sync_is_detected() {
     let disk = FaultyDisk::default();
     let log = open(&disk).expect("open");
     disk.lie_about_sync();
@@ -169,7 +169,7 @@ fn a_disk_that_lies_about_sync_is_found_out() {
     assert!(verdict.starts_with("LOST"), "{verdict}");
 }
 
-/// A disk with a log that was appended to, truncated, purged, and shut down.
+/// A disk with a log after appends, a truncation, a purge, and a shutdown.
 fn used_disk() -> FaultyDisk {
     let disk = FaultyDisk::default();
     let log = open(&disk).expect("open");
@@ -195,13 +195,13 @@ fn assert_refused(disk: &FaultyDisk, how: &str) {
 }
 
 #[test]
-fn every_damaged_byte_and_every_lost_segment_is_refused() {
+fn every_damaged_byte_and_every_lost_segment_is_rejected() {
     let disk = used_disk();
     let good = disk.image();
     assert!(good.0.len() >= 3, "{} segments", good.0.len());
     let mut tried = 0;
     for (&number, bytes) in &good.0 {
-        // Zeros behind the last frame do not count.
+        // Zeros after the last frame do not count.
         let used = 1 + bytes.iter().rposition(|byte| *byte != 0).expect("a summary");
         let offsets = (0..used).filter(|at| *at < 200 || at % 97 == 0 || used - at < 200);
         for (offset, bits) in offsets.flat_map(|at| [(at, 0x01), (at, 0x80)]) {
@@ -221,7 +221,7 @@ fn every_damaged_byte_and_every_lost_segment_is_refused() {
 }
 
 #[test]
-fn a_segment_that_is_an_older_or_another_one_is_refused() {
+fn an_older_or_swapped_segment_is_rejected() {
     let disk = used_disk();
     let old = disk.image();
     let log = open(&disk).expect("open");
@@ -247,7 +247,7 @@ fn a_segment_that_is_an_older_or_another_one_is_refused() {
 }
 
 #[test]
-fn damage_met_while_reading_closes_the_log() {
+fn damage_found_by_a_read_closes_the_log() {
     let disk = used_disk();
     let log = open(&disk).expect("open");
     let (number, bytes) = disk.image().0.pop_last().expect("a segment");
@@ -259,7 +259,7 @@ fn damage_met_while_reading_closes_the_log() {
 }
 
 #[test]
-fn the_judge_accepts_prefixes_and_refuses_everything_else() {
+fn the_history_check_accepts_only_prefixes() {
     let ops = plan(7, 12);
     let mut models = vec![Model::default()];
     for op in &ops {

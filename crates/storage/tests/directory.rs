@@ -1,5 +1,5 @@
-//! A log's directory as the file system may return it: damaged, cut short, half made, mixed with an older copy, full.
-//! It opens as the log that was closed, or it does not open.
+//! A log directory in a damaged, truncated, incomplete, mixed or full file system. The log opens with its previous
+//! content, or it does not open.
 
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -17,7 +17,7 @@ fn open(dir: &Path) -> Result<Log, StoreError> {
     Log::open(dir, LogOptions { segment_bytes: 64 << 10, ..LogOptions::default() })
 }
 
-/// The names of the segment files, the oldest first.
+/// The names of the segment files, oldest first.
 fn segments(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).expect("list").map(|entry| entry.expect("entry").file_name());
     let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -26,7 +26,7 @@ fn segments(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Opens a log, works on it, closes it, and says what it held.
+/// Opens a log, appends to it, closes it, and returns its content.
 fn use_log(dir: &Path, first: u64) -> Model {
     let log = open(dir).expect("open");
     for index in first..first + 30 {
@@ -52,7 +52,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A damaged copy must be refused or be, byte for byte, the log it was. Answers whether it was refused.
+/// Checks that a damaged copy is rejected or opens with the previous content, byte for byte. Returns `true` if it is
+/// rejected.
 fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
     match open(dir) {
         Ok(log) => {
@@ -69,7 +70,7 @@ fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
 }
 
 #[test]
-fn a_damaged_log_is_refused_or_harmless() {
+fn a_damaged_log_is_rejected_or_unchanged() {
     let home = tempfile::tempdir().expect("directory");
     let good = home.path().join("good");
     use_log(&good, 1);
@@ -112,7 +113,7 @@ fn a_damaged_log_is_refused_or_harmless() {
 }
 
 #[test]
-fn a_missing_file_is_refused() {
+fn a_missing_file_is_rejected() {
     let home = tempfile::tempdir().expect("directory");
     let good = home.path().join("good");
     let model = use_log(&good, 1);
@@ -133,7 +134,7 @@ fn a_missing_file_is_refused() {
 }
 
 #[test]
-fn a_log_older_than_its_watermark_is_refused() {
+fn a_log_older_than_its_watermark_is_rejected() {
     let home = tempfile::tempdir().expect("directory");
     let (log, old) = (home.path().join("log"), home.path().join("old"));
     use_log(&log, 1);
@@ -150,11 +151,11 @@ fn a_log_older_than_its_watermark_is_refused() {
 }
 
 #[test]
-fn a_half_made_log_is_made_again() {
+fn an_interrupted_creation_is_completed() {
     let home = tempfile::tempdir().expect("directory");
     let whole = home.path().join("whole");
     open(&whole).expect("open").shutdown();
-    // The second slot still has the number that the file was created with.
+    // The second slot still has the number from the creation of the file.
     let mut new = fs::read(whole.join("synced")).expect("read");
     new.copy_within(4096..4112, 0);
     let segment = fs::read(whole.join("00000001.log")).expect("read");
@@ -170,7 +171,7 @@ fn a_half_made_log_is_made_again() {
         for (name, content) in *files {
             fs::write(half.join(name), content).expect("write");
         }
-        let log = open(&half).expect("made again");
+        let log = open(&half).expect("the creation completes");
         log.do_append(vec![content(1, 1)]).expect("append");
         log.shutdown();
         let names = fs::read_dir(&half).expect("list").map(|entry| entry.expect("entry").path());
@@ -180,7 +181,7 @@ fn a_half_made_log_is_made_again() {
 }
 
 #[test]
-fn an_earlier_or_a_later_format_is_refused_and_left_alone() {
+fn an_earlier_or_later_format_is_rejected_and_unchanged() {
     let home = tempfile::tempdir().expect("directory");
     for file in ["db", "journal.0"] {
         let earlier = home.path().join(file);
@@ -210,7 +211,7 @@ fn an_earlier_or_a_later_format_is_refused_and_left_alone() {
     assert!(!refused_or_whole(&later, &model, "unchanged"));
 }
 
-/// A file system in memory of a given size; nothing where that is not allowed.
+/// A file system in memory of a given size; unavailable without the permission to mount.
 struct SmallDisk {
     dir: tempfile::TempDir,
 }
@@ -238,7 +239,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
+fn a_full_disk_is_reported_and_loses_no_acknowledged_record() {
     for mib in [1, 2, 9, 17] {
         let Some(disk) = SmallDisk::new(mib) else { return };
         let dir = disk.dir.path().join("log");
@@ -263,7 +264,7 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
         assert!(free_bytes(&dir).expect("statvfs") < 1 << 20);
         log.shutdown();
         drop(log);
-        // The disk gets room, and the node is started again.
+        // The test enlarges the disk and starts the node again.
         let grow = Command::new("mount")
             .args(["-o", "remount,size=96m"])
             .arg(disk.dir.path())

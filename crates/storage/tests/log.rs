@@ -1,5 +1,5 @@
-//! The log's contract, held against every disk: order, durability answers, reads, truncation, purges, metas,
-//! bounds of the queue, and what happens after an error.
+//! The contract of the log on every disk: order, durability, reads, truncations, purges, metadata, queue bounds, and
+//! the behaviour after an error.
 
 mod support;
 
@@ -12,7 +12,7 @@ use holdfast_storage::{
 };
 use support::{Driver as _, content, records};
 
-/// Runs a test on a new log of each disk, and on one with small segments.
+/// Runs a test on a new log of each disk, and on a log with small segments.
 fn on_each_disk(test: impl Fn(&Log)) {
     test(&Log::in_memory().expect("memory"));
     test(&small_segments(&FaultyDisk::default()));
@@ -28,7 +28,7 @@ fn small_segments(disk: &FaultyDisk) -> Log {
 }
 
 #[test]
-fn what_was_appended_is_read_back_in_pieces_of_any_size() {
+fn appended_records_are_read_back_in_pieces_of_any_size() {
     on_each_disk(|log| {
         let all: Vec<Record> = (0..200).map(|index| content(index, (index * 37) % 900)).collect();
         for batch in all.chunks(23) {
@@ -68,7 +68,7 @@ fn records_of_every_length_survive() {
 }
 
 #[test]
-fn a_gap_or_a_record_too_long_is_refused_and_the_log_goes_on() {
+fn a_gap_or_a_record_too_long_is_rejected_and_the_log_continues() {
     on_each_disk(|log| {
         log.do_append(vec![content(7, 10)]).expect("a new log begins anywhere");
         for wrong in [6, 7, 9] {
@@ -86,7 +86,7 @@ fn a_gap_or_a_record_too_long_is_refused_and_the_log_goes_on() {
 }
 
 #[test]
-fn truncation_cuts_anywhere_and_the_log_goes_on_from_there() {
+fn a_log_truncated_at_any_index_continues_there() {
     for kept in [0_u64, 1, 9, 10, 11, 18, 19, 20, 29] {
         on_each_disk(|log| {
             for first in (0..30).step_by(10) {
@@ -120,7 +120,7 @@ fn truncating_everything_empties_a_log_and_a_large_one_too() {
 }
 
 #[test]
-fn a_purge_takes_the_beginning_and_its_mark_together() {
+fn a_purge_removes_records_and_sets_the_metadata_together() {
     on_each_disk(|log| {
         log.do_append((0..40).map(|index| content(index, 500)).collect()).expect("append");
         for (through, meta) in [(0, "a"), (12, "b"), (13, "c"), (38, "d")] {
@@ -139,13 +139,13 @@ fn a_purge_takes_the_beginning_and_its_mark_together() {
         log.do_truncate(Some(38)).expect("cutting at the purge leaves an empty log");
         assert_eq!(log.bounds(), (None, None));
         assert!(log.do_append(vec![content(40, 1)]).is_err());
-        log.do_append(vec![content(39, 1)]).expect("and it goes on behind the purge");
+        log.do_append(vec![content(39, 1)]).expect("the log continues after the purge");
         assert_eq!(records(log), [content(39, 1)]);
     });
 }
 
 #[test]
-fn a_purge_beyond_the_end_empties_the_log_which_goes_on_behind_it() {
+fn a_purge_beyond_the_end_empties_the_log_which_continues_after_it() {
     on_each_disk(|log| {
         log.do_append((0..40).map(|index| content(index, 500)).collect()).expect("append");
         log.do_purge(100, "snapshot").expect("purge");
@@ -177,7 +177,7 @@ fn segments_without_records_are_removed_and_never_before_the_purge_is_durable() 
     assert!(after.len() <= 4, "{} segments are left", after.len());
     disk.crash(0);
     assert_eq!(small_segments(&disk).purged(), Some(490));
-    // A power cut may bring any of the removed segments back.
+    // A power cut may restore any of the removed segments.
     let (mut resurrected, watermark) = disk.image();
     resurrected.extend(before.into_iter().filter(|(number, _)| number % 3 > 0 && *number < 40));
     disk.restore(&(resurrected, watermark));
@@ -233,7 +233,7 @@ fn a_reopened_log_is_the_same_log() {
 }
 
 #[test]
-fn a_directory_in_use_says_so() {
+fn a_directory_in_use_is_an_error() {
     let dir = tempfile::tempdir().expect("directory");
     let log = Log::open(dir.path(), LogOptions::default()).expect("open");
     let second = Log::open(dir.path(), LogOptions::default());
@@ -243,7 +243,7 @@ fn a_directory_in_use_says_so() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests() {
+fn callbacks_run_in_the_order_of_the_requests() {
     on_each_disk(|log| {
         let (answers, order) = mpsc::channel();
         let note = |number: u64| -> holdfast_storage::Done {
@@ -267,7 +267,7 @@ fn answers_come_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn a_full_queue_hands_the_request_back_and_says_when_there_is_room() {
+fn a_full_queue_returns_the_request_and_notifies_when_it_has_room() {
     let (gate, log) =
         support::gated_log(LogOptions { queue_bytes_max: 10_000, ..LogOptions::default() });
     let (answers, answered) = mpsc::channel();
@@ -295,7 +295,7 @@ fn a_full_queue_hands_the_request_back_and_says_when_there_is_room() {
 }
 
 #[test]
-fn one_sync_serves_everything_queued_and_there_is_none_without_need() {
+fn one_sync_serves_all_queued_requests_and_lazy_requests_cause_none() {
     let (gate, log) = support::gated_log(LogOptions::default());
     let opened = gate.syncs.load(Ordering::Relaxed);
     let (answers, answered) = mpsc::channel();
@@ -341,14 +341,14 @@ fn after_an_error_every_pending_and_later_call_gets_it() {
 }
 
 #[test]
-fn an_answer_that_panics_does_not_take_the_log_with_it() {
+fn a_callback_that_panics_does_not_stop_the_log() {
     let log = Log::in_memory().expect("memory");
     log.append(vec![content(0, 1)], Box::new(|_| panic!("an answer that panics"))).expect("room");
     log.do_append(vec![content(1, 1)]).expect("append");
 }
 
 #[test]
-fn dropping_the_last_handle_does_what_is_queued() {
+fn dropping_the_last_handle_completes_the_queued_requests() {
     let dir = tempfile::tempdir().expect("directory");
     let (ended, has_ended) = mpsc::channel();
     let log = Log::open(dir.path(), LogOptions::default()).expect("open");
@@ -359,7 +359,7 @@ fn dropping_the_last_handle_does_what_is_queued() {
 }
 
 #[test]
-fn a_shutdown_from_inside_an_answer_does_not_wait_for_itself() {
+fn a_shutdown_from_inside_a_callback_does_not_deadlock() {
     let log = Log::in_memory().expect("memory");
     let (ended, has_ended) = mpsc::channel();
     let inner = log.clone();

@@ -1,4 +1,4 @@
-//! Snapshots: whole or not there, replaced only by a durable one, every damage noticed, sent and received as they are.
+//! Snapshots: complete or absent, replaced only by a durable one, every damage detected, raw transfers verified.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_snapshot_is_there_after_finish_and_after_a_restart() {
+fn a_snapshot_exists_after_finish_and_after_a_restart() {
     let dir = tempfile::tempdir().expect("directory");
     assert!(open(dir.path()).latest().expect("latest").is_none());
     let long = vec![7; 3_000_000];
@@ -42,12 +42,12 @@ fn a_snapshot_is_there_after_finish_and_after_a_restart() {
             assert_eq!(latest.meta(), format!("meta of {name}").as_bytes());
             assert_eq!(parts(&latest), [b"one".to_vec(), vec![], long.clone(), name.into()]);
         }
-        assert_eq!(files(dir.path()).len(), 1, "round {number}: the one before is gone");
+        assert_eq!(files(dir.path()).len(), 1, "round {number}: the previous snapshot is removed");
     }
 }
 
 #[test]
-fn an_unfinished_snapshot_is_never_seen_and_leaves_nothing() {
+fn an_unfinished_snapshot_is_never_visible_and_is_removed() {
     let dir = tempfile::tempdir().expect("directory");
     let snapshots = open(dir.path());
     write(&snapshots, "good", &[b"good"]);
@@ -89,7 +89,7 @@ fn a_reader_outlives_the_snapshot_it_reads() {
 }
 
 #[test]
-fn of_two_written_together_the_one_finished_last_is_the_latest() {
+fn of_two_concurrent_snapshots_the_last_to_finish_is_the_latest() {
     let dir = tempfile::tempdir().expect("directory");
     let snapshots = open(dir.path());
     let slow = snapshots.begin("slow").expect("begin");
@@ -100,7 +100,7 @@ fn of_two_written_together_the_one_finished_last_is_the_latest() {
 }
 
 #[test]
-fn every_flipped_byte_and_every_cut_is_noticed_and_names_the_file() {
+fn every_flipped_byte_and_every_truncation_is_detected_and_names_the_file() {
     let dir = tempfile::tempdir().expect("directory");
     let snapshots = open(dir.path());
     write(&snapshots, "s", &[b"first part", b"second part"]);
@@ -130,7 +130,7 @@ fn every_flipped_byte_and_every_cut_is_noticed_and_names_the_file() {
 }
 
 #[test]
-fn sections_that_are_whole_but_rearranged_are_noticed() {
+fn rearranged_valid_sections_are_detected() {
     let dir = tempfile::tempdir().expect("directory");
     write(&open(dir.path()), "s", &[b"aaaa", b"bbbb"]);
     let path = files(dir.path())[0].clone();
@@ -142,7 +142,7 @@ fn sections_that_are_whole_but_rearranged_are_noticed() {
 }
 
 #[test]
-fn a_snapshot_travels_in_pieces_and_is_verified_before_it_counts() {
+fn a_snapshot_is_received_in_pieces_and_verified_before_publication() {
     let (here, there) = (tempfile::tempdir().expect("dir"), tempfile::tempdir().expect("dir"));
     let sent = write(&open(here.path()), "s", &[&vec![1; 100_000], &vec![2; 50_000]]);
     let snapshots = open(there.path());

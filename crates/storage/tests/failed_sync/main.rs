@@ -1,8 +1,8 @@
-//! A disk that fails one `fdatasync` and loses what was to be synced, a restart without a reboot, and then a power cut.
+//! A disk that fails one `fdatasync` and loses the unsynced bytes, a restart without a reboot, and a power cut.
 //!
-//! After the failure the bytes are in the page cache alone, and the next process reads them as if they were on the
-//! disk. What that process is shown must survive the power cut. The disk is `disk.c`, a library that is preloaded into
-//! the worker, which is this program again.
+//! After the failure the bytes exist only in the page cache, and the next process reads them like durable bytes. The
+//! content that this process sees must survive the power cut. The disk is `disk.c`, a library that the test preloads
+//! into the worker. The worker is this program in a second process.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,20 +27,20 @@ const AT: &str = "FAILED_SYNC_AT";
 const RECORD_BYTES: u64 = 32 << 10;
 /// Records of one append.
 const APPENDED: u64 = 16;
-/// Records that are kept when older ones are purged: those of a segment and more.
+/// The number of records that a purge keeps: more than one segment.
 const KEPT: u64 = 300;
 /// Appends that fill seven segments.
 const APPENDS: u64 = 120;
 
 fn say(line: &str) {
-    // The first line break ends whatever the test harness has printed.
+    // The first line break ends any output of the test harness.
     let line = format!("\n@{line}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the test listens");
 }
 
-/// The other process. Does nothing unless a test has started it. It never closes the log: it ends like a process that
-/// was killed.
+/// The worker process. Returns at once unless a test has started it. It never closes the log, and so ends like a
+/// killed process.
 #[test]
 fn worker() {
     let Ok(appends) = std::env::var(WORK) else { return };
@@ -71,12 +71,12 @@ fn worker() {
     std::process::abort();
 }
 
-/// A log on a disk that can lose what it was to sync.
+/// A log on a disk that can lose unsynced bytes.
 struct Disk {
     home: tempfile::TempDir,
 }
 
-/// What a worker said: the last record it was shown or had acknowledged, and whether its log failed.
+/// The report of a worker: the last record that it read or that was acknowledged, and whether its log failed.
 struct Said {
     last: u64,
     failed: bool,
@@ -114,7 +114,7 @@ impl Disk {
         Said { last: last.expect("the worker opened the log"), failed: lines.contains(&"failed") }
     }
 
-    /// Cuts the power: answers a directory with what was durable.
+    /// Cuts the power: returns a directory with the durable content.
     fn cut(&self) -> PathBuf {
         let after = self.path("after");
         self.restore(&self.path("log"), &after);
@@ -139,7 +139,8 @@ impl Disk {
     }
 }
 
-/// Lets a sync fail, restarts without a reboot, cuts the power, and looks. Answers whether that sync came.
+/// Fails a sync, restarts without a reboot, cuts the power, and checks the log. Returns `true` if the failing sync
+/// occurred.
 fn shown_is_durable(file: &str, at: u64, appends_after: u64) -> bool {
     let how = format!("sync {at} of {file}, {appends_after} appends after the restart");
     let disk = Disk::new();
@@ -171,6 +172,6 @@ fn what_a_restarted_log_shows_after_a_failed_creation_of_a_segment_survives_a_po
 }
 
 #[test]
-fn a_disk_that_fails_no_sync_loses_nothing() {
+fn a_disk_without_a_failed_sync_loses_no_record() {
     assert!(!shown_is_durable("none", 0, 2));
 }

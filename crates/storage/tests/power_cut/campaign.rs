@@ -1,8 +1,8 @@
-//! The campaign: start a worker, let it work, cut the power or kill it, start the next, judge what it finds.
+//! The campaign repeats: start a worker, let it work, cut the power or kill it, start the next worker, check the
+//! reported state.
 //!
-//! A store lives through up to a dozen
-//! cuts before a new one is made. After a kill the next worker runs on the same mount: what it is shown counts as
-//! acknowledged, because a node builds on it.
+//! A store survives up to a dozen cuts before the campaign creates a new one. After a kill the next worker runs on the
+//! same mount. The state that it reads counts as acknowledged, because a node builds on it.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader};
@@ -20,18 +20,18 @@ use crate::model::{History, Model, Op, Rng};
 use crate::worker;
 
 const IMAGE_BYTES: u64 = 192 << 20;
-/// A worker that has not opened its store after this long never will.
+/// The time limit for a worker to open its store.
 const OPEN_TIMEOUT: Duration = Duration::from_mins(1);
 const CUTS_A_LIFE_MAX: u64 = 12;
 
-/// A bug that the campaign must find.
+/// A bug that the campaign must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
     /// The log writes, and never calls `fdatasync`.
     WriteWithoutSync,
     /// The log acknowledges before it writes.
     WriteLate,
-    /// A snapshot is renamed into place without being synced.
+    /// A snapshot is renamed into place without a sync.
     SnapshotWithoutSync,
 }
 
@@ -43,15 +43,15 @@ impl Mutation {
     }
 }
 
-/// What a store did that it must not.
+/// A forbidden behaviour of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFailure {
-    /// Acknowledged and not there, or there and never asked for.
+    /// An acknowledged operation is missing, or the store has an operation that was never requested.
     Lost(String),
     WouldNotOpen(String),
 }
 
-/// The result, as the documentation shows it.
+/// The result, in the format of the documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) cuts: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Table {
     records: u64,
     snapshots: u64,
     pub(crate) faults: Vec<StoreFailure>,
-    /// The cut that the first fault followed.
+    /// The number of the cut before the first fault.
     pub(crate) first_fault: Option<u64>,
     seconds: f64,
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// What a worker has said.
+/// The reports of a worker.
 #[derive(Clone, Default)]
 struct Heard {
     found: Model,
@@ -90,33 +90,33 @@ struct Heard {
     ended: bool,
     ops: usize,
     acknowledged: usize,
-    /// The highest number begun, and the highest acknowledged.
+    /// The highest started number, and the highest acknowledged number.
     snapshots: (u64, u64),
     files: (u64, u64),
 }
 
-/// A running worker and the thread that listens to it.
+/// A running worker and the thread that reads its reports.
 struct Worker {
     child: Child,
     heard: Arc<(Mutex<Heard>, Condvar)>,
     listener: JoinHandle<()>,
     seed: u64,
-    /// Whether what it found was judged.
+    /// Whether the state that it found was checked.
     judged: bool,
 }
 
 pub(crate) struct Campaign {
     lab: Option<Lab>,
-    /// Where a store without a lab lives.
+    /// The directory of a store without a lab.
     home: tempfile::TempDir,
     mutation: Option<Mutation>,
     rng: Rng,
-    /// What the store must show next.
+    /// The expected state of the store.
     history: History,
     snapshots: (u64, u64),
     files: (u64, u64),
     cuts_left: u64,
-    /// The store has failed, and nothing is expected of it any more.
+    /// The store has failed; the campaign checks it no further.
     broken: bool,
     stores: u64,
     table: Table,
@@ -124,13 +124,13 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// A campaign of power cuts; says what is missing where that is not possible.
+    /// A campaign of power cuts; the error names the missing requirement.
     pub(crate) fn new(mutation: Option<Mutation>, seed: u64) -> Result<Self, String> {
         let lab = Lab::new(IMAGE_BYTES)?;
         Ok(Self { lab: Some(lab), mutation, ..Self::without_power(seed) })
     }
 
-    /// A campaign of kills alone, which works everywhere.
+    /// A campaign of kills only, which runs on every system.
     pub(crate) fn without_power(seed: u64) -> Self {
         Self {
             lab: None,
@@ -148,7 +148,7 @@ impl Campaign {
         }
     }
 
-    /// Cuts the power (or kills) so many times, or until `enough` of the faults so far.
+    /// Cuts the power (or kills) `cuts` times, or until `enough` returns `true` for the faults so far.
     pub(crate) fn run(&mut self, cuts: u64, enough: impl Fn(&[StoreFailure]) -> bool) {
         for number in 1..=cuts {
             self.round();
@@ -161,7 +161,7 @@ impl Campaign {
         }
     }
 
-    /// Looks at what the last cut left, and gives the table.
+    /// Checks the state after the last cut, and returns the table.
     pub(crate) fn end(mut self) -> Table {
         self.look();
         self.sum();
@@ -188,7 +188,7 @@ impl Campaign {
         }
         self.cuts_left -= 1;
         let mut worker = self.start();
-        // One cut in six may fall into the opening of the store.
+        // One cut in six may occur while the worker opens the store.
         if self.rng.one_in(6) {
             self.pause(90);
         } else if self.open(&mut worker) {
@@ -219,7 +219,7 @@ impl Campaign {
         next
     }
 
-    /// Lets the worker go on for a random time: the moment of the cut is the point of it all.
+    /// Lets the worker run for a random time before the cut.
     fn pause(&mut self, ms_max: u64) {
         thread::sleep(Duration::from_micros(self.rng.between(0, ms_max * 1000)));
     }
@@ -246,7 +246,7 @@ impl Campaign {
         Worker::start(&self.dir(), self.rng.next(), self.mutation, next)
     }
 
-    /// Waits until the store is open and judges what it shows.
+    /// Waits until the store is open and checks its content.
     fn open(&mut self, worker: &mut Worker) -> bool {
         let heard = worker.wait_open();
         if !heard.opened {
@@ -259,7 +259,7 @@ impl Campaign {
         !self.broken
     }
 
-    /// Holds what a worker found against the history, and goes on from there.
+    /// Checks the state that a worker found against the history, and continues from that state.
     fn judge(&mut self, heard: &Heard) {
         if let Err(verdict) = self.history.judge(&heard.found) {
             return self.fault(StoreFailure::Lost(verdict));
@@ -287,7 +287,7 @@ impl Campaign {
         self.broken = true;
     }
 
-    /// Kills the worker and takes into the history what it had said.
+    /// Kills the worker and adds its reports to the history.
     fn stop(&mut self, worker: Worker) {
         let (seed, judged) = (worker.seed, worker.judged);
         let heard = worker.kill();
@@ -402,7 +402,7 @@ impl Heard {
             ("snapped", [number]) => self.snapshots.1 = *number,
             ("filing", [number]) => self.files.0 = *number,
             ("filed", [number]) => self.files.1 = *number,
-            // The last line may be cut off by the kill.
+            // The kill may truncate the last line.
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
-//! A disk whose power can be cut: an ext4 file system in an image on a loop device.
+//! A disk with power cuts: an ext4 file system in an image on a loop device.
 //!
-//! A helper shuts the file system down (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`): nothing that is not on the image then ever
-//! reaches it. Everything is undone on drop, also after a panic.
+//! A helper shuts the file system down (`FS_IOC_SHUTDOWN` with `NOLOGFLUSH`): after that no further byte reaches the
+//! image. Drop removes everything, also after a panic.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Shuts the file system down that holds each directory named on its input. In Python, because the system call cannot
-/// be made from Rust without `unsafe`. 0x8004587D is `_IOR('X', 125, u32)`, 2 is `NOLOGFLUSH`.
+/// A Python program that shuts down the file system of each directory named on its input. Rust cannot make this system
+/// call without `unsafe`. 0x8004587D is `_IOR('X', 125, u32)`, 2 is `NOLOGFLUSH`.
 const CUTTER: &str = "
 import fcntl, os, struct, sys
 for line in sys.stdin:
@@ -27,12 +27,12 @@ pub(crate) struct Lab {
     cutter: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Holds the image and the mount point; removed last.
+    /// Holds the image and the mount point; dropped last.
     _home: tempfile::TempDir,
 }
 
 impl Lab {
-    /// Makes the disk and mounts it; says what is missing where that is not possible.
+    /// Creates the disk and mounts it; the error names the missing requirement.
     pub(crate) fn new(image_bytes: u64) -> Result<Self, String> {
         let uid = fs::metadata("/proc/self").map_err(|error| error.to_string())?.uid();
         if uid != 0 {
@@ -63,12 +63,12 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Where the file system is mounted.
+    /// The mount point of the file system.
     pub(crate) fn dir(&self) -> &Path {
         &self.mount
     }
 
-    /// Makes a new, empty file system and mounts it.
+    /// Creates a new, empty file system and mounts it.
     pub(crate) fn format(&mut self) -> Result<(), String> {
         self.unmount()?;
         let options = ["-q", "-F", "-J", "size=4", "-E", "nodiscard,lazy_itable_init=1"];
@@ -76,7 +76,7 @@ impl Lab {
         self.mount()
     }
 
-    /// Cuts the power: on return nothing more reaches the image.
+    /// Cuts the power: after the return no further byte reaches the image.
     pub(crate) fn cut(&mut self) -> Result<(), String> {
         writeln!(self.orders, "{}", self.mount.display()).map_err(|error| error.to_string())?;
         let mut answer = String::new();
@@ -84,7 +84,7 @@ impl Lab {
         if answer == "cut\n" { Ok(()) } else { Err(format!("the cutter said {answer:?}")) }
     }
 
-    /// Switches the power on again. No process has files open.
+    /// Restores the power. No process may have files open.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         self.unmount()?;
         self.mount()

@@ -1,10 +1,10 @@
-//! Cutting the power under the store, and killing it, at random moments, many times.
+//! Power cuts and kills of the store at random moments.
 //!
 //! A worker process (`worker`) runs the log, the snapshots and the small files of one node on an ext4 file system in
-//! an image (`lab`), and reports what it was promised. At a random moment the file system is shut down without
-//! another byte reaching the image, the worker is killed, the image is mounted again, and the next worker reports what
-//! it finds. The judge (`campaign`) holds that against what was acknowledged. Needs root and loop devices; without
-//! them it says so and tests nothing.
+//! an image (`lab`), and reports its acknowledged operations. At a random moment the lab shuts the file system down
+//! without writing another byte to the image. The campaign (`campaign`) kills the worker, mounts the image again and
+//! starts the next worker. It compares the state that this worker finds with the acknowledged operations. The tests
+//! need root and loop devices; without them they print `SKIPPED` and test nothing.
 //!
 //! `HOLDFAST_POWER_CUTS` is the number of cuts (60), `HOLDFAST_POWER_SEED` the seed of the moments and operations.
 
@@ -30,7 +30,7 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// A campaign on a new image, or none where there can be no image.
+/// A campaign on a new image, or `None` if an image is not possible.
 fn campaign(mutation: Option<Mutation>, seed: u64) -> Option<Campaign> {
     match Campaign::new(mutation, seed) {
         Ok(campaign) => Some(campaign),
@@ -41,7 +41,7 @@ fn campaign(mutation: Option<Mutation>, seed: u64) -> Option<Campaign> {
     }
 }
 
-/// The other process. Does nothing unless a campaign has started it.
+/// The worker process. Returns at once unless a campaign has started it.
 #[test]
 fn worker() {
     worker::main();
@@ -57,7 +57,7 @@ fn power_cuts_lose_nothing_acknowledged() {
     assert_eq!(table.faults, [], "seed {seed}");
 }
 
-/// Runs a mutation until it is caught.
+/// Runs a mutation until the campaign detects it.
 fn must_be_caught(mutation: Mutation) {
     let Some(mut campaign) = campaign(Some(mutation), number("HOLDFAST_POWER_SEED", 1)) else {
         return;

@@ -1,9 +1,9 @@
-//! The process that dies: opens the store, says what it finds, and works until it is killed.
+//! The worker process: opens the store, reports its content, and works until the campaign kills it.
 //!
-//! Reports on its standard output, one line each, beginning with `@`: `purged`, `meta`, `record`, `snapshot`, `file`
-//! and at last `open` for what it found; then `ops N` before it may have asked for operation N, `ack N` when every durable
-//! operation up to N is acknowledged, and the same for snapshots (`snapping`, `snapped`) and small files. `fail` is a store
-//! that does not open.
+//! It reports on its standard output, one line each, starting with `@`. For the found state: `purged`, `meta`,
+//! `record`, `snapshot`, `file` and finally `open`. Then `ops N` before it may submit operation N, and `ack N` when
+//! every durable operation up to N is acknowledged. Snapshots (`snapping`, `snapped`) and small files (`filing`,
+//! `filed`) use the same scheme. `fail` is a store that does not open.
 
 use std::fs;
 use std::io::Write as _;
@@ -36,20 +36,20 @@ pub(crate) fn main() {
         Ok(store) => store.work(seed, next),
         Err(error) => say(&format!("fail {error}")),
     }
-    // The test that started this process ends it.
+    // The campaign ends this process.
     loop {
         thread::park();
     }
 }
 
 fn say(line: &str) {
-    // The first line break ends whatever the test harness has printed.
+    // The first line break ends any output of the test harness.
     let line = format!("\n@{line}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the campaign listens");
 }
 
-/// What an operation stream is like, by its seed.
+/// The sizes of an operation stream, determined by its seed.
 pub(crate) fn sizes(seed: u64) -> (Sizes, u64) {
     match seed % 4 {
         0 => (Sizes { records_max: 4, length_max: 400, one_huge_in: u64::MAX, keep: 300 }, 1),
@@ -70,7 +70,7 @@ struct Store {
 impl Store {
     fn open(dir: &Path, seed: u64, mutation: Option<Mutation>) -> Result<Self, StoreError> {
         let log_dir = dir.join("log");
-        // Half of the runs have small segments, so that many are filled, created and removed.
+        // Half of the runs have small segments, so they fill, create and remove many.
         let segment_bytes =
             if seed % 16 < 8 { 128 << 10 } else { LogOptions::default().segment_bytes };
         let options = LogOptions { segment_bytes, ..LogOptions::default() };
@@ -108,7 +108,7 @@ impl Store {
     fn work(self, seed: u64, next: u64) {
         let Self { log, model, snapshots, identity, mutation } = self;
         let files = thread::spawn(move || {
-            // Half of the runs have snapshots written beside the log.
+            // Half of the runs write snapshots concurrently with the log.
             if seed % 8 < 4 || mutation == Some(Mutation::SnapshotWithoutSync) {
                 write_snapshots(&snapshots, &identity, mutation, next);
             }
@@ -135,7 +135,7 @@ fn report(model: &Model) {
     }
 }
 
-/// Works on the log with up to a window of operations under way, until one fails.
+/// Submits operations to the log, with up to a window in flight, until one fails.
 fn write_log(log: &Log, mut model: Model, seed: u64) {
     let (sizes, window) = sizes(seed);
     let mut rng = Rng(seed);
@@ -211,8 +211,8 @@ fn snapshot_parts(number: u64) -> Vec<Bytes> {
     (0..number % 4).map(|part| fill(number ^ part << 32, rng.between(0, 300_000))).collect()
 }
 
-/// The mutation: a whole snapshot, renamed into place, and never synced. It is made with the store itself in a
-/// directory beside, and copied.
+/// The mutation: a whole snapshot, renamed into place without a sync. The worker creates it with the store in another
+/// directory, and copies it.
 fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
     let dir = identity.with_file_name("snapshots");
     let beside = tempfile::tempdir().expect("directory");
@@ -236,13 +236,14 @@ fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A disk whose syncs do nothing, and one of its segments. If it `is_late`, a write reaches the file only with the next one.
+/// A disk whose syncs have no effect, and one of its segments. If `is_late`, a write reaches the file only with the
+/// next write.
 struct Mutated<T> {
     inner: T,
     is_late: bool,
 }
 
-/// The write that is not in the file yet.
+/// The delayed write.
 struct MutatedSegment {
     file: Arc<dyn SegmentFile>,
     is_late: bool,

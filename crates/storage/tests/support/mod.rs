@@ -1,4 +1,4 @@
-//! What the storage tests share: blocking calls, contents that can be made again from an index, a gated disk.
+//! Shared code of the storage tests: blocking calls, reproducible contents, a gated disk.
 
 #![allow(dead_code, reason = "each test target uses a part")]
 #![allow(
@@ -19,7 +19,7 @@ use holdfast_storage::{
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// Calls that wait for their answer.
+/// Calls that block until their completion.
 pub(crate) trait Driver {
     fn do_append(&self, records: Vec<Record>) -> Result<(), StoreError>;
     fn do_meta(&self, meta: RaftMeta, bytes: &[u8], durable: bool) -> Result<(), StoreError>;
@@ -51,7 +51,7 @@ fn wait(call: impl FnOnce(Done) -> Result<(), Refused>) -> Result<(), StoreError
     answered.recv().expect("every request is answered")
 }
 
-/// A record whose bytes follow from its index and length.
+/// A record with bytes determined by its index and length.
 pub(crate) fn content(index: u64, length: u64) -> Record {
     let mut state = index.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ length;
     let bytes = (0..length).map(|_| {
@@ -61,7 +61,7 @@ pub(crate) fn content(index: u64, length: u64) -> Record {
     Record { index, bytes: bytes.collect() }
 }
 
-/// Every record of a log, read in small pieces.
+/// Returns every record of a log, read in small pieces.
 pub(crate) fn records(log: &Log) -> Vec<Record> {
     let mut all: Vec<Record> = Vec::new();
     let (first, last) = log.bounds();
@@ -74,10 +74,10 @@ pub(crate) fn records(log: &Log) -> Vec<Record> {
     all
 }
 
-/// Lets the log's thread wait in its first write until it is opened.
+/// Blocks the log thread in its first write until the gate is open.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
-    /// Syncs so far.
+    /// The number of syncs so far.
     pub(crate) syncs: Arc<AtomicU64>,
     state: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -96,13 +96,13 @@ impl Gate {
     }
 }
 
-/// A disk, and a segment file of it, behind a gate.
+/// A gated disk, or a segment file of it.
 struct Gated<T> {
     gate: Gate,
     inner: T,
 }
 
-/// A log in memory that does nothing until the gate is open.
+/// A log in memory that blocks until the gate is open.
 pub(crate) fn gated_log(options: LogOptions) -> (Gate, Log) {
     let gate = Gate::default();
     let disk = Gated { gate: gate.clone(), inner: FaultyDisk::default().open() };

@@ -1,12 +1,12 @@
-//! The log as a plain value, the operations on it, and the judge that compares a log after a crash with what was
-//! acknowledged before.
+//! The log as a plain value, the operations on it, and the comparison of a log after a crash with the acknowledged
+//! operations.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use holdfast_storage::{Done, Log, RECORD_BYTES_MAX, RaftMeta, Record, Refused, StoreError};
 
-/// A small generator of numbers; the same seed gives the same numbers.
+/// A small random number generator; equal seeds give equal numbers.
 #[derive(Clone)]
 pub(crate) struct Rng(pub(crate) u64);
 
@@ -19,7 +19,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// Returns a number from `low` to `high`, inclusive.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
@@ -29,7 +29,7 @@ impl Rng {
     }
 }
 
-/// One request to the log. Contents follow from it alone.
+/// One request to the log, which determines its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Append { first: u64, lengths: Vec<u64>, salt: u64 },
@@ -39,19 +39,19 @@ pub(crate) enum Op {
     Purge { through: u64, salt: u64 },
 }
 
-/// How large the operations get.
+/// The sizes of the operations.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) records_max: u64,
     pub(crate) length_max: u64,
-    /// One append in this many has a record beyond 64 KiB.
+    /// One append in `one_huge_in` has a record above 64 KiB.
     pub(crate) one_huge_in: u64,
-    /// Purges keep about this many records.
+    /// The approximate number of records that purges keep.
     pub(crate) keep: u64,
 }
 
 impl Op {
-    /// An operation that fits the log as it is.
+    /// Returns a random operation that fits the current log.
     pub(crate) fn random(rng: &mut Rng, model: &Model, sizes: Sizes) -> Self {
         let (first, last) = model.bounds();
         match (rng.between(0, 99), first, last) {
@@ -87,7 +87,7 @@ impl Op {
         Self::Append { first, lengths, salt: rng.next() }
     }
 
-    /// Whether its acknowledgement promises that it survives.
+    /// Returns `true` if an acknowledged operation must survive a crash.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self, Self::Append { .. } | Self::Vote { .. })
     }
@@ -116,7 +116,7 @@ fn number(value: u64) -> Bytes {
     Bytes::copy_from_slice(&value.to_le_bytes())
 }
 
-/// Bytes that follow from a seed and a length.
+/// Bytes determined by a seed and a length.
 pub(crate) fn fill(seed: u64, length: u64) -> Bytes {
     let mut rng = Rng(seed);
     let length = usize::try_from(length).expect("length").min(RECORD_BYTES_MAX);
@@ -128,7 +128,7 @@ pub(crate) fn fill(seed: u64, length: u64) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// What a log holds: of each record its length and checksum.
+/// The content of a log: the length and the checksum of each record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) purged: Option<u64>,
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// What a log shows of itself.
+    /// Reads the content of a log.
     pub(crate) fn observe(log: &Log) -> Result<Self, StoreError> {
         let mut model = Self { purged: log.purged(), ..Self::default() };
         for meta in RaftMeta::ALL {
@@ -180,7 +180,7 @@ impl Model {
         Ok(model)
     }
 
-    /// In a few words, for messages.
+    /// A short summary, for messages.
     pub(crate) fn summary(&self) -> String {
         let Self { purged, records, metas } = self;
         let (bounds, count) = (self.bounds(), records.len());
@@ -192,18 +192,18 @@ fn seen(record: &Record) -> (u64, u32) {
     (record.bytes.len() as u64, crc32c::crc32c(&record.bytes))
 }
 
-/// What was asked of a log from a known state on, and what of it was acknowledged.
+/// The operations requested of a log from a known state on, and the number of acknowledged ones.
 #[derive(Clone, Default)]
 pub(crate) struct History {
     pub(crate) start: Model,
     pub(crate) ops: Vec<Op>,
-    /// Every durable operation among the first so many was acknowledged.
+    /// Every durable operation among the first `acknowledged` operations was acknowledged.
     pub(crate) acknowledged: usize,
 }
 
 impl History {
-    /// Holds a log that was found after a crash against the history: it must be what some prefix of the operations
-    /// made of it, with everything acknowledged. The operation after the prefix may be half there, record by record.
+    /// Compares a log after a crash with the history. The log must equal the result of a prefix of the operations that
+    /// includes all acknowledged ones. The operation after the prefix may be applied partially, record by record.
     pub(crate) fn judge(&self, found: &Model) -> Result<(), String> {
         let mut model = self.start.clone();
         let mut shorter = None;
@@ -233,8 +233,8 @@ impl History {
     }
 }
 
-/// Whether `found` is on the way from one state to the next: its records a prefix of the longer, and not shorter than
-/// the shorter.
+/// Returns `true` if `found` lies between two consecutive states: its records are a prefix of the longer state, and at
+/// least as many as in the shorter state.
 fn is_between(found: &Model, before: &Model, after: &Model) -> bool {
     let same = |other: &Model| found.purged == other.purged && found.metas == other.metas;
     let is_prefix = |short: &Model, long: &Model| {
