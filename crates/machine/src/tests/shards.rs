@@ -350,7 +350,7 @@ fn shards_are_independent_locks_up_to_their_maximum() {
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
         match applied.outcomes.into_iter().next() {
             Some(Ok(Reply::Acquired(EntryState::Holding(grant)))) => {
-                assert_eq!(grant[0].lock, shard(n))
+                assert_eq!(grant[0].lock, shard(n));
             }
             Some(Ok(Reply::Acquired(EntryState::Waiting(queued)))) => {
                 assert_eq!((n as u32, &queued[0].lock), (count, &shard(0)));
