@@ -45,9 +45,9 @@ impl Model {
         }
         let Some(first) = entries.first() else { return self.join_multi_lock(id, all) };
         let locks: Vec<LockName> = all.locks.iter().cloned().collect();
-        let together =
+        let same_acquire =
             |node: &Node| entry(node).multi_lock == locks && node.stat.czxid == first.stat.czxid;
-        if entries.len() != locks.len() || !entries.iter().all(together) {
+        if entries.len() != locks.len() || !entries.iter().all(same_acquire) {
             return Err(LockRejection::AlreadyQueued { lock: lock_of(first) }.into());
         }
         self.renew_multi_lock(&entries, all)
