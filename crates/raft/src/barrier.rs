@@ -1,11 +1,11 @@
 //! The read barrier: a read after it sees every write acknowledged before it.
 //!
-//! One worker confirms a leader for all waiting callers in one *round*: on the leader with a heartbeat to a quorum,
-//! elsewhere with one call to the leader. A round proves nothing about later arrivals, so a caller that arrives during a
-//! round is served by the next one. A failed round is repeated until the deadlines of its waiters.
+//! One worker confirms a leader for all waiting callers in one *round*: on the leader with a heartbeat to a quorum, on
+//! other nodes with one call to the leader. A round proves nothing for later callers, so the next round serves callers
+//! that arrive during a round. The worker repeats a failed round until the deadlines of its waiters.
 //!
-//! Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] waiters until this node has applied the leader's position,
-//! one round at a time.
+//! Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] waiters until this node has applied the leader's
+//! position, one round at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::type_config::{LeaderEpoch, LogId};
 use crate::wire::{Purpose, ReadIndex};
 
 const QUEUE_MAX: usize = 65_536;
-/// Waiters whose leader is confirmed, while this node has not applied the leader's position yet.
+/// The maximum number of waiters with a confirmed leader whose position this node has not applied yet.
 const LAGGING_MAX: usize = 16_384;
-/// Waiters served by one round.
+/// The maximum number of waiters in one round.
 const ROUND_MAX: usize = 8_192;
-/// One round takes at most this long; then it is repeated.
+/// The time limit of one round; after it the worker repeats the round.
 const ROUND_BOUND: Duration = Duration::from_secs(2);
-/// Between two rounds that failed, unless the leader changes.
+/// The pause between two failed rounds, unless the leader changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The result of a successful round.
@@ -39,16 +39,16 @@ const PAUSE: Duration = Duration::from_millis(25);
 pub(crate) struct Proof {
     /// Every write acknowledged before the round is at or before this position.
     pub(crate) index: u64,
-    /// The confirmed leadership, if it is this node's.
+    /// The confirmed leadership, if this node leads.
     pub(crate) epoch: Option<LeaderEpoch>,
 }
 
-/// What a caller waits for.
+/// The condition that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     /// This node has applied every acknowledged write, whichever node leads.
     Read,
-    /// The same, and this node leads.
+    /// `Read`, and this node leads.
     Lead,
     /// This node leads; only the position matters.
     Index,
@@ -60,12 +60,12 @@ struct Waiter {
     reply: oneshot::Sender<Result<Served, ReadError>>,
 }
 
-/// What a successful round means for a waiter.
+/// The effect of a successful round on a waiter.
 #[derive(Debug)]
 enum Served {
-    /// Its goal is reached.
+    /// The waiter's goal is reached.
     Now(Proof),
-    /// This node must catch up first; the receiver resolves when it has.
+    /// This node must catch up first; the receiver resolves when this node has caught up.
     Lagging(oneshot::Receiver<Proof>),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct BarrierContext {
     pub(crate) counters: Arc<Counters>,
 }
 
-/// Puts waiters into the queue. Cheap to clone.
+/// Queues waiters. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Barrier {
     queue: mpsc::Sender<Waiter>,
@@ -95,17 +95,17 @@ impl Barrier {
         (Self { queue, failure }, Worker { context, queue: receiver, lagging }.run())
     }
 
-    /// Resolves when this node has applied everything acknowledged before the call.
+    /// Resolves when this node has applied all writes acknowledged before the call.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ReadError> {
         self.wait(Goal::Read, deadline).await.map(drop)
     }
 
-    /// The same, on the leader only. Returns its epoch.
+    /// Like [`Self::read`], on the leader only. Returns the leader's epoch.
     pub(crate) async fn lead(&self, deadline: Instant) -> Result<LeaderEpoch, ReadError> {
         self.wait(Goal::Lead, deadline).await?.epoch.ok_or(ReadError::NoLeader)
     }
 
-    /// The position that a read must see, on the leader only.
+    /// Returns the position that a read must see, on the leader only.
     pub(crate) async fn index(&self, deadline: Instant) -> Result<u64, ReadError> {
         self.wait(Goal::Index, deadline).await.map(|proof| proof.index)
     }
@@ -141,7 +141,7 @@ struct Worker {
     lagging: Lagging,
 }
 
-/// Waiters until this node has applied a position.
+/// Waiters for an applied position of this node.
 struct Lagging {
     applied: watch::Receiver<Option<LogId>>,
     permits: Arc<Semaphore>,
@@ -156,8 +156,8 @@ impl Lagging {
         reached(*self.applied.borrow(), index)
     }
 
-    /// Answers the waiters when the position is applied, in a task, so that the next round need not wait for it.
-    /// Waiters without a permit are rejected.
+    /// Completes the waiters when the position is applied, in a separate task, so that the next round does not wait.
+    /// Rejects waiters without a permit.
     fn admit(&self, waiters: Vec<Waiter>, proof: Proof) {
         let Some(deadline) = waiters.iter().map(|waiter| waiter.deadline).max() else { return };
         let count = u32::try_from(waiters.len()).unwrap_or(u32::MAX);
@@ -182,7 +182,7 @@ impl Lagging {
 }
 
 impl Waiter {
-    /// Tells the caller that this node has to catch up. Returns the sender for when it has.
+    /// Notifies the caller that this node must catch up. Returns the sender for the result.
     fn into_lagging(self) -> oneshot::Sender<Proof> {
         let (caught_up, receiver) = oneshot::channel();
         self.reply.send(Ok(Served::Lagging(receiver))).ok();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lagging_node_bounds_its_waiting_readers() {
+    async fn a_lagging_node_limits_its_waiting_readers() {
         let position = watch::Sender::new(Some(applied(3)));
         let lagging = Lagging::new(position.subscribe(), 3);
         let (first, answers) = waiters(2, LONG);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_not_served_in_time_gets_the_reason_and_returns_its_permit() {
+    async fn a_reader_that_times_out_gets_the_reason_and_returns_its_permit() {
         let position = watch::Sender::new(Some(applied(3)));
         let lagging = Lagging::new(position.subscribe(), 1);
         let (first, mut answers) = waiters(1, Duration::ZERO);

@@ -1,11 +1,11 @@
-//! The bootstrap of a cluster: once, and never again by a majority that lost its disks.
+//! The bootstrap of a cluster. It happens once, and never again after a majority has lost its disks.
 //!
-//! A node without a log asks all members for their state. When all are present and none has a log, the member with the
-//! lowest id is the *initiator*. It asks all others to store the initial members (`initial_members.rs`) and, when all
-//! have stored them, writes the first log entry. A node that has stored initial members, or has a log, accepts no
-//! other initiator. `decision.rs` holds the rules.
+//! A node without a log requests the state of all members. When all are present and none has a log, the member with
+//! the lowest id is the *initiator*. It requests that all others store the initial members (`initial_members.rs`),
+//! and writes the first log entry after all have stored them. A node that has stored initial members, or has a log, accepts no other initiator.
+//! `decision.rs` holds the rules.
 //!
-//! Bounds: one request to each member at a time, [`ASK_BOUND`] long.
+//! Bounds: one request to each member at a time, with the timeout [`ASK_BOUND`].
 
 mod decision;
 
@@ -27,12 +27,12 @@ use crate::state_machine::Raft;
 use crate::transport::handshake::{ConnectedPeer, PeerHandshake, is_other_incarnation};
 use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};
 
-/// How long a member may take to answer.
+/// The timeout of a request to a member.
 const ASK_BOUND: Duration = Duration::from_secs(2);
-/// Between two rounds of requests: at first, and later on.
+/// The first and the longest pause between two rounds of requests.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// With `--bootstrap`, absent members are left out only after this time: they may be starting.
+/// With `--bootstrap`, the initiator omits absent members only after this time, because they may be starting.
 const LEAVE_OUT_AFTER: Duration = Duration::from_secs(5);
 
 pub(crate) struct Bootstrap {
@@ -44,11 +44,11 @@ pub(crate) struct Bootstrap {
     pub(crate) handshake: Arc<PeerHandshake>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) failure: Failure,
-    /// An operator wants a cluster without the absent members.
+    /// An operator requested a cluster without the absent members.
     pub(crate) without_absent: bool,
-    /// What a node without a log waits for.
+    /// The condition that a node without a log waits for.
     pub(crate) waits_for: Mutex<Option<String>>,
-    /// Held while initial members are checked and stored.
+    /// Locked while the node checks and stores initial members.
     pub(crate) storing: tokio::sync::Mutex<()>,
 }
 
@@ -110,7 +110,7 @@ impl Bootstrap {
         }
     }
 
-    /// All initial members store themselves, this node last; then it writes the first log entry.
+    /// Makes all initial members store the list, this node last; then writes the first log entry.
     async fn bootstrap(&self, initial: InitialMembers) {
         let others = initial.members.keys().filter(|id| **id != self.node);
         let asked = others.map(|id| self.ask_to_accept(*id, &initial));
@@ -138,7 +138,7 @@ impl Bootstrap {
         accepted.map_err(|error| format!("waiting for node {node}: {error}"))
     }
 
-    /// Stores the initial members of the cluster that has registered this node, so that its members may call it.
+    /// Stores the initial members of the cluster that has registered this node, so that its members may connect.
     async fn join(&self, initial: InitialMembers) {
         let _storing = self.storing.lock().await;
         if self.is_blank().await && self.store(initial).await.is_ok() {
@@ -154,7 +154,7 @@ impl Bootstrap {
         })
     }
 
-    /// Answers a member without a log.
+    /// Returns the state of this node to a member without a log.
     pub(crate) async fn state(&self, peer: ConnectedPeer) -> BootstrapState {
         BootstrapState {
             incarnation: self.incarnation,
@@ -164,7 +164,7 @@ impl Bootstrap {
         }
     }
 
-    /// Stores the initial members durably, unless this node has a log or accepted another initiator.
+    /// Stores the initial members durably, unless this node has a log or has accepted another initiator.
     pub(crate) async fn accept_members(
         &self,
         peer: ConnectedPeer,
@@ -186,7 +186,7 @@ impl Bootstrap {
     }
 }
 
-/// Ids for a log line, separated by commas.
+/// Formats ids for a log line, separated by commas.
 pub(crate) fn list_ids<'a>(nodes: impl IntoIterator<Item = &'a NodeId>) -> String {
     let ids: Vec<String> = nodes.into_iter().map(NodeId::to_string).collect();
     ids.join(",")

@@ -1,8 +1,8 @@
 //! The newest entries of the log, in memory.
 //!
-//! The cache holds one contiguous run of entries up to the end of the log. Every entry is read once for each follower
-//! and once for `apply`, so reads of the tail avoid the disk. Bound: `bytes_max`. Entries that the log may
-//! not be able to read yet are never evicted; the entries in flight bound those.
+//! The cache holds one contiguous run of entries up to the end of the log. Each follower and `apply` read every entry
+//! once, so reads of the tail avoid the disk. Bound: `bytes_max`. The cache never evicts entries that are not yet
+//! readable from the log; the number of entries in flight limits those.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use bytes::Bytes;
 
 use crate::type_config::RaftEntry;
 
-/// The approximate memory of an entry besides its bytes.
+/// The approximate memory of an entry in addition to its bytes.
 const ENTRY_OVERHEAD: usize = 256;
 
 struct Cached {
     entry: RaftEntry,
-    /// Length of its record.
+    /// The length of the entry's record.
     len: usize,
 }
 
 pub(crate) struct Cache {
     entries: VecDeque<Cached>,
-    /// Index of the first entry; meaningless if there is none.
+    /// The index of the first entry; meaningless if the cache is empty.
     first: u64,
-    /// Sum of `len` over the entries.
+    /// The sum of `len` over the entries.
     bytes: usize,
     bytes_max: usize,
-    /// Entries below this index can be read from the log.
+    /// Entries below this index are readable from the log.
     readable_end: u64,
 }
 
@@ -35,7 +35,7 @@ impl Cache {
         Self { entries: VecDeque::new(), first: 0, bytes: 0, bytes_max, readable_end: 0 }
     }
 
-    /// Adds the next entry. An entry that does not follow the last one replaces the whole run.
+    /// Adds the next entry. An entry that does not follow the last one replaces all cached entries.
     pub(crate) fn push(&mut self, entry: RaftEntry, record: &Bytes) {
         let index = entry.log_id.index;
         if self.end() != Some(index) {
@@ -47,7 +47,7 @@ impl Cache {
         self.entries.push_back(Cached { entry, len });
     }
 
-    /// Notes that the log can read everything below `end`.
+    /// Records that the log can read everything below `end`.
     pub(crate) fn readable(&mut self, end: u64) {
         self.readable_end = self.readable_end.max(end);
         while self.bytes > self.bytes_max && self.first < self.readable_end {
@@ -79,8 +79,8 @@ impl Cache {
         (!self.entries.is_empty()).then_some(self.first)
     }
 
-    /// Entries from `start` on and below `end`, until their bytes reach `bytes_max`; always at least one, if any exists.
-    /// `start` must not be below [`Self::first`].
+    /// Returns entries from `start` to below `end` until their bytes reach `bytes_max`; at least one entry if one
+    /// exists. `start` must not be below [`Self::first`].
     pub(crate) fn read(&self, start: u64, end: u64, bytes_max: usize) -> Vec<RaftEntry> {
         let Some(skip) = start.checked_sub(self.first) else { return Vec::new() };
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_cannot_read_yet_is_never_evicted() {
+    fn entries_not_yet_readable_from_the_log_are_never_evicted() {
         let mut cache = cache(0, 3..8);
         assert_eq!(cache.first(), Some(3));
         cache.readable(5);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_takes_the_tail_and_what_was_known_of_it() {
+    fn truncation_removes_the_tail_and_lowers_the_readable_end() {
         let mut cache = cache(usize::MAX, 0..10);
         cache.readable(10);
         cache.truncate(4);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn purging_takes_the_head_and_a_gap_starts_anew() {
+    fn purging_removes_the_head_and_a_gap_clears_the_cache() {
         let mut cache = cache(usize::MAX, 0..10);
         cache.purge(6);
         assert_eq!(indexes(&cache.read(7, 100, usize::MAX)), [7, 8, 9]);

@@ -1,4 +1,4 @@
-//! The configuration of a node: tunables with their defaults, and their translation into openraft's settings.
+//! The configuration of a node: options with defaults, and their conversion to openraft's settings.
 //!
 //! The wall clock and the free bytes of the disk are closures, so that tests can replace them.
 
@@ -15,23 +15,23 @@ use openraft::SnapshotPolicy;
 
 use crate::error::StartError;
 
-/// Reads the wall clock, which may jump: stamps slew towards it (`stamps.rs`).
+/// Reads the wall clock, which may jump; stamps follow it slowly (`stamps.rs`).
 pub type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
-/// Reads the free bytes of the disk of a directory.
+/// Reads the free bytes on the disk of a directory.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>;
 
-/// The addresses of a member, `host:port` each, as others reach it.
+/// The advertised addresses of a member, `host:port` each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberAddresses {
-    /// For nodes.
+    /// The address for other nodes.
     pub peer: String,
-    /// For HTTP clients.
+    /// The address for HTTP clients.
     pub http: String,
-    /// For `ZooKeeper` clients.
+    /// The address for `ZooKeeper` clients.
     pub zookeeper: String,
 }
 
-/// Where this node listens for its peers.
+/// The listener for peers.
 #[derive(Debug)]
 pub enum PeerListen {
     Address(SocketAddr),
@@ -39,15 +39,15 @@ pub enum PeerListen {
     Bound(TcpListener),
 }
 
-/// How fast a silent leader is replaced. A follower waits `election_max` (the lease), and then between `election_min` and
+/// The election timing. A follower waits `election_max` (the lease), and then between `election_min` and
 /// `election_max` more. When the leader's connections close, the second wait is a few milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Between two heartbeats; 150 ms.
+    /// The interval between two heartbeats; 150 ms.
     pub heartbeat: Duration,
-    /// 500 ms. At least three heartbeats.
+    /// The minimum election timeout, at least three heartbeats; 500 ms.
     pub election_min: Duration,
-    /// 750 ms: the lease. Larger than `election_min`.
+    /// The maximum election timeout and the lease, larger than `election_min`; 750 ms.
     pub election_max: Duration,
 }
 
@@ -63,38 +63,40 @@ impl Default for Timing {
 
 /// The configuration of a node. [`RaftConfig::new`] has the defaults.
 pub struct RaftConfig {
-    /// Name of the cluster, the same on all nodes.
+    /// The name of the cluster, equal on all nodes.
     pub cluster: String,
     pub node: NodeId,
-    /// All members, this node included. This node calls its peers at these addresses, whatever other nodes configure.
+    /// All members, this node included. This node calls its peers at these addresses, regardless of the configuration
+    /// of other nodes.
     pub members: BTreeMap<NodeId, MemberAddresses>,
     /// The directory of the log, the snapshots and the identity.
     pub data_dir: PathBuf,
     pub peer_listen: PeerListen,
     pub timing: Timing,
-    /// Below this many free bytes the node appends nothing; 64 MiB.
+    /// The node rejects appends below this number of free bytes; 64 MiB.
     pub disk_reserve_bytes: u64,
-    /// How often the node checks the free bytes; 1 s.
+    /// The interval between two checks of the free bytes; 1 s.
     pub disk_check: Duration,
-    /// The node builds a snapshot when this many bytes were applied since the last one; 64 MiB.
+    /// The bytes of applied entries between two snapshots; 64 MiB.
     pub snapshot_log_bytes: u64,
-    /// Entries kept in the log before a snapshot, so that a briefly absent node needs no snapshot; 4096.
+    /// The number of entries kept before a snapshot, so that a briefly absent node needs no snapshot; 4096.
     pub log_keep_entries: u64,
-    /// Bytes of the log's tail kept in memory; 32 MiB. Only entries that are not on the disk yet can exceed it.
+    /// The bytes of the log's tail kept in memory; 32 MiB. Only entries not yet on the disk can exceed it.
     pub log_cache_bytes: usize,
-    /// Commands waiting to be proposed; 16384.
+    /// The maximum number of commands in the proposal queue; 16384.
     pub propose_queue_max: usize,
-    /// Entries in flight from this node's proposer; 3.
+    /// The maximum number of this proposer's entries in flight; 3.
     pub propose_inflight_max: usize,
-    /// Commands in one entry; 256.
+    /// The maximum number of commands in one entry; 256.
     pub batch_commands_max: usize,
-    /// Bytes of commands in one entry, unless a single one is larger; 64 KiB.
+    /// The maximum bytes of commands in one entry, unless a single command is larger; 64 KiB.
     pub batch_bytes_max: usize,
-    /// Bootstraps the cluster without absent members if a majority is present. A node with a log refuses to start with it.
+    /// Bootstraps the cluster without absent members if a majority is present. A node with a log rejects this option
+    /// at its start.
     pub bootstrap: bool,
-    /// A log to use in place of the one in `data_dir`, for tests: in memory, or on a disk that fails.
+    /// A log that replaces the one in `data_dir`, for tests: in memory, or on a failing disk.
     pub log: Option<Log>,
-    /// The wall clock, which stamps follow slowly (`stamps.rs`).
+    /// The wall clock. Stamps follow it slowly (`stamps.rs`).
     pub clock: Clock,
     pub free_bytes: FreeBytes,
 }
@@ -164,9 +166,9 @@ impl RaftConfig {
             election_timeout_min: holdfast_types::millis(self.timing.election_min),
             election_timeout_max: election_max,
             enable_pre_vote: Some(true),
-            // Session leases start with a leadership, so a restarted leader must begin a new one.
+            // Session leases start with a leadership, so a restarted leader must start a new leadership.
             enable_leader_restore: Some(false),
-            // Ends the leadership of a node that reaches some followers but no quorum.
+            // This ends the leadership of a node that reaches some followers but no quorum.
             quorum_loss_probe_interval: Some(2 * election_max),
             max_payload_entries: 1024,
             max_append_entries: Some(4096),
@@ -198,7 +200,7 @@ impl fmt::Debug for RaftConfig {
     }
 }
 
-/// One snapshot takes at most this long to send and install.
+/// The time limit for sending and installing one snapshot.
 pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 
 fn wall_clock() -> Stamp {

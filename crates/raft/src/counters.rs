@@ -1,4 +1,4 @@
-//! The counters of the crate. Each counts from the start of the process.
+//! The counters of the crate, from the start of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

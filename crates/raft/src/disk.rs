@@ -1,7 +1,7 @@
 //! The free space of the disk.
 //!
-//! Below the reserve a node appends nothing, so that a write never fails halfway on a full disk. The node recovers by
-//! itself when space is free again.
+//! Below the reserve a node rejects appends, so that a write never fails partially on a full disk. The node recovers
+//! automatically when space is free again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ impl DiskGauge {
         Self { free_bytes: AtomicU64::new(u64::MAX), low: AtomicBool::new(false), changed }
     }
 
-    /// Free bytes at the last check.
+    /// The free bytes at the last check.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the free space is below the reserve.
+    /// Returns `true` if the free space is below the reserve.
     pub(crate) fn is_low(&self) -> bool {
         self.low.load(Ordering::Relaxed)
     }
 
-    /// The value of [`Self::is_low`], as it changes.
+    /// Watches the value of [`Self::is_low`].
     pub(crate) fn watch(&self) -> watch::Receiver<bool> {
         self.changed.subscribe()
     }
@@ -73,7 +73,7 @@ pub(crate) struct DiskMonitor {
 }
 
 impl DiskMonitor {
-    /// Checks once. After an error the gauge keeps its last result.
+    /// Checks once. After an error the gauge keeps its last value.
     pub(crate) async fn check(&self, gauge: &DiskGauge) {
         let (free_bytes, dir) = (self.free_bytes.clone(), self.dir.clone());
         match tokio::task::spawn_blocking(move || free_bytes(&dir)).await {

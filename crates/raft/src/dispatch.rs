@@ -1,7 +1,7 @@
-//! Answers the requests of peers.
+//! Handles the requests of peers.
 //!
-//! A failed node refuses every request. A node whose disk is below its reserve refuses what would make its log grow;
-//! it still answers heartbeats, votes and reads.
+//! A failed node rejects every request. A node whose disk is below its reserve rejects requests that grow its log; it
+//! still handles heartbeats, votes and reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +33,13 @@ use crate::wire::{
     SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
-/// The reply to one call, or why it is refused; nothing was done then.
+/// The reply to one call, or the reason of its rejection. A rejected call has no effect.
 type Answer<T> = Result<T, String>;
 
 /// The state of one connection from a peer.
 pub(crate) struct PeerSession {
     peer: ConnectedPeer,
-    /// The snapshot that the peer has begun to send.
+    /// The snapshot that the peer is sending.
     incoming: Option<IncomingSnapshot>,
 }
 
@@ -60,12 +60,13 @@ pub(crate) struct Dispatch {
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) contact: Arc<LeaderContact>,
     pub(crate) failure: Failure,
-    /// Peers that disconnected, for `fast_election`. More than fit are dropped: the queue then has work already.
+    /// Disconnected peers, for `fast_election`. A full queue drops further peers, because it already triggers an
+    /// election.
     pub(crate) disconnected: mpsc::Sender<NodeId>,
 }
 
 impl Dispatch {
-    /// Notes that a peer's connection has ended.
+    /// Records the end of a peer's connection.
     pub(crate) fn disconnected(&self, peer: ConnectedPeer) {
         if peer.purpose != Purpose::Bootstrap {
             self.disconnected.try_send(peer.node).ok();
@@ -127,7 +128,7 @@ impl Dispatch {
         }
     }
 
-    /// The caller may have an unregistered data directory, so it gets no other answers.
+    /// The caller may have an unregistered data directory, so it gets only these replies.
     async fn answer_bootstrap(
         &self,
         peer: ConnectedPeer,
@@ -256,8 +257,8 @@ fn disk_full<T>() -> Answer<T> {
     Err("the peer's disk is below its reserve".into())
 }
 
-/// Keeps the entries that a full disk still accepts: entries that it has, which a new leader sends again, and that
-/// leader's blank entry, without which no read is possible. Returns whether it removed any.
+/// Keeps the entries that a full disk still accepts: existing entries, which a new leader sends again, and the new
+/// leader's blank entry, which reads require. Returns `true` if it removed an entry.
 fn truncate_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> bool {
     let grows = |entry: &RaftEntry| {
         matches!(entry.payload, Payload::Normal(_)) && Some(entry.log_id.index) > last
@@ -271,7 +272,7 @@ fn truncate_at_new_commands(entries: &mut Vec<RaftEntry>, last: Option<u64>) -> 
 
 fn propose_refusal(error: &ProposeError) -> ProposeRefusal {
     match error {
-        // Not appended, and another node may lead by now.
+        // Not appended; another node may lead in the meantime.
         ProposeError::NoLeader | ProposeError::ShuttingDown | ProposeError::Failed => {
             ProposeRefusal::NotLeader
         }

@@ -1,6 +1,6 @@
 //! The errors of the crate's interface.
 //!
-//! One distinction decides about retries: a command was certainly not appended, or its outcome is unknown. No error
+//! Retries depend on one distinction: a command was certainly not appended, or its outcome is unknown. No error
 //! contains an openraft type.
 
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use holdfast_types::NodeId;
 use thiserror::Error;
 
-/// Why a proposal has no outcome. All errors except [`ProposeError::Unknown`] mean that the command was certainly not
-/// appended, so that a retry is safe.
+/// The reason for a proposal without an outcome. All errors except [`ProposeError::Unknown`] mean that the command was
+/// certainly not appended, so a retry is safe.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProposeError {
     /// No leader accepted the command in time. Retry.
@@ -24,7 +24,7 @@ pub enum ProposeError {
     /// The leader's disk is below its reserve. Free space on it; then retry.
     #[error("the leader's disk is below its reserve: free space, then retry")]
     DiskFull,
-    /// The command is larger than a log entry may be. Send less data.
+    /// The command exceeds the limit of a log entry. Send less data.
     #[error("the command is too large for a log entry: send less data")]
     TooLarge,
     /// This node is shutting down. Use another node.
@@ -35,7 +35,7 @@ pub enum ProposeError {
     Failed,
 }
 
-/// Why a linearizable read failed. A retry is always safe.
+/// The reason for a failed linearizable read. A retry is always safe.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// No leader confirmed its leadership in time, or this node does not lead. Retry.
@@ -55,13 +55,13 @@ pub enum ReadError {
     Failed,
 }
 
-/// Why a call to a peer has no reply.
+/// The reason for a call without a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// The peer certainly did not receive the request.
     #[error("the peer did not receive the request: {0}")]
     NotSent(String),
-    /// The peer received the request and did nothing.
+    /// The peer received the request and rejected it without an effect.
     #[error("the peer refused the request: {0}")]
     Refused(String),
     /// The peer may have received the request.
@@ -69,7 +69,7 @@ pub enum CallError {
     Unknown(String),
 }
 
-/// Why a node does not start.
+/// The reason for a failed start of a node.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The configuration is inconsistent.

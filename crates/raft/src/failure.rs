@@ -1,6 +1,6 @@
-//! Whether this node has failed, e.g. because of a disk error.
+//! The failure of this node, e.g. because of a disk error.
 //!
-//! The first failure is final. Every part checks it before it serves a request.
+//! The first failure is final. Every part checks it before it handles a request.
 
 use tokio::sync::watch;
 
@@ -14,7 +14,7 @@ impl Failure {
         Self { reason: watch::Sender::new(None) }
     }
 
-    /// Records the failure, unless one was recorded before.
+    /// Records the failure, unless one is already recorded.
     pub(crate) fn report(&self, reason: impl Into<String>) {
         let reason = reason.into();
         self.reason.send_if_modified(|first| {
@@ -35,7 +35,7 @@ impl Failure {
         self.reason.borrow().is_some()
     }
 
-    /// Resolves with the reason when the node has failed.
+    /// Resolves with the reason when the node fails.
     pub(crate) async fn wait(&self) -> String {
         let mut receiver = self.reason.subscribe();
         // The sender lives as long as `self`.

@@ -1,9 +1,9 @@
-//! Starts an election early when the leader's process is gone.
+//! Starts an election early after the end of the leader's process.
 //!
-//! The connections of a process that dies close. Its followers then skip the random part of the election timeout: as
-//! soon as the leader's lease has expired, they ask for pre-votes one after the other, in the order of their ids. The
-//! lease is never shortened. A leader that lost only its connections keeps leading: its followers hear from it again,
-//! or refuse the pre-votes.
+//! The connections of a dead process close. Its followers then skip the random part of the election timeout: when the
+//! leader's lease has expired, they request pre-votes one after the other, in the order of their ids. The lease is
+//! never shortened. A leader that lost only its connections keeps its leadership: its followers receive its next
+//! heartbeat, or reject the pre-votes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
 use crate::state_machine::Raft;
 
-/// Between the attempts of two nodes, and between two attempts of one: enough for an election on a local network.
+/// The delay between the attempts of two nodes, and between two attempts of one node: long enough for an election on a
+/// local network.
 const TURN: Duration = Duration::from_millis(40);
-/// This module counts the lease from a moment just after the one that openraft counts from.
+/// The slack for the lease: this module starts to count slightly later than openraft.
 const LEASE_SLACK: Duration = Duration::from_millis(10);
 /// After this many attempts openraft's own election timer takes over.
 const ATTEMPTS_MAX: u32 = 8;
@@ -60,7 +61,7 @@ impl FastElection {
             if self.raft.trigger().elect(true).await.is_err() {
                 return;
             }
-            // The next attempt looks at what changed.
+            // The next attempt reads the new state.
             timeout(TURN, self.leadership.changed()).await.ok();
         }
     }

@@ -1,8 +1,8 @@
 //! Transfers leadership to another voter.
 //!
-//! The successor is a voter that has every entry, so that the cluster is without a leader for one election only. openraft
-//! refuses writes during a transfer and never ends it by itself. So the successor must be reachable and caught up, and
-//! every step here has a time limit.
+//! The successor is a voter that has every entry, so the transfer needs only one election. openraft rejects writes
+//! during a transfer and never ends the transfer by itself. The successor must therefore be reachable and caught up,
+//! and every step has a time limit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::proposer::ProposerContext;
 use crate::wire::{Purpose, ReadStatus};
 
-/// A follower that acknowledged nothing for this long is not chosen.
+/// The maximum time since the last acknowledgement of a follower that can become the successor.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// How long one attempt takes. openraft tells the voters once that they need not wait for this leader's lease to end. A
-/// voter that has just reconnected may miss that and refuse its vote, so the next attempt tells all of them again.
+/// The time limit of one attempt. openraft notifies the voters once that they may vote before this leader's lease
+/// ends. A voter that has just reconnected may miss the message and reject the vote, so the next attempt notifies all
+/// voters again.
 const ATTEMPT: Duration = Duration::from_millis(300);
-/// Between two checks while no follower has caught up.
+/// The interval between two checks while no follower has caught up.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
-/// Between two attempts of a leader whose disk is full.
+/// The pause between two attempts of a leader whose disk is full.
 const DISK_PAUSE: Duration = Duration::from_secs(10);
-/// How long a peer may take to report its disk.
+/// The timeout for a peer's report of its disk.
 const ASK_BOUND: Duration = Duration::from_millis(500);
 
-/// Transfers leadership to a caught-up voter for which `may` is true. Returns after `bound`, or at once if this node
-/// does not lead.
+/// Transfers leadership to a caught-up voter for which `may` returns `true`. Returns after `bound`, or immediately if
+/// this node does not lead.
 pub(crate) async fn to_the_most_current(
     context: &ProposerContext,
     bound: Duration,
@@ -41,7 +42,7 @@ pub(crate) async fn to_the_most_current(
             if context.raft.trigger().transfer_leader(successor.0).await.is_err() {
                 return;
             }
-            // Another node leads, or openraft has stopped.
+            // Either another node leads, or openraft has stopped.
             let gone =
                 leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != context.node));
             if timeout(ATTEMPT, gone).await.is_ok() {
@@ -89,7 +90,7 @@ pub(crate) async fn when_disk_is_low(context: ProposerContext, members: BTreeSet
                 to_the_most_current(&context, ASK_BOUND * 4, |id| able.contains(&id)).await;
             }
         }
-        // Until this disk has space again, or the next attempt is due.
+        // Waits until this disk has space again, or until the next attempt.
         timeout(DISK_PAUSE, low.wait_for(|low| !*low)).await.ok();
     }
 }

@@ -1,7 +1,8 @@
 //! The identity of a data directory: cluster, node, and a random incarnation.
 //!
-//! The incarnation lets peers distinguish a restarted node from a wiped one. A lock file prevents that two processes use
-//! one directory. A directory of another node or cluster is an error, and so is one with a log but no identity file.
+//! The incarnation lets peers distinguish a restarted node from a wiped one. A lock file prevents concurrent use of
+//! one directory by two processes. A directory of another node or cluster is an error, as is a directory with a log
+//! but no identity file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -15,9 +16,9 @@ use crate::initial_members::INITIAL_MEMBERS_FILE;
 
 const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
-/// The log's directory within a data directory.
+/// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
-/// The snapshots' directory within a data directory.
+/// The snapshot directory within a data directory.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshots";
 
 /// The content of the identity file.
@@ -28,7 +29,7 @@ pub(crate) struct Identity {
     pub(crate) incarnation: Incarnation,
 }
 
-/// A data directory that this process has locked until the value is dropped.
+/// A data directory, locked by this process until the drop of the value.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     pub(crate) identity: Identity,
@@ -36,7 +37,7 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Opens a directory; gives a new one an identity.
+    /// Opens a directory and creates the identity of a new one.
     pub(crate) fn open(path: &Path, cluster: &str, node: NodeId) -> Result<Self, StartError> {
         let failed = |source| StartError::DataDir { dir: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
@@ -48,8 +49,8 @@ impl DataDir {
         let identity = match read(path)? {
             Some(identity) => {
                 let identity = check(path, identity, cluster, node)?;
-                // Without its log this is not the node that its peers know, or it has never had a log: either way it
-                // gets a new incarnation.
+                // Without its log this node lost its votes, or never had a log. In both cases it gets a new
+                // incarnation.
                 if path.join(LOG_DIR).exists() { identity } else { create(path, cluster, node)? }
             }
             None => create(path, cluster, node)?,
@@ -138,7 +139,8 @@ mod tests {
         assert_eq!(first, second);
     }
 
-    /// A node without its log has forgotten its votes, so it must not vote as the node that its peers know.
+    /// A node without its log has lost its votes, so it must not vote under the incarnation that its peers have
+    /// registered.
     #[test]
     fn a_directory_without_its_log_gets_a_new_incarnation() {
         let dir = tempfile::tempdir().unwrap();
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_node_or_cluster_is_refused_by_name() {
+    fn a_directory_of_another_node_or_cluster_is_rejected_by_name() {
         let dir = tempfile::tempdir().unwrap();
         drop(DataDir::open(dir.path(), "a", NodeId(1)).unwrap());
         let node = DataDir::open(dir.path(), "a", NodeId(2)).unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! The file that names the initial members of the cluster.
+//! The file with the initial members of the cluster.
 //!
-//! Each initial member writes it before the first log entry exists: the incarnations of the data directories that agreed
-//! to become one cluster. With it a member knows its peers' data directories before the log registers them. After the
-//! loss of a majority, the file shows that a cluster existed.
+//! Each initial member writes it before the first log entry exists: the incarnations of the data directories that
+//! agreed to form one cluster. It identifies the peers' data directories before the log registers them. After the loss
+//! of a majority, the file proves that a cluster existed.
 
 use std::path::{Path, PathBuf};
 
@@ -40,17 +40,17 @@ impl InitialMembersFile {
         Ok(Self { path, current: RwLock::new(current) })
     }
 
-    /// The initial members, if this data directory has agreed to them.
+    /// The initial members, if this data directory has accepted them.
     pub(crate) fn current(&self) -> Option<InitialMembers> {
         self.current.read().clone()
     }
 
-    /// The data directory of an initial member.
+    /// The incarnation of an initial member's data directory.
     pub(crate) fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.current.read().as_ref().and_then(|initial| initial.members.get(&node).copied())
     }
 
-    /// Replaces the file durably. Blocks.
+    /// Replaces the file durably. Blocks the thread.
     pub(crate) fn write(&self, members: InitialMembers) -> Result<(), String> {
         let bytes = holdfast_codec::encode(Kind::InitialMembers, &members)
             .map_err(|error| error.to_string())?;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_members_are_known_after_a_restart() {
+    fn the_initial_members_survive_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let file = InitialMembersFile::open(dir.path()).unwrap();
         assert_eq!(file.current(), None);

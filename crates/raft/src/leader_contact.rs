@@ -1,4 +1,4 @@
-//! When this node last received an append or a heartbeat that it accepted.
+//! The time of the last append or heartbeat that this node accepted.
 
 use std::time::Duration;
 
@@ -23,17 +23,17 @@ impl LeaderContact {
         self.leader.send_if_modified(|last| last.replace(leader) != Some(leader));
     }
 
-    /// The leader that this process heard from last.
+    /// The leader of the last accepted message.
     pub(crate) fn leader(&self) -> watch::Receiver<Option<NodeId>> {
         self.leader.subscribe()
     }
 
-    /// When this node last heard from `leader`; `None` if it heard from another leader since.
+    /// The time of the last message from `leader`; `None` if another leader sent a later one.
     pub(crate) fn last(&self, leader: NodeId) -> Option<Instant> {
         self.last.lock().filter(|(node, _)| *node == leader).map(|(_, at)| at)
     }
 
-    /// The time since this node last heard from any leader.
+    /// The time since the last message from any leader.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.last.lock().map(|(_, at)| at.elapsed())
     }

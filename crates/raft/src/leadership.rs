@@ -1,8 +1,8 @@
-//! Who leads, as far as this node knows.
+//! The current leadership, as seen by this node.
 //!
-//! A new leader has an epoch only once its own first entry is applied: then it has applied everything that its
-//! predecessors committed. A leader that a restarted node knows from its stored vote does not count until the node hears
-//! from it.
+//! A new leader has an epoch only after it has applied its own first entry, and with it all entries committed by its
+//! predecessors. After a restart, the leader in the stored vote does not count until the node receives a message from
+//! it.
 
 use holdfast_types::NodeId;
 use openraft::ServerState;
@@ -14,11 +14,11 @@ use crate::type_config::{LeaderEpoch, LogId, TypeConfig};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
-    /// The newest term this node has seen.
+    /// The newest term seen by this node.
     pub term: u64,
     /// The leader, if known. It may have lost its leadership since.
     pub leader: Option<NodeId>,
-    /// This node's own leadership. `None` unless this node leads and has applied everything committed before.
+    /// This node's own leadership. `None` unless this node leads and has applied all entries committed before.
     pub epoch: Option<LeaderEpoch>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn follow(
         if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
             log(&before, &now);
         }
-        // Only a leader that has not applied its first entry yet depends on the applied position.
+        // Only a leader that has not applied its first entry depends on the applied position.
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
             changed = metrics.changed() => changed.is_err(),

@@ -1,5 +1,5 @@
-//! Consensus: the replicated log, the connections between nodes, and the way of a command into the log. The only crate
-//! that names openraft.
+//! Consensus: the replicated log, the connections between nodes, and the proposal of commands. Only this crate uses
+//! openraft.
 //!
 //! ```text
 //! write  RaftNode::propose ─► proposer ─┬─ leader:   openraft ─► log_store ─► storage
@@ -9,7 +9,7 @@
 //!                                           └─ follower: one call to the leader
 //! ```
 //!
-//! Where to find what:
+//! The modules:
 //!
 //! - `node`: the public interface, and the order of start and shutdown. Start reading here.
 //! - `proposer`: batches of commands, in this node's log or forwarded to the leader. Its first page explains retries.

@@ -1,10 +1,10 @@
-//! openraft's log, on `holdfast_storage`.
+//! openraft's log storage on `holdfast_storage`.
 //!
-//! - An entry is readable when `append` returns, and its callback runs when it is on the disk.
+//! - An entry is readable when `append` returns; its callback runs when the entry is on the disk.
 //! - A vote is on the disk when `save_vote` returns.
 //! - The committed position and a purge become durable later.
 //!
-//! All requests go through one queue, so a crash at any point leaves a prefix of them. Any disk error fails the node.
+//! All requests use one queue, so a crash at any point leaves a prefix of them. Any disk error fails the node.
 //!
 //! Bounds: the cache of the log's tail (see [`Cache`]); a read for replication returns at most [`READ_BYTES_MAX`].
 
@@ -30,10 +30,10 @@ use crate::failure::Failure;
 use crate::type_config::{LogId, RaftEntry, TypeConfig, Vote};
 use crate::wire::{LogIdDto, VoteDto, decode_record, encode_record};
 
-/// Bytes of entries in one read, unless a single entry is larger.
+/// The maximum bytes of entries in one read, unless a single entry is larger.
 const READ_BYTES_MAX: usize = 1 << 20;
 
-/// Cheap to clone; every clone sees the same log.
+/// The log storage. Cheap to clone; clones share one log.
 #[derive(Clone)]
 pub(crate) struct LogStore {
     log: Log,
@@ -45,12 +45,12 @@ struct StoreState {
     vote: Option<Vote>,
     committed: Option<LogId>,
     purged: Option<LogId>,
-    /// No entry is below this index: it follows `purged`, or is the start of the log.
+    /// The lowest possible index of an entry: the index after `purged`, or the start of the log.
     base: u64,
     /// The last entry, or `purged` if there is none.
     last: Option<LogId>,
     cache: Cache,
-    /// Incremented by every truncation: an earlier entry with the same index no longer counts as durable.
+    /// Incremented by every truncation, which invalidates the durability of earlier entries with the same index.
     generation: u64,
 }
 
@@ -81,7 +81,7 @@ impl LogStore {
         self.state.lock().last.map(|id| id.index)
     }
 
-    /// Reads the existing entries of `range` until their bytes reach `bytes_max`; at least one if any exists.
+    /// Reads the entries of `range` until their bytes reach `bytes_max`; at least one entry if one exists.
     async fn read(
         &self,
         range: RangeInclusive<u64>,
@@ -107,7 +107,7 @@ impl LogStore {
         }
     }
 
-    /// Reads entries that are not in the cache. The result may end before the range does, but has no gap.
+    /// Reads entries that are not in the cache. The result may end before the end of the range, but has no gap.
     async fn read_log(
         &self,
         range: RangeInclusive<u64>,
@@ -172,7 +172,8 @@ impl LogStore {
         io::Error::other(error.to_string())
     }
 
-    /// Waits until a request is in the log's queue. openraft sends one request at a time, so waiting keeps the order.
+    /// Waits until the log's queue accepts a request. openraft sends one request at a time, so the wait keeps the
+    /// order.
     async fn queue(&self, mut queued: Result<(), Refused>) {
         while let Err(refused) = queued {
             let (room, has_room) = oneshot::channel();
@@ -183,8 +184,8 @@ impl LogStore {
         }
     }
 
-    /// A callback for a request without a waiting caller. It may stay in the log's queue for long, so it must not own the
-    /// log.
+    /// Returns a callback for a request without a waiting caller. The callback may stay in the log's queue for a long
+    /// time, so it must not own the log.
     fn report_failure(&self) -> Done {
         let failure = self.failure.clone();
         Box::new(move |result| {
@@ -344,10 +345,10 @@ fn report(failure: &Failure, error: &(impl ToString + ?Sized)) {
     failure.report(format!("log: {}", error.to_string()));
 }
 
-/// A callback, and the receiver of its result.
+/// Returns a callback, and the receiver of its result.
 fn completion() -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
     let (sender, receiver) = oneshot::channel();
-    // The receiver may be gone with its runtime.
+    // The receiver may be dropped together with its runtime.
     (Box::new(move |result| drop(sender.send(result))), receiver)
 }
 

@@ -1,8 +1,8 @@
 //! Registers the members' data directories in the log (design D14).
 //!
-//! While this node leads, it proposes the registration of every member that the state machine does not know: initial
-//! members, and members without a log that called for the bootstrap. An unregistered member gets neither votes nor
-//! entries. Each node accepts it once that node has applied the registration.
+//! While this node leads, it proposes the registration of every unregistered member: initial members, and members
+//! without a log that requested a bootstrap. An unregistered member gets neither votes nor entries. Each node accepts
+//! the member after that node has applied the registration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state_machine::LocalMachine;
 use crate::transport::handshake::PeerHandshake;
 use crate::type_config::LeaderEpoch;
 
-/// How often a leader looks for members that it can register.
+/// The interval between two searches for members to register.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) struct MembershipRegistry {
@@ -50,7 +50,7 @@ impl MembershipRegistry {
         }
     }
 
-    /// Registers the members that it can; true if none is left.
+    /// Registers the members it can; returns `true` if no unregistered member is left.
     async fn register(&self, epoch: LeaderEpoch) -> bool {
         let registered =
             |node: &NodeId| self.local.read(|machine| machine.incarnation(*node)).is_some();
@@ -70,7 +70,7 @@ impl MembershipRegistry {
         let writing = write_as_leader(&self.context, commands, epoch);
         let Ok(Ok(committed)) = timeout(CHECK_EVERY * 4, writing).await else { return false };
         if committed.iter().any(|committed| committed.outcome.is_err()) {
-            tracing::error!("a member serves from another data directory than the registered one");
+            tracing::error!("a member uses another data directory than the registered one");
         }
         count == missing.len()
     }

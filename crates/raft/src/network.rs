@@ -1,6 +1,6 @@
 //! openraft's network: translates its requests and replies into calls to peers, each with a time limit.
 //!
-//! An append with entries may take seconds whatever the heartbeat interval is, because a disk may stall that long.
+//! An append with entries may take seconds regardless of the heartbeat interval, because a disk may stall that long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::wire::{
     SnapshotMetaDto, SnapshotPiece, TransferLeader, encode_record,
 };
 
-/// An append with entries takes at most this long.
+/// The timeout of an append with entries.
 const APPEND_BOUND: Duration = Duration::from_secs(5);
-/// A piece of a snapshot takes at most this long.
+/// The timeout of one piece of a snapshot.
 const PIECE_BOUND: Duration = Duration::from_secs(10);
-/// Bytes of a snapshot sent at once.
+/// The size of one piece of a snapshot.
 const PIECE_BYTES: usize = 1 << 20;
 
 type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
@@ -68,7 +68,7 @@ impl RaftNetworkFactory<TypeConfig> for NetworkFactory {
 pub(crate) struct Network {
     peers: Arc<Peers>,
     target: NodeId,
-    /// Which channel carries appends.
+    /// The purpose of the channel for appends.
     append: Purpose,
 }
 
@@ -81,7 +81,7 @@ impl Network {
     ) -> RpcResult<C::Reply> {
         let deadline = Instant::now() + bound;
         self.peers.call(self.target, purpose, call, deadline).await.map_err(|error| match error {
-            // `Unreachable` makes openraft pause before it calls again.
+            // After `Unreachable` openraft pauses before the next call.
             CallError::Refused(reason) | CallError::NotSent(reason) => unreachable(&reason),
             CallError::Unknown(reason) => network(&reason),
         })

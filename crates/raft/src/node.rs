@@ -1,8 +1,8 @@
-//! One node: all parts of the crate together.
+//! One node, assembled from all parts of the crate.
 //!
-//! A start verifies the disk before it listens, and applies the committed entries before it answers any request. A
-//! shutdown transfers leadership, then stops openraft, then drains the log. A failure (see [`RaftNode::failed`]) stops
-//! listening and openraft at once.
+//! A start verifies the disk before it listens, and applies the committed entries before it handles requests. A
+//! shutdown transfers leadership, stops openraft, and then drains the log. A failure (see [`RaftNode::failed`])
+//! immediately stops the listener and openraft.
 
 mod api;
 mod start;
@@ -32,7 +32,7 @@ use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
 use crate::state_machine::{LocalMachine, Raft};
 
-/// A running node. Clones are the same node; it runs until [`RaftNode::shutdown`] or [`RaftNode::halt`].
+/// A running node. Clones share one node; it runs until [`RaftNode::shutdown`] or [`RaftNode::halt`].
 #[derive(Clone)]
 pub struct RaftNode {
     inner: Arc<Inner>,
@@ -56,11 +56,11 @@ struct Inner {
     failure: Failure,
     leadership: watch::Receiver<Leadership>,
     peer_address: std::net::SocketAddr,
-    /// The longest time that a shutdown waits for a leadership transfer.
+    /// The time limit of the leadership transfer at a shutdown.
     transfer_bound: Duration,
     closing: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
-    /// Locked until the node has stopped.
+    /// The data directory, locked until the node has stopped.
     data_dir: Mutex<Option<DataDir>>,
 }
 

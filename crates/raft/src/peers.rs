@@ -1,6 +1,6 @@
 //! The other members, with one channel for each member and purpose.
 //!
-//! Addresses come from this node's own configuration: the membership in the log holds ids only.
+//! Addresses come from this node's configuration: the membership in the log has only ids.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,14 +56,14 @@ impl Peers {
         }
     }
 
-    /// Closes the connection for a purpose, which ends the peer's part of an unfinished snapshot.
+    /// Closes the connection for a purpose; the peer then drops its partial snapshot.
     pub(crate) fn close(&self, to: NodeId, purpose: Purpose) {
         if let Some(channel) = self.channels.get(&(to, purpose)) {
             channel.close();
         }
     }
 
-    /// Whether any connection to a peer is open, except one for the bootstrap.
+    /// Returns `true` if any connection to a peer is open, except a bootstrap connection.
     pub(crate) fn is_connected(&self, to: NodeId) -> bool {
         PURPOSES.iter().filter(|purpose| **purpose != Purpose::Bootstrap).any(|purpose| {
             self.channels.get(&(to, *purpose)).is_some_and(|channel| channel.is_open())

@@ -1,10 +1,11 @@
-//! Snapshots of the machine: built, kept, sent and received.
+//! Snapshots of the machine: building, storing, sending and receiving.
 //!
-//! A received snapshot is verified and loaded before openraft sees it, and stays a partial file until openraft installs
-//! it. So a snapshot that is damaged, or of an unknown format, is refused and changes nothing on this node. Disk access
-//! runs on blocking threads.
+//! The node verifies and loads a received snapshot before openraft sees it; the snapshot stays a partial file until
+//! openraft installs it. The node therefore rejects a damaged snapshot, or one of an unknown format, without a change
+//! of its state. Disk access runs on blocking threads.
 //!
-//! Bounds: one part or one piece in memory, and the machine of one received snapshot beside the current machine.
+//! Bounds: one part or one piece in memory, and the machine of one received snapshot in addition to the current
+//! machine.
 
 use std::io;
 use std::path::Path;
@@ -21,20 +22,20 @@ use tokio::task::spawn_blocking;
 use crate::type_config::{SnapshotMeta, TypeConfig, Vote};
 use crate::wire::SnapshotMetaDto;
 
-/// Bytes copied at once.
+/// The maximum number of bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
-/// The snapshot data that openraft passes between its parts.
+/// The snapshot data that openraft passes between its components.
 pub(crate) enum SnapshotFile {
-    /// The current snapshot, or the one that was current when openraft requested it.
+    /// The current snapshot, or the snapshot that was current at openraft's request.
     Stored(SnapshotReader),
     /// A verified snapshot of a peer.
     Received(Box<Loaded>),
 }
 
-/// A peer's snapshot and its machine, before it becomes the current snapshot.
+/// A peer's snapshot and its machine, before their installation.
 pub(crate) struct Loaded {
     snapshot: VerifiedSnapshot,
     machine: Machine,
@@ -57,11 +58,11 @@ impl Loaded {
 }
 
 impl SnapshotFile {
-    /// Reads the bytes of the file, piece by piece.
+    /// Reads the bytes of the file in pieces.
     pub(crate) fn into_pieces(self, bytes_max: usize) -> io::Result<Pieces> {
         match self {
             Self::Stored(reader) => Ok(Pieces { raw: reader.raw(), offset: 0, bytes_max }),
-            Self::Received(_) => Err(io::Error::other("a received snapshot is not sent on")),
+            Self::Received(_) => Err(io::Error::other("a received snapshot cannot be forwarded")),
         }
     }
 }
@@ -73,7 +74,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let (raw, offset, bytes_max) = (self.raw.clone(), self.offset, self.bytes_max);
         let read = spawn_blocking(move || raw.read_at(offset, bytes_max));
@@ -83,7 +84,7 @@ impl Pieces {
     }
 }
 
-/// A snapshot that a peer is sending.
+/// A snapshot during its transfer from a peer.
 pub(crate) struct IncomingSnapshot {
     receiver: SnapshotReceiver,
     vote: Vote,
@@ -116,7 +117,7 @@ impl SnapshotStore {
         Ok(Self { snapshots: Snapshots::open(dir)? })
     }
 
-    /// Bytes of the current snapshot; 0 if there is none.
+    /// The bytes of the current snapshot; 0 without a snapshot.
     pub(crate) fn bytes(&self) -> u64 {
         self.snapshots.latest().ok().flatten().map_or(0, |reader| reader.bytes())
     }
@@ -131,7 +132,7 @@ impl SnapshotStore {
         Ok(IncomingSnapshot { receiver, vote, meta })
     }
 
-    /// Writes a copy of the machine, which becomes the current snapshot. Blocks.
+    /// Writes a copy of the machine as the current snapshot. Blocks the thread.
     pub(crate) fn build(&self, machine: &Machine, meta: SnapshotMeta) -> io::Result<Snapshot> {
         let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
         for part in machine.dump() {
@@ -145,7 +146,7 @@ impl SnapshotStore {
         Ok(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) })
     }
 
-    /// Returns the machine of a snapshot. A received snapshot becomes the current one. Blocks.
+    /// Returns the machine of a snapshot. A received snapshot becomes the current snapshot. Blocks the thread.
     pub(crate) fn install(
         &self,
         file: SnapshotFile,
@@ -157,7 +158,8 @@ impl SnapshotStore {
         }
     }
 
-    /// A stored snapshot is this node's own, except in openraft's test suite, which runs two nodes in one process.
+    /// A stored snapshot always belongs to this node, except in openraft's test suite, which runs two nodes in one
+    /// process.
     fn install_stored(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
         if self.current()?.is_some_and(|current| current.meta == *meta) {
             return load(reader);
@@ -173,7 +175,7 @@ impl SnapshotStore {
         }
     }
 
-    /// The current snapshot. Blocks.
+    /// Returns the current snapshot. Blocks the thread.
     pub(crate) fn current(&self) -> io::Result<Option<Snapshot>> {
         let Some(reader) = self.snapshots.latest().map_err(io::Error::other)? else {
             return Ok(None);
@@ -196,7 +198,7 @@ fn read_meta(reader: &SnapshotReader) -> io::Result<SnapshotMeta> {
     dto.into_meta().map_err(io::Error::other)
 }
 
-/// Loads part by part. If a part is damaged, that is the error, rather than the error of the incomplete machine.
+/// Loads all parts. A damaged part takes precedence over the error of the incomplete machine.
 fn load(reader: &SnapshotReader) -> io::Result<Machine> {
     let mut damaged = None;
     let parts = reader.parts().map_while(|part| match decode(part) {

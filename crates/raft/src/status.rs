@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::RaftCounts;
 
-/// The Raft role of a node. Sent between services: append-only.
+/// The Raft role of a node. Services exchange it: append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     Leader,
-    /// Follows a leader, or waits for one.
+    /// The node follows a leader, or waits for one.
     Follower,
     Candidate,
-    /// Receives the log and has no vote.
+    /// The node receives the log and has no vote.
     Learner,
-    /// Shut down, or failed.
+    /// The node is shut down, or has failed.
     Stopped,
 }
 
-/// A peer as this node sees it. The leader alone knows `matched` and `contact`.
+/// A peer as seen by this node. Only the leader has `matched` and `contact`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
     /// The last log position that the peer acknowledged.
     pub matched: Option<u64>,
-    /// The time since the peer last acknowledged anything.
+    /// The time since the peer's last acknowledgement.
     pub contact: Option<Duration>,
     /// Whether a connection to the peer is open.
     pub connected: bool,
@@ -39,7 +39,7 @@ pub struct RaftStatus {
     /// The highest term that the node has seen.
     pub term: u64,
     pub leader: Option<NodeId>,
-    /// Revision of the last applied command.
+    /// The revision of the last applied command.
     pub applied_revision: Revision,
     /// The last applied position of the log.
     pub applied_index: Option<u64>,
@@ -47,17 +47,17 @@ pub struct RaftStatus {
     pub committed_index: Option<u64>,
     /// The last position of the log.
     pub last_log_index: Option<u64>,
-    /// The last position the newest snapshot covers.
+    /// The last log position in the newest snapshot.
     pub snapshot_index: Option<u64>,
     /// The last position purged from the log.
     pub purged_index: Option<u64>,
-    /// The time since the node last heard from the leader; on the leader, from a quorum.
+    /// The time since the last message from the leader; on the leader, from a quorum.
     pub leader_contact: Option<Duration>,
-    /// Free bytes on the disk of the data directory at the last check.
+    /// The free bytes on the disk of the data directory at the last check.
     pub disk_free_bytes: u64,
     /// Whether `disk_free_bytes` is below the reserve.
     pub disk_low: bool,
-    /// What a node without a log waits for, and what an operator can do about it.
+    /// The condition that a node without a log waits for, and the options of an operator.
     pub waits_for: Option<String>,
     pub voters: Vec<NodeId>,
     /// The other members.

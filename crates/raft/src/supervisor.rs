@@ -1,4 +1,4 @@
-//! Background tasks of a running node: stop on failure, and snapshots that bound the log.
+//! Background tasks of a running node: a stop on failure, and snapshots that limit the log.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::{LocalMachine, Raft};
 
-/// Between two checks whether a snapshot fits on the disk.
+/// The interval between two checks of the space for a snapshot.
 const SPACE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs `serving` until the node fails; then stops openraft, so that the node neither votes nor leads.
@@ -26,7 +26,7 @@ pub(crate) async fn until_failure(serving: impl Future<Output = ()>, raft: Raft,
     }
 }
 
-/// Reports the error with which openraft stopped. A regular stop is not a failure.
+/// Reports the error that stopped openraft. A regular stop is not a failure.
 pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
     let mut metrics = raft.metrics();
     loop {
@@ -46,7 +46,7 @@ pub(crate) async fn watch_openraft(raft: Raft, failure: Failure) {
     }
 }
 
-/// Builds a snapshot when enough was applied, so that the log can be purged.
+/// Builds a snapshot after enough applied bytes, so that the log can be purged.
 pub(crate) struct Compactor {
     pub(crate) raft: Raft,
     pub(crate) local: Arc<LocalMachine>,

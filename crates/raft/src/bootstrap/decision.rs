@@ -1,8 +1,8 @@
-//! Decides what a node without a log does next: bootstrap a cluster with its peers, join one, or wait.
+//! Decides the next step of a node without a log: bootstrap a cluster with its peers, join one, or wait.
 //!
-//! Pure: the states of the peers come in, and one step comes out. The rule: only nodes that have never had a log
-//! bootstrap a cluster, and only when all configured members are present. Both exceptions need an operator: absent
-//! members may be left out ([`LocalState::without_absent`]), and a node that remembers another cluster may be stopped.
+//! The function is pure: it maps the states of the peers to one step. Only nodes that have never had a log bootstrap a
+//! cluster, and only when all configured members are present. Both exceptions need an operator: a bootstrap without
+//! absent members ([`LocalState::without_absent`]), and stopping a node that belongs to another cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,34 +11,34 @@ use holdfast_types::{Incarnation, NodeId};
 
 use crate::wire::{BootstrapState, InitialMembers};
 
-/// What a node knows of one peer.
+/// The state of one peer, as seen by this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PeerState {
     Answered(BootstrapState),
-    /// The peer knows this node's id with another data directory.
+    /// The cluster has registered this node's id with another data directory.
     OtherIncarnation,
-    /// No answer, for this reason.
+    /// The peer did not reply, for this reason.
     Unreachable(String),
 }
 
-/// What a node knows of itself.
+/// The state of this node.
 #[derive(Debug)]
 pub(crate) struct LocalState {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) members: BTreeSet<NodeId>,
     pub(crate) initial_members: Option<InitialMembers>,
-    /// An operator wants a cluster without the absent members.
+    /// An operator requested a cluster without the absent members.
     pub(crate) without_absent: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// Ask the other initial members to accept them; then write the first log entry.
+    /// Request acceptance from the other initial members; then write the first log entry.
     Bootstrap(InitialMembers),
     /// A cluster has registered this node: store its initial members.
     Join(InitialMembers),
-    /// Do nothing yet, for this reason.
+    /// Wait, for this reason.
     Wait(String),
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
     NextStep::Wait(wait_for_absent(local, peers, complete))
 }
 
-/// The step if any member has a log: then there is nothing to bootstrap.
+/// Returns the step if any member has a log, which excludes a bootstrap.
 fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> {
     let mut wait = None;
     for (node, peer) in peers {
@@ -136,7 +136,7 @@ fn initiator_of(local: &LocalState) -> String {
     initiator.map_or_else(|| "the initiator".to_owned(), |node| format!("node {node}"))
 }
 
-/// Names the absent members, and what an operator can do.
+/// Names the absent members, and the options of an operator.
 fn wait_for_absent(local: &LocalState, peers: &PeerStates, complete: bool) -> String {
     let lowest = local.members.first().copied().unwrap_or(local.node);
     if complete {
@@ -147,7 +147,7 @@ fn wait_for_absent(local: &LocalState, peers: &PeerStates, complete: bool) -> St
     let mut text = "a new cluster starts when all its members are present; waiting for".to_owned();
     for (node, peer) in peers {
         if let PeerState::Unreachable(reason) = peer {
-            // Writing to a string does not fail.
+            // A write to a string cannot fail.
             write!(text, " node {node} ({reason})").ok();
         }
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_may_leave_absent_members_out_but_not_a_majority() {
+    fn an_operator_may_omit_absent_members_but_not_a_majority() {
         let left_out = |node| LocalState { without_absent: true, ..local(node) };
         let peers = PeerStates::from([unreachable(ONE), blank(THREE)]);
         assert_eq!(
@@ -241,9 +241,9 @@ mod tests {
         waits(decide(&left_out(TWO), &peers), "node 1");
     }
 
-    /// An operator cannot bootstrap a cluster beside an existing one either.
+    /// Not even an operator can bootstrap a second cluster beside an existing one.
     #[test]
-    fn beside_a_node_with_a_log_no_cluster_is_bootstrapped() {
+    fn no_bootstrap_while_a_member_has_a_log() {
         for without_absent in [false, true] {
             let local = LocalState { without_absent, ..local(ONE) };
             let peers = PeerStates::from([blank(TWO), (THREE, PeerState::OtherIncarnation)]);

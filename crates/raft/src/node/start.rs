@@ -38,7 +38,7 @@ use crate::supervisor;
 use crate::transport::handshake::PeerHandshake;
 use crate::transport::server;
 
-/// Disconnected peers that wait for `fast_election`.
+/// The maximum number of queued disconnected peers for `fast_election`.
 const DISCONNECTED_MAX: usize = 16;
 
 /// The open and verified parts of the data directory.
@@ -51,11 +51,11 @@ struct Opened {
 }
 
 impl RaftNode {
-    /// Starts a node. `observer` is called once the node can be read; its result is notified of everything applied from
-    /// then on.
+    /// Starts a node. The node calls `observer` once the node is readable, and notifies its result of everything
+    /// applied from then on.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running.
+    /// [`StartError`]; no task keeps running.
     pub async fn start(
         config: RaftConfig,
         observer: impl FnOnce(RaftNode) -> Arc<dyn Observer>,
@@ -66,7 +66,7 @@ impl RaftNode {
         let log = opened.log.clone();
         let started = build(config, opened, failure, observer).await;
         if started.is_err() {
-            // Blocks only until the log's thread has ended: nothing is queued.
+            // Blocks only until the log thread has ended, because the queue is empty.
             log.shutdown();
         }
         started
@@ -164,7 +164,7 @@ async fn build(
     Ok(node)
 }
 
-/// The gauge after a first check, and the monitor that keeps it current.
+/// Returns the gauge after a first check, and the monitor that keeps it current.
 async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
     let monitor = DiskMonitor {
         dir: config.data_dir.clone(),
@@ -216,13 +216,13 @@ async fn raft(
     let network = NetworkFactory { peers: peers.clone() };
     let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone());
     let log_store = opened.log_store.clone();
-    // Loads the snapshot and applies the entries that are known to be committed.
+    // `build` loads the snapshot and applies the entries known to be committed.
     Raft::build(config.node.0, settings, network, log_store, state_machine)
         .await
         .map_err(|error| StartError::Store(error.to_string()))
 }
 
-/// The flag is for one start: left in place, it would bootstrap a new cluster after the loss of a majority's disks.
+/// The flag is for one start: a permanent flag would bootstrap a new cluster after the loss of a majority's disks.
 async fn reject_unless_blank(mut log: LogStore) -> Result<(), StartError> {
     let failed = |error: std::io::Error| StartError::Store(error.to_string());
     let state = log.get_log_state().await.map_err(failed)?;
@@ -333,7 +333,7 @@ impl RaftNode {
             tracing::warn!(
                 configured = %list_ids(&self.inner.members),
                 voters = %list_ids(&voters),
-                "the configured members differ from the members in the log; the log decides"
+                "the configured members differ from the members in the log; using the members in the log"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Stopping a node.
+//! The shutdown of a node.
 
 use std::sync::atomic::Ordering;
 
@@ -6,8 +6,9 @@ use super::RaftNode;
 use crate::handover;
 
 impl RaftNode {
-    /// Shuts down: rejects new commands, transfers leadership to a caught-up voter if this node leads (within about twice
-    /// the longest election timeout), stops openraft, and closes the log once everything queued is on the disk.
+    /// Shuts down: rejects new commands, transfers leadership to a caught-up voter if this node leads (within about
+    /// twice the longest election timeout), stops openraft, and closes the log after all queued requests are on the
+    /// disk.
     pub async fn shutdown(&self) {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {
@@ -17,7 +18,7 @@ impl RaftNode {
         self.stop().await;
     }
 
-    /// Stops at once, without a leadership transfer, as peers see a killed process.
+    /// Stops immediately, without a leadership transfer, like a killed process from the peers' view.
     pub async fn halt(&self) {
         self.inner.closing.store(true, Ordering::Release);
         self.stop().await;

@@ -1,4 +1,4 @@
-//! The rule of the log's time, step by step, and over random histories of nodes, leaders, clocks and restarts.
+//! The rules of the log's time, in single steps and over random histories of nodes, leaders, clocks and restarts.
 
 use super::*;
 
@@ -17,21 +17,21 @@ fn the_first_stamp_of_a_cluster_is_the_wall_clock() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_forward_ends_nothing_early() {
+fn a_wall_clock_set_forward_ends_no_duration_early() {
     let (mut time, start) = (LogTime::default(), Instant::now());
     time.applied(Stamp(HOUR), true, start);
     assert_eq!(time.read(after(start, 2_000), Stamp(10 * HOUR)), Stamp(HOUR + 2_002));
 }
 
 #[test]
-fn a_wall_clock_that_is_set_back_does_not_stop_time() {
+fn a_wall_clock_set_back_does_not_stop_the_log_time() {
     let (mut time, start) = (LogTime::default(), Instant::now());
     time.applied(Stamp(10 * HOUR), true, start);
     assert_eq!(time.read(after(start, 2_000), Stamp(HOUR)), Stamp(10 * HOUR + 1_998));
 }
 
 #[test]
-fn a_small_difference_is_made_good_in_small_steps_too() {
+fn a_small_difference_is_corrected_in_small_steps_too() {
     let (mut time, start) = (LogTime::default(), Instant::now());
     time.applied(Stamp(HOUR), true, start);
     let fast = |ms: u64| Stamp(HOUR + ms + 50);
@@ -86,7 +86,7 @@ fn threads_that_read_the_clock_in_another_order_gain_no_time() {
     assert_eq!(time.read(after(start, 2_000), Stamp(HOUR + 1_000)), Stamp(HOUR + 1_000));
 }
 
-/// Numbers from a seed (xorshift).
+/// A random number generator (xorshift).
 struct Rng(u64);
 
 impl Rng {
@@ -98,7 +98,7 @@ impl Rng {
     }
 }
 
-/// An entry: its effective stamp, when it was stamped in true time, and by which node.
+/// An entry: its effective stamp, the true time of its stamp, and its node.
 #[derive(Clone, Copy)]
 struct Stamped {
     stamp: u64,
@@ -113,7 +113,7 @@ struct ClockedNode {
     applied: usize,
 }
 
-/// Three nodes, one log, and true time that no node can see.
+/// Three nodes, one log, and a true time that is invisible to the nodes.
 struct World {
     start: Instant,
     now: u64,
@@ -166,8 +166,8 @@ impl World {
     }
 }
 
-/// Whatever wall clocks, leaders, restarts and slow nodes do: a duration measured in stamps never ends early by more than
-/// the slew.
+/// With any wall clocks, leaders, restarts and slow nodes, a duration measured in stamps ends early by at most the
+/// slew.
 #[test]
 fn no_two_stamps_differ_by_more_than_the_time_between_them_and_the_slew() {
     for seed in 1..200 {
@@ -201,9 +201,9 @@ fn no_two_stamps_differ_by_more_than_the_time_between_them_and_the_slew() {
     }
 }
 
-/// While nodes run and apply at once, nothing is late by more than the slew and the rounding of stamps.
+/// While nodes run and apply immediately, no duration ends later than by the slew and the rounding of stamps.
 #[test]
-fn nodes_that_run_and_apply_lose_no_time_across_leaders_and_clocks_that_jump() {
+fn nodes_that_run_and_apply_lose_no_time_across_leader_changes_and_clock_jumps() {
     for seed in 1..200 {
         let mut rng = Rng(seed);
         let mut world = World::new(&mut rng);

@@ -1,4 +1,4 @@
-//! The log store across restarts and power cuts: acknowledged writes survive, in their order.
+//! The log store across restarts and power cuts: acknowledged writes survive in order.
 
 use holdfast_storage::{FaultyDisk, Log, StoreError};
 use holdfast_types::{Command, Entry, SessionName, Stamp};
@@ -90,7 +90,7 @@ async fn truncation_and_new_entries_survive_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_purge_beyond_the_end_the_log_continues_there() {
+async fn the_log_continues_after_a_purge_beyond_its_end() {
     let disk = FaultyDisk::default();
     let (mut store, _, _) = open(&disk);
     append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A complete snapshot of a peer that cannot be loaded never replaces the current one.
+//! A complete but unloadable snapshot of a peer never replaces the current snapshot.
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
@@ -23,7 +23,7 @@ fn meta(index: u64) -> SnapshotMeta {
     SnapshotMeta { last_log_id, last_membership: StoredMembership::default() }
 }
 
-/// The file of a snapshot with these parts: every checksum is right.
+/// The file of a snapshot with these parts, with valid checksums.
 fn file(parts: &[Vec<u8>], meta: &SnapshotMeta) -> Bytes {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = Snapshots::open(dir.path()).unwrap().begin("peer").unwrap();
@@ -40,7 +40,7 @@ fn parts(machine: &Machine) -> Vec<Vec<u8>> {
     machine.dump().map(encode).collect()
 }
 
-/// Receives a file and installs it, as a peer's connection and openraft do.
+/// Receives a file and installs it, like a peer's connection and openraft.
 async fn take(store: &SnapshotStore, file: Bytes, announced: &SnapshotMeta) -> Option<Machine> {
     let arrival = store.receive(Vote::new(1, 1), SnapshotMetaDto::from(announced)).unwrap();
     let (_, snapshot) = arrival.add(file).await.unwrap().finish().await.ok()?;
@@ -48,7 +48,7 @@ async fn take(store: &SnapshotStore, file: Bytes, announced: &SnapshotMeta) -> O
 }
 
 #[tokio::test]
-async fn a_received_snapshot_that_cannot_be_loaded_leaves_the_old_one_in_place() {
+async fn an_unloadable_received_snapshot_keeps_the_current_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = SnapshotStore::open(dir.path()).unwrap();
     store.build(&machine(5), meta(10)).unwrap();

@@ -1,4 +1,4 @@
-//! openraft's own suite over our log and state machine, on every disk.
+//! openraft's own test suite on the log store and the state machine, on every disk.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ enum Kind {
     FaultyWithoutFaults,
 }
 
-/// Builds stores on a disk, with a cache of so many bytes: none at all sends every read to the log.
+/// Builds stores on a disk, with a cache of `cache_bytes`; without a cache every read goes to the log.
 struct Builder {
     kind: Kind,
     cache_bytes: usize,
@@ -67,6 +67,6 @@ async fn openrafts_suite_holds_in_memory_without_a_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openrafts_suite_holds_on_the_faulty_twin_without_faults() {
+async fn openrafts_suite_holds_on_the_faulty_disk_without_faults() {
     run(Kind::FaultyWithoutFaults, 0).await;
 }

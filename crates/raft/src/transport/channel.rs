@@ -1,7 +1,7 @@
-//! The calling side to one peer for one purpose, whether or not a connection is open.
+//! The client side to one peer for one purpose, with or without an open connection.
 //!
-//! A call opens the connection if needed. One attempt runs at a time. After a failed attempt the channel pauses, up to
-//! [`BACKOFF_MAX`]; calls during the pause fail at once with [`CallError::NotSent`].
+//! A call opens the connection if necessary. One attempt runs at a time. After a failed attempt the channel pauses, up
+//! to [`BACKOFF_MAX`]; calls during the pause fail immediately with [`CallError::NotSent`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::error::CallError;
 use crate::wire::{PeerCall, Purpose};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
-/// Short enough that a healed link is used again before a node starts an election.
+/// The maximum pause, short enough to use a healed link before a node starts an election.
 const BACKOFF_MAX: Duration = Duration::from_millis(250);
-/// A connection attempt takes at most this long.
+/// The timeout of a connection attempt.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
 pub(crate) struct PeerChannel {
@@ -38,7 +38,7 @@ pub(crate) struct PeerChannel {
 struct Attempt {
     pause: Duration,
     retry_at: Option<Instant>,
-    /// Why the last attempt failed.
+    /// The reason for the failure of the last attempt.
     reason: String,
 }
 
@@ -83,7 +83,7 @@ impl PeerChannel {
     }
 
     async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, String> {
-        // Waits for an attempt in progress.
+        // A concurrent attempt holds this lock.
         let attempt = self.attempt.clone().lock_owned().await;
         if let Some(connection) = self.current() {
             return Ok(connection);
@@ -92,7 +92,7 @@ impl PeerChannel {
         if attempt.retry_at.is_some_and(|at| Instant::now() < at) {
             return Err(attempt.reason.clone());
         }
-        // The attempt continues if the caller is dropped, so that callers with short deadlines get a connection too.
+        // The attempt continues after a drop of its caller, so callers with short deadlines get a connection too.
         let channel = self.clone();
         let attempting = tokio::spawn(async move { channel.attempt(attempt).await });
         attempting.await.map_err(|error| error.to_string())?
@@ -122,7 +122,7 @@ impl PeerChannel {
         attempt.pause = (attempt.pause * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         attempt.retry_at = Some(Instant::now() + attempt.pause);
         reason.clone_into(&mut attempt.reason);
-        // `bootstrap` logs what a node without a log waits for.
+        // `bootstrap` logs the wait of a node without a log.
         if self.purpose != Purpose::Bootstrap {
             self.reachability.lost(reason);
         }

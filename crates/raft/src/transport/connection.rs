@@ -1,8 +1,8 @@
-//! The calling side of one open connection.
+//! The client side of one open connection.
 //!
-//! Each caller writes its own frame and waits for the reply with its number; one task reads all replies. A connection
-//! that breaks, or on which a due reply does not arrive in time, fails all waiting calls and accepts no more. Bounds:
-//! [`IN_FLIGHT_MAX`] requests, one frame being written.
+//! Each caller writes its own frame and waits for the reply with its number; one task reads all replies. A broken
+//! connection, or one with an overdue reply, fails all waiting calls and accepts no more. Bounds: [`IN_FLIGHT_MAX`]
+//! requests, one frame being written.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,18 +24,18 @@ use crate::config::SNAPSHOT_BOUND;
 use crate::error::CallError;
 use crate::wire::{PeerCall, Ping, Purpose, Reply, Request};
 
-/// How often an idle connection is pinged: well below the server's idle limit.
+/// The ping interval of an idle connection, well below the server's idle limit.
 const PING_IDLE: Duration = Duration::from_secs(5);
-/// How often a connection for calls is pinged while calls wait: they may take long, but the peer must be alive.
+/// The ping interval of a connection with waiting calls: calls may take long, but the peer must be alive.
 const PING_WAITING: Duration = Duration::from_secs(1);
 
-/// How long a connection may stay silent while a reply is due, before it closes.
+/// The time limit without received data while a reply is due; after it the connection closes.
 fn silence_max(purpose: Purpose) -> Duration {
     match purpose {
         Purpose::Control | Purpose::Bootstrap => Duration::from_secs(2),
         Purpose::Calls => Duration::from_secs(3),
         Purpose::Replication => Duration::from_secs(5),
-        // Installing a snapshot may take long; its one caller has a deadline.
+        // The installation of a snapshot may take long; its only caller has a deadline.
         Purpose::Snapshot => SNAPSHOT_BOUND,
     }
 }
@@ -54,9 +54,9 @@ struct Shared {
 }
 
 struct Waiting {
-    /// Where to send the frame of each reply, by the number of its request.
+    /// The receiver of each reply frame, by the number of its request.
     replies: BTreeMap<u64, oneshot::Sender<Vec<u8>>>,
-    /// Since when a reply is due and nothing arrived. Requests whose caller is gone count.
+    /// The start of the current silence while a reply is due. Requests with a dropped caller count.
     silent_since: Option<Instant>,
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         if waiting.silent_since.is_some_and(|since| now - since > silence_max(self.purpose)) {
             drop(waiting);
             self.shared.close();
-            return Err(CallError::NotSent("the peer is silent".into()));
+            return Err(CallError::NotSent("the peer does not respond".into()));
         }
         if !self.is_open() {
             return Err(CallError::NotSent("the connection broke".into()));
@@ -139,8 +139,8 @@ impl Connection {
                 "other requests were written until the deadline".into(),
             ));
         };
-        // A partial frame makes the stream unusable: the connection closes unless the frame is written completely,
-        // even if the caller is dropped in the middle.
+        // A partial frame makes the stream unusable: the connection closes unless the whole frame is written, even if
+        // the caller is dropped during the write.
         let mut guard = CloseOnPartialWrite { shared: &self.shared, armed: true };
         match timeout_at(deadline, writer.write_all(frame)).await {
             Ok(Ok(())) => {
@@ -204,7 +204,7 @@ async fn read_replies<R: AsyncRead + Unpin>(mut stream: R, shared: Arc<Shared>) 
         }
         drop(waiting);
         if let Some(sender) = sender {
-            // The caller may be gone.
+            // The caller may have been dropped.
             sender.send(frame).ok();
         }
     }
@@ -218,7 +218,7 @@ async fn ping(connection: Weak<Connection>) {
         let Some(connection) = connection.upgrade() else { return };
         let waiting = !connection.shared.waiting.lock().replies.is_empty();
         idle = if waiting { Duration::ZERO } else { idle + PING_WAITING };
-        // Connections for other purposes answer in turn: a ping would wait behind the slow request.
+        // Connections for other purposes reply in order: a ping would wait behind the slow request.
         let due = if waiting { connection.purpose == Purpose::Calls } else { idle >= PING_IDLE };
         if !due {
             continue;

@@ -1,4 +1,4 @@
-//! Frames: envelopes on a stream. Their size is checked before anything is allocated.
+//! Frames: envelopes on a stream. The reader checks their size before an allocation.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use holdfast_codec::{DecodeError, HEADER_LEN};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The largest frame, bytes: an append of one entry of the largest size, or a piece of a snapshot, with room to spare.
+/// The maximum frame, bytes: an append of one entry of the maximum size, or a piece of a snapshot, with spare room.
 pub(crate) const FRAME_MAX: usize = 16 << 20;
 
-/// Why there is no next frame.
+/// The reason why no further frame can be read.
 #[derive(Debug, Error)]
 pub(crate) enum FrameError {
     #[error("{0}")]
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_frame_over_the_limit_is_refused_by_its_header() {
+    async fn a_frame_over_the_limit_is_rejected_by_its_header() {
         let mut bytes = holdfast_codec::encode(Kind::Hello, &1_u32).unwrap();
         let over = u32::try_from(FRAME_MAX).unwrap();
         bytes[4..8].copy_from_slice(&over.to_le_bytes());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn garbage_is_refused() {
+    async fn garbage_is_rejected() {
         let error = read_frame(&mut b"GET / HTTP/1.1\r\n\r\n".as_slice()).await.unwrap_err();
         assert!(matches!(error, FrameError::Decode(_)), "{error}");
     }

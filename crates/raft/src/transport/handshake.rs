@@ -1,9 +1,9 @@
 //! The handshake on a connection between nodes, both sides.
 //!
-//! Both sides check the protocol version, the cluster, the node id, and the data directory: its incarnation must be the
-//! one that the log or the initial members name (design D14). The exception is a connection for the bootstrap. There a
-//! node that is not registered is accepted, and remembered until the leader registers it.
-//! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
+//! Both sides check the protocol version, the cluster, the node id, and the data directory. The directory's
+//! incarnation must match the log or the initial members (design D14). The exception is a bootstrap connection, which
+//! accepts an unregistered node and remembers it until the leader registers it. Bounds: one hello within
+//! [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
 use crate::wire::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
 
-/// A handshake takes at most this long.
+/// The timeout of a handshake.
 pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(2);
 
 /// Returns the incarnation that the log has registered for a node.
@@ -35,7 +35,8 @@ pub(crate) struct ConnectedPeer {
     pub(crate) purpose: Purpose,
 }
 
-/// Whether a peer refused the handshake because the cluster knows this node's id with another data directory.
+/// Returns `true` if a peer refused the handshake because the cluster has registered this node's id with another data
+/// directory.
 pub(crate) fn is_other_incarnation(reason: &str) -> bool {
     reason == refused(&Refusal::Incarnation)
 }
@@ -49,9 +50,9 @@ pub(crate) struct PeerHandshake {
     members: BTreeSet<NodeId>,
     registered: Registered,
     initial_members: Arc<InitialMembersFile>,
-    /// Members without a log that are not registered, with the incarnation of their last hello.
+    /// Unregistered members without a log, with the incarnation of their last hello.
     unregistered: Mutex<BTreeMap<NodeId, Incarnation>>,
-    /// The last refusal of each member, so that each reason is logged once.
+    /// The last refusal of each member, so that the node logs each reason once.
     refused: Mutex<BTreeMap<NodeId, Refusal>>,
 }
 
@@ -66,12 +67,12 @@ impl PeerHandshake {
         Self { identity, members, registered, initial_members, unregistered, refused }
     }
 
-    /// The only incarnation of a node that may vote and be replicated to; `None` if the node is not registered.
+    /// The only incarnation of a node that may vote and receive entries; `None` if the node is not registered.
     pub(crate) fn expected_incarnation(&self, node: NodeId) -> Option<Incarnation> {
         (self.registered)(node).or_else(|| self.initial_members.incarnation(node))
     }
 
-    /// The incarnation to register for a node that the log does not know.
+    /// The incarnation to register for a node that is not in the log.
     pub(crate) fn to_register(&self, node: NodeId) -> Option<Incarnation> {
         let initial = self.initial_members.incarnation(node);
         initial.or_else(|| self.unregistered.lock().get(&node).copied())
@@ -85,7 +86,7 @@ impl PeerHandshake {
         Err("the peer's data directory is not registered yet".into())
     }
 
-    /// The calling side of the handshake.
+    /// Runs the client side of the handshake.
     pub(crate) async fn initiate(
         &self,
         stream: &mut TcpStream,
@@ -125,7 +126,7 @@ impl PeerHandshake {
         }
     }
 
-    /// The accepting side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
+    /// Runs the server side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
     pub(crate) async fn accept(&self, stream: &mut TcpStream) -> Option<ConnectedPeer> {
         let frame = timeout(HELLO_BOUND, read_frame(stream)).await.ok()?.ok()??;
         let hello: Hello = holdfast_codec::decode(Kind::Hello, &frame).ok()?;
@@ -175,7 +176,7 @@ impl PeerHandshake {
         }
     }
 
-    /// Logs a refusal, each reason of a member once.
+    /// Logs a refusal, once for each reason of a member.
     fn log_refusal(&self, hello: &Hello, refusal: Option<&Refusal>) {
         let mut refused = self.refused.lock();
         let Some(refusal) = refusal else {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mismatch_is_refused_with_its_reason() {
+    fn each_mismatch_is_rejected_with_its_reason() {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         assert_eq!(handshake.check_hello(&hello()), Ok(()));
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_of_a_wiped_or_unregistered_node_is_refused() {
+    fn a_reply_of_a_wiped_or_unregistered_node_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let handshake = handshake(&dir);
         let check = |node, incarnation| {

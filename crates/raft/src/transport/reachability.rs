@@ -1,7 +1,7 @@
-//! Logs when a peer becomes unreachable and when it is reachable again.
+//! Logs the loss and the return of a peer.
 //!
-//! All channels to a peer share one [`Reachability`]. It logs one line when the peer is lost, one when the peer is back,
-//! and at most one every [`REPEAT_AFTER`] when the reason changes.
+//! All channels to a peer share one [`Reachability`]. It logs one line at the loss of the peer, one line at its
+//! return, and at most one line every [`REPEAT_AFTER`] when the reason changes.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Channels to one peer may fail for different reasons at the same time.
+/// The minimum time between two lines for a changed reason. Channels to one peer may fail for different reasons at
+/// once.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Reachability {
         Self { peer, address, lost: Mutex::new(None) }
     }
 
-    /// A connection attempt failed.
+    /// Records a failed connection attempt.
     pub(crate) fn lost(&self, reason: &str) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(since) = self.note_lost(reason, Instant::now()) {
@@ -40,7 +41,7 @@ impl Reachability {
         }
     }
 
-    /// A connection attempt succeeded.
+    /// Records a successful connection attempt.
     pub(crate) fn found(&self) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(after) = self.note_found(Instant::now()) {
@@ -49,7 +50,7 @@ impl Reachability {
         }
     }
 
-    /// Returns how long the peer has been lost, if this has to be logged.
+    /// Returns the time since the loss of the peer, if it must be logged.
     fn note_lost(&self, reason: &str, now: Instant) -> Option<Duration> {
         let mut lost = self.lost.lock();
         match &mut *lost {
@@ -66,7 +67,7 @@ impl Reachability {
         }
     }
 
-    /// Returns how long the peer was lost, if it was.
+    /// Returns the duration of the loss, if the peer was lost.
     fn note_found(&self, now: Instant) -> Option<Duration> {
         self.lost.lock().take().map(|lost| now - lost.since)
     }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_logged_once_however_often_it_is_noticed() {
+    fn a_repeated_change_is_logged_once() {
         let reachability = Reachability::new(NodeId(2), "h:1".into());
         let t0 = Instant::now();
         assert_eq!(reachability.note_found(t0), None);

@@ -1,7 +1,7 @@
-//! The answering side of connections from peers.
+//! The server side of connections from peers.
 //!
-//! A connection for calls answers up to [`IN_FLIGHT_MAX`] requests at once; every other connection answers one at a
-//! time, in order. A connection without a request for [`IDLE_MAX`] closes. Bound: [`CONNECTIONS_MAX`] connections.
+//! A connection for calls handles up to [`IN_FLIGHT_MAX`] requests concurrently; every other connection handles one at
+//! a time, in order. A connection without a request for [`IDLE_MAX`] closes. Bound: [`CONNECTIONS_MAX`] connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::{CONNECTIONS_MAX, IN_FLIGHT_MAX};
 use crate::dispatch::{Dispatch, PeerSession};
 use crate::wire::{Purpose, Request};
 
-/// Peers ping more often than this.
+/// The idle timeout; peers ping more often.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// The connection closes if a reply cannot be written within this time.
+/// The timeout of the write of a reply; after it the connection closes.
 const WRITE_BOUND: Duration = Duration::from_secs(10);
 
-/// Accepts connections until the future is dropped, which closes them all.
+/// Accepts connections until the drop of the future, which closes all of them.
 pub(crate) async fn serve(
     listener: TcpListener,
     handshake: Arc<PeerHandshake>,
@@ -38,7 +38,7 @@ pub(crate) async fn serve(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Most likely out of file descriptors: wait until some are closed.
+                // A likely cause is a lack of file descriptors: wait until some are closed.
                 tracing::warn!(%error, "failed to accept a connection from a peer");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -103,7 +103,7 @@ async fn answer_concurrently(
         let (writer, dispatch) = (writer.clone(), dispatch.clone());
         answers.spawn(async move {
             let reply = dispatch.answer(&mut PeerSession::new(peer), request).await;
-            // A writer that failed fails for the next reply too; the reader notices the end of the stream.
+            // A failed writer fails for the next reply too; the reader detects the end of the stream.
             write_reply(&mut *writer.lock().await, reply).await;
             drop(permit);
         });

@@ -1,7 +1,8 @@
 //! The calls between nodes: each request with the type of its reply.
 //!
-//! Every request has a number that its reply repeats, so that one connection carries many at once. It also has the
-//! milliseconds that its caller still waits, so that no peer works for a caller that is gone.
+//! Every request has a number that its reply repeats, so one connection carries many requests at once. The request
+//! also has the remaining timeout of its caller in milliseconds, so a peer does not work for a caller that has given
+//! up.
 //!
 //! A new call is a struct, and one row at the end of the table in this file.
 
@@ -34,7 +35,7 @@ pub(crate) struct Request {
 pub(crate) struct Reply<T> {
     /// The number of the request.
     pub(crate) id: u64,
-    /// Or why the peer refused the request; it did nothing then.
+    /// The result, or the reason of the peer's rejection. A rejected request has no effect.
     pub(crate) result: Result<T, String>,
 }
 
@@ -77,7 +78,7 @@ peer_calls! {
     AcceptMembers => (),
 }
 
-/// Keeps an idle connection open, and shows that the peer is alive.
+/// Keeps an idle connection open, and proves that the peer is alive.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ping;
 
@@ -87,14 +88,14 @@ pub(crate) struct Append {
     pub(crate) vote: VoteDto,
     pub(crate) previous: Option<LogIdDto>,
     pub(crate) commit: Option<LogIdDto>,
-    /// Log records, each in an envelope of its own.
+    /// Log records, each in its own envelope.
     pub(crate) records: Vec<Bytes>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AppendReply {
     Success,
-    /// Everything through this position.
+    /// Everything through this position is appended.
     Partial(Option<LogIdDto>),
     Conflict,
     HigherVote(VoteDto),
@@ -144,19 +145,19 @@ pub(crate) struct SnapshotPiece(pub(crate) Bytes);
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotEnd;
 
-/// Proposes runs of commands, independent of each other. The reply has one result for each run, in order.
+/// Proposes independent runs of commands. The reply has one result for each run, in order.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Propose(pub(crate) Vec<CommandRun>);
 
-/// Commands that go into one log entry together, in order.
+/// Commands that share one log entry, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandRun {
     pub(crate) commands: Vec<Command>,
     pub(crate) urgency: Urgency,
 }
 
-/// Whether a command may wait for the log entry of another command. The caller decides: this crate does not know what
-/// commands do.
+/// Whether a command may wait for the log entry of another command. The caller decides, because this crate does not
+/// interpret commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Urgency {
     /// The command leaves with the next batch.
@@ -165,16 +166,16 @@ pub enum Urgency {
     MayWait,
 }
 
-/// A command that was applied.
+/// An applied command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
-    /// What the state machine returned.
+    /// The result of the state machine.
     pub outcome: Outcome,
-    /// The command's own revision.
+    /// The revision of the command.
     pub revision: Revision,
 }
 
-/// Why a forwarded run was not applied. Append-only.
+/// The reason for a forwarded run without an application. Append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ProposeRefusal {
     /// Not appended: the peer does not lead.
@@ -189,7 +190,7 @@ pub(crate) enum ProposeRefusal {
     Unknown,
 }
 
-/// Asks the leader for the position that a read must see, after a quorum confirmed the leadership.
+/// Requests the position that a read must see, after a quorum has confirmed the leadership.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadIndex;
 
@@ -200,40 +201,41 @@ pub(crate) struct ReadStatus;
 pub(crate) struct StatusDto {
     /// Free bytes on the disk of the data directory.
     pub(crate) disk_free_bytes: u64,
-    /// Whether that is below the reserve.
+    /// Whether the free bytes are below the reserve.
     pub(crate) disk_low: bool,
     /// The last applied position.
     pub(crate) applied: Option<LogIdDto>,
 }
 
-/// A request to the peer's service. This crate does not interpret the bytes of the request and of its reply.
+/// A request to the peer's service. This crate does not interpret the bytes of the request and the reply.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServiceRequest(pub(crate) Bytes);
 
-/// Asks a member for its part in the bootstrap of the cluster.
+/// Requests a member's state for the bootstrap of the cluster.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadBootstrapState;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BootstrapState {
-    /// The data directory of the node that answers.
+    /// The data directory of the replying node.
     pub(crate) incarnation: Incarnation,
     /// The node has never had a log and has never voted.
     pub(crate) blank: bool,
-    /// The node knows the caller by the caller's present data directory.
+    /// The node has registered the caller with the caller's current data directory.
     pub(crate) knows_caller: bool,
     pub(crate) initial_members: Option<InitialMembers>,
 }
 
-/// Asks a blank member to store the initial members of the cluster.
+/// Requests that a blank member stores the initial members of the cluster.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AcceptMembers(pub(crate) InitialMembers);
 
-/// The data directories that agreed to become one cluster.
+/// The data directories that agreed to form one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InitialMembers {
-    /// The member that bootstraps the cluster. It alone may change the members, and only before a log exists.
+    /// The member that bootstraps the cluster. Only the initiator may change the members, and only before a log
+    /// exists.
     pub(crate) initiator: Incarnation,
-    /// All of them, the initiator included.
+    /// All members, the initiator included.
     pub(crate) members: BTreeMap<NodeId, Incarnation>,
 }

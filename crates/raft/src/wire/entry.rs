@@ -1,6 +1,6 @@
 //! Log records, positions and memberships.
 //!
-//! A log record has the same bytes in the log and between nodes, so that a follower stores what it receives. Bounds: a
+//! A log record has the same bytes in the log and between nodes, so a follower stores the received bytes. Bound: a
 //! record is at most one batch plus 64 bytes.
 
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ use crate::type_config::{
 /// A position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogIdDto {
-    /// Term of the leader that appended it.
+    /// The term of the appending leader.
     pub(crate) term: u64,
-    /// The leader that appended it.
+    /// The appending leader.
     pub(crate) leader: u64,
-    /// Counts from 0.
+    /// The index, from 0.
     pub(crate) index: u64,
 }
 

@@ -1,16 +1,16 @@
-//! The handshake on a connection between nodes: the caller's identity, the connection's purpose, and the node that the
-//! caller expects to reach.
+//! The handshake on a connection between nodes: the caller's identity, the connection's purpose, and the expected
+//! node.
 
 use std::fmt;
 
 use holdfast_types::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-/// Version of the peer protocol. Two nodes exchange requests only if their versions are equal.
+/// The version of the peer protocol. Two nodes exchange requests only if their versions are equal.
 pub(crate) const PROTOCOL: u16 = 2;
 
-/// What a connection is for. Each purpose has its own connection, so that a large append or a snapshot never delays a
-/// heartbeat.
+/// The purpose of a connection. Each purpose has its own connection, so that a large append or a snapshot never delays
+/// a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Purpose {
     /// Appends with entries.
@@ -21,11 +21,11 @@ pub(crate) enum Purpose {
     Snapshot,
     /// Forwarded proposals, read indexes and calls between services.
     Calls,
-    /// Requests of a node without a log. The only purpose for which nodes need not know each other's data directories.
+    /// Requests of a node without a log. Only this purpose permits unregistered data directories.
     Bootstrap,
 }
 
-/// Sent by the connecting node.
+/// The first message, from the connecting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u16,
@@ -36,14 +36,14 @@ pub(crate) struct Hello {
     pub(crate) purpose: Purpose,
 }
 
-/// Sent by the accepting node.
+/// The reply of the accepting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HelloReply {
     Accepted { node: NodeId, incarnation: Incarnation },
     Refused(Refusal),
 }
 
-/// Why a connection is refused.
+/// The reason for a refused connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
     /// The versions of the protocol differ.
@@ -54,7 +54,7 @@ pub(crate) enum Refusal {
     WrongNode { ours: NodeId },
     /// The caller is not among the configured members.
     NotMember,
-    /// The cluster knows the caller's id with another data directory.
+    /// The cluster has registered the caller's id with another data directory.
     Incarnation,
     /// Too many connections.
     Busy,

@@ -1,7 +1,8 @@
-//! The serialized form of everything that this crate writes to disk and sends to peers.
+//! The serialized form of all data that this crate writes to disk and sends to peers.
 //!
-//! No openraft type is serialized: the layout of its types may change with any release. `docs/formats/peer-protocol.md`
-//! describes the formats, and golden bytes in `tests.rs` pin them. Enums are append-only.
+//! The crate serializes no openraft type, because the layout of openraft's types may change with any release.
+//! `docs/formats/peer-protocol.md` describes the formats, and golden bytes in `tests.rs` verify them. Enums are
+//! append-only.
 
 mod calls;
 mod entry;

@@ -1,4 +1,5 @@
-//! Golden bytes. Bytes on disk must be readable forever; other bytes between nodes need a new `PROTOCOL`.
+//! Golden bytes. All later versions must read bytes on disk; a change of other bytes between nodes needs a new
+//! `PROTOCOL`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
