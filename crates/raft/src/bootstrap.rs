@@ -1,9 +1,9 @@
 //! The bootstrap of a cluster. It happens once, and never again after a majority has lost its disks.
 //!
 //! A node without a log requests the state of all members. When all are present and none has a log, the member with
-//! the lowest id is the *initiator*. It requests that all others store the initial members (`initial_members.rs`),
-//! and writes the first log entry after all have stored them. A node that has stored initial members, or has a log, accepts no other initiator.
-//! `decision.rs` holds the rules.
+//! the lowest id is the *initiator*. It requests that all others store the initial members (`initial_members.rs`), and
+//! writes the first log entry after all have stored them. A node that has stored initial members, or has a log,
+//! accepts no other initiator. `decision.rs` holds the rules.
 //!
 //! Bounds: one request to each member at a time, with the timeout [`ASK_BOUND`].
 

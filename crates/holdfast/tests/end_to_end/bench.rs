@@ -1,4 +1,5 @@
-//! The measurements run, judge, and print what programs read. What they measure is not asserted.
+//! The measurements run, detect violations, and print machine-readable reports. The tests do not assert the measured
+//! values.
 
 use crate::program::{DevCluster, End, holdfast};
 
@@ -20,7 +21,7 @@ fn load_is_measured_and_judged_on_a_given_cluster() {
         assert_eq!(report["violations"], 0, "{report}");
         assert_eq!(report["locks"], locks);
     }
-    // Its sessions are closed with it.
+    // The benchmark has closed its sessions.
     assert_eq!(cluster.client(&["ls", "bench", "-o", "value"]).stdout, "");
 }
 
@@ -49,14 +50,14 @@ fn znodes_survive_the_restart_of_every_node() {
 }
 
 #[test]
-fn a_release_wakes_one_of_those_that_wait_and_hand_overs_are_counted() {
+fn a_release_wakes_one_waiter_and_hand_overs_are_counted() {
     let args = ["bench", "waiters", "--count", "300", "--few", "4", "--seconds", "2", "-o", "json"];
     let report = report(&holdfast(&args));
     for row in [&report["few"], &report["many"]] {
         let (hand_overs, wake_ups) =
             (row["hand_overs"].as_u64().unwrap(), row["wake_ups"].as_u64().unwrap());
         assert!(hand_overs > 10, "{report}");
-        // What was woken by then may not have been counted by its client, or may be counted too soon.
+        // At the end of the measurement, a client may count a wake-up slightly later or earlier than the node.
         assert!(wake_ups.abs_diff(hand_overs) <= hand_overs / 10 + 4, "{report}");
         assert_eq!((&row["errors"], &row["violations"]), (&serde_json::json!({}), &0.into()));
     }
@@ -64,7 +65,7 @@ fn a_release_wakes_one_of_those_that_wait_and_hand_overs_are_counted() {
 }
 
 #[test]
-fn cycles_beside_snapshots_are_counted_apart() {
+fn cycles_during_snapshots_are_counted_separately() {
     let options =
         ["--znodes", "20000", "--clients", "4", "--snapshots", "2", "--snapshot-log", "128KiB"];
     let report = report(&holdfast(&[&["bench", "snapshots", "-o", "json"], &options[..]].concat()));
@@ -74,7 +75,7 @@ fn cycles_beside_snapshots_are_counted_apart() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_fails_the_run() {
+fn an_unreachable_cluster_fails_the_run() {
     let end = holdfast(&[
         "bench",
         "--addr",

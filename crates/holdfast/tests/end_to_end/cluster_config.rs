@@ -1,4 +1,4 @@
-//! `serve` starts from the committed files of `cluster-config/`, with nothing changed but ports and data directories.
+//! `serve` starts from the committed files of `cluster-config/`; the tests change only ports and data directories.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ fn committed(dir: &str, nodes: u16) -> Vec<PathBuf> {
     (1..=nodes).map(|node| top.join(format!("node{node}.toml"))).collect()
 }
 
-/// Copies the files with `first`, the first port they name, and all that follow moved to free ones. Everything else,
-/// comments included, stays as committed.
+/// Copies the files and replaces their consecutive ports, which start at `first`, with free ports. Everything else
+/// stays as committed, including comments.
 fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, u16) {
     let nodes = u16::try_from(files.len()).unwrap();
     let port = free_ports(nodes);
@@ -38,7 +38,7 @@ fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
         let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
         servers.push(spawn(&["serve", "--config", file], &[("HOLDFAST_DATA_DIR", data)]));
     }
-    // Each node alone is asked: it must answer for the whole cluster.
+    // Each node alone must serve requests for the whole cluster.
     let mut newest = 0;
     for node in 0..nodes {
         let address = format!("127.0.0.1:{}", port + 10 * node);
@@ -86,7 +86,7 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
         ("HOLDFAST_ZOOKEEPER_LISTEN", zookeeper.as_str()),
     ];
     let mut server = spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
-    // Its peers do not exist here, so there is no leader; but it lives and answers.
+    // Its peers do not exist in this test, so there is no leader, but the node replies.
     program::eventually("the node answers", || {
         let status = program::holdfast(&["status", "--addr", &http, "-o", "json"]);
         status.stdout.contains("\"cluster\":\"holdfast\"")

@@ -1,6 +1,6 @@
-//! The real binary: a development cluster, and the client commands against it.
+//! The binary: a development cluster, and the client commands against it.
 //!
-//! Waiting is for lines, exits and answers, each with a deadline; never for time to pass.
+//! The tests wait for lines, exits and replies, each with a deadline, and never for a fixed time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use crate::program::{self, DevCluster, free_ports, holdfast, spawn};
 
 #[test]
-fn a_cluster_starts_with_one_command_and_says_when_it_is_ready() {
+fn a_cluster_starts_with_one_command_and_prints_a_ready_line() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let table = cluster.said_before_ready();
     assert!(table.contains("leader") && table.contains("follower"), "{table}");
@@ -23,7 +23,7 @@ fn a_cluster_starts_with_one_command_and_says_when_it_is_ready() {
 }
 
 #[test]
-fn a_lock_is_taken_shown_refused_and_given_back() {
+fn a_lock_is_acquired_shown_rejected_and_released() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder =
         cluster.spawn_client(&["lock", "shop/orders", "--session", "me", "--label", "why=test"]);
@@ -60,7 +60,7 @@ fn a_lock_is_taken_shown_refused_and_given_back() {
 }
 
 #[test]
-fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
+fn an_operator_requests_the_release_of_a_lock_and_breaks_it_with_a_reason() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let free = cluster.client(&["unlock", "job", "--force", "--reason", "stuck"]);
     assert_eq!(free.code, Some(0), "{}", free.stderr);
@@ -82,11 +82,11 @@ fn an_operator_asks_for_a_lock_and_takes_it_away_with_a_reason() {
     let said = format!("with token {}", token.trim());
     assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
     assert!(broken.stderr.contains(&said), "{}", broken.stderr);
-    assert_eq!(holder.wait().code, Some(76), "the holder knows that it lost");
+    assert_eq!(holder.wait().code, Some(76), "the holder reports the loss");
 }
 
 #[test]
-fn a_waiter_is_told_whom_it_waits_for_and_gets_the_lock_next() {
+fn a_waiter_prints_the_holder_and_gets_the_lock_next() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
     let first: u64 = holder.next_stdout_line().parse().unwrap();
@@ -105,7 +105,7 @@ fn a_waiter_is_told_whom_it_waits_for_and_gets_the_lock_next() {
 }
 
 #[test]
-fn a_waiter_that_is_interrupted_leaves_the_queue() {
+fn an_interrupted_waiter_leaves_the_queue() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
     holder.next_stdout_line();
@@ -118,7 +118,7 @@ fn a_waiter_that_is_interrupted_leaves_the_queue() {
 }
 
 #[test]
-fn a_lock_taken_away_is_a_loss_with_its_own_exit_code() {
+fn a_broken_lock_is_a_loss_with_its_own_exit_code() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "me", "--ttl", "1s"]);
     holder.next_stdout_line();
@@ -148,7 +148,7 @@ fn nodes_do_not_outlive_a_supervisor_that_is_killed() {
 }
 
 #[test]
-fn a_node_that_dies_is_reported_and_the_others_go_on() {
+fn a_node_that_dies_is_reported_and_the_others_continue() {
     let mut cluster = DevCluster::start(&["--nodes", "3"]);
     let victim = cluster.node_pids()[2];
     program::send(victim, Signal::SIGKILL);
@@ -160,7 +160,7 @@ fn a_node_that_dies_is_reported_and_the_others_go_on() {
 }
 
 #[test]
-fn data_that_was_named_is_kept_and_used_again() {
+fn data_in_a_given_directory_is_kept_and_reused() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();
     let mut cluster = DevCluster::start(&["--nodes", "3", "--data", data]);
@@ -191,7 +191,7 @@ fn a_port_in_use_is_named_with_the_flag() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_said_to_be_unreachable_with_the_flag() {
+fn the_error_for_an_unreachable_cluster_names_the_flag() {
     let address = format!("127.0.0.1:{}", free_ports(1));
     let mut status = spawn(&["status", "--addr", &address], &[]);
     let end = status.wait_for(Duration::from_secs(30));

@@ -1,11 +1,11 @@
-//! `holdfast doctor` on clusters that are well and ill: what it finds, and its exit code.
+//! `holdfast doctor` on healthy and unhealthy clusters: its findings and its exit code.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::program::{DevCluster, eventually, free_ports, send, spawn};
 
-/// Verdict and finding of each check, the address apart.
+/// The verdict and the finding of each check, without the address.
 fn checks(json: &str) -> Vec<(String, String, String)> {
     let examination: Value = serde_json::from_str(json).unwrap_or_else(|_| panic!("{json}"));
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
@@ -14,7 +14,7 @@ fn checks(json: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn a_cluster_that_is_well_is_said_to_be_and_every_node_was_tried() {
+fn a_healthy_cluster_passes_and_every_node_is_checked() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let end = cluster.client(&["doctor", "-o", "json"]);
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""), "{}", end.stdout);
@@ -34,23 +34,23 @@ fn a_cluster_that_is_well_is_said_to_be_and_every_node_was_tried() {
     ] {
         assert_eq!(count(check), times, "{check}: {found:?}");
     }
-    // The disk and the load of the machine under test are not ours to promise.
+    // The tests cannot guarantee the disk space and the load of the test machine.
     let ill = found.iter().filter(|(verdict, check, _)| {
         verdict == "fail" || (verdict == "warn" && check != "disk" && check != "round trip")
     });
     assert_eq!(ill.count(), 0, "{found:?}");
-    assert!(cluster.client(&["ls"]).stdout.lines().count() == 1, "the probe is given back");
+    assert!(cluster.client(&["ls"]).stdout.lines().count() == 1, "the probe lock is released");
     let lines = cluster.client(&["doctor", "-o", "jsonl", "--look-only"]).stdout;
     assert!(!lines.contains("round trip") && lines.lines().count() == 15, "{lines}");
     assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
 }
 
 #[test]
-fn a_node_that_is_gone_is_found_and_the_exit_code_says_so() {
+fn a_dead_node_is_found_and_sets_the_exit_code() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     send(cluster.node_pids()[2], Signal::SIGKILL);
     let doctor = || cluster.client(&["doctor"]);
-    eventually("the others notice", || doctor().stdout.contains("2 of 3 healthy"));
+    eventually("the others detect it", || doctor().stdout.contains("2 of 3 healthy"));
     let end = doctor();
     assert_eq!(end.code, Some(1), "{}", end.stdout);
     let gone = format!("127.0.0.1:{}", cluster.port() + 20);
@@ -85,7 +85,7 @@ fn an_address_without_a_node_is_a_failure_and_one_address_of_three_a_warning() {
 }
 
 #[test]
-fn two_clusters_are_not_taken_for_one() {
+fn addresses_of_two_clusters_are_detected() {
     let (one, other) = (DevCluster::start(&["--nodes", "1"]), DevCluster::start(&["--nodes", "1"]));
     let both = format!("127.0.0.1:{},127.0.0.1:{}", one.port(), other.port());
     let end = one.client(&["doctor", "--addr", &both]);

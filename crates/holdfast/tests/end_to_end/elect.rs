@@ -1,4 +1,4 @@
-//! `holdfast elect`, several locks at once, and hand-over, at the command line.
+//! `holdfast elect`, multi-locks, and hand-over, on the command line.
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn one() -> DevCluster {
     DevCluster::start(&["--nodes", "1"])
 }
 
-/// Prints its token and its process, and runs until it is ended.
+/// Prints its token and its process id, and runs until it is killed.
 const SERVE: &str = "echo $HOLDFAST_ELECTION $HOLDFAST_TOKEN $$; while :; do sleep 0.05; done";
 
 fn stand(cluster: &DevCluster, value: &str, options: &[&str], script: &str) -> Program {
@@ -17,7 +17,7 @@ fn stand(cluster: &DevCluster, value: &str, options: &[&str], script: &str) -> P
     cluster.spawn_client(&line)
 }
 
-/// Token and process of a command that leads.
+/// Returns the token and the process id of a command that leads.
 fn leads(program: &mut Program) -> (u64, u32) {
     let line = program.next_stdout_line();
     let words: Vec<&str> = line.split(' ').collect();
@@ -60,7 +60,7 @@ fn a_command_runs_while_it_leads_and_the_next_candidate_follows() {
     assert_eq!((vacant.code, vacant.stdout.as_str()), (Some(0), "db has no leader\n"));
 }
 
-/// `kill -9` of `holdfast elect`: its command is dead before another one leads, under a greater token.
+/// `kill -9` of `holdfast elect`: its command is dead before another candidate leads with a greater token.
 #[test]
 fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
@@ -78,9 +78,9 @@ fn the_command_of_a_killed_leader_is_dead_before_the_next_one_leads() {
     second.wait();
 }
 
-/// SIGSTOP of `holdfast elect`: it can do nothing, and its command is dead before another one leads.
+/// SIGSTOP of `holdfast elect`: its command is dead before another candidate leads.
 #[test]
-fn the_command_of_a_leader_that_stands_still_is_dead_before_the_next_one_leads() {
+fn the_command_of_a_stopped_leader_is_dead_before_the_next_one_leads() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let mut first = stand(&cluster, "a", &["--ttl", "2s"], SERVE);
     let (token, process) = leads(&mut first);
@@ -99,7 +99,7 @@ fn the_command_of_a_leader_that_stands_still_is_dead_before_the_next_one_leads()
 }
 
 #[test]
-fn for_ever_it_stands_again_until_a_signal_or_a_command_that_does_not_start() {
+fn forever_repeats_the_candidacy_until_a_signal_or_a_failed_start() {
     let cluster = one();
     let dir = tempfile::tempdir().unwrap();
     let flag = dir.path().join("again");
@@ -120,7 +120,7 @@ fn for_ever_it_stands_again_until_a_signal_or_a_command_that_does_not_start() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     let missing = cluster.client(&["elect", "db", "--forever", "--", "/no/such/command"]);
     assert_eq!(missing.code, Some(127));
-    // While it only stands, a signal ends it as well.
+    // A signal also ends a candidate that does not lead.
     let mut leader = stand(&cluster, "a", &[], SERVE);
     leads(&mut leader);
     let mut waits = stand(&cluster, "b", &["--forever"], SERVE);
@@ -170,7 +170,7 @@ fn several_locks_are_held_together_with_a_token_each() {
     json.wait();
 }
 
-/// One of several is taken away: the command is stopped, and everything is given back.
+/// The test breaks one of several locks: `run` stops the command and releases all locks.
 #[test]
 fn the_loss_of_one_lock_of_several_stops_the_command() {
     let cluster = one();
@@ -182,7 +182,7 @@ fn the_loss_of_one_lock_of_several_stops_the_command() {
     assert_eq!(broken.code, Some(0), "{}", broken.stderr);
     let end = program.wait();
     assert_eq!(end.code, Some(76), "{}", end.stderr);
-    eventually("a is given back", || cluster.client(&["who", "a"]).stdout.starts_with("a is free"));
+    eventually("a is released", || cluster.client(&["who", "a"]).stdout.starts_with("a is free"));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_lock_is_handed_to_another_session() {
     assert_eq!(handed.code, Some(0), "{}", handed.stderr);
     assert!(handed.stdout.trim().parse::<u64>().unwrap() > token, "{}", handed.stdout);
     assert_eq!(cluster.client(&["who", "a", "-o", "value"]).stdout, "web2\n");
-    assert_eq!(holder.wait().code, Some(76), "its renewals say so");
+    assert_eq!(holder.wait().code, Some(76), "its next renewal reports the loss");
     let force = ["unlock", "a", "--to", "x", "--force", "--reason", "r"];
     assert_eq!(cluster.client(&force).code, Some(2));
     other.interrupt();

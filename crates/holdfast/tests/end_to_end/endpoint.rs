@@ -1,4 +1,4 @@
-//! A user's own HTTP service, guarded or not, on a free port.
+//! A user's HTTP service, guarded or not, on a free port.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,22 +17,22 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tower::{Layer, Service, service_fn};
 
-/// How it treats tokens.
+/// How the service treats tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// By the layer of the fencing kit, for the resource `orders`.
+    /// The guard of the fencing kit, for the resource `orders`.
     Guarded,
-    /// The same, and calls without a token are accepted.
+    /// The same guard, which accepts calls without a token.
     Lenient,
-    /// Not at all.
+    /// No check.
     Open,
-    /// Larger passes, equal does not.
+    /// Accepts larger tokens, and rejects equal ones.
     LargerOnly,
-    /// It fails.
+    /// Fails every call.
     Failing,
 }
 
-/// A running service; it ends when this is dropped.
+/// A running service, which ends on drop.
 pub(crate) struct Endpoint {
     address: SocketAddr,
     _runtime: Runtime,
@@ -62,7 +62,7 @@ impl Endpoint {
         Self { address, _runtime: runtime, _marks: marks }
     }
 
-    /// `127.0.0.1:43117`
+    /// The address, e.g. `127.0.0.1:43117`.
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }

@@ -1,4 +1,4 @@
-//! `holdfast explain` says what every node says.
+//! `holdfast explain` prints the same explanations as the nodes.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn every_code_is_explained_as_the_node_explains_it() {
 }
 
 #[test]
-fn a_misspelt_code_is_answered_with_the_nearest() {
+fn a_misspelt_code_gets_the_nearest_as_a_suggestion() {
     let (ok, stdout, stderr) = explain(&["lock-bussy"]);
     assert!(!ok && stdout.is_empty());
     assert!(stderr.contains("did you mean 'lock-busy'?"), "{stderr}");

@@ -1,4 +1,4 @@
-//! `holdfast fence`: the drill's verdicts, the question to the cluster, and every command of docs/fencing.md.
+//! `holdfast fence`: the verdicts of the drill, the token check, and every command of docs/fencing.md.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn drill(cluster: &DevCluster, endpoint: &Endpoint, more: &[&str]) -> End {
 }
 
 #[test]
-fn the_drill_tells_a_guarded_endpoint_from_an_open_one() {
+fn the_drill_distinguishes_a_guarded_endpoint_from_an_open_one() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     for (kind, code, word, words) in [
         (Kind::Guarded, 0, "guarded", ""),
@@ -38,14 +38,14 @@ fn the_drill_tells_a_guarded_endpoint_from_an_open_one() {
         );
     }
     let who = cluster.client(&["who", "orders"]);
-    assert_eq!(who.stdout.trim(), "orders is free", "the drill gave the lock back");
+    assert_eq!(who.stdout.trim(), "orders is free", "the drill released the lock");
 }
 
 #[test]
-fn a_drill_that_cannot_begin_says_what_to_change() {
+fn a_drill_that_cannot_start_names_the_fix() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let endpoint = Endpoint::start(Kind::Guarded);
-    // Another resource than the endpoint guards: nobody is accepted.
+    // The endpoint guards another resource, so it accepts no write.
     let other = drill(&cluster, &endpoint, &["--resource", "others"]);
     assert_eq!(other.code, Some(3), "{}", other.stderr);
     assert!(other.stderr.contains("400"), "{}", other.stderr);
@@ -77,7 +77,7 @@ fn a_drill_that_cannot_begin_says_what_to_change() {
     assert_eq!(holdfast(&["fence", "init", "--redis", "--mysql"]).code, Some(2));
 }
 
-/// A command of the page and what it prints. A command that ends in `\` goes on in the next line.
+/// The commands of the page with their output. A command that ends in `\` continues on the next line.
 fn shown(page: &str) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for block in page.split("```console\n").skip(1) {
@@ -95,7 +95,7 @@ fn shown(page: &str) -> Vec<(String, String)> {
     commands
 }
 
-/// A directory with our binary, and with the stores' clients told where the servers are.
+/// A directory with the tested binary, and with store clients configured for the test servers.
 fn clients(redis: Option<&Server>, mariadb: Option<&Server>) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
@@ -112,7 +112,7 @@ fn clients(redis: Option<&Server>, mariadb: Option<&Server>) -> tempfile::TempDi
     directory
 }
 
-/// Waits until a store's client gets an answer.
+/// Waits until the command succeeds.
 fn until_it_answers(path: &str, command: &str) {
     crate::program::eventually(command, || {
         let mut shell = Command::new("sh");

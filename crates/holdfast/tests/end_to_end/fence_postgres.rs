@@ -1,4 +1,5 @@
-//! `holdfast fence drill --postgres` against a real database: tables with each guard of docs/fencing.md, and without one.
+//! `holdfast fence drill --postgres` against a real database: tables with each guard of docs/fencing.md, and without a
+//! guard.
 
 use holdfast_fence::{guard_table_for_sql, schema_sql};
 use tokio::runtime::Runtime;
@@ -7,14 +8,14 @@ use crate::program::{DevCluster, End, holdfast};
 use crate::scratch::Postgres;
 use crate::skip::postgres_or_skip;
 
-/// A database with the tables of a shop: `seckill_good` is guarded by a trigger, `carts` by nothing, a row of `rows` by its
-/// own mark.
+/// A database with the tables of a shop. A trigger guards `seckill_good`, `carts` has no guard, and each row of `rows`
+/// compares its own mark.
 pub(crate) struct Shop {
     postgres: Postgres,
     runtime: Runtime,
 }
 
-/// None, and a line that says so, where there is no server to start.
+/// `None`, with a printed line, if no server can start.
 pub(crate) fn shop() -> Option<Shop> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -60,15 +61,15 @@ impl Shop {
     }
 }
 
-/// The row is written only by who shows a token that is not older than its mark.
+/// The statement updates the row only if the token is at least the row's mark.
 const COMPARED: &str =
     "UPDATE rows SET n = n + 1, fence = {token} WHERE id = 1 AND fence <= {token}";
-/// The same without the comparison.
+/// The same statement without the comparison.
 const FORGOTTEN: &str = "UPDATE rows SET n = n + 1, fence = {token} WHERE id = 1";
 const MARKED: &str = "SELECT fence_check('carts', {token}, 'drill'); UPDATE carts SET n = n + 1";
 
 #[test]
-fn the_drill_tells_a_guarded_table_from_an_open_one() {
+fn the_drill_distinguishes_a_guarded_table_from_an_open_one() {
     let Some(shop) = shop() else { return };
     let cluster = DevCluster::start(&["--nodes", "1"]);
     for (write, code, word, words) in [
@@ -83,19 +84,23 @@ fn the_drill_tells_a_guarded_table_from_an_open_one() {
         assert_eq!((ran.code, ran.stdout.trim()), (Some(code), word), "{write:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(words), "{write:?}: {}", ran.stderr);
     }
-    // Of the statements that wrote: the present holder's twice each, and the late one's only without a comparison, where
-    // the write without a token changed nothing for want of a number.
+    // The current holder wrote twice with each statement. The stale holder wrote only without a comparison. The write
+    // without a token had no number and changed no row.
     assert_eq!(shop.number("SELECT n FROM carts"), 2);
     assert_eq!(shop.number("SELECT n FROM rows"), 2 + 3);
-    assert_eq!(shop.number("SELECT stock_count FROM seckill_good"), 100, "a table is only tried");
-    // The trigger wants another resource than the lock's.
+    assert_eq!(
+        shop.number("SELECT stock_count FROM seckill_good"),
+        100,
+        "the drill changes no data"
+    );
+    // The trigger expects another resource.
     let other = shop.drill(&cluster, &["--table", "seckill_good", "--resource", "others"]);
     assert_eq!((other.code, other.stderr.contains("FN002")), (Some(3), true), "{}", other.stderr);
     let who = cluster.client(&["who", "orders"]);
-    assert_eq!(who.stdout.trim(), "orders is free", "the drill gave the lock back");
+    assert_eq!(who.stdout.trim(), "orders is free", "the drill released the lock");
 }
 
-/// The functions are installed and the table has no trigger: the drill prints the statement that is missing.
+/// The functions are installed but the table has no trigger: the drill prints the missing statement.
 #[test]
 fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
     const TRIGGER: &str = "CREATE OR REPLACE TRIGGER holdfast_fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON \"carts\" \
@@ -114,7 +119,7 @@ fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
     let guarded = shop.drill(&cluster, &["--table", "carts", "-o", "value"]);
     assert_eq!(guarded.stdout.trim(), "guarded", "{}", guarded.stderr);
 
-    // A trigger that is switched off is mended by the same statement.
+    // The same statement repairs a disabled trigger.
     shop.run("ALTER TABLE carts DISABLE TRIGGER ALL");
     let disabled = shop.drill(&cluster, &["--table", "carts"]);
     assert_eq!(disabled.stderr.lines().last(), Some(TRIGGER), "{}", disabled.stderr);
@@ -122,7 +127,7 @@ fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
     let guarded = shop.drill(&cluster, &["--table", "carts", "-o", "value"]);
     assert_eq!(guarded.stdout.trim(), "guarded", "{}", guarded.stderr);
 
-    // Nothing is installed: both steps are named, in their order.
+    // Without any installation the drill names both steps in order.
     shop.run("DROP FUNCTION fence_guard CASCADE");
     let bare = shop.drill(&cluster, &["--table", "carts"]);
     assert!(bare.stderr.contains("holdfast fence init --postgres"), "{}", bare.stderr);

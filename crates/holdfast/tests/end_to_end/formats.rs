@@ -1,4 +1,4 @@
-//! Answers in every format, completions, and the commands that show all holders.
+//! Results in every format, completions, and the commands that show all holders.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -43,7 +43,7 @@ fn all_shared_holders_are_shown_everywhere() {
 }
 
 #[test]
-fn locks_are_listed_by_what_is_asked_for() {
+fn locks_are_listed_by_the_given_filters() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let hold = |lock: &str, session: &str| {
         let mut program = cluster.spawn_client(&["lock", lock, "--session", session]);
@@ -70,7 +70,7 @@ fn locks_are_listed_by_what_is_asked_for() {
 }
 
 #[test]
-fn many_rows_are_a_document_each_with_jsonl() {
+fn jsonl_prints_one_document_for_each_row() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let nodes = lines(&cluster.client(&["status", "-o", "jsonl"]).stdout);
     assert_eq!(
@@ -108,7 +108,7 @@ fn bash_completes_commands_and_options() {
         let test = format!(
             "{script}\nCOMP_WORDS=({words})\nCOMP_CWORD={count}\n_holdfast holdfast \"${{COMP_WORDS[{count}]}}\" \"${{COMP_WORDS[{count}-1]}}\"\necho \"${{COMPREPLY[@]}}\"\n"
         );
-        // The script is longer than an argument may be.
+        // The script exceeds the maximum length of an argument.
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(test.as_bytes()).unwrap();
         let mut bash = Command::new("bash");
@@ -129,7 +129,7 @@ fn bash_completes_commands_and_options() {
 }
 
 #[test]
-fn members_enter_together_by_one_command_and_leave_by_another() {
+fn members_of_a_double_barrier_enter_with_one_command_and_leave_with_another() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let line = |what: &str, session: &'static str| {
         let mut line = vec!["double-barrier".to_owned(), what.to_owned(), "batch".to_owned()];
@@ -152,12 +152,12 @@ fn members_enter_together_by_one_command_and_leave_by_another() {
     assert_eq!((first.wait().code, second.wait().code), (Some(0), Some(0)));
     assert_eq!(who("value"), "one\ntwo\n");
     let late = cluster.client(&["double-barrier", "leave", "batch", "--session", "one"]);
-    assert_eq!(late.code, Some(75), "the other is still inside: {}", late.stderr);
+    assert_eq!(late.code, Some(75), "the other member is still inside: {}", late.stderr);
     assert_eq!(run(&line("leave", "two")).next_stdout_line(), "left");
     assert_eq!(run(&line("leave", "two")).next_stdout_line(), "was not inside");
     let mut alone = run(&enter("three"));
     eventually("it waits", || who("table").contains("three"));
     alone.interrupt();
     assert_eq!(alone.wait().code, Some(75));
-    assert_eq!(who("table"), "batch has no members\n", "its place is given up");
+    assert_eq!(who("table"), "batch has no members\n", "its arrival is withdrawn");
 }

@@ -1,11 +1,11 @@
-//! The commands that documents show do what the documents say.
+//! The commands in the documents print the output that the documents show.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::program::DevCluster;
 
-/// The blocks of commands with their answers: `$ ` begins a command, what follows is what it prints.
+/// The blocks of commands with their output: `$ ` starts a command, and the following lines are its output.
 fn shown(document: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     let text = std::fs::read_to_string(path).unwrap();
@@ -32,7 +32,7 @@ fn the_commands_of_the_guide_print_what_it_shows() {
     for (command, answer) in first.into_iter().chain(second) {
         let mut shell = Command::new("sh");
         shell.args(["-c", &command]).env("PATH", &path).env_remove("HOLDFAST_SESSION");
-        // What the documents export before the commands.
+        // The documents export these variables before the commands.
         shell.env("N", "1").env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
         let output = shell.output().unwrap();
         let complaints = String::from_utf8_lossy(&output.stderr);

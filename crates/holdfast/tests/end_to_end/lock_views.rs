@@ -1,9 +1,9 @@
-//! `holdfast who`, `top`, `history` and `wait`: what they say about a lock's present, past and future.
+//! `holdfast who`, `top`, `history` and `wait`: the current state, the past and the future of a lock.
 
 use crate::program::{DevCluster, eventually};
 
 #[test]
-fn a_lock_is_explained_waited_for_and_remembered() {
+fn who_top_history_and_wait_show_a_lock() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let asking =
         |lock: &str, session: &str| cluster.spawn_client(&["lock", lock, "--session", session]);

@@ -1,4 +1,4 @@
-//! What is asked for beside a lock's name at the command line: permits, urgency, a value; answers of the fence; groups.
+//! Options of an acquire on the command line: permits, priority, value. Token checks. Groups.
 
 use serde_json::{Value, json};
 
@@ -13,24 +13,24 @@ fn look(cluster: &DevCluster, lock: &str) -> Value {
     serde_json::from_str(&end.stdout).unwrap_or_else(|_| panic!("{end:?}"))
 }
 
-/// Ends it as ^C would.
+/// Sends SIGINT, like ^C.
 fn interrupt(program: &mut Program) {
     program.interrupt();
     let end = program.wait();
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
 
-/// Takes permits of the semaphore `pool`.
+/// The arguments that acquire permits of the semaphore `pool`.
 fn take<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["sem", "take", "pool"], more].concat()
 }
 
 #[test]
-fn permits_are_taken_shown_refused_and_given_back() {
+fn permits_are_acquired_shown_rejected_and_released() {
     let cluster = one();
     let mut two = cluster.spawn_client(&take(&["--permits", "2/4", "--session", "w1"]));
     let token: u64 = two.next_stdout_line().parse().unwrap();
-    // Without a number it is one.
+    // Without a number the command acquires one permit.
     let mut single = cluster.spawn_client(&take(&["-o", "json", "--session", "w2"]));
     let grant: Value = serde_json::from_str(&single.next_stdout_line()).unwrap();
     assert_eq!((&grant["permits"], &grant["slots"]), (&Value::Null, &json!([2])), "{grant}");
@@ -53,7 +53,7 @@ fn permits_are_taken_shown_refused_and_given_back() {
 }
 
 #[test]
-fn the_urgent_go_first_and_values_are_shown_by_lock_and_run() {
+fn high_priorities_go_first_and_lock_and_run_show_values() {
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "job", "--value", "host 1", "--session", "h"]);
     holder.next_stdout_line();
@@ -81,7 +81,7 @@ fn the_urgent_go_first_and_values_are_shown_by_lock_and_run() {
 }
 
 #[test]
-fn a_token_is_judged_in_every_format() {
+fn a_token_is_checked_in_every_format() {
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "orders", "--session", "h"]);
     let token = holder.next_stdout_line();
@@ -106,7 +106,7 @@ fn a_token_is_judged_in_every_format() {
 }
 
 #[test]
-fn a_group_has_who_joined_it_until_they_are_interrupted_or_their_command_ends() {
+fn a_member_stays_in_its_group_until_an_interrupt_or_the_end_of_its_command() {
     let cluster = one();
     let ls = |format: &str| cluster.client(&["group", "ls", "web", "-o", format]).stdout;
     assert_eq!(ls("table"), "web has no members\n");
@@ -117,11 +117,11 @@ fn a_group_has_who_joined_it_until_they_are_interrupted_or_their_command_ends() 
     let row: Value = serde_json::from_str(&ls("jsonl")).unwrap();
     assert_eq!(row, json!({ "session": session, "value": "10.0.0.1:80" }));
     let second = ["group", "join", "web", "--value", "10.0.0.2:80", "--", "sh", "-c", "exit 7"];
-    assert_eq!(cluster.client(&second).code, Some(7), "the command's own");
-    assert_eq!(ls("value"), "10.0.0.1:80\n", "and then it has left");
+    assert_eq!(cluster.client(&second).code, Some(7), "the exit code of the command");
+    assert_eq!(ls("value"), "10.0.0.1:80\n", "the member has left");
     interrupt(&mut first);
     assert_eq!(ls("value"), "");
-    // A session that has ended is no member, and the process says so.
+    // An ended session is not a member, and the process reports this.
     let mut lost = cluster.spawn_client(&["group", "join", "web", "--ttl", "1s"]);
     let session = lost.next_stdout_line();
     let port = cluster.port();

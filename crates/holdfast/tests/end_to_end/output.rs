@@ -1,4 +1,4 @@
-//! Where answers go and what becomes of those that cannot be written; what a wrong command line is answered with.
+//! The destination of results, failed writes of results, and the errors of wrong command lines.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::program::{DevCluster, holdfast, send};
 
-/// The binary under test, asked of a cluster.
+/// The tested binary with the addresses of a cluster.
 fn command(cluster: &DevCluster, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     command.args(args).env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
@@ -20,7 +20,7 @@ fn full() -> File {
 }
 
 #[test]
-fn an_answer_that_cannot_be_written_is_exit_code_1_and_named() {
+fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
     for args in [
@@ -60,7 +60,7 @@ fn an_answer_that_cannot_be_written_is_exit_code_1_and_named() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_error_and_ends_a_stream() {
+fn a_closed_pipe_is_no_error_and_ends_a_stream() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
     for args in [&["status"][..], &["completions", "bash"], &["watch", "/", "--since", "1"]] {
@@ -73,7 +73,7 @@ fn a_reader_that_went_away_is_no_error_and_ends_a_stream() {
 }
 
 #[test]
-fn a_wrong_value_is_exit_code_2_before_any_node_is_asked() {
+fn a_wrong_value_is_exit_code_2_before_any_request() {
     for args in [
         &["lock", "a", "--ttl", "30"][..],
         &["lock", "a", "--ttl", "100ms"],
@@ -101,7 +101,7 @@ fn an_address_from_the_environment_is_not_in_the_usage_of_an_error() {
 }
 
 #[test]
-fn what_did_not_happen_in_time_is_said_in_the_words_of_the_command_line() {
+fn timeouts_are_reported_with_the_options_of_the_command_line() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["latch", "create", "l", "--count", "2"]).code, Some(0));
     for args in [

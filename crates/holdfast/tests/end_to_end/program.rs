@@ -23,8 +23,8 @@ pub(crate) fn holdfast(args: &[&str]) -> End {
     spawn(args, &[]).wait()
 }
 
-/// The first port of a range for so many nodes, all free now, and no other test's as long as this process lives: its last
-/// port is listened on until then.
+/// Returns the first port of a free range for `nodes` nodes. The range stays reserved until the end of this process,
+/// because the process listens on its last port.
 pub(crate) fn free_ports(nodes: u16) -> u16 {
     static OURS: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
     let offset = u16::try_from(std::process::id() % 180).unwrap() * 50;
@@ -42,7 +42,7 @@ pub(crate) fn free_ports(nodes: u16) -> u16 {
     first
 }
 
-/// `holdfast dev`, ready. Stopped in order when dropped, so that it removes its temporary directory.
+/// A ready `holdfast dev`. Drop stops it in order, so that it removes its temporary directory.
 pub(crate) struct DevCluster {
     program: Program,
     port: u16,
@@ -52,7 +52,7 @@ pub(crate) struct DevCluster {
 }
 
 impl DevCluster {
-    /// Starts and waits for the ready line.
+    /// Starts the cluster and waits for the ready line.
     pub(crate) fn start(args: &[&str]) -> Self {
         let port = free_ports(5);
         let port_text = port.to_string();
@@ -71,33 +71,33 @@ impl DevCluster {
         cluster
     }
 
-    /// The first node's HTTP port.
+    /// The HTTP port of the first node.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Everything printed before the ready line.
+    /// The output before the ready line.
     pub(crate) fn said_before_ready(&self) -> &str {
         &self.before_ready
     }
 
-    /// The last line.
+    /// The ready line.
     pub(crate) fn ready_line(&self) -> &str {
         &self.ready
     }
 
-    /// The supervisor.
+    /// The supervisor process.
     pub(crate) fn program(&mut self) -> &mut Program {
         &mut self.program
     }
 
-    /// Process ids from the table, by node.
+    /// The process ids in the table, by node.
     pub(crate) fn node_pids(&self) -> Vec<u32> {
         let second = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
         self.before_ready.lines().skip(1).map_while(second).collect()
     }
 
-    /// Runs a client command against all nodes, to its end.
+    /// Runs a client command against all nodes to its end.
     pub(crate) fn client(&self, args: &[&str]) -> End {
         self.spawn_client(args).wait()
     }

@@ -27,7 +27,7 @@ fn the_command_gets_lock_token_session_and_addresses_and_stdout_is_its_own() {
 }
 
 #[test]
-fn the_exit_code_is_the_commands() {
+fn the_exit_code_is_the_exit_code_of_the_command() {
     let cluster = one();
     for (script, code) in
         [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
@@ -61,7 +61,7 @@ fn a_busy_lock_is_75_and_the_command_does_not_run() {
 }
 
 #[test]
-fn who_waits_is_told_for_whom_and_runs_next() {
+fn a_waiter_prints_the_holder_and_runs_next() {
     let cluster = one();
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "web-3"]);
     let first: u64 = holder.next_stdout_line().parse().unwrap();
@@ -94,7 +94,7 @@ fn a_signal_while_waiting_leaves_the_queue() {
 }
 
 #[test]
-fn signals_are_passed_on_to_the_whole_group() {
+fn signals_are_forwarded_to_the_whole_group() {
     let cluster = one();
     let script = r#"trap 'wait; echo outer; exit 9' TERM
         sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 0.05; done' &
@@ -115,7 +115,7 @@ fn signals_are_passed_on_to_the_whole_group() {
     assert!(is_free(&cluster, "job"));
 }
 
-/// Under `holdfast run` the same lock is entered once more, and other locks share the session.
+/// A nested `holdfast run` re-enters the same lock, and acquires other locks with the same session.
 #[test]
 fn runs_can_be_nested() {
     let cluster = one();
@@ -158,7 +158,7 @@ fn a_release_request_is_printed_and_reaches_the_command_as_a_signal() {
     assert_eq!((end.code, end.stdout.as_str()), (Some(3), "asked\n"), "{}", end.stderr);
     assert!(end.stderr.contains("job: release wanted within"), "{}", end.stderr);
     assert!(end.stderr.contains("(reason: patch day): SIGUSR1"), "{}", end.stderr);
-    // Unless it was gone by then, the holder is named.
+    // If the hold still exists at the time of the reply, the output names the holder.
     assert!(asked.stderr.contains("holdfast: asked "), "{}", asked.stderr);
     assert!(holder.is_empty() || asked.stderr.contains(&holder), "{holder}: {}", asked.stderr);
 }
@@ -187,7 +187,7 @@ fn lock_prints_a_release_request_and_ask_names_every_holder() {
 
 #[test]
 fn a_try_against_nodes_that_do_not_answer_ends_soon() {
-    // One that refuses connections, and one that accepts them and never answers.
+    // One address refuses connections; the other accepts them and never replies.
     let dead = format!("127.0.0.1:{}", crate::program::free_ports(1));
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = format!("{dead},{}", silent.local_addr().unwrap());

@@ -1,8 +1,9 @@
-//! `holdfast run` and `holdfast elect` of every kind under every fault of its process, of the leader, of both and of all nodes: the command is
-//! dead, with its whole group, before its lock is another's.
+//! Every kind of `holdfast run` and `holdfast elect` under every fault: of its process, of the leader, of both, of all
+//! nodes. The command and its whole group are dead before another session holds the lock.
 //!
-//! One test a fault. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; without it, each test has two.
-//! The next command in the queue looks for the processes of the first one as soon as it has the lock.
+//! Each fault has one test. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; by default each
+//! test has two. The next command in the queue scans for the processes of the first command as soon as it has the
+//! lock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,10 +13,10 @@ use nix::sys::signal::Signal;
 use crate::program::{DevCluster, Program, eventually, is_running, send};
 
 const TTL: Duration = Duration::from_secs(3);
-/// Tells two process ids, its own and a child's, and cannot be asked to end.
+/// Prints two process ids, its own and a child's, and ignores SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; sh -c 'trap "" TERM; while :; do sleep 0.2; done' & echo $$ $!; while :; do sleep 0.2; done"#;
 
-/// How a lock is taken.
+/// How the command acquires its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Exclusive,
@@ -29,7 +30,7 @@ const KINDS: [Kind; 5] =
     [Kind::Exclusive, Kind::Shared, Kind::Permits, Kind::MultiLock, Kind::Leader];
 
 impl Kind {
-    /// The words that take it, for whom the lock is free.
+    /// The arguments that acquire the free lock.
     fn words(self, lock: &str) -> Vec<String> {
         let too = format!("{lock}/too");
         let words = match self {
@@ -42,13 +43,13 @@ impl Kind {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// The words of the next one, who gets it only when the first one is through with it.
+    /// The arguments of the next command, which gets the lock only after the end of the first hold.
     fn words_of_next(self, lock: &str) -> Vec<String> {
         let kind = if self == Self::Shared { Self::Exclusive } else { self };
         kind.words(lock)
     }
 
-    /// The lock that is held.
+    /// The name of the held lock.
     fn lock(self, name: &str) -> String {
         if self == Self::Leader { format!("elections/{name}") } else { name.to_owned() }
     }
@@ -59,10 +60,10 @@ fn spawn(cluster: &DevCluster, words: &[String], more: &[&str]) -> Program {
     cluster.spawn_client(&words.collect::<Vec<_>>())
 }
 
-/// Trials of each kind in a round.
+/// The number of trials of each kind in a round.
 const TRIALS_OF_A_ROUND: usize = 2;
 
-/// What is killed or stopped while the commands run.
+/// The processes that a test kills or stops while the commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InjectedFault {
     RunStops,
@@ -76,7 +77,7 @@ enum InjectedFault {
 
 const FAULTS: usize = 7;
 
-/// A command that starts under a lock.
+/// A command that runs under a lock.
 struct Holder {
     lock: String,
     kind: Kind,
@@ -91,7 +92,7 @@ impl Holder {
     }
 }
 
-/// One command under a lock, and the next one behind it.
+/// One command under a lock, and the next command in its queue.
 struct Trial {
     holder: Holder,
     processes: Vec<u32>,
@@ -99,11 +100,11 @@ struct Trial {
 }
 
 impl Trial {
-    /// Waits until the command of the holder runs, and starts the next one.
+    /// Waits until the holder's command runs, and starts the next command.
     fn begin(cluster: &DevCluster, mut holder: Holder) -> Self {
         let line = holder.run.next_stdout_line();
         let processes: Vec<u32> = line.split(' ').map(|id| id.parse().unwrap()).collect();
-        // What is there and no zombie lives.
+        // A process is alive if it exists and is not a zombie.
         let search = format!(
             "for id in {line}; do grep -q ') [^ZX] ' /proc/$id/stat 2>/dev/null && echo $id lives; done; echo looked"
         );
@@ -112,8 +113,8 @@ impl Trial {
         Self { holder, processes, next }
     }
 
-    /// Waits until the next command is in the queue. On an overloaded machine the hold may be over before, and the next
-    /// command has seen that.
+    /// Waits until the next command is in the queue. On an overloaded machine the hold may end earlier, and the next
+    /// command has already scanned.
     fn wait_until_queued(&self, cluster: &DevCluster) {
         let lock = self.holder.kind.lock(&self.holder.lock);
         eventually("the next one to wait", || {
@@ -127,7 +128,7 @@ impl Trial {
         self.processes.iter().all(|id| !is_running(*id))
     }
 
-    /// Checks what the next command has seen.
+    /// Checks the result of the next command's scan.
     fn end(&mut self, fault: InjectedFault) {
         let next = self.next.wait();
         assert_eq!((next.code, next.stdout.as_str()), (Some(0), "looked\n"), "{fault:?}");
@@ -139,7 +140,7 @@ impl Trial {
     }
 }
 
-/// Waits until every command is gone, in time; or, if a fault can be survived, has lived beyond its old lease.
+/// Waits until every command is dead in time, or, if the fault is survivable, has outlived its old lease.
 fn outcome(trials: &[Trial], fault: InjectedFault, struck: Instant) {
     if matches!(fault, InjectedFault::LeaderIsKilled | InjectedFault::LeaderStops) {
         eventually("losses, or lives beyond the old lease", || {
@@ -147,7 +148,7 @@ fn outcome(trials: &[Trial], fault: InjectedFault, struck: Instant) {
         });
         return;
     }
-    // Looked at before the processes are, so that a look that comes late accuses nobody.
+    // The time is read before the processes, so that a late scan causes no false failure.
     let seen_alive = Cell::new(Duration::ZERO);
     eventually("the commands are gone", || {
         let looked = struck.elapsed();
@@ -168,7 +169,7 @@ fn leader(cluster: &DevCluster) -> u32 {
     cluster.node_pids()[leader - 1]
 }
 
-/// Strikes everything at once; from here on nothing is renewed by what stands still or is gone.
+/// Injects the fault into all targets at once. From then on, stopped or dead processes send no renewal.
 fn strike(cluster: &DevCluster, fault: InjectedFault, trials: &mut [Trial]) -> Instant {
     let leader = leader(cluster);
     match fault {
@@ -195,7 +196,7 @@ fn strike(cluster: &DevCluster, fault: InjectedFault, trials: &mut [Trial]) -> I
     Instant::now()
 }
 
-/// Trials of every kind side by side, on a cluster of their own.
+/// Concurrent trials of every kind, on a separate cluster.
 fn round(fault: InjectedFault, round: usize) {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let numbers = 0..TRIALS_OF_A_ROUND * KINDS.len();
@@ -227,7 +228,7 @@ fn round(fault: InjectedFault, round: usize) {
     }
 }
 
-/// In every trial of every kind, the command is dead before its lock is granted to the next one.
+/// In every trial of every kind, the command is dead before the next grant of its lock.
 fn every_command_is_dead_before_the_next_grant(fault: InjectedFault) {
     let trials = std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok());
     let rounds = trials.map_or(1, |trials: usize| trials.div_ceil(TRIALS_OF_A_ROUND * FAULTS));

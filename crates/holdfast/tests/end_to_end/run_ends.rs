@@ -1,4 +1,5 @@
-//! `holdfast run` when its lock is about to be lost, or itself is gone: the command is dead before the lock is another's.
+//! `holdfast run` when its lock is about to be lost, or after its own death: the command is dead before another
+//! session holds the lock.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +8,16 @@ use nix::sys::signal::Signal;
 use crate::program::{DevCluster, Program, eventually, is_running, send, spawn};
 
 const TTL: Duration = Duration::from_secs(3);
-/// Tells two process ids, its own and a child's, and cannot be asked to end.
+/// Prints two process ids, its own and a child's, and ignores SIGTERM.
 const STUBBORN: &str = r#"trap "" TERM; sh -c 'trap "" TERM; while :; do sleep 0.05; done' & echo $$ $!; while :; do sleep 0.05; done"#;
 
-/// The processes of a command that told its process ids.
+/// The process ids that a command printed.
 fn processes(program: &mut Program) -> Vec<u32> {
     let line = program.next_stdout_line();
     line.split(' ').map(|id| id.parse().unwrap()).collect()
 }
 
-/// Waits until none of them runs any more; when that was.
+/// Waits until all processes have ended, and returns the time.
 fn gone(ids: &[u32]) -> Instant {
     eventually("the command is gone", || ids.iter().all(|id| !is_running(*id)));
     Instant::now()
@@ -27,7 +28,7 @@ fn run(cluster: &DevCluster, options: &[&str], script: &str) -> Program {
     cluster.spawn_client(&line)
 }
 
-/// The nodes stand still, so nothing is renewed from here on: whatever was acknowledged was sent before.
+/// Stops all nodes, so no later renewal succeeds: every acknowledged renewal was sent before.
 fn stop_nodes(cluster: &DevCluster) -> Instant {
     cluster.node_pids().iter().for_each(|id| send(*id, Signal::SIGSTOP));
     Instant::now()
@@ -55,13 +56,13 @@ fn a_command_that_refuses_to_end_is_killed_with_its_group_before_the_ttl_is_over
         "{}",
         end.stderr
     );
-    // The next one begins when it is over.
+    // The next command starts after the end of the hold.
     let next = cluster.client(&["run", "job", "--wait", "30s", "--", "true"]);
     assert_eq!(next.code, Some(0), "{}", next.stderr);
 }
 
 #[test]
-fn a_command_that_is_asked_to_end_may_do_so_by_itself() {
+fn a_command_may_end_by_itself_after_sigterm() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let script = "trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
     let mut program = run(&cluster, &[], script);
@@ -75,7 +76,7 @@ fn a_command_that_is_asked_to_end_may_do_so_by_itself() {
 }
 
 #[test]
-fn a_command_need_not_be_asked_or_not_be_ended() {
+fn on_loss_can_skip_sigterm_or_ignore_the_loss() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let script = "trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
     let mut killed = run(&cluster, &["--on-loss", "kill"], script);
@@ -88,7 +89,7 @@ fn a_command_need_not_be_asked_or_not_be_ended() {
 
     let mut ignored = run(&cluster, &["--on-loss", "ignore"], "echo $$; read line; exit 5");
     let ids = processes(&mut ignored);
-    // Its stdin is empty, so it has ended at once: nothing was lost, and its code counts.
+    // The stdin of the command is empty, so it ended at once, before a loss, and its exit code counts.
     gone(&ids);
     assert_eq!(ignored.wait().code, Some(5));
     let mut ignored = run(&cluster, &["--on-loss", "ignore"], "echo $$; sleep 4; exit 5");
@@ -101,7 +102,7 @@ fn a_command_need_not_be_asked_or_not_be_ended() {
 }
 
 #[test]
-fn a_command_may_hold_for_so_long_and_no_longer() {
+fn max_hold_ends_the_command() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let mut program = run(&cluster, &["--max-hold", "1s"], STUBBORN);
     let begun = Instant::now();
@@ -115,12 +116,12 @@ fn a_command_may_hold_for_so_long_and_no_longer() {
     assert!(who.stdout.starts_with("job is free"), "{}", who.stdout);
 }
 
-/// A renewal is due after a third of this, so nothing but an event tells of a loss within [`AT_ONCE`].
+/// The next renewal is due after a third of this TTL, so only an event can report a loss within [`AT_ONCE`].
 const LONG_TTL: [&str; 2] = ["--ttl", "1m"];
-/// A loss that is learned of at the next renewal comes later than this; one that is told of comes in milliseconds.
+/// A loss detected by the next renewal comes later than this; a loss reported by an event comes within milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Each way in which others end a hold whose session lives on: the words of the command, and what the holder says.
+/// Each way in which another caller ends a hold whose session stays open: the command, and the holder's message.
 #[test]
 fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_how() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
@@ -143,7 +144,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
         let end = program.wait();
         assert_eq!(end.code, Some(76), "{}", end.stderr);
         assert!(end.stderr.contains(said), "{}", end.stderr);
-        // For the first and the last, another session may have held the lock before.
+        // For the first and the last command, another session may have held the lock before.
         let claims = end.stderr.contains("stopped before anyone else could hold it");
         let warns = end.stderr.contains("Another holder may have entered");
         assert!(claims != warns && (words == revoke || warns), "{}", end.stderr);
@@ -175,7 +176,7 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     assert!(before.elapsed() < AT_ONCE * 2, "{:?}", before.elapsed());
 }
 
-/// `kill -9` of `holdfast run`: the watchdog ends the command before the lease ends.
+/// `kill -9` of `holdfast run`: the watchdog ends the command before the end of the lease.
 #[test]
 fn the_command_does_not_outlive_a_run_that_is_killed() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -203,7 +204,7 @@ fn the_watchdog_survives_the_signals_of_its_group() {
     assert!(gone(&ids) < killed + TTL);
 }
 
-/// SIGSTOP of `holdfast run`: it cannot renew, and it cannot kill.
+/// SIGSTOP of `holdfast run`: it can neither renew nor kill.
 #[test]
 fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -220,7 +221,7 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     assert_eq!(end.code, Some(76), "{}", end.stderr);
 }
 
-/// The words with which the next one in the queue says which of these processes live.
+/// The arguments with which the next command in the queue lists the live processes.
 fn search(ids: &[u32]) -> String {
     let ids = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
     format!(
@@ -228,7 +229,8 @@ fn search(ids: &[u32]) -> String {
     )
 }
 
-/// `kill -9` of `holdfast run`: the watchdog releases the lock before its ttl expires and after the death of the last process.
+/// `kill -9` of `holdfast run`: the watchdog releases the lock before the TTL expires and after the death of the last
+/// process.
 #[test]
 fn the_watchdog_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_dead() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
@@ -259,7 +261,7 @@ fn watchdog_of(process: u32) -> u32 {
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().parse().unwrap()
 }
 
-/// Writes into a pipe until it takes no more, through an open file of its own.
+/// Fills a pipe through a separate file descriptor.
 fn fill(pipe: &str) {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -269,7 +271,7 @@ fn fill(pipe: &str) {
     while pipe.write(b"\n").is_ok() {}
 }
 
-/// A full stderr pipe and a stopped watchdog, which reads nothing, do not delay the kill.
+/// A full stderr pipe and a stopped watchdog do not delay the kill.
 #[test]
 fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
     for is_stderr in [true, false] {
@@ -300,7 +302,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
         if !is_stderr {
             fill(&format!("/proc/{watchdog}/fd/0"));
         }
-        // The pipe of the watchdog is written at the next renewal.
+        // The next renewal writes into the pipe of the watchdog.
         let next_renewal = cluster.client(&["wait", "job", "--free", "--timeout", "2s"]);
         assert_eq!(next_renewal.code, Some(75), "{}", next_renewal.stderr);
         let stopped = stop_nodes(&cluster);
@@ -312,7 +314,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
     }
 }
 
-/// A library that lets the clock which goes on in a suspension run ahead of the one of the timers, as a suspension does.
+/// A preloaded library that advances the suspend-aware clock against the clock of the timers, like a suspension.
 const AHEAD: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -327,7 +329,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 "#;
 
-/// Compiles it; the path of the library.
+/// Compiles the library and returns its path.
 fn held_back_timers(dir: &std::path::Path) -> String {
     let (source, library) = (dir.join("ahead.c"), dir.join("ahead.so"));
     std::fs::write(&source, AHEAD).unwrap();
@@ -337,7 +339,8 @@ fn held_back_timers(dir: &std::path::Path) -> String {
     library.to_str().unwrap().to_owned()
 }
 
-/// Timers stand still in a suspension, and the deadline does not: `run`, its watchdog alone, and `lock` see that it has passed.
+/// During a suspension timers stop, but the deadline does not: `run`, its watchdog alone, and `lock` detect the passed
+/// deadline.
 #[test]
 fn after_a_suspension_beyond_the_deadline_the_command_is_killed_at_once() {
     let cluster = DevCluster::start(&["--nodes", "1"]);

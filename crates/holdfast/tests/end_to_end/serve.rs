@@ -1,4 +1,4 @@
-//! How a node refuses to start, and how it ends: exit codes and messages of the real binary.
+//! Failed starts and ends of a node: exit codes and messages of the binary.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn a_port_in_use_is_named_with_the_key() {
 }
 
 #[test]
-fn a_data_directory_of_another_node_is_refused() {
+fn a_data_directory_of_another_node_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let file = single(dir.path(), port, "");
@@ -95,7 +95,7 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
     server.interrupt();
     assert_eq!(server.wait().code, Some(0));
 
-    // The file that says whose log this is has gone.
+    // The file with the identity of the log is missing.
     let data = dir.path().join("data");
     let files = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
     for identity in files.filter(|path| path.is_file()) {
@@ -107,7 +107,7 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
 }
 
 #[test]
-fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
+fn a_graceful_shutdown_ends_waiters_with_exit_code_0() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let address = format!("127.0.0.1:{port}");
@@ -122,7 +122,7 @@ fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
     waiter.next_stderr_line();
     server.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(server.wait().code, Some(0));
-    // Nobody is left to ask, so the waiter gives up after a while; it must not think that it has the lock.
+    // No node is left, so the waiter times out. It must not report that it has the lock.
     let end = waiter.wait();
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert!(end.stdout.is_empty(), "{}", end.stdout);
@@ -130,7 +130,7 @@ fn a_graceful_end_sends_waiters_elsewhere_and_is_exit_code_0() {
 }
 
 #[test]
-fn logs_are_json_with_the_nodes_id_when_nobody_watches() {
+fn logs_are_json_with_the_node_id_without_a_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);

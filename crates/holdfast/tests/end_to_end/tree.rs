@@ -1,9 +1,9 @@
-//! `holdfast tree` and `holdfast watch` against a cluster: what they print, and what they say when they cannot.
+//! `holdfast tree` and `holdfast watch` against a cluster: their output and their errors.
 
 use crate::program::DevCluster;
 
 #[test]
-fn a_node_is_created_looked_at_changed_and_deleted() {
+fn a_node_is_created_read_changed_and_deleted() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let run = |arguments: &[&str]| {
         let ran = cluster.client(arguments);
@@ -61,7 +61,7 @@ fn a_rejected_call_is_reported_with_the_next_step() {
 }
 
 #[test]
-fn a_watch_prints_one_line_a_change_and_tells_the_past_if_asked() {
+fn a_watch_prints_one_line_for_each_change_and_past_changes_on_request() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     cluster.client(&["tree", "create", "/log"]);
     let created: serde_json::Value =

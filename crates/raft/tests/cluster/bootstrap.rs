@@ -1,5 +1,5 @@
-//! The bootstrap of a cluster: once, never again by a majority that was wiped, and only with members whose data
-//! directories are known.
+//! The bootstrap of a cluster: once, never again by a majority without its disks, and only with members whose data
+//! directories are registered.
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
@@ -12,14 +12,14 @@ use holdfast_types::{NodeId, Revision};
 
 use crate::lab::{Lab, eventually, has_session, open_session};
 
-/// Long enough for several elections.
+/// A time that is long enough for several elections.
 const WHILE: Duration = Duration::from_secs(6);
 
 fn wipe(lab: &mut Lab, id: u64) {
     lab.dirs.insert(id, tempfile::tempdir().unwrap());
 }
 
-/// No running node leads, and none accepts a write.
+/// Asserts that no running node leads, and that no node accepts a write.
 async fn stays_leaderless(lab: &Lab) {
     for node in lab.nodes.values() {
         let refused =
@@ -66,7 +66,7 @@ async fn a_cluster_is_bootstrapped_when_all_members_are_present_and_not_before()
     .await;
 }
 
-/// The disks of a majority are gone, and the survivor is down: its two blank peers do not become a cluster.
+/// The disks of a majority are lost, and the survivor is down: its two blank peers do not bootstrap a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     let mut lab = Lab::start(3).await;
@@ -88,7 +88,7 @@ async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     assert!(has_session(lab.node(3), "acknowledged"), "the survivor keeps its data");
 }
 
-/// `--bootstrap` is for a new cluster: beside a node that remembers one, it has no effect.
+/// `--bootstrap` is for a new cluster: it has no effect beside a node that belongs to a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_cannot_bootstrap_a_cluster_beside_a_survivor() {
     let mut lab = Lab::start(3).await;
@@ -105,7 +105,7 @@ async fn an_operator_cannot_bootstrap_a_cluster_beside_a_survivor() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_that_an_operator_left_out_joins_when_it_is_registered() {
+async fn a_member_omitted_by_an_operator_joins_after_its_registration() {
     let mut lab = bootstrapped_without_the_third().await;
     lab.boot(3).await.unwrap();
     lab.registered().await;
@@ -117,7 +117,7 @@ async fn a_member_that_an_operator_left_out_joins_when_it_is_registered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_of_a_cluster_refuses_to_bootstrap_one() {
+async fn a_member_of_a_cluster_rejects_the_bootstrap_flag() {
     let mut lab = Lab::start(3).await;
     lab.leader().await;
     lab.kill(1).await;
@@ -129,9 +129,9 @@ async fn a_member_of_a_cluster_refuses_to_bootstrap_one() {
     lab.leader().await;
 }
 
-/// The survivor of another cluster is no member of the one that an operator bootstrapped without it.
+/// The survivor of another cluster is not a member of a cluster bootstrapped without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_survivor_is_refused_by_the_cluster_that_was_bootstrapped_without_it() {
+async fn a_survivor_is_rejected_by_the_cluster_that_was_bootstrapped_without_it() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     lab.open(leader, "acknowledged").await.unwrap();
@@ -156,7 +156,7 @@ async fn a_survivor_is_refused_by_the_cluster_that_was_bootstrapped_without_it()
 
 /// Node 3 joined late, and node 2 was partitioned before it applied the registration of its data directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_node_is_refused_by_a_peer_that_never_applied_its_registration() {
+async fn a_wiped_node_is_rejected_by_a_peer_that_never_applied_its_registration() {
     let mut lab = bootstrapped_without_the_third().await;
     lab.links.isolate(2, Flow::BlackHole);
     lab.boot(3).await.unwrap();

@@ -1,4 +1,5 @@
-//! Full disks: below the reserve a node appends nothing, everything else continues, and the node recovers by itself.
+//! Full disks: below the reserve a node rejects appends, everything else continues, and the node recovers
+//! automatically.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ async fn a_follower_with_a_full_disk_waits_and_catches_up_without_a_restart() {
         lab.open(before.node.0, &format!("s{n}")).await.unwrap();
     }
     assert!(!has_session(lab.node(follower), "s9"));
-    // It still receives heartbeats.
+    // The node still receives heartbeats.
     assert_eq!(lab.leader().await, before.node.0);
     set_free(&lab, follower, 1 << 40);
     lab.agree().await;
@@ -56,12 +57,12 @@ async fn a_leader_with_a_full_disk_transfers_leadership_to_a_node_with_free_spac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_full_disks_everywhere_writes_are_refused_and_reads_go_on() {
+async fn with_full_disks_everywhere_writes_are_rejected_and_reads_continue() {
     let lab = Lab::start(3).await;
     lab.open(1, "before").await.unwrap();
     lab.registered().await;
     let before = lab.epoch().await;
-    // The leader last, so that it finds no successor.
+    // The disk of the leader fills last, so the leader finds no successor.
     let others = (1..=3).filter(|id| *id != before.node.0);
     for id in others.chain([before.node.0]) {
         set_free(&lab, id, 0);

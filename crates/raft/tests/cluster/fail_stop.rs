@@ -6,7 +6,7 @@ use holdfast_storage::{FaultyDisk, Log, StoreError};
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
+async fn a_node_whose_disk_fails_stops_and_the_others_continue() {
     let disk = FaultyDisk::default();
     let mut lab = Lab::prepare(3, |_| {}).await;
     lab.log = Some((1, Log::with_disk(disk.open()).unwrap()));
@@ -16,7 +16,7 @@ async fn a_node_whose_disk_fails_stops_and_the_others_go_on() {
     lab.leader().await;
     lab.open(1, "before").await.unwrap();
     disk.fail_at(0, StoreError::Full { doing: "a test".into() });
-    // Any write reaches its disk, whichever node leads. Any answer is allowed except a false success.
+    // Any write reaches the disk of the node, whichever node leads. Any result is allowed except a false success.
     let provoked = lab.node(1).propose(open_session("provoked"), Urgency::Immediate, soon());
     let failed = lab.node(1).wait_failed();
     let (provoked, reason) = futures_util::future::join(provoked, failed).await;

@@ -1,4 +1,4 @@
-//! Leaders that are killed, shut down or partitioned.
+//! Killed, shut down and partitioned leaders.
 
 use holdfast_lab::Flow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
 
 /// All errors except `Unknown` mean that the command was certainly not appended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn through_a_failover_every_answer_is_correct() {
+async fn every_reply_during_a_failover_is_correct() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     let done = Arc::new(AtomicBool::new(false));
@@ -90,7 +90,7 @@ async fn through_a_failover_every_answer_is_correct() {
             }
             Err(ProposeError::Unknown) => 1,
             Err(error) => {
-                assert!(!present, "{name} was refused ({error}) and is there");
+                assert!(!present, "{name} was rejected ({error}) and exists");
                 2
             }
         };
@@ -106,7 +106,7 @@ async fn a_partitioned_follower_returns_without_an_election() {
     let before = lab.epoch().await;
     let follower = lab.follower_of(before.node.0);
     lab.links.isolate(follower, Flow::BlackHole);
-    let lost = eventually("the follower misses its leader", || {
+    let lost = eventually("the follower loses its leader", || {
         let age = lab.node(follower).status().leader_contact?;
         (age > Duration::from_secs(4)).then_some(())
     });
@@ -150,7 +150,7 @@ async fn a_partitioned_leader_acknowledges_nothing_and_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_shuts_down_transfers_leadership_without_waiting_for_a_lease() {
-    // With these timeouts an election by waiting would take a minute.
+    // With these timeouts an election after the lease would take a minute.
     let mut lab = Lab::start_with(3, |_| {}).await;
     lab.kill_all().await;
     lab.tune = |config| {

@@ -72,7 +72,7 @@ async fn a_barrier_on_any_node_sees_every_write_acknowledged_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_that_wait_together_share_a_round() {
+async fn concurrent_readers_share_a_round() {
     let lab = Lab::start(3).await;
     let leader = lab.leader().await;
     let follower = lab.follower_of(leader);
@@ -98,7 +98,7 @@ async fn only_the_leader_confirms_its_leadership() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proposal_of_an_epoch_that_ended_is_refused() {
+async fn a_proposal_of_an_ended_epoch_is_rejected() {
     let lab = Lab::start(3).await;
     let epoch = lab.epoch().await;
     let leader = lab.node(epoch.node.0);
@@ -140,13 +140,13 @@ async fn services_call_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_are_tied_to_their_data_directories() {
+async fn every_member_is_registered_with_its_data_directory() {
     let lab = Lab::start(3).await;
     lab.registered().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_too_large_for_an_entry_is_refused_before_anything() {
+async fn a_command_too_large_for_an_entry_is_rejected_before_any_append() {
     let lab = Lab::start(1).await;
     lab.leader().await;
     let create = |bytes| {

@@ -1,4 +1,4 @@
-//! Whole clusters in one process, over real TCP and real disks. Tests wait for conditions, never for a time.
+//! Whole clusters in one process, over real TCP and real disks. Tests wait for conditions, never for a fixed time.
 
 mod bootstrap;
 mod disk;

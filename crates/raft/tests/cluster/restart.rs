@@ -1,4 +1,4 @@
-//! Nodes that restart: with their disk, far behind, or with the disk of another node.
+//! Restarted nodes: with their disk, far behind, or with the disk of another node.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use holdfast_types::{NodeId, Revision};
 use crate::lab::{Lab, eventually, has_session};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_whose_nodes_were_all_killed_restarts_with_everything() {
+async fn a_cluster_restarts_with_all_data_after_a_kill_of_all_nodes() {
     let mut lab = Lab::start(3).await;
     for n in 0..30 {
         lab.open(n % 3 + 1, &format!("s{n}")).await.unwrap();
@@ -77,12 +77,9 @@ async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
     assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s599"));
     assert!(lab.node(away).status().counts.snapshots_installed >= 1);
     let restored = lab.notes[&away].restored.lock().clone();
-    assert!(
-        restored.last() > Some(&Revision(1)),
-        "the observer is shown the machine: {restored:?}"
-    );
+    assert!(restored.last() > Some(&Revision(1)), "the observer gets the machine: {restored:?}");
 
-    // And from its own snapshot after another restart.
+    // After another restart the node loads its own snapshot.
     lab.kill(away).await;
     lab.boot(away).await.unwrap();
     lab.agree().await;
@@ -95,9 +92,9 @@ fn snapshots(lab: &Lab, id: u64) -> Vec<PathBuf> {
     listed.map(|entry| entry.expect("a file").path()).collect()
 }
 
-/// A snapshot that is damaged in transit, or by the peer's disk, does not damage the receiver.
+/// A snapshot damaged in transit, or by the peer's disk, does not damage the receiver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_snapshot_of_a_peer_is_refused_and_a_whole_one_is_taken() {
+async fn a_damaged_snapshot_of_a_peer_is_rejected_and_a_whole_one_is_installed() {
     let mut lab = Lab::start_with(3, |config| {
         config.snapshot_log_bytes = 8 << 10;
         config.log_keep_entries = 1;
@@ -124,7 +121,7 @@ async fn a_damaged_snapshot_of_a_peer_is_refused_and_a_whole_one_is_taken() {
     lab.boot(away).await.unwrap();
     let refused = || lab.node(away).status().counts.snapshots_refused;
     eventually("the node refuses the snapshot", || (refused() > 0).then_some(())).await;
-    assert_eq!(lab.node(away).failed(), None, "the node goes on");
+    assert_eq!(lab.node(away).failed(), None, "the node continues");
     // The next snapshot is whole.
     for n in 600..900 {
         lab.open(leader, &format!("s{n}")).await.unwrap();
@@ -134,7 +131,7 @@ async fn a_damaged_snapshot_of_a_peer_is_refused_and_a_whole_one_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wiped_node_is_refused_under_its_old_id() {
+async fn a_wiped_node_is_rejected_under_its_old_id() {
     let mut lab = Lab::start(3).await;
     let leader = lab.leader().await;
     lab.registered().await;
@@ -152,7 +149,7 @@ async fn a_wiped_node_is_refused_under_its_old_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_of_another_cluster_or_node_is_refused() {
+async fn a_data_directory_of_another_cluster_or_node_is_rejected() {
     let mut lab = Lab::start(3).await;
     lab.leader().await;
     let error = lab.boot(2).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Runs: commands of one caller in order, in one entry or in none.
+//! Runs: commands of one caller in order, in one entry or not in the log.
 
 #![expect(clippy::unwrap_used, reason = "a path that cannot be is a mistake of the test")]
 
@@ -71,7 +71,7 @@ async fn runs_of_many_callers_are_not_split() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
+async fn a_run_with_a_command_that_is_too_large_is_rejected_as_a_whole() {
     let lab = Lab::start(1).await;
     let data = vec![0; 3 << 20];
     let op = Op::SetData { path: ZnodePath::root(), data: data.into(), version: None };
@@ -81,7 +81,7 @@ async fn a_run_with_a_command_that_is_too_large_is_refused_as_a_whole() {
     assert_eq!((done, error), (Vec::new(), Some(ProposeError::TooLarge)));
 }
 
-/// A command that may wait is applied although no other command is proposed, on any node, and the queue keeps its order.
+/// A command that may wait is applied on any node without other proposals, and the queue keeps its order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
     let lab = Lab::start(3).await;

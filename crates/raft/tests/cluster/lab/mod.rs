@@ -1,7 +1,7 @@
 //! A cluster in one process, over real TCP, with links that a test can cut.
 //!
-//! Every direction of every pair of nodes has a proxy. Nodes get a new port at each start; the proxies' ports stay. Tests
-//! wait for conditions, with a time limit that is far larger than needed.
+//! Every direction of every pair of nodes has a proxy. A node gets a new port at each start; the ports of the proxies
+//! stay. Tests wait for conditions, with a time limit far above the expected time.
 
 #![expect(clippy::unwrap_used, reason = "a laboratory that cannot be set up is a failed test")]
 
@@ -26,15 +26,15 @@ use holdfast_types::{
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-/// Longer than anything takes on a busy machine.
+/// The time limit for a condition, sufficient on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 /// Records its notifications.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    /// Revisions of the applied entries.
+    /// The revisions of the applied entries.
     pub(crate) applied: Mutex<Vec<Revision>>,
-    /// Revision of the machine at each restore.
+    /// The revision of the machine at each restore.
     pub(crate) restored: Mutex<Vec<Revision>>,
 }
 
@@ -62,12 +62,12 @@ pub(crate) struct Lab {
     pub(crate) links: Links,
     pub(crate) free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
     pub(crate) tune: fn(&mut RaftConfig),
-    /// The log of one node, in place of the one in its directory.
+    /// A log that replaces the log in the directory of one node.
     pub(crate) log: Option<(u64, Log)>,
 }
 
 impl Lab {
-    /// A cluster of `count` nodes, all running.
+    /// Starts a cluster of `count` nodes.
     pub(crate) async fn start(count: u64) -> Self {
         Self::start_with(count, |_| {}).await
     }
@@ -131,14 +131,14 @@ impl Lab {
         Ok(node)
     }
 
-    /// Stops one node as a kill would.
+    /// Stops one node like a kill.
     pub(crate) async fn kill(&mut self, id: u64) {
         let node = self.nodes.remove(&id).unwrap();
         self.links.point(id, None);
         node.halt().await;
     }
 
-    /// Stops every node as a kill would.
+    /// Stops every node like a kill.
     pub(crate) async fn kill_all(&mut self) {
         for id in self.nodes.keys().copied().collect::<Vec<_>>() {
             self.kill(id).await;
@@ -187,8 +187,8 @@ impl Lab {
         .await;
     }
 
-    /// Waits until every running node has applied the registration of every member. A healthy cluster proposes no
-    /// commands of its own after that.
+    /// Waits until every running node has applied the registration of every member. After that, a healthy cluster
+    /// proposes no commands by itself.
     pub(crate) async fn registered(&self) {
         let known = |node: &RaftNode, id| node.read(|machine| machine.incarnation(NodeId(id)));
         eventually("all members registered on all nodes", || {
