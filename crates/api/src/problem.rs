@@ -118,14 +118,6 @@ impl Problem {
         }
     }
 
-    /// The problem of a call with an invalid parameter. Nothing was done.
-    pub fn of_param_error(error: ParamError) -> Self {
-        let mut problem = Self::new(error.code, error.detail);
-        problem.hint = error.hint.map(Cow::Owned);
-        problem.facts.parameter = error.parameter;
-        problem
-    }
-
     /// The same problem with advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
@@ -138,6 +130,15 @@ impl Problem {
     pub fn facts(mut self, facts: Facts) -> Self {
         self.facts = facts;
         self
+    }
+}
+
+impl From<ParamError> for Box<Problem> {
+    fn from(error: ParamError) -> Self {
+        let mut problem = Problem::new(error.code, error.detail);
+        problem.hint = error.hint.map(Cow::Owned);
+        problem.facts.parameter = error.parameter;
+        Self::new(problem)
     }
 }
 
@@ -169,7 +170,7 @@ mod tests {
     fn an_invalid_parameter_becomes_a_problem_that_names_it() {
         let error =
             ParamError::of("permits", ErrorCode::InvalidArgument, "unknown parameter 'permits'");
-        let problem = Problem::of_param_error(error.hint("leave it out"));
+        let problem = Box::<Problem>::from(error.hint("leave it out"));
         assert_eq!(problem.facts.parameter.as_deref(), Some("permits"));
         assert_eq!((problem.hint.as_deref(), problem.retryable), (Some("leave it out"), false));
     }

@@ -10,7 +10,7 @@ use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::AcquireOptions;
 
 use crate::HttpConfig;
-use crate::status::{HttpError, problem, with_status};
+use crate::status::{HttpError, problem};
 
 /// Up to this many bytes beyond the bound are read and discarded, so that the client reads the error. A larger body is
 /// cut off.
@@ -105,7 +105,7 @@ fn place<'p>(
         let limit = u64::try_from(config.large_bodies_max).ok();
         let bound = Some("large bodies at once".into());
         let facts = Facts { bound, limit, retry_after_ms: Some(1_000), ..Facts::default() };
-        with_status(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts))
+        Box::new(Problem::new(ErrorCode::RateLimited, "nothing was done").facts(facts))
     })
 }
 
@@ -139,5 +139,5 @@ fn too_large(bytes_max: usize, hint: &'static str) -> HttpError {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let detail = format!("the body is larger than {limit} bytes");
     let facts = Facts { limit: Some(limit), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::PayloadTooLarge, detail).facts(facts).hint(hint))
+    Box::new(Problem::new(ErrorCode::PayloadTooLarge, detail).facts(facts).hint(hint))
 }

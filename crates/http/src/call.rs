@@ -19,7 +19,7 @@ use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Sta
 use crate::reply::Reply;
 use crate::routes::Route;
 use crate::state::HttpState;
-use crate::status::{ErrorContext, HttpError, of_failure, of_param_error};
+use crate::status::{ErrorContext, HttpError, of_failure};
 
 /// One request and what its handler needs to answer it.
 pub(crate) struct CallContext<'a> {
@@ -70,9 +70,9 @@ impl<'a> CallContext<'a> {
         in_body: bool,
     ) -> Result<(), HttpError> {
         self.params = params;
-        let mut raw = RawParams::parse(self.parts.uri.query(), &params).map_err(of_param_error)?;
+        let mut raw = RawParams::parse(self.parts.uri.query(), &params)?;
         if in_body && !self.body.is_empty() {
-            raw.merge_json(&self.body, &params).map_err(of_param_error)?;
+            raw.merge_json(&self.body, &params)?;
         }
         self.raw_params = raw;
         Ok(())
@@ -80,12 +80,12 @@ impl<'a> CallContext<'a> {
 
     /// Adds parameters that the handler found in the body.
     pub(crate) fn add_params(&mut self, pairs: JsonPairs) -> Result<(), HttpError> {
-        self.raw_params.merge_pairs(pairs, &self.params).map_err(of_param_error)
+        Ok(self.raw_params.merge_pairs(pairs, &self.params)?)
     }
 
     /// The parameters of the call.
     pub(crate) fn params<P: CallParams>(&self) -> Result<P, HttpError> {
-        P::read(&self.raw_params).map_err(of_param_error)
+        Ok(P::read(&self.raw_params)?)
     }
 
     /// A 307 to the leader, if the caller asks for it and another node leads. Without a leader this node answers.
@@ -195,9 +195,8 @@ fn name_in_path<T>(
     new: impl for<'n> FnOnce(&'n str) -> Result<T, NameError>,
 ) -> Result<T, HttpError> {
     let name = unescape_path(raw)
-        .map_err(|error| of_param_error(ParamError::bad_escape(what, error, ErrorCode::BadName)))?;
-    new(&name)
-        .map_err(|error| of_param_error(ParamError::new(ErrorCode::BadName, error.to_string())))
+        .map_err(|error| ParamError::bad_escape(what, error, ErrorCode::BadName))?;
+    new(&name).map_err(|error| ParamError::new(ErrorCode::BadName, error.to_string()).into())
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(crate) async fn answer(
     let context = RequestContext { principal: Principal::Anonymous, request_id };
     let mut call = CallContext::new(&state, operation.route, &parts, context);
     let reply = handle(&mut call, operation, body).instrument(span).await;
-    let reply = reply.unwrap_or_else(|problem| Reply::problem(&problem));
+    let reply = reply.unwrap_or_else(Reply::problem);
     let took = began.elapsed();
     in_flight.answered(reply.status, took);
     log(&call, operation, &reply, took);

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, Version};
 
 use holdfast_api::{ErrorCode, Problem};
 
-use crate::status::{HttpError, with_status};
+use crate::status::HttpError;
 
 /// Rejects an ambiguous head.
 ///
@@ -54,5 +54,5 @@ pub(crate) fn only<'h>(
 }
 
 fn refused(detail: impl Into<std::borrow::Cow<'static, str>>, hint: &'static str) -> HttpError {
-    with_status(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
+    Box::new(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
 }

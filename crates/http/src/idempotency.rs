@@ -8,7 +8,7 @@ use holdfast_types::{Caller, RequestId, SessionName};
 use crate::call::CallContext;
 use crate::head::only;
 use crate::operation::Header;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 /// The header in the description of a call.
 pub(crate) const KEY: Header =
@@ -23,7 +23,7 @@ pub(crate) fn request_id(
     param: Option<RequestId>,
 ) -> Result<Option<RequestId>, HttpError> {
     let header = only(&call.parts.headers, &HeaderName::from_static(IDEMPOTENCY_KEY))?;
-    one_id(param, header).map_err(of_param_error)
+    Ok(one_id(param, header)?)
 }
 
 /// The caller of a change of the tree or of a counter. Its session becomes part of the log line.
@@ -37,7 +37,7 @@ pub(crate) fn caller(
 ) -> Result<Caller, HttpError> {
     let request = request_id(call, request)?;
     call.log_fields.session.clone_from(&session);
-    remembered(session, request).map_err(of_param_error)
+    Ok(remembered(session, request)?)
 }
 
 fn one_id(param: Option<RequestId>, header: Option<&str>) -> Result<Option<RequestId>, ParamError> {

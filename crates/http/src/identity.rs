@@ -15,7 +15,7 @@ use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Principal;
 use holdfast_types::Identity;
 
-use crate::status::{HttpError, with_status};
+use crate::status::HttpError;
 
 /// The address at the other end of the connection, an extension of every request.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ fn credentials(header: &[u8]) -> Result<Identity, HttpError> {
     if !scheme.eq_ignore_ascii_case("basic") {
         let detail = "the header Authorization names a scheme that is not Basic";
         let hint = "send curl -u name:password, or leave the header out";
-        return Err(with_status(Problem::new(ErrorCode::Unauthenticated, detail).hint(hint)));
+        return Err(Box::new(Problem::new(ErrorCode::Unauthenticated, detail).hint(hint)));
     }
     let bytes = STANDARD
         .decode(token.trim())
@@ -64,7 +64,7 @@ fn credentials(header: &[u8]) -> Result<Identity, HttpError> {
 
 fn malformed(detail: &'static str) -> HttpError {
     let hint = "send curl -u name:password, or leave the header out";
-    with_status(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
+    Box::new(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use holdfast_api::{ErrorCode, Problem};
 
-use crate::status::{HttpError, with_status};
+use crate::status::HttpError;
 
 /// The condition on the node before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
 }
 
 fn refused(detail: &'static str, hint: &'static str) -> HttpError {
-    with_status(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
+    Box::new(Problem::new(ErrorCode::InvalidArgument, detail).hint(hint))
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use holdfast_api::{
-    ErrorCode, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, PROBLEM_JSON, Problem,
+    ErrorCode, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER_CONTACT_MS, PROBLEM_JSON,
 };
 use holdfast_types::Revision;
 
-use crate::status;
+use crate::status::{self, HttpError};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -52,7 +52,7 @@ impl Reply {
         match serde_json::to_vec(value) {
             Ok(bytes) => Self::empty(status).with_body(JSON, bytes.into()),
             Err(error) => {
-                Self::problem(&status::internal(format!("cannot encode the answer: {error}")))
+                Self::problem(status::internal(format!("cannot encode the answer: {error}")))
             }
         }
     }
@@ -84,10 +84,11 @@ impl Reply {
     }
 
     /// An error with its headers, such as `Retry-After`.
-    pub(crate) fn problem(problem: &Problem) -> Self {
+    pub(crate) fn problem(mut problem: HttpError) -> Self {
         let status = status::of_code(problem.code);
+        problem.status = status.as_u16();
         // Problems are made of text and numbers, which always have a form.
-        let bytes = serde_json::to_vec(problem).unwrap_or_default();
+        let bytes = serde_json::to_vec(&problem).unwrap_or_default();
         let mut reply =
             Self::empty(status).with_body(HeaderValue::from_static(PROBLEM_JSON), bytes.into());
         reply.code = Some(problem.code);

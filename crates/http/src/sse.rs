@@ -17,7 +17,7 @@ use holdfast_types::Revision;
 
 use crate::head::only;
 use crate::reply::Reply;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const EVENT_STREAM: &str = "text/event-stream";
@@ -46,7 +46,7 @@ pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
 /// `invalid-argument` for a header that is not a revision.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<Revision>, HttpError> {
     let id = only(headers, &HeaderName::from_static(LAST_EVENT_ID))?;
-    id.map(revision).transpose().map_err(of_param_error)
+    Ok(id.map(revision).transpose()?)
 }
 
 fn revision(id: &str) -> Result<Revision, ParamError> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use holdfast_api::{ErrorCode, Facts, HolderBody, ParamError, Problem, format_duration};
+use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
     Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
@@ -85,23 +85,12 @@ pub fn explanation(code: ErrorCode) -> String {
 
 /// A problem without facts.
 pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> HttpError {
-    with_status(Problem::new(code, detail))
-}
-
-/// A problem with the status of its code.
-pub(crate) fn with_status(mut problem: Problem) -> HttpError {
-    problem.status = of_code(problem.code).as_u16();
-    Box::new(problem)
+    Box::new(Problem::new(code, detail))
 }
 
 /// An error of this node.
 pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
     problem(ErrorCode::Internal, detail)
-}
-
-/// A call with an invalid parameter.
-pub(crate) fn of_param_error(error: ParamError) -> HttpError {
-    with_status(Problem::of_param_error(error))
 }
 
 /// A call that the service rejected or could not answer.
@@ -114,7 +103,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             let detail = format!("wait: one wait is at most {}", format_duration(max));
             let hint = "to wait longer, send the call again when the wait has passed";
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
-            with_status(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
+            Box::new(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
         }
         Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
@@ -147,7 +136,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::Starting(why) => {
             let facts =
                 Facts { retry_after_ms: Some(holdfast_types::millis(LATER)), ..Facts::default() };
-            with_status(Problem::new(ErrorCode::Starting, why).facts(facts))
+            Box::new(Problem::new(ErrorCode::Starting, why).facts(facts))
         }
         Failure::Compacted { restart_from } => compacted(restart_from),
         Failure::Failed(why) => internal(why),
@@ -166,7 +155,7 @@ pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     let detail = format!("changes are available from revision {restart_from} on");
     let hint = format!("read the state again, then watch with since={restart_from}");
     let facts = Facts { restart_from: Some(restart_from), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::RevisionCompacted, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::RevisionCompacted, detail).hint(hint).facts(facts))
 }
 
 /// A command that the state machine rejected.
@@ -282,7 +271,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
 
 fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {
     let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
-    with_status(Problem::new(code, format!("{bound}: at most {limit}")).facts(facts))
+    Box::new(Problem::new(code, format!("{bound}: at most {limit}")).facts(facts))
 }
 
 fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
@@ -295,7 +284,7 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
 fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
-    with_status(Problem::new(code, detail).facts(facts))
+    Box::new(Problem::new(code, detail).facts(facts))
 }
 
 /// This node is behind other nodes.
@@ -314,7 +303,7 @@ fn gone(detail: String, session: SessionName, fix: &str) -> HttpError {
     let path = holdfast_api::session_path(&session);
     let hint = format!("{fix}, or DELETE {path} to acknowledge the loss and reuse the id");
     let facts = Facts { session: Some(session), ..Facts::default() };
-    with_status(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
 }
 
 fn busy(
@@ -331,7 +320,7 @@ fn busy(
         waiters: Some(waiters),
         ..Facts::default()
     };
-    with_status(Problem::new(code, "").hint(hint).facts(facts))
+    Box::new(Problem::new(code, "").hint(hint).facts(facts))
 }
 
 /// The lock is free and in its cooldown.
@@ -350,7 +339,7 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
         ..Facts::default()
     };
     let hint = "add &wait=10s to queue";
-    with_status(Problem::new(ErrorCode::LockClosed, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::LockClosed, detail).hint(hint).facts(facts))
 }
 
 fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) -> HttpError {
@@ -377,7 +366,7 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         ..Facts::default()
     };
     let hint = "only the session and owner that hold a lock release it";
-    with_status(Problem::new(ErrorCode::NotHolder, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::NotHolder, detail).hint(hint).facts(facts))
 }
 
 #[cfg(test)]

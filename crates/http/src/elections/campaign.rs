@@ -21,7 +21,7 @@ use crate::locks::{
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Campaign for an election, renew the leadership, or replace the value",
@@ -57,7 +57,7 @@ params! {
 async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (election, lock) = election(call)?;
     let params: CampaignParams = call.params()?;
-    let value = value(params.value, &call.body).map_err(of_param_error)?;
+    let value = value(params.value, &call.body)?;
     call.log_fields.wait = params.wait;
     let (attempt, ttl) = (params.attempt, params.ttl);
     let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;

@@ -9,13 +9,13 @@ use holdfast_api::{ErrorCode, ParamError, election_lock};
 use holdfast_types::LockName;
 
 use crate::call::CallContext;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 /// The election of the path, and its lock.
 fn election(call: &mut CallContext<'_>) -> Result<(LockName, LockName), HttpError> {
     let election = call.lock()?;
     let lock = election_lock(&election)
-        .map_err(|error| of_param_error(ParamError::new(ErrorCode::BadName, error.to_string())))?;
+        .map_err(|error| ParamError::new(ErrorCode::BadName, error.to_string()))?;
     call.log_fields.lock = Some(lock.clone());
     Ok((election, lock))
 }

@@ -13,7 +13,7 @@ use crate::locks::{RELEASE_ERRORS, owner_or_unnamed, release_target};
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Give the leadership up, or withdraw a candidacy",
@@ -38,7 +38,7 @@ params! {
 async fn resign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (_, lock) = election(call)?;
     let ResignParams { session, owner, attempt, token, .. } = call.params()?;
-    let target = release_target(attempt, token).map_err(of_param_error)?;
+    let target = release_target(attempt, token)?;
     call.log_fields.session = Some(session.clone());
     let release = Release { locks: lock.into(), session, owner: owner_or_unnamed(owner), target };
     let released = call.run(call.service().release(release)).await?;

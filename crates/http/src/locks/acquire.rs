@@ -23,7 +23,7 @@ use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::sse::accepts_events;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire a lock, or renew it",
@@ -70,8 +70,8 @@ params! {
 async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
-    let for_connection = is_for_connection(&params).map_err(of_param_error)?;
-    let segments = segments(&params).map_err(of_param_error)?;
+    let for_connection = is_for_connection(&params)?;
+    let segments = segments(&params)?;
     call.log_fields.wait = params.wait;
     let AcquireParams { session, owner, attempt, ttl, labels, .. } = params;
     let open = acquiring_session(call, session, attempt, ttl, labels)?;

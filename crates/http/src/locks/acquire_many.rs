@@ -21,7 +21,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Content, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire several locks at once, all or none",
@@ -56,7 +56,7 @@ params! {
 
 async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let params: AcquireManyParams = call.params()?;
-    let locks = checked_names(params.names).map_err(of_param_error)?;
+    let locks = checked_names(params.names)?;
     call.log_fields.wait = params.wait;
     let (attempt, labels) = (params.attempt, params.labels);
     let open = acquiring_session(call, params.session, attempt, params.ttl, labels)?;

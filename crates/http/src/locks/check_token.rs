@@ -13,7 +13,7 @@ use crate::call::{CallContext, read_mode};
 use crate::operation::{Answer, Operation};
 use crate::reply::Reply;
 use crate::routes::FENCE;
-use crate::status::{HttpError, with_status};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Whether a fencing token is still valid",
@@ -59,7 +59,7 @@ fn stale_token(lock: LockName, token: FencingToken, view: FenceView) -> HttpErro
     let lock = Some(lock);
     let facts = Facts { lock, token: Some(token), current, highest, ..Facts::default() };
     let hint = "stop writing: the lock of this token is lost";
-    with_status(Problem::new(ErrorCode::StaleToken, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::StaleToken, detail).hint(hint).facts(facts))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::call::{CallContext, read_mode};
 use crate::operation::{Answer, Content, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Many locks, in order of their names",
@@ -47,7 +47,7 @@ params! {
 
 async fn list(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let params: ListParams = call.params()?;
-    if sorts_by_contention(&params).map_err(of_param_error)? {
+    if sorts_by_contention(&params)? {
         return contention(call, params).await;
     }
     let ListParams { prefix, session, limit, page_token, held, waiting, stale, .. } = params;

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::call::CallContext;
 use crate::operation::Header;
 use crate::reply::Reply;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) const GRANTED_TOKEN: Header =
     Header::number(FENCING_TOKEN, "The fencing token of the grant");
@@ -62,7 +62,7 @@ pub(crate) fn acquiring_session(
     ttl: Option<Ttl>,
     labels: Labels,
 ) -> Result<OpenSession, HttpError> {
-    check_attempt(attempt, session.as_ref()).map_err(of_param_error)?;
+    check_attempt(attempt, session.as_ref())?;
     call.log_fields.session.clone_from(&session);
     session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))
 }

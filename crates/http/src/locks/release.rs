@@ -19,7 +19,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Content, Header, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 const ENTRIES_LEFT: Header = Header::number(
     HOLDFAST_ENTRIES_LEFT,
@@ -81,7 +81,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: ReleaseParams = call.params()?;
     call.log_fields.session.clone_from(&params.session);
-    match command(lock, params).map_err(of_param_error)? {
+    match command(lock, params)? {
         ReleaseCommand::Break(command) => {
             let lock = command.lock.clone();
             let broken = call.run(call.service().break_holds(&call.context, command)).await?;

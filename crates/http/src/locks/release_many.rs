@@ -13,7 +13,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Release several locks, or leave their queues",
@@ -37,7 +37,7 @@ params! {
 
 async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ReleaseManyParams { names, session, owner, attempt, .. } = call.params()?;
-    let locks = checked_names(names).map_err(of_param_error)?;
+    let locks = checked_names(names)?;
     call.log_fields.session = Some(session.clone());
     let target = attempt.map_or(ReleaseTarget::AnyPlace, ReleaseTarget::Attempt);
     let release = Release { locks, session, owner: owner_or_unnamed(owner), target };

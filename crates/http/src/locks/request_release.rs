@@ -17,7 +17,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Ask the holders of a lock to release it",
@@ -49,7 +49,7 @@ async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let lock = call.lock()?;
     let RequestReleaseParams { session, owner, reason, deadline, revoke, .. } = call.params()?;
     call.log_fields.session.clone_from(&session);
-    let holder = holder(session, owner).map_err(of_param_error)?;
+    let holder = holder(session, owner)?;
     let deadline_ms = millis(deadline);
     let request = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
     let asked = call.run(call.service().ask_release(request)).await?;

@@ -18,7 +18,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LOCK;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Change the policy of a lock, while it is in use",
@@ -45,7 +45,7 @@ params! {
 
 async fn set_policy(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let change = change(&call.params()?).map_err(of_param_error)?;
+    let change = change(&call.params()?)?;
     let changed = call.run(call.service().set_policy(lock, change)).await?;
     let Response { value: policy, revision, .. } = changed;
     Ok(Reply::json(StatusCode::OK, &PolicyBody::new(policy)).at(revision))

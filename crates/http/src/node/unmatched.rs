@@ -11,7 +11,7 @@ use crate::call::CallContext;
 use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
 use crate::routes::{OTHER, nearest};
-use crate::status::{HttpError, with_status};
+use crate::status::HttpError;
 
 /// Bytes of a path or a method that an error quotes.
 const SHOWN_MAX: usize = 128;
@@ -34,7 +34,7 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
     let detail = format!("'{}' does not take {}", shown(path), shown(method));
     let hint = "the header Allow lists what it takes";
-    Err(with_status(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
+    Err(Box::new(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 
 /// Rejects the path. `OPTIONS *` returns the methods of the whole API.
@@ -49,7 +49,7 @@ fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));
     }
-    Err(with_status(missing))
+    Err(Box::new(missing))
 }
 
 fn shown(text: &str) -> &str {

@@ -11,7 +11,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::SESSION;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Close a session and release everything it holds",
@@ -36,7 +36,7 @@ async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let session = call.session()?;
     let params: CloseParams = call.params()?;
     let incarnation = params.incarnation;
-    let closed = match operator_reason(params).map_err(of_param_error)? {
+    let closed = match operator_reason(params)? {
         Some(reason) => {
             let ended = call.service().end_session(&call.context, session, incarnation, reason);
             call.run(ended).await?

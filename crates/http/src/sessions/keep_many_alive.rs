@@ -14,7 +14,7 @@ use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Renew many sessions at once",
@@ -38,7 +38,7 @@ params! {
 }
 
 async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let sessions = session_ids(&call.body).map_err(of_param_error)?;
+    let sessions = session_ids(&call.body)?;
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;
     let result = |KeptAlive { session, renewed }| match renewed {

@@ -3,7 +3,7 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
 
-use super::{ErrorContext, HttpError, with_status};
+use super::{ErrorContext, HttpError};
 
 pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let detail = match limit {
@@ -119,5 +119,5 @@ fn about(
 ) -> HttpError {
     let (lock, session) = (context.lock.cloned(), context.session.cloned());
     let facts = Facts { lock, session, ..Facts::default() };
-    with_status(Problem::new(code, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(code, detail).hint(hint).facts(facts))
 }

@@ -3,7 +3,7 @@
 use holdfast_api::{ErrorCode, Facts, Problem};
 use holdfast_types::{Perms, TreeRejection, ZnodePath};
 
-use super::{HttpError, internal, with_status};
+use super::{HttpError, internal};
 
 pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
     match rejection {
@@ -79,5 +79,5 @@ fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
 
 fn about(path: ZnodePath, code: ErrorCode, detail: String, hint: &'static str) -> HttpError {
     let facts = Facts { path: Some(path), ..Facts::default() };
-    with_status(Problem::new(code, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(code, detail).hint(hint).facts(facts))
 }

@@ -6,7 +6,7 @@ use holdfast_api::{ErrorCode, Facts, Problem, RecipeFacts};
 use holdfast_service::NotYet;
 use holdfast_types::{Breach, RecipeRejection};
 
-use super::{HttpError, with_status};
+use super::HttpError;
 
 pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
     let none = RecipeFacts::default();
@@ -85,5 +85,5 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
 
 fn about(code: ErrorCode, detail: String, hint: &'static str, recipe: RecipeFacts) -> HttpError {
     let facts = Facts { recipe, ..Facts::default() };
-    with_status(Problem::new(code, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(code, detail).hint(hint).facts(facts))
 }

@@ -12,7 +12,7 @@ use super::{change, unexpected_reply};
 use crate::call::CallContext;
 use crate::precondition::{Precondition, tag};
 use crate::reply::Reply;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 /// The parameter `acl` of a `PUT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) async fn replace(
     path: ZnodePath,
     caller: Caller,
 ) -> Result<Reply, HttpError> {
-    let acl = entries(&call.body).map_err(of_param_error)?;
+    let acl = entries(&call.body)?;
     let version = Precondition::of(&call.parts.headers)?.version()?;
     match change(call, caller, Op::SetAcl { path: path.clone(), acl, version }).await? {
         (OpReply::AclSet { stat }, revision) => {

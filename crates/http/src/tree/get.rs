@@ -18,7 +18,7 @@ use crate::operation::{Answer, Content, Header, Operation};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 const ACL: Param = Param::flag("acl", "The node's access list");
 
@@ -86,7 +86,7 @@ fn answers() -> Vec<Answer> {
 async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.znode()?;
     let params: GetParams = call.params()?;
-    let aspect = aspect(&params).map_err(of_param_error)?;
+    let aspect = aspect(&params)?;
     let read = read_mode(params.stale);
     let (service, context) = (call.service(), &call.context);
     let limit = params.limit.unwrap_or(LIST_LIMIT_DEFAULT);
@@ -108,7 +108,7 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
             }))
         }
         Aspect::Subtree => {
-            let after = page_path(&params).map_err(of_param_error)?;
+            let after = page_path(&params)?;
             let found = service.subtree(context, &path, after.as_ref(), limit, read);
             let found = call.run(found).await?;
             Ok(read_reply(found, |page, _| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_api::{ErrorCode, ParamError};
 use holdfast_types::{AclEntry, Create, CreateKind, Data, ZnodePath};
 
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 #[derive(Clone, Debug)]
 pub(super) struct NewNode {
@@ -22,9 +22,8 @@ impl NewNode {
     /// # Errors
     /// `bad-name` for a path at which no node can be created.
     pub(super) fn at(self, path: &ZnodePath, data: Data) -> Result<Create, HttpError> {
-        let (directory, name) = ZnodePath::for_create(path.as_str(), false).map_err(|error| {
-            of_param_error(ParamError::new(ErrorCode::BadName, error.to_string()))
-        })?;
+        let (directory, name) = ZnodePath::for_create(path.as_str(), false)
+            .map_err(|error| ParamError::new(ErrorCode::BadName, error.to_string()))?;
         Ok(self.named(directory, name, data, false))
     }
 

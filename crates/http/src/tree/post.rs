@@ -20,7 +20,7 @@ use crate::operation::{Answer, Method, Operation};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a child whose name gets the directory's next number",
@@ -58,13 +58,13 @@ async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let PostParams { name, session, request, ephemeral, container, ttl, acl, parents, .. } = params;
     let caller = idempotency::caller(call, session, request)?;
     let kind = KindParams { ephemeral, container, ttl }.kind(caller.session.is_some());
-    let kind = kind.map_err(of_param_error)?;
+    let kind = kind?;
     // A node that does not exist yet has no version.
     if Precondition::of(&call.parts.headers)? != Precondition::None {
         return Err(contradiction());
     }
     let name = name.unwrap_or_default();
-    check_name(&directory, &name).map_err(of_param_error)?;
+    check_name(&directory, &name)?;
     let acl = Some(acl).filter(|acl| !acl.is_empty());
     let data = Data::from(&call.body[..]);
     let create = NewNode { kind, acl, parents }.named(directory, name, data, true);

@@ -30,7 +30,7 @@ use crate::operation::{Answer, Header, Method, Operation};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
-use crate::status::{HttpError, of_param_error, with_status};
+use crate::status::HttpError;
 
 /// Data of up to this many bytes is proposed for both cases in one log entry.
 const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
@@ -85,7 +85,7 @@ async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let mut params: PutParams = call.params()?;
     let (session, request) = (params.session.take(), params.request.take());
     let caller = idempotency::caller(call, session, request)?;
-    match put_kind(params, caller.session.is_some()).map_err(of_param_error)? {
+    match put_kind(params, caller.session.is_some())? {
         PutKind::ReplaceAcl => acl::replace(call, path, caller).await,
         PutKind::Create(new) => create(call, path, caller, new).await,
         PutKind::CreateOrReplace(new) => create_or_replace(call, path, caller, new).await,
@@ -216,7 +216,7 @@ async fn put_either_way(
     }
     let detail = "other callers create and delete the node meanwhile: nothing was done";
     let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
-    Err(with_status(Problem::new(ErrorCode::RateLimited, detail).facts(facts)))
+    Err(Box::new(Problem::new(ErrorCode::RateLimited, detail).facts(facts)))
 }
 
 /// Runs a transaction of at most one operation. Returns its reply, or `None` if no operation ran.
@@ -237,13 +237,13 @@ async fn run_one(
 fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
     let hash = URL_SAFE_NO_PAD.encode(Sha1::digest(id.as_str().as_bytes()));
     RequestId::new(format!("again-{hash}"))
-        .map_err(|error| of_param_error(ParamError::bad_name("request", &error)))
+        .map_err(|error| ParamError::bad_name("request", &error).into())
 }
 
 fn root_exists() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
     let problem = Problem::new(ErrorCode::NodeExists, "the root always exists");
-    with_status(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
+    Box::new(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::reply::Reply;
 use crate::routes::WATCH;
 use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
-use crate::status::{HttpError, compacted, of_param_error, shutting_down};
+use crate::status::{HttpError, compacted, shutting_down};
 
 /// A long poll returns once it has this many changes and the last revision is complete.
 const POLL_CHANGES_MAX: usize = 1_000;
@@ -64,7 +64,7 @@ params! {
 async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let headers = &call.parts.headers;
     let WatchParams { prefix, path, since, wait } = call.params()?;
-    let filter = filter(prefix, path).map_err(of_param_error)?;
+    let filter = filter(prefix, path)?;
     // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
     let request = WatchRequest { filter, since, identities: call.identities() };

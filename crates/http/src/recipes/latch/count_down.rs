@@ -13,7 +13,7 @@ use crate::idempotency;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::LATCH;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Count a latch down",
@@ -45,8 +45,8 @@ async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         Some(_) => None,
         None => idempotency::request_id(call, params.request.clone())?,
     };
-    let key = key(&params, request).map_err(of_param_error)?;
-    let when_ended = ending_session(params).map_err(of_param_error)?;
+    let key = key(&params, request)?;
+    let when_ended = ending_session(params)?;
     call.log_fields.session.clone_from(&when_ended);
     let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
     let counted = call.run(counted).await?;

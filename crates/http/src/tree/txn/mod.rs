@@ -20,7 +20,7 @@ use crate::idempotency;
 use crate::operation::{Answer, Method, Operation};
 use crate::reply::Reply;
 use crate::routes::TXN;
-use crate::status::{HttpError, of_param_error};
+use crate::status::HttpError;
 
 pub(crate) use items::{condition_schema, operation_schema};
 
@@ -104,7 +104,7 @@ struct Items {
 async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     // The body may be large, so it is dropped before the transaction waits for the commit.
     let body = std::mem::take(&mut call.body);
-    let mut lists = lists(&body).map_err(of_param_error)?;
+    let mut lists = lists(&body)?;
     drop(body);
     call.add_params(std::mem::take(&mut lists.rest))?;
     if let Some(redirect) = call.redirect_to_leader() {
@@ -112,7 +112,7 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let TxnParams { session, request, .. } = call.params()?;
     let caller = idempotency::caller(call, session, request)?;
-    let items = items(lists, caller.session.is_some()).map_err(of_param_error)?;
+    let items = items(lists, caller.session.is_some())?;
     let Items { conditions, then, otherwise } = items;
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
     let multi = Multi { caller, conditions, then, otherwise };
