@@ -31,7 +31,7 @@ pub(crate) struct Reply {
     /// The error code, for the log line.
     pub(crate) code: Option<ErrorCode>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    body: Bytes,
+    pub(crate) body: Bytes,
     /// A body of unknown length, instead of `body`.
     stream: Option<Body>,
 }

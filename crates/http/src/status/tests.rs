@@ -6,6 +6,7 @@ use holdfast_types::{
 };
 
 use super::*;
+use crate::reply::Reply;
 
 fn name(session: &str) -> SessionName {
     SessionName::new(session).unwrap()
@@ -56,9 +57,9 @@ fn retryable_codes_are_those_that_pass_by_themselves() {
 fn a_busy_lock_names_its_holder_and_how_to_queue() {
     let problem =
         rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));
-    let json = serde_json::to_string(&*problem).unwrap();
+    let reply = Reply::problem(problem);
     let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
-    assert_eq!(json, expected);
+    assert_eq!(std::str::from_utf8(&reply.body).unwrap(), expected);
 }
 
 #[test]
