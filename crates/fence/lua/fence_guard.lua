@@ -1,15 +1,15 @@
--- The guard for Redis and Valkey: the head of every script that writes. Put your own commands below it; they run in
--- the same step, and only if the token is not stale.
+-- The guard for Redis and Valkey: the start of every script that writes. Append your own commands; they run in the
+-- same atomic step, and only if the token is not stale.
 --
 --   KEYS[1]   the mark: {orders}:fence      KEYS[2] ...  your keys, in the same slot: {orders}:stock
 --   ARGV[1]   the token of the grant        ARGV[3] ...  your arguments
---   ARGV[2]   the floor of a shared grant, or '' for the only holder
+--   ARGV[2]   the floor of a shared grant, or '' for an exclusive holder
 --
 --   STALEFENCE <token> <newest>  the token is older than the mark
---   NOFENCE ...                  there is no usable token, or the mark holds no number
+--   NOFENCE ...                  the token is missing or invalid, or the mark is not a number
 --
--- Numbers are compared as text, by length and then by bytes, which is right for any size. tonumber() is not: from
--- 2^53 on it takes neighbours for equal.
+-- Numbers are compared as text, by length and then by bytes, which is exact for any size. tonumber() treats adjacent
+-- numbers from 2^53 on as equal.
 local token, floor = ARGV[1] or '', ARGV[2] or ''
 if floor == '' then floor = token end
 local function is_number(text) return string.match(text, '^[1-9]%d*$') ~= nil end
@@ -19,7 +19,7 @@ if not is_number(token) or not is_number(floor) or is_below(token, floor) then
 end
 local mark = redis.call('GET', KEYS[1])
 if mark and not is_number(mark) then
-  return redis.error_reply('NOFENCE the mark ' .. KEYS[1] .. ' holds no number: somebody else wrote it')
+  return redis.error_reply('NOFENCE the mark ' .. KEYS[1] .. ' is not a number: another program wrote it, restore the mark')
 end
 if mark and is_below(token, mark) then
   return redis.error_reply('STALEFENCE ' .. token .. ' ' .. mark)

@@ -45,9 +45,9 @@ impl Claim {
     pub fn check(self) -> Result<Self, FenceError> {
         let Self { token, floor } = self;
         let reason = if token.0 == 0 || token.0 >= FencingToken::END {
-            format!("{token} is not a fencing token, they are above 0 and below 2^53")
+            format!("{token} is not a fencing token: tokens are above 0 and below 2^53")
         } else if floor.0 == 0 || floor > token {
-            format!("the floor {floor} does not belong to the token {token}")
+            format!("the floor {floor} is not between 1 and its token {token}")
         } else {
             return Ok(self);
         };

@@ -8,8 +8,8 @@ use thiserror::Error;
 /// Why a fenced transaction failed. In every case the transaction wrote nothing.
 #[derive(Debug, Error)]
 pub enum FenceError {
-    /// The resource has seen a newer token, so this holder lost its lock. Stop: data that was read before is outdated. To
-    /// continue, acquire the lock again and start over with the new token.
+    /// The resource has seen a newer token, so this holder lost its lock. Stop: data that was read before is outdated.
+    /// To continue, acquire the lock again and start over with the new token.
     #[error(
         "stale fencing token {token} for \"{resource}\": the newest is {newest}, from {}; \
          another holder has the lock: stop, and acquire it again to continue",

@@ -1,9 +1,9 @@
 //! Fenced replacement of a file on a local disk.
 //!
-//! Two files stand beside the guarded file: `NAME.fence.lock`, which is locked with flock and never replaced, and
+//! Two files are beside the guarded file: `NAME.fence.lock`, which is locked with flock and never replaced, and
 //! `NAME.fence`, which has the mark as a decimal number. The order is flock, compare, write a new file, fsync, rename,
-//! fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems, whose
-//! flock and rename guarantee less. The calls block their thread.
+//! fsync of the directory. `sh/fence_file.sh` does the same for shell scripts. Do not use it on network file systems,
+//! whose flock and rename guarantee less. The calls block their thread.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -142,7 +142,8 @@ fn mark(file: &Path) -> Result<Option<FencingToken>, FenceError> {
     match text.trim_end().parse() {
         Ok(number) if number > 0 => Ok(Some(FencingToken(number))),
         Ok(_) | Err(_) => {
-            let what = format!("{} has no mark: restore it, do not delete it", file.display());
+            let what =
+                format!("{} is not a valid mark: restore it, do not delete it", file.display());
             Err(io::Error::new(ErrorKind::InvalidData, what).into())
         }
     }

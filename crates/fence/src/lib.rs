@@ -1,10 +1,10 @@
 //! Guards that make a store reject the writes of former lock holders.
 //!
-//! A guard compares the fencing token of a holder with the mark of the resource, the newest token it has seen, and raises
-//! the mark before the holder reads. The guards exist as text ([`recipes`]) and, each behind a feature, as transactions:
-//! `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and `http::FenceLayer` for HTTP
-//! services. No guard talks to the cluster. The only state of this crate are the calls in flight of the HTTP layer.
-//! `docs/fencing.md` explains the rules and has recipes for other stores.
+//! A guard compares the fencing token of a holder with the mark of the resource, which is the newest token seen. It
+//! raises the mark before the holder reads. The guards exist as text ([`recipes`]) and, each behind a feature, as
+//! transactions: `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and
+//! `http::FenceLayer` for HTTP services. No guard calls the cluster. The only state of this crate is the set of calls in
+//! flight of the HTTP layer. `docs/fencing.md` explains the rules and has recipes for other stores.
 
 mod claim;
 mod error;

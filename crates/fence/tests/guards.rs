@@ -1,4 +1,4 @@
-//! What the `PostgreSQL` guards promise, statement by statement, against a real server.
+//! The `PostgreSQL` guards against a real server, statement by statement.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
@@ -34,24 +34,26 @@ async fn mark(client: &Client) -> Option<(i64, Option<String>)> {
     row.await.unwrap().map(|row| (row.get(0), row.get(1)))
 }
 
-async fn refusal<T>(attempt: impl Future<Output = Result<T, tokio_postgres::Error>>) -> FenceError {
+async fn rejection<T>(
+    attempt: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> FenceError {
     match attempt.await {
         Ok(_) => panic!("the statement was accepted"),
         Err(error) => error.into(),
     }
 }
 
-fn assert_stale(error: &FenceError, refused: u64, newest: u64, by: Option<&str>) {
+fn assert_stale(error: &FenceError, rejected: u64, newest: u64, by: Option<&str>) {
     let FenceError::Stale { resource, token, newest: seen, holder } = error else {
         panic!("not a stale token: {error}");
     };
-    assert_eq!((resource.as_str(), token.0, seen.0), ("orders", refused, newest), "{error}");
+    assert_eq!((resource.as_str(), token.0, seen.0), ("orders", rejected, newest), "{error}");
     assert_eq!(holder.as_deref(), by, "{error}");
 }
 
-/// Rule 2: equal or larger is accepted, smaller refused by name, and the mark is durable with the commit only.
+/// Rule 2: equal and larger tokens are accepted, a smaller one is rejected, and only a commit makes the mark durable.
 #[tokio::test]
-async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
+async fn a_token_below_the_mark_is_rejected_with_all_facts() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut web = prepared(&postgres, "web1").await;
     let mut late = postgres.connect("web0").await.unwrap();
@@ -77,9 +79,9 @@ async fn a_token_below_the_mark_is_refused_and_the_refusal_names_everything() {
     begin(&mut web, "other", token(5)).await.unwrap().commit().await.unwrap();
 }
 
-/// The refusal's own words, as a program in another language or a person at psql sees them.
+/// The SQLSTATE, message and hint that psql and programs in other languages receive.
 #[tokio::test]
-async fn plain_sql_answers_with_sqlstates_and_facts() {
+async fn plain_sql_returns_sqlstates_and_facts() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let client = prepared(&postgres, "psql").await;
     client.batch_execute("SELECT fence_check('orders', 34, 'web2')").await.unwrap();
@@ -90,7 +92,7 @@ async fn plain_sql_answers_with_sqlstates_and_facts() {
         error.message(),
         "stale fencing token 33 for \"orders\": the newest is 34, shown by \"web2\""
     );
-    assert!(error.hint().unwrap().contains("take it again"));
+    assert!(error.hint().unwrap().contains("acquire it again"));
 
     for bad in ["'orders', NULL", "NULL, 7", "'', 7", "'orders', 0", "'orders', 9007199254740992"] {
         let error = client.batch_execute(&format!("SELECT fence_check({bad})")).await.unwrap_err();
@@ -99,9 +101,9 @@ async fn plain_sql_answers_with_sqlstates_and_facts() {
     client.batch_execute("SELECT fence_check('orders', 9007199254740991)").await.unwrap();
 }
 
-/// A token that cannot be one never reaches the database, and the error says what it is.
+/// An invalid token is rejected before it reaches the database.
 #[tokio::test]
-async fn a_number_that_is_no_token_is_refused() {
+async fn an_invalid_token_is_rejected() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     for number in [0, FencingToken::END, u64::MAX] {
@@ -110,9 +112,9 @@ async fn a_number_that_is_no_token_is_refused() {
     }
 }
 
-/// The trigger lets nothing through without a current token: no kind of statement, no leftover of a transaction.
+/// The trigger rejects every kind of statement without a current token, also after a fenced transaction has ended.
 #[tokio::test]
-async fn a_guarded_table_takes_no_write_without_a_current_token() {
+async fn a_guarded_table_rejects_every_write_without_a_current_token() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
@@ -125,7 +127,7 @@ async fn a_guarded_table_takes_no_write_without_a_current_token() {
         "MERGE INTO good USING (VALUES (1)) AS v(id) ON good.id = v.id WHEN MATCHED THEN DELETE",
     ];
     for write in writes {
-        let error = refusal(client.batch_execute(write)).await;
+        let error = rejection(client.batch_execute(write)).await;
         let FenceError::MissingToken { reason } = &error else { panic!("{write}: {error}") };
         assert!(reason.contains("public.good"), "{reason}");
     }
@@ -139,15 +141,15 @@ async fn a_guarded_table_takes_no_write_without_a_current_token() {
     transaction.batch_execute("UPDATE good SET stock = 99").await.unwrap();
     transaction.commit().await.unwrap();
 
-    let after = refusal(client.batch_execute("UPDATE good SET stock = 0")).await;
+    let after = rejection(client.batch_execute("UPDATE good SET stock = 0")).await;
     assert!(matches!(after, FenceError::MissingToken { .. }), "the token leaked: {after}");
     let stock: i64 = client.query_one("SELECT stock FROM good", &[]).await.unwrap().get(0);
     assert_eq!(stock, 99);
 }
 
-/// Code that only sets the transaction's settings: a stale write fails at its statement, by name.
+/// A stale write of code that only sets the transaction's settings fails at its statement.
 #[tokio::test]
-async fn the_trigger_alone_refuses_a_stale_write() {
+async fn the_trigger_alone_rejects_a_stale_write() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut web = prepared(&postgres, "web1").await;
     web.batch_execute(&guard_table_sql("public.good").unwrap()).await.unwrap();
@@ -157,7 +159,7 @@ async fn the_trigger_alone_refuses_a_stale_write() {
     let transaction = old.transaction().await.unwrap();
     let settings = "SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '70', true)";
     transaction.batch_execute(settings).await.unwrap();
-    let error = refusal(transaction.execute("UPDATE good SET stock = 0", &[])).await;
+    let error = rejection(transaction.execute("UPDATE good SET stock = 0", &[])).await;
     assert_stale(&error, 70, 71, Some("web1"));
     drop(transaction);
 
@@ -167,14 +169,14 @@ async fn the_trigger_alone_refuses_a_stale_write() {
             "SELECT set_config('fence.resource', 'orders', true), set_config('fence.token', '{garbage}', true)"
         );
         transaction.batch_execute(&settings).await.unwrap();
-        let error = refusal(transaction.execute("UPDATE good SET stock = 0", &[])).await;
+        let error = rejection(transaction.execute("UPDATE good SET stock = 0", &[])).await;
         assert!(matches!(error, FenceError::MissingToken { .. }), "{garbage}: {error}");
     }
 }
 
-/// Rule 4: a table bound to one resource takes no token of another lock. Names are quoted, whatever they contain.
+/// Rule 4: a table bound to one resource rejects the token of another lock. Names with special characters are quoted.
 #[tokio::test]
-async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
+async fn a_table_bound_to_a_resource_rejects_tokens_of_others() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     let hostile = r#"my "good"; DROP TABLE fence; --"#;
@@ -186,7 +188,7 @@ async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
 
     let insert = format!("INSERT INTO \"{quoted}\" VALUES (1)");
     let transaction = begin(&mut client, "other", token(9)).await.unwrap();
-    let error = refusal(transaction.batch_execute(&insert)).await;
+    let error = rejection(transaction.batch_execute(&insert)).await;
     assert!(error.to_string().contains(resource), "{error}");
     assert!(matches!(error, FenceError::MissingToken { .. }), "{error}");
     drop(transaction);
@@ -196,7 +198,7 @@ async fn a_table_bound_to_a_resource_takes_no_token_of_another() {
     transaction.commit().await.unwrap();
 }
 
-/// Two holders at once: the newer waits for the older one's transaction, reads what it wrote, and shuts it out.
+/// The newer holder waits for the older one's transaction and reads its write. Then the older token is rejected.
 #[tokio::test]
 async fn the_newer_holder_waits_for_the_older_and_reads_its_write() {
     let Some(postgres) = postgres_or_skip().await else { return };
@@ -223,7 +225,7 @@ async fn the_newer_holder_waits_for_the_older_and_reads_its_write() {
     assert_stale(&error, 70, 71, Some("newer"));
 }
 
-/// Rule 2 with two connections of one holder: the second waits for the first and is accepted, on a new mark too.
+/// Rule 2 with two connections of one holder: the second one waits for the first and is accepted, even on a new mark.
 #[tokio::test]
 async fn one_holder_may_write_over_two_connections_at_once() {
     let Some(postgres) = postgres_or_skip().await else { return };
@@ -244,16 +246,16 @@ async fn one_holder_may_write_over_two_connections_at_once() {
 }
 
 async fn wait_until_blocked(observer: &Client, name: &str) {
-    let question = "SELECT 1 FROM pg_stat_activity \
+    let query = "SELECT 1 FROM pg_stat_activity \
         WHERE application_name = $1 AND cardinality(pg_blocking_pids(pid)) > 0";
-    while observer.query_opt(question, &[&name]).await.unwrap().is_none() {
+    while observer.query_opt(query, &[&name]).await.unwrap().is_none() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Above READ COMMITTED the guard cannot protect: function and trigger refuse by name, and the hint has the fix.
+/// Above READ COMMITTED the guard cannot protect: function and trigger reject the transaction with FN003.
 #[tokio::test]
-async fn above_read_committed_the_guard_refuses_by_name_with_the_fix_in_its_hint() {
+async fn above_read_committed_the_guard_rejects_with_the_fix_in_its_hint() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
@@ -271,11 +273,11 @@ async fn above_read_committed_the_guard_refuses_by_name_with_the_fix_in_its_hint
             let transaction =
                 client.build_transaction().isolation_level(level).start().await.unwrap();
             let error = transaction.batch_execute(statement).await.unwrap_err();
-            let refusal = error.as_db_error().unwrap();
-            assert_eq!(refusal.code().code(), "FN003", "{statement}: {error}");
-            assert!(refusal.message().contains(name), "{error}");
+            let rejection = error.as_db_error().unwrap();
+            assert_eq!(rejection.code().code(), "FN003", "{statement}: {error}");
+            assert!(rejection.message().contains(name), "{error}");
             assert_eq!(
-                refusal.hint(),
+                rejection.hint(),
                 Some("begin it with: BEGIN ISOLATION LEVEL READ COMMITTED"),
                 "{statement}"
             );
@@ -284,15 +286,15 @@ async fn above_read_committed_the_guard_refuses_by_name_with_the_fix_in_its_hint
             assert!(meaning.to_string().ends_with("READ COMMITTED"), "{meaning}");
         }
     }
-    assert_eq!(mark(&client).await, None, "a refusal left a mark");
-    // READ UNCOMMITTED is READ COMMITTED here.
+    assert_eq!(mark(&client).await, None, "a rejected call left a mark");
+    // `PostgreSQL` runs READ UNCOMMITTED as READ COMMITTED.
     let level = IsolationLevel::ReadUncommitted;
     let transaction = client.build_transaction().isolation_level(level).start().await.unwrap();
     advance(&transaction, "orders", token(70), None).await.unwrap();
     transaction.commit().await.unwrap();
 }
 
-/// A program whose transactions are serializable by default gets a fenced one at a level that the guard protects.
+/// `begin` sets READ COMMITTED, even if the default of the connection is SERIALIZABLE.
 #[tokio::test]
 async fn a_fenced_transaction_is_read_committed_whatever_the_default_is() {
     let Some(postgres) = postgres_or_skip().await else { return };
@@ -309,22 +311,22 @@ async fn a_fenced_transaction_is_read_committed_whatever_the_default_is() {
     }
 }
 
-/// A failure that is not about fencing stays the store's own, with its source.
+/// An error unrelated to fencing is a `Store` error with its source.
 #[tokio::test]
-async fn other_failures_stay_the_stores_own() {
+async fn other_errors_are_store_errors_with_their_source() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut client = prepared(&postgres, "web").await;
     let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
-    let error = refusal(transaction.batch_execute("SELECT 1/0")).await;
+    let error = rejection(transaction.batch_execute("SELECT 1/0")).await;
     let FenceError::Store(source) = error else { panic!("{error}") };
     let source = source.downcast_ref::<tokio_postgres::Error>().unwrap();
     assert_eq!(source.code().unwrap().code(), "22012");
 }
 
-/// The schema can be installed again and by several programs at once, and a writer without rights on the table
-/// can neither lower a mark nor slip another table under the check.
+/// The schema can be installed repeatedly and concurrently. A writer without rights on the table can neither lower a
+/// mark nor substitute another table.
 #[tokio::test]
-async fn the_schema_installs_concurrently_and_cannot_be_gone_around() {
+async fn the_schema_installs_concurrently_and_cannot_be_bypassed() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let admin = prepared(&postgres, "admin").await;
     let installs = (0..6).map(|_| async {
@@ -339,7 +341,7 @@ async fn the_schema_installs_concurrently_and_cannot_be_gone_around() {
     let mut app = postgres.connect("app").await.unwrap();
     app.batch_execute("SET ROLE app").await.unwrap();
     begin(&mut app, "orders", token(71)).await.unwrap().commit().await.unwrap();
-    let lowering = refusal(app.batch_execute("UPDATE fence SET token = 1")).await;
+    let lowering = rejection(app.batch_execute("UPDATE fence SET token = 1")).await;
     assert!(matches!(lowering, FenceError::Store(_)), "{lowering}");
     app.batch_execute("CREATE TEMP TABLE fence (resource text, token bigint, holder text)")
         .await
@@ -356,18 +358,18 @@ async fn many_statements_of_one_holder_write_the_mark_once() {
     let mut client = prepared(&postgres, "web").await;
     client.batch_execute(&guard_table_sql("good").unwrap()).await.unwrap();
     let transaction = begin(&mut client, "orders", token(7)).await.unwrap();
-    let place = "SELECT ctid::text FROM fence WHERE resource = 'orders'";
-    let before: String = transaction.query_one(place, &[]).await.unwrap().get(0);
+    let row_version = "SELECT ctid::text FROM fence WHERE resource = 'orders'";
+    let before: String = transaction.query_one(row_version, &[]).await.unwrap().get(0);
     let many =
         "DO $$ BEGIN FOR i IN 1..2000 LOOP UPDATE good SET stock = stock - 1; END LOOP; END $$";
     transaction.batch_execute(many).await.unwrap();
-    let after: String = transaction.query_one(place, &[]).await.unwrap().get(0);
+    let after: String = transaction.query_one(row_version, &[]).await.unwrap().get(0);
     assert_eq!(before, after);
     transaction.commit().await.unwrap();
 }
 
-/// Holders that share a lock show its floor: they do not shut out each other, nor wait for each other, and who is
-/// below the floor is refused; with the trigger on the table, too.
+/// Shared holders raise the mark to their floor only, also with the trigger. They neither reject each other nor wait for
+/// each other, and a token below the floor is rejected.
 #[tokio::test]
 async fn shared_holders_raise_the_mark_to_their_floor_only() {
     let Some(postgres) = postgres_or_skip().await else { return };

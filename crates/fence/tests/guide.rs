@@ -1,7 +1,7 @@
-//! Every SQL block of `docs/fencing.md` does what the page says, pasted into psql from top to bottom.
+//! Runs every SQL block of `docs/fencing.md` in psql, from top to bottom.
 //!
-//! A block must go through, unless its last line is `-- ERROR <SQLSTATE>: <message>`: then exactly that error, word
-//! for word, must end it.
+//! A block must succeed, unless its last line is `-- ERROR <SQLSTATE>: <message>`. Then it must fail with exactly that
+//! error.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
@@ -17,14 +17,14 @@ use scratch::{Postgres, bin_dir};
 use skip::postgres_or_skip;
 
 const GUIDE: &str = include_str!("../../../docs/fencing.md");
-const REFUSAL: &str = "-- ERROR ";
+const EXPECTED_ERROR: &str = "-- ERROR ";
 
 fn sql_blocks(page: &str) -> Vec<&str> {
     let openings = page.split("\n```sql\n").skip(1);
     openings.map(|rest| rest.split("\n```").next().unwrap()).collect()
 }
 
-/// Runs a block as one psql session at the repository's root; answers stdout, or the first error with its SQLSTATE.
+/// Runs a block as one psql session in the repository's root. Returns stdout, or the first error with its SQLSTATE.
 fn paste(postgres: &Postgres, sql: &str) -> Result<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let psql = bin_dir().unwrap().join("psql");
@@ -51,36 +51,36 @@ fn paste(postgres: &Postgres, sql: &str) -> Result<String, String> {
     Err(error.map_or(stderr.clone(), str::to_owned))
 }
 
-/// What is wrong with the outcome of a block, if anything.
-fn objection(sql: &str, outcome: &Result<String, String>) -> Option<String> {
-    let promised = sql.lines().last().and_then(|line| line.strip_prefix(REFUSAL));
-    match (promised, outcome) {
+/// The difference between the outcome of a block and its documented outcome, if there is one.
+fn mismatch(sql: &str, outcome: &Result<String, String>) -> Option<String> {
+    let expected_error = sql.lines().last().and_then(|line| line.strip_prefix(EXPECTED_ERROR));
+    match (expected_error, outcome) {
         (None, Ok(_)) => None,
-        (Some(promised), Err(error)) if promised == error => None,
+        (Some(expected_error), Err(error)) if expected_error == error => None,
         (None, Err(error)) => Some(format!("failed: {error}")),
-        (Some(promised), Ok(_)) => Some(format!("was to fail with {promised}")),
-        (Some(promised), Err(error)) => {
-            Some(format!("was to fail with {promised}\nfailed with {error}"))
+        (Some(expected_error), Ok(_)) => Some(format!("succeeded, expected {expected_error}")),
+        (Some(expected_error), Err(error)) => {
+            Some(format!("expected {expected_error}\nfailed: {error}"))
         }
     }
 }
 
 #[tokio::test]
-async fn every_sql_block_of_the_guide_does_what_it_says() {
+async fn every_sql_block_of_the_guide_has_its_documented_outcome() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let blocks = sql_blocks(GUIDE);
     assert!(blocks.len() > 10, "found only {} blocks", blocks.len());
-    let (mut objections, mut said) = (String::new(), String::new());
+    let (mut mismatches, mut printed) = (String::new(), String::new());
     for sql in &blocks {
         let outcome = paste(&postgres, sql);
-        if let Some(objection) = objection(sql, &outcome) {
-            writeln!(objections, "{sql}\n=> {objection}\n").unwrap();
+        if let Some(mismatch) = mismatch(sql, &outcome) {
+            writeln!(mismatches, "{sql}\n=> {mismatch}\n").unwrap();
         }
-        said.push_str(&outcome.unwrap_or_default());
+        printed.push_str(&outcome.unwrap_or_default());
     }
-    assert!(objections.is_empty(), "{objections}");
+    assert!(mismatches.is_empty(), "{mismatches}");
     for expected in ["refused\n", "orders|35|web3|"] {
-        assert!(said.contains(expected), "{expected:?} was not printed: {said}");
+        assert!(printed.contains(expected), "{expected:?} was not printed: {printed}");
     }
     let client = postgres.connect("reader").await.unwrap();
     let stock: i64 =
@@ -88,9 +88,9 @@ async fn every_sql_block_of_the_guide_does_what_it_says() {
     assert_eq!(stock, 97, "100, one sale by each of three accepted transactions");
 }
 
-/// The pattern's file, as it is, does what its comments say.
+/// The statements of `conditional_update.sql`, without changes.
 #[tokio::test]
-async fn the_conditional_update_refuses_a_stale_token() {
+async fn the_conditional_update_rejects_a_stale_token() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let pattern = holdfast_fence::CONDITIONAL_UPDATE_SQL;
     let calls = "INSERT INTO account VALUES (1, 100);
@@ -106,16 +106,16 @@ async fn the_conditional_update_refuses_a_stale_token() {
 }
 
 #[test]
-fn the_judge_of_blocks_can_object() {
+fn a_block_with_another_outcome_is_a_mismatch() {
     let (fine, failed) = (Ok(String::new()), Err("FN001: stale".to_owned()));
-    assert_eq!(objection("SELECT 1;", &fine), None);
-    assert_eq!(objection("SELECT 1;\n-- ERROR FN001: stale", &failed), None);
+    assert_eq!(mismatch("SELECT 1;", &fine), None);
+    assert_eq!(mismatch("SELECT 1;\n-- ERROR FN001: stale", &failed), None);
     for (sql, outcome) in [
         ("SELECT 1;", &failed),
         ("SELECT 1;\n-- ERROR FN001: stale", &fine),
         ("SELECT 1;\n-- ERROR FN002: stale", &failed),
     ] {
-        assert!(objection(sql, outcome).is_some(), "{sql}");
+        assert!(mismatch(sql, outcome).is_some(), "{sql}");
     }
     let page = "a\n```sql\nSELECT 1;\n```\nb\n```text\nc\n```\n```sql\nSELECT 2;\n```\n";
     assert_eq!(sql_blocks(page), ["SELECT 1;", "SELECT 2;"]);

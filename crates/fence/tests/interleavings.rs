@@ -1,5 +1,5 @@
-//! P1(d) and P1(e) for `PostgreSQL`: whatever order paused holders wake in, accepted tokens never go backwards and
-//! no update is lost; and the same search finds the anomaly as soon as the guard, or rule 3, is left out.
+//! Interleavings of paused holders on a real `PostgreSQL`. With the guard, accepted tokens never decrease and no update
+//! is lost. Without the guard, or without rule 3, the same search finds a lost update.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
@@ -18,9 +18,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use writers::{Arena, Books, Case, Guard, STOCK, Turn, WRITERS_MAX};
 
-/// Interleavings tried with the guard on; `PROPTEST_CASES` changes it.
+/// The number of interleavings with the guard; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 96;
-/// Interleavings within which the search must find the anomaly with the guard off.
+/// The number of interleavings within which the search must find a lost update without the guard.
 const CASES_TO_FAIL: u32 = 64;
 const SEED: [u8; 32] = *b"a paused holder wakes much later";
 
@@ -44,13 +44,13 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES)
 }
 
-/// Nothing was sold twice or forgotten.
+/// Stock and orders add up: no sale was lost or counted twice.
 fn books_are_exact(books: &Books) -> Result<(), TestCaseError> {
     prop_assert_eq!(books.sum(), STOCK, "{:?}", books);
     Ok(())
 }
 
-fn tokens_never_go_backwards(books: &Books) -> Result<(), TestCaseError> {
+fn tokens_never_decrease(books: &Books) -> Result<(), TestCaseError> {
     prop_assert!(books.accepted.is_sorted(), "accepted: {:?}", books.accepted);
     prop_assert!(books.orders.is_sorted(), "orders: {:?}", books.orders);
     Ok(())
@@ -74,7 +74,7 @@ impl Laboratory {
         self.runtime.block_on(async { self.arena.lock().await.play(case).await })
     }
 
-    /// The smallest interleaving that breaks the books, or `None`.
+    /// Returns the smallest interleaving that `judge` rejects, or `None`.
     fn search(&self, judge: impl Fn(&Books) -> Result<(), TestCaseError>) -> Option<Case> {
         match runner(CASES_TO_FAIL, 200).run(&case(), |case| judge(&self.play(&case))) {
             Ok(()) => None,
@@ -84,25 +84,26 @@ impl Laboratory {
     }
 }
 
-/// Guarantee 2 downstream: "a holder that was paused can never overwrite its successor".
+/// Guarantee 2 in a store: "a holder that was paused can never overwrite its successor".
 #[test]
 fn with_the_guard_no_interleaving_breaks_the_books() {
     let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
-    let (sold, refused, blocked) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let (sold, rejected, blocked) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let outcome = runner(cases(), 500).run(&case(), |case| {
         let books = laboratory.play(&case);
         sold.set(sold.get() + books.orders.len());
-        refused.set(refused.get() + books.refused.len());
+        rejected.set(rejected.get() + books.refused.len());
         blocked.set(blocked.get() + books.blocked);
-        tokens_never_go_backwards(&books)?;
+        tokens_never_decrease(&books)?;
         books_are_exact(&books)
     });
-    eprintln!("{} sold, {} stale refused, {} waits", sold.get(), refused.get(), blocked.get());
+    let (sold, rejected, blocked) = (sold.get(), rejected.get(), blocked.get());
+    eprintln!("{sold} sales, {rejected} stale tokens rejected, {blocked} waits");
     outcome.unwrap();
-    assert!(sold.get() > 0 && refused.get() > 0 && blocked.get() > 0, "the search was empty");
+    assert!(sold > 0 && rejected > 0 && blocked > 0, "the search did not cover all outcomes");
 }
 
-/// The judge can fail: without a fence the same search finds a lost update.
+/// Control: without a fence the same search finds a lost update.
 #[test]
 fn without_the_fence_a_lost_update_is_found() {
     let Some(laboratory) = Laboratory::open(Guard::None) else { return };
@@ -111,24 +112,24 @@ fn without_the_fence_a_lost_update_is_found() {
     eprintln!("smallest: {smallest:?}");
 }
 
-/// Rule 3 is needed: with every write fenced, but the stock read before the mark was raised, updates are lost
-/// although the tokens never go backwards.
+/// Control for rule 3: if every write is fenced, but the stock is read before the mark is raised, updates are lost
+/// although the tokens never decrease.
 #[test]
 fn reading_before_raising_the_mark_loses_updates() {
     let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
     let smallest =
         laboratory.search(books_are_exact).expect("no lost update in all those interleavings");
     eprintln!("smallest: {smallest:?}");
-    assert_eq!(laboratory.search(tokens_never_go_backwards).map(|case| case.schedule), None);
+    assert_eq!(laboratory.search(tokens_never_decrease).map(|case| case.schedule), None);
 }
 
 fn one_turn_each() -> Vec<Vec<Turn>> {
     vec![vec![Turn { split: true, again: false }]; 2]
 }
 
-/// The classic: holder 1 reads and is paused, holder 2 sells, holder 1 wakes and writes.
+/// Holder 1 reads and is paused, holder 2 sells, holder 1 resumes and writes.
 #[test]
-fn the_paused_holder_by_hand() {
+fn a_fixed_schedule_with_a_paused_holder() {
     let case =
         Case { writers: one_turn_each(), schedule: vec![0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0] };
     let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
@@ -143,14 +144,14 @@ fn the_paused_holder_by_hand() {
     assert_eq!(books.sum(), STOCK + 1, "one piece was sold twice");
 }
 
-/// Rule 3 by hand: 2 reads 100, 1 (older, not yet shut out) writes 99, 2 writes 99: both accepted, one sale lost.
+/// Holder 2 reads 100, holder 1 writes 99 with its older token, holder 2 writes 99: one sale is lost.
 #[test]
-fn the_read_before_the_mark_by_hand() {
+fn a_fixed_schedule_with_a_read_before_the_mark_rises() {
     let schedule = vec![0, 1, 0, 1, 0, 0, 0, 1, 1, 1];
     let case = Case { writers: one_turn_each(), schedule };
     let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
     let books = laboratory.play(&case);
     assert_eq!((books.stock, books.orders.as_slice()), (99, [1, 2].as_slice()), "{books:?}");
     assert_eq!((books.accepted.as_slice(), books.refused.len()), ([1, 2].as_slice(), 0));
-    assert_eq!(books.sum(), STOCK + 1, "every write was fenced, and still one update is lost");
+    assert_eq!(books.sum(), STOCK + 1, "one update is lost although every write was fenced");
 }

@@ -1,8 +1,8 @@
 //! The nine pairs of isolation levels of a predecessor and its successor, on a real `PostgreSQL`.
 //!
-//! Both holders read in one transaction, think, and write in a second one with the same token. A pair is protected if
-//! the successor's read returns every write that the predecessor's token committed. Every pair is played with exclusive
-//! and shared claims, with the predecessor's write in the first or in a later transaction of its claim, and with the
+//! Both holders read in one transaction and write in a later one with the same token. A pair is protected if the
+//! successor's read returns every write that the predecessor's token committed. Each pair is played with exclusive and
+//! shared claims, with the predecessor's write in the first or in a later transaction of its claim, and with the
 //! successor's snapshot taken before the predecessor's commit in two ways.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
@@ -29,11 +29,11 @@ const LEVELS: [(&str, IsolationLevel); 3] = [
     ("REPEATABLE READ", IsolationLevel::RepeatableRead),
     ("SERIALIZABLE", IsolationLevel::Serializable),
 ];
-/// A transaction that lost a race runs again at most this often.
+/// The maximum number of runs of a transaction with conflicts.
 const RUNS_MAX: usize = 3;
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// When the successor takes its snapshot. Both are before the predecessor's commit.
+/// The moment of the successor's snapshot. Both are before the predecessor's commit.
 #[derive(Clone, Copy, Debug)]
 enum Snapshot {
     /// By the guard's own statement, which then waits for the predecessor's transaction.
@@ -47,7 +47,7 @@ enum Snapshot {
 enum Guard {
     /// `fence_check` in an exclusive or shared form, by predecessor and successor.
     Mark(Claim, Claim),
-    /// The row carries its mark.
+    /// The row has its own mark.
     Row,
 }
 
@@ -84,16 +84,16 @@ fn marks() -> [Guard; 4] {
     ]
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ended {
     /// The successor's read returned every committed write of the predecessor.
     Protected,
-    /// The same, after `PostgreSQL` refused a transaction with 40001 and the holder ran it again.
+    /// The same, after `PostgreSQL` aborted a transaction with 40001 and the holder ran it again.
     ProtectedAfterConflict,
-    /// The guard refused the level of the predecessor or of the successor by name.
+    /// The guard rejected the level of the predecessor or of the successor.
     Refused,
-    /// A committed write was not seen, and was overwritten.
+    /// The successor did not read a committed write, and overwrote it.
     Lost(String),
 }
 
@@ -108,12 +108,12 @@ impl Ended {
     }
 }
 
-/// What a holder shows.
+/// What a holder passes to its guard.
 #[derive(Clone, Copy, Debug)]
 enum Shown {
-    /// To the table of marks.
+    /// For the table of marks.
     Claim(Claim),
-    /// To the row.
+    /// For the mark in the row.
     Token(i64),
 }
 
@@ -158,7 +158,7 @@ impl Shown {
         Ok(())
     }
 
-    /// What a row without a match means.
+    /// The error of a statement that matches no row.
     fn stale(self) -> FenceError {
         let token = FencingToken(self.token().cast_unsigned());
         FenceError::Stale {
@@ -170,7 +170,7 @@ impl Shown {
     }
 }
 
-/// One holder: its connection, its isolation level and what it shows.
+/// One holder: its connection, its isolation level, and its claim or token.
 struct Holder {
     client: Client,
     level: IsolationLevel,
@@ -183,7 +183,7 @@ impl Holder {
         self.client.build_transaction().isolation_level(self.level).start().await.unwrap()
     }
 
-    /// A whole transaction; it runs again when it has lost a race.
+    /// Runs a whole transaction, and repeats it after a conflict.
     async fn transact<T>(
         &mut self,
         work: impl AsyncFn(&Transaction<'_>) -> Result<T, FenceError>,
@@ -196,7 +196,7 @@ impl Holder {
                 end => return end,
             }
         }
-        panic!("the transaction lost {RUNS_MAX} races, and nobody else is there");
+        panic!("{RUNS_MAX} conflicts without a concurrent transaction");
     }
 
     async fn read(&mut self) -> Result<i64, FenceError> {
@@ -276,7 +276,7 @@ impl Shop {
         }
     }
 
-    /// The predecessor's sale, the successor's sale, and the predecessor once more.
+    /// The predecessor sells, the successor sells, and the predecessor's next write is rejected.
     async fn sell_one_after_the_other(&mut self, case: Case) -> Result<(), FenceError> {
         let stock = if case.later { self.predecessor.read().await? } else { STOCK };
         let read = match case.snapshot {
@@ -284,18 +284,18 @@ impl Shop {
             Snapshot::BeforeTheGuard => self.successor_is_early(stock - 1).await?,
         };
         self.successor.write(read - 1).await?;
-        let refusal = self.predecessor.write(0).await.unwrap_err();
-        assert!(matches!(refusal, FenceError::Stale { .. }), "{refusal}");
+        let rejection = self.predecessor.write(0).await.unwrap_err();
+        assert!(matches!(rejection, FenceError::Stale { .. }), "{rejection}");
         Ok(())
     }
 
-    /// The successor's guard waits for the transaction in which the predecessor writes. Returns what the successor read.
+    /// The successor's guard waits for the transaction in which the predecessor writes. Returns the successor's read.
     async fn successor_waits(&mut self, stock: i64) -> Result<i64, FenceError> {
         let Self { observer, predecessor, successor } = self;
         let shown = predecessor.shown;
         let writing = predecessor.start().await;
         shown.write(&writing, stock).await?;
-        // A successor that is refused never waits.
+        // A rejected successor does not wait.
         let has_ended = Cell::new(false);
         let reading = async {
             let read = successor.read().await;
@@ -310,7 +310,7 @@ impl Shop {
         tokio::time::timeout(DEADLINE, both).await.unwrap().0
     }
 
-    /// The successor has its snapshot, and then the predecessor writes and commits. Returns what the successor read.
+    /// The successor takes its snapshot, then the predecessor writes and commits. Returns the successor's read.
     async fn successor_is_early(&mut self, stock: i64) -> Result<i64, FenceError> {
         let shown = self.successor.shown;
         let reading = self.successor.start().await;
@@ -328,12 +328,12 @@ impl Shop {
 }
 
 async fn is_blocked(observer: &Client, name: &str) -> bool {
-    let question = "SELECT 1 FROM pg_stat_activity \
+    let query = "SELECT 1 FROM pg_stat_activity \
         WHERE application_name = $1 AND cardinality(pg_blocking_pids(pid)) > 0";
-    observer.query_opt(question, &[&name]).await.unwrap().is_some()
+    observer.query_opt(query, &[&name]).await.unwrap().is_some()
 }
 
-/// What became of every case of a pair under the guards: each outcome once.
+/// Plays every case of a pair. Returns the distinct outcomes, and a line for each lost write.
 async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (String, String) {
     let [before, after] = levels.map(|level| LEVELS[level]);
     let (mut words, mut lost) = (Vec::new(), String::new());
@@ -349,8 +349,8 @@ async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (Str
     (words.join(", "), lost)
 }
 
-/// Rule 3 at every level: the successor's read sees what the predecessor's token has committed, or the guard refuses by
-/// name. The table is the one in `docs/fencing.md`.
+/// Rule 3 at every level: the successor reads all writes that the predecessor's token committed, or the guard rejects
+/// the transaction. The outcomes must be the table in `docs/fencing.md`.
 #[tokio::test]
 async fn at_all_nine_pairs_of_levels_a_successor_sees_its_predecessors_writes_or_is_refused() {
     let Some(postgres) = postgres_or_skip().await else { return };

@@ -1,4 +1,4 @@
--- The same for the one holder of an exclusive lock.
+-- The form for an exclusive holder.
 CREATE PROCEDURE fence_check(
     IN in_resource varchar(512) CHARACTER SET utf8mb4,
     IN in_token    bigint,

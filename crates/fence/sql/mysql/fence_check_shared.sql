@@ -1,9 +1,9 @@
--- Raises the mark of a resource to the floor, or refuses the token. Call it first in the transaction: the row stays
--- locked until the transaction ends, so that holders of the same resource take turns, and what is read after it is
--- no older than it. For one of several holders of a lock; the floor comes with the grant.
+-- Raises the mark of a resource to the floor of a shared grant, or rejects the token. Call it first in the transaction.
+-- The row stays locked until the transaction ends, so the transactions of one resource run one after the other. Reads
+-- after the call return the commits of earlier holders.
 --
---   SQLSTATE FN001  the token is older than the mark; @fence_newest and @fence_holder say who was faster
---   SQLSTATE FN002  there is no usable token: null, outside 1 .. 2^53-1, or below its own floor
+--   SQLSTATE FN001  the token is older than the mark; @fence_newest is the mark, and @fence_holder its holder
+--   SQLSTATE FN002  the token is null, outside 1 .. 2^53-1, or below its floor
 --   SQLSTATE FN003  the transaction read before this call, and its snapshot is older than the last fenced transaction
 CREATE PROCEDURE fence_check_shared(
     IN in_resource varchar(512) CHARACTER SET utf8mb4,
@@ -22,7 +22,7 @@ BEGIN
         SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'write without a fencing token: pass the token of the grant';
     END IF;
 
-    -- Makes the row, or changes nothing and locks it.
+    -- Creates the row, or locks it without a change.
     INSERT INTO fence (resource, token, holder) VALUES (in_resource, in_floor, nullif(in_holder, ''))
         ON DUPLICATE KEY UPDATE token = token;
 
@@ -31,7 +31,7 @@ BEGIN
     IF in_token < newest THEN
         SET @fence_newest = newest, @fence_holder = claimer;
         SET message = concat('stale fencing token ', in_token, ' for "', in_resource, '": the newest is ', newest,
-                             ', shown by ', coalesce(concat('"', claimer, '"'), 'nobody named'));
+                             ', shown by ', coalesce(concat('"', claimer, '"'), 'an unnamed holder'));
         SET message = left(message, 128);
         SIGNAL SQLSTATE 'FN001' SET MESSAGE_TEXT = message;
     END IF;

@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS fence (
     resource varchar(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
     token    bigint       NOT NULL CHECK (token BETWEEN 1 AND 9007199254740991),
-    holder   varchar(255) CHARACTER SET utf8mb4,                -- who showed this token first, for people
-    seen_at  timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,   -- when it was shown first, for people
-    checks   bigint       NOT NULL DEFAULT 0                    -- accepted calls: tells an old snapshot from a new one
+    holder   varchar(255) CHARACTER SET utf8mb4,                -- the first holder with this token, for information
+    seen_at  timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,   -- the time of its first use, for information
+    checks   bigint       NOT NULL DEFAULT 0                    -- accepted calls, to detect an old snapshot
 ) ENGINE = InnoDB

@@ -4,8 +4,8 @@
 CREATE TABLE IF NOT EXISTS fence (
     resource TEXT    PRIMARY KEY NOT NULL CHECK (resource <> ''),
     token    INTEGER NOT NULL CHECK (typeof(token) = 'integer' AND token BETWEEN 1 AND 9007199254740991),
-    holder   TEXT,                                              -- who showed this token first, for people
-    seen_at  TEXT    NOT NULL DEFAULT (datetime('now'))         -- when it was shown first, for people
+    holder   TEXT,                                              -- the first holder with this token, for information
+    seen_at  TEXT    NOT NULL DEFAULT (datetime('now'))         -- the time of its first use, for information
 ) WITHOUT ROWID;
 
 CREATE TRIGGER IF NOT EXISTS fence_never_falls BEFORE UPDATE OF token ON fence WHEN NEW.token < OLD.token

@@ -1,10 +1,10 @@
-//! The order of calls in flight: a call with a newer token waits until the calls with older tokens have ended, and from then
+//! The order of calls in flight: a call with a newer token waits until the calls with older tokens have ended. From then
 //! on older tokens are rejected.
 //!
-//! A call arrives, raises the mark, waits for older calls, and enters. Without the wait, a call that entered and was paused
-//! would write after its successor. Without the arrival, the entry with the mark of the successor could be removed while an
-//! older call waits for its own mark, and the older call would enter afterwards. Bounds: one entry for each resource with
-//! calls in flight; the wait for older calls has a timeout.
+//! A call arrives, raises the mark, waits for older calls, and enters. Without the wait, a call that entered and was
+//! paused would write after its successor. Without the arrival, the entry with the mark of the successor could be
+//! removed while an older call waits for its own mark, and the older call would enter afterwards. Bounds: one entry for
+//! each resource with calls in flight; the wait for older calls has a timeout.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -119,7 +119,7 @@ impl ResourceCalls {
         }
     }
 
-    /// Whether the call has entered.
+    /// Enters unless an older call is running. Returns whether the call has entered.
     fn step(&self, resource: &str, token: FencingToken) -> Result<bool, FenceError> {
         let mut state = lock(&self.state);
         // A newer call may have arrived during the wait.

@@ -187,7 +187,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // `poll_ready` was called on this one, so this one is called.
+        // `poll_ready` was called on this instance, so this instance gets the call.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let options = Arc::clone(&self.options);
@@ -209,7 +209,7 @@ where
     }
 }
 
-/// Whether the method is not safe by its definition.
+/// Whether the method may change data: it is not one of the safe methods of RFC 9110.
 fn changes_data(method: &Method) -> bool {
     ![Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
 }

@@ -1,7 +1,7 @@
-//! A child process that cannot outlive this one.
+//! A child process that cannot outlive this process.
 //!
-//! Owns one rule: a small shell stands between, holds the read end of a pipe, and stops the child when the pipe
-//! closes, which the kernel does whether we return, panic or are killed. Refuses to know what the child does.
+//! A shell between the two processes holds the read end of a pipe. The kernel closes the pipe when this process returns,
+//! panics or is killed, and the shell then stops the child.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -26,21 +26,21 @@ kill "$watch"
 wait "$watch"
 "#;
 
-/// How long a stopped child may take before it is killed; longer than what `holdfast dev` gives its nodes.
+/// The time after which a stopped child is killed; longer than the time that `holdfast dev` gives its nodes.
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Holds a running child; dropping it stops the child and waits for its end.
+/// A running child. Dropping this value stops the child and waits for its end.
 pub(crate) struct Leash {
     group: Pid,
     pipe: Option<ChildStdin>,
-    /// Hears from the thread that waits for the shell.
+    /// Disconnected by the thread that waits for the shell, when the shell has ended.
     end: Receiver<()>,
     has_ended: bool,
 }
 
 impl Leash {
-    /// Starts `program` in its own process group, so that a terminal's ^C reaches us first. It will be stopped
-    /// with `signal` (`INT`, `TERM`). Answers the reading end too, if `stdout` is a pipe.
+    /// Starts `program` in its own process group, so that a terminal's Ctrl-C does not reach it. `signal` (`INT`,
+    /// `TERM`) stops it. Also returns the read end of `stdout` if that is a pipe.
     pub(crate) fn spawn(
         program: &str,
         arguments: &[OsString],
@@ -65,7 +65,7 @@ impl Leash {
         Ok((Self { group, pipe, end, has_ended: false }, output))
     }
 
-    /// True when the child has ended by itself.
+    /// Whether the child has ended by itself.
     pub(crate) fn ended(&mut self) -> bool {
         self.has_ended |= self.end.try_recv() == Err(TryRecvError::Disconnected);
         self.has_ended

@@ -1,9 +1,8 @@
-//! A real `PostgreSQL` for a test or the demonstration: made in a temporary directory, reached over a unix socket,
-//! gone afterwards.
+//! A real `PostgreSQL` server for tests, in a temporary directory and on a unix socket.
 //!
-//! Owns finding the binaries, the unprivileged user that a root caller needs, the cluster's directory and its end
-//! (also after a panic or a kill of this process, see [`leash`]). Refuses to know what runs in it. The server
-//! accepts at most 64 connections and does not sync its disk: the data is worth nothing.
+//! Dropping it stops the server and removes its data, also after a panic or a kill of this process (see [`leash`]). If
+//! the caller is root, an unprivileged user runs the server. The server accepts at most 64 connections and does not sync
+//! its disk, because the data is disposable.
 
 pub(crate) mod leash;
 
@@ -19,14 +18,14 @@ use tokio_postgres::{Client, NoTls};
 
 use leash::Leash;
 
-/// Names a directory with `postgres` and `initdb`, tried before all others.
+/// The variable with the directory of `postgres` and `initdb`, which is tried before all others.
 const BIN_DIR: &str = "HOLDFAST_POSTGRES_BIN";
 const START_DEADLINE: Duration = Duration::from_mins(1);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
-/// A unix socket's path has to fit into 107 bytes.
+/// The maximum length of a unix socket's path in bytes.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Runs under `sh`: makes the data directory, then becomes the server.
+/// A script for `sh`: creates the data directory, then executes the server.
 const LAUNCH: &str = r#"
 "$0/initdb" --pgdata="$1/data" --auth=trust --username=postgres --encoding=UTF8 --locale=C \
     --no-sync --no-instructions >"$1/log" 2>&1 || exit 1
@@ -71,7 +70,7 @@ impl Postgres {
         format!("host={} user=postgres dbname=postgres", self.dir.path().display())
     }
 
-    /// Tries to connect until it works, or until there is no point in trying.
+    /// Connects repeatedly until the server accepts, has ended, or the deadline has passed.
     async fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_DEADLINE;
         let mut retry = tokio::time::interval(RETRY_EVERY);
@@ -130,7 +129,7 @@ fn pg_config() -> Option<PathBuf> {
     Some(PathBuf::from(dir.trim()))
 }
 
-/// The server refuses to run as root: then `postgres`, or else `nobody`, runs it.
+/// Returns the user for the server, which does not run as root: `postgres`, otherwise `nobody`.
 fn server_user() -> Result<Option<(Uid, Gid)>, String> {
     if !Uid::effective().is_root() {
         return Ok(None);
@@ -138,9 +137,7 @@ fn server_user() -> Result<Option<(Uid, Gid)>, String> {
     let known = ["postgres", "nobody"].into_iter().find_map(|name| User::from_name(name).ok()?);
     match known {
         Some(user) => Ok(Some((user.uid, user.gid))),
-        None => {
-            Err("run as root, and there is neither a user postgres nor nobody to run it".into())
-        }
+        None => Err("PostgreSQL cannot run as root: create a user postgres or nobody".into()),
     }
 }
 

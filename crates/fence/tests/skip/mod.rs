@@ -1,11 +1,11 @@
-//! What a test does on a machine without `PostgreSQL`: it says so, and passes; or fails where one is demanded.
+//! Skips a test on a machine without `PostgreSQL`, or fails it if a variable requires the server.
 
 use crate::scratch::{MISSING, Postgres, bin_dir};
 
-/// Set (to anything) where a missing `PostgreSQL` shall fail the tests instead of skipping them.
+/// If this variable is set, a missing `PostgreSQL` fails the tests instead of skipping them.
 const REQUIRE: &str = "HOLDFAST_REQUIRE_POSTGRES";
 
-/// Starts a server, or says on stderr that the caller is skipped, and what to install.
+/// Starts a server, or prints to stderr that the test is skipped and which package to install.
 pub(crate) async fn postgres_or_skip() -> Option<Postgres> {
     let Some(bin) = bin_dir() else {
         assert!(std::env::var_os(REQUIRE).is_none(), "{MISSING}");

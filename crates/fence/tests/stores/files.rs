@@ -150,7 +150,7 @@ fn half_a_guard_loses_updates_in_a_file() {
 }
 
 #[test]
-fn a_broken_mark_and_a_link_are_refused_and_permissions_stay() {
+fn an_invalid_mark_and_a_link_are_rejected_and_permissions_stay() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let shop = FileShop::new();
     let path = shop.path();
@@ -180,14 +180,14 @@ fn shell(shop: &FileShop, arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A refused script may end before it has read.
+    // The script may reject the call before it reads stdin.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     child.wait_with_output().unwrap()
 }
 
-/// The script and the crate keep one mark between them.
+/// The script and the crate share one mark.
 #[test]
-fn the_shell_script_and_the_crate_refuse_each_others_late_holders() {
+fn the_shell_script_and_the_crate_reject_each_others_stale_holders() {
     let shop = FileShop::new();
     let done = |output: &Output| output.status.code();
     assert_eq!(done(&shell(&shop, &["write", "33"], "99\n")), Some(0));
@@ -198,9 +198,9 @@ fn the_shell_script_and_the_crate_refuse_each_others_late_holders() {
     for what in ["read", "write"] {
         let late = shell(&shop, &[what, "33"], "1\n");
         assert_eq!(done(&late), Some(1), "{what}");
-        let complaint = String::from_utf8_lossy(&late.stderr).into_owned();
-        assert!(complaint.starts_with("stale fencing token 33 for "), "{complaint}");
-        assert!(complaint.ends_with(": the newest is 34\n"), "{complaint}");
+        let message = String::from_utf8_lossy(&late.stderr).into_owned();
+        assert!(message.starts_with("stale fencing token 33 for "), "{message}");
+        assert!(message.ends_with(": the newest is 34\n"), "{message}");
     }
     assert_eq!(text(&shop.path()), "98\n");
 
@@ -212,5 +212,5 @@ fn the_shell_script_and_the_crate_refuse_each_others_late_holders() {
     }
     let left: Vec<_> =
         std::fs::read_dir(shop.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 3, "the file and its two companions: {left:?}");
+    assert_eq!(left.len(), 3, "the file, its mark and its lock file: {left:?}");
 }

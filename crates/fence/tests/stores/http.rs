@@ -24,7 +24,7 @@ use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books
 
 const RESOURCE: &str = "shop";
 
-/// What the service keeps, and where its handlers pause.
+/// The data of the service, and the stage on which its handlers pause.
 #[derive(Default)]
 struct Shelf {
     stock: i64,
@@ -34,7 +34,7 @@ struct Shelf {
 
 type Shared = Arc<Mutex<Shelf>>;
 
-/// `GET` answers the stock, `PUT` takes stock and token; guarded calls pause in the middle of the handler.
+/// `GET` returns the stock, `PUT` stores stock and token. Guarded calls pause in the middle of the handler.
 async fn handle(
     shelf: Shared,
     request: Request<Incoming>,
@@ -96,7 +96,7 @@ impl HttpShop {
         let own = Arc::clone(&shelf);
         let service = service_fn(move |request| handle(Arc::clone(&own), request));
         let plain = format!("http://{}/", serve(service.clone()).await);
-        // Who meets a call in flight begins again at its next step.
+        // A call that meets a call in flight fails, and starts again at its next step.
         let layer = FenceLayer::by_header(FileMarks::open(directory.path()).unwrap());
         let guarded = serve(layer.drain_timeout(Duration::ZERO).layer(service)).await;
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -139,7 +139,7 @@ struct HttpDesk {
     writer: usize,
 }
 
-/// The stock, or what a problem document means.
+/// The stock, or the error of a problem document.
 async fn answer(response: reqwest::Response) -> Result<i64, FenceError> {
     let status = response.status().as_u16();
     let kind = response.headers().get("content-type").cloned();
@@ -240,7 +240,7 @@ fn half_a_guard_loses_updates_over_http() {
     half_a_guard_loses_updates(&runtime, shop);
 }
 
-/// The same rule in memory, without a network.
+/// Marks in memory, without a network.
 struct InMemory(MemoryMarks);
 
 impl Marked for InMemory {
@@ -264,7 +264,7 @@ fn marks_in_memory_judge_as_the_rule_says() {
     a_store_judges_as_the_rule_says(&runtime, marks);
 }
 
-/// A service that answers what it was shown.
+/// A service that returns the claim of the request.
 async fn echo(request: Request<String>) -> Result<Response<Full<Bytes>>, Infallible> {
     let fence = request.extensions().get::<Fence>();
     let text = fence.map_or("nothing".to_owned(), |fence| {
@@ -291,7 +291,7 @@ async fn through<M: Marks>(
 }
 
 #[tokio::test]
-async fn what_is_missing_or_malformed_is_refused_with_what_to_send() {
+async fn missing_and_malformed_tokens_are_rejected_with_an_example() {
     let layer = FenceLayer::new("orders", MemoryMarks::default());
     for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
         let (status, text) = through(&layer, method, &[]).await;
@@ -338,10 +338,10 @@ async fn the_clients_layer_puts_the_token_into_every_request() {
     }
 }
 
-/// The newer holder is let in when the older one's call has ended, not before; and then the older is refused.
+/// A newer call enters when the older call has ended, not before. Then calls with older tokens are rejected.
 #[tokio::test]
 async fn a_newer_token_waits_for_older_calls_in_flight() {
-    let (entered, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (entered, mut admitted) = tokio::sync::mpsc::unbounded_channel();
     let leave = Arc::new(tokio::sync::Notify::new());
     let end = Arc::clone(&leave);
     let service = service_fn(move |request: Request<String>| {
@@ -362,44 +362,44 @@ async fn a_newer_token_waits_for_older_calls_in_flight() {
         response.unwrap().status().as_u16()
     };
     let older = call("34");
-    assert_eq!(heard.recv().await, Some(34));
+    assert_eq!(admitted.recv().await, Some(34));
     let newer = call("35");
-    // Tasks of this runtime begin in the order they were made: 35 raises the mark, and then 34 asks again.
+    // This runtime starts tasks in the order of their creation: 35 raises the mark, then another call with 34 arrives.
     assert_eq!(
-        (status(call("34")).await, heard.try_recv().is_err()),
+        (status(call("34")).await, admitted.try_recv().is_err()),
         (412, true),
-        "35 was let in beside 34"
+        "35 entered beside 34"
     );
     leave.notify_one();
     assert_eq!(status(older).await, 200);
-    assert_eq!(heard.recv().await, Some(35));
+    assert_eq!(admitted.recv().await, Some(35));
     leave.notify_one();
     assert_eq!(status(newer).await, 200);
 
-    // Who is overtaken while it waits is refused when its turn would come.
+    // A waiting call is rejected at its turn if a newer call has arrived meanwhile.
     let oldest = call("35");
-    assert_eq!(heard.recv().await, Some(35));
+    assert_eq!(admitted.recv().await, Some(35));
     let (overtaken, newest) = (call("36"), call("37"));
     assert_eq!(status(call("36")).await, 412);
     leave.notify_one();
-    assert_eq!((status(oldest).await, heard.recv().await), (200, Some(37)));
-    let refused = tokio::time::timeout(Duration::from_secs(20), status(overtaken)).await;
-    assert_eq!(refused.ok(), Some(412), "36 was let in beside 37");
+    assert_eq!((status(oldest).await, admitted.recv().await), (200, Some(37)));
+    let rejected = tokio::time::timeout(Duration::from_secs(20), status(overtaken)).await;
+    assert_eq!(rejected.ok(), Some(412), "36 entered beside 37");
     leave.notify_one();
     assert_eq!(status(newest).await, 200);
 
     // Holders of a shared lock do not wait for each other.
     let (first, second) = (call("39; floor=38"), call("38; floor=38"));
-    let mut both = [heard.recv().await.unwrap(), heard.recv().await.unwrap()];
+    let mut both = [admitted.recv().await.unwrap(), admitted.recv().await.unwrap()];
     both.sort_unstable();
     assert_eq!(both, [38, 39]);
     leave.notify_waiters();
     assert_eq!((status(first).await, status(second).await), (200, 200));
 }
 
-/// Marks in files outlive the process that wrote them.
+/// Marks in files survive the process that wrote them.
 #[tokio::test]
-async fn a_restart_of_the_service_does_not_forget_the_mark() {
+async fn the_mark_survives_a_restart_of_the_service() {
     let directory = tempfile::tempdir().unwrap();
     let layer = || FenceLayer::new("orders/eu", FileMarks::open(directory.path()).unwrap());
     assert_eq!(through(&layer(), Method::PUT, &["34"]).await.0, 200);

@@ -1,9 +1,8 @@
-//! Rule 3 at every isolation level that a store has: a successor's read sees what its predecessor's token has committed,
-//! or the guard refuses.
+//! Rule 3 at every isolation level of a store: a successor reads what its predecessor's token has committed, or the
+//! guard rejects the transaction.
 //!
-//! Both holders read in one transaction, think, and write in a second one with the same token. The successor may have
-//! begun its transaction, and read in it, before the predecessor writes. This module plays the holders; the stores are
-//! behind [`Holder`], and a store's levels are its own.
+//! Both holders read in one transaction and write in a later one with the same token. The successor may have begun its
+//! transaction, and read in it, before the predecessor writes. The stores and their levels implement [`Holder`].
 
 use holdfast_fence::{Claim, FenceError, FencingToken};
 
@@ -53,11 +52,11 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) enum First {
     /// It read.
     Read,
-    /// The store or the guard refused it. It ran again without the early snapshot, and then it read.
+    /// The store or the guard rejected it. It ran again without the early snapshot, and read.
     RanAgain,
 }
 
-/// The predecessor's sale, the successor's sale, and the predecessor once more. Nobody else is in the store.
+/// The predecessor sells, the successor sells, and the predecessor's next write is rejected. No other client writes.
 pub(crate) async fn play(
     predecessor: &mut impl Holder,
     successor: &mut impl Holder,
@@ -71,7 +70,7 @@ pub(crate) async fn play(
     let mut first = First::Read;
     let read = if case.early {
         let writing = async || match predecessor.write(case.predecessor, stock - 1).await {
-            // The successor's early transaction keeps the predecessor out: then there is no write to be seen.
+            // The successor's early transaction blocks the predecessor, so there is no write to read.
             Ok(()) | Err(FenceError::Conflict { .. }) => {}
             Err(other) => panic!("{case:?}: {other}"),
         };
@@ -87,7 +86,7 @@ pub(crate) async fn play(
         successor.read(case.successor, nothing()).await
     };
     successor.write(case.successor, read.unwrap() - 1).await.unwrap();
-    let refusal = predecessor.write(case.predecessor, 0).await.unwrap_err();
-    assert!(matches!(refusal, FenceError::Stale { .. }), "{case:?}: {refusal}");
+    let rejection = predecessor.write(case.predecessor, 0).await.unwrap_err();
+    assert!(matches!(rejection, FenceError::Stale { .. }), "{case:?}: {rejection}");
     first
 }

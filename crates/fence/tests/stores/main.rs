@@ -1,5 +1,5 @@
-//! The guards of `MariaDB`, `SQLite`, Redis, files and HTTP against the real stores: what each promises call by call,
-//! and whole searches through interleavings of writers that are paused and woken.
+//! The guards of `MariaDB`, `SQLite`, Redis, files and HTTP against the real stores: single calls, and searches through
+//! interleavings of writers that are paused and resumed.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 

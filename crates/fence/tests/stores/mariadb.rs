@@ -184,11 +184,11 @@ fn half_a_guard_loses_updates_in_mariadb() {
 }
 
 /// Waits until a transaction of the server waits for another's lock.
-async fn until_somebody_waits(observer: &mut Conn) {
+async fn until_a_transaction_waits(observer: &mut Conn) {
     let waiting =
         "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
-    // The server shows what it knew until nobody has looked for a tenth of a second.
+    // The server refreshes this table only after 100 ms without a read.
     let mut looks = tokio::time::interval(std::time::Duration::from_millis(200));
     loop {
         looks.tick().await;
@@ -196,14 +196,14 @@ async fn until_somebody_waits(observer: &mut Conn) {
         if count > 0 {
             return;
         }
-        assert!(tokio::time::Instant::now() < deadline, "nobody waits");
+        assert!(tokio::time::Instant::now() < deadline, "no transaction waits");
     }
 }
 
-/// A stale holder that waits at the mark while the newer one works is refused when it is let in; and what a newer one
-/// reads after it has waited is what the older one has written.
+/// A stale claim that waits at the mark for a newer one is rejected after the wait. A newer claim that waits for an
+/// older one then reads the older one's write.
 #[test]
-fn who_waited_at_the_mark_is_judged_by_what_is_there_afterwards() {
+fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = MariaShop::open(server).await;
@@ -227,31 +227,31 @@ fn who_waited_at_the_mark_is_judged_by_what_is_there_afterwards() {
                 stock
             },
             async {
-                until_somebody_waits(&mut shop.observer).await;
+                until_a_transaction_waits(&mut shop.observer).await;
                 transaction.commit().await.unwrap();
             }
         );
         assert_eq!(read_by_newer, 99);
 
         let transaction = begin_as(&mut newer, RESOURCE, FencingToken(35), "web2").await.unwrap();
-        let (refusal, ()) = tokio::join!(
+        let (rejection, ()) = tokio::join!(
             async { begin(&mut older, RESOURCE, FencingToken(33)).await.err().unwrap() },
             async {
-                until_somebody_waits(&mut shop.observer).await;
+                until_a_transaction_waits(&mut shop.observer).await;
                 transaction.commit().await.unwrap();
             }
         );
-        let FenceError::Stale { resource, token, newest, holder } = refusal else {
-            panic!("{refusal}")
+        let FenceError::Stale { resource, token, newest, holder } = rejection else {
+            panic!("{rejection}")
         };
         let facts = (resource.as_str(), token.0, newest.0, holder.as_deref());
         assert_eq!(facts, (RESOURCE, 33, 35, Some("web2")));
     });
 }
 
-/// A mark that a restart forgets protects nothing.
+/// A mark must survive a restart.
 #[test]
-fn a_restart_of_mariadb_does_not_forget_the_mark() {
+fn the_mark_survives_a_restart_of_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = MariaShop::open(server).await;
@@ -263,8 +263,11 @@ fn a_restart_of_mariadb_does_not_forget_the_mark() {
             .unwrap();
         shop.server.restart();
         let mut connection = connection(&mut shop.server).await;
-        let refusal = begin(&mut connection, "orders", FencingToken(33)).await.err().unwrap();
-        assert!(matches!(refusal, FenceError::Stale { newest: FencingToken(34), .. }), "{refusal}");
+        let rejection = begin(&mut connection, "orders", FencingToken(33)).await.err().unwrap();
+        assert!(
+            matches!(rejection, FenceError::Stale { newest: FencingToken(34), .. }),
+            "{rejection}"
+        );
         begin(&mut connection, "orders", FencingToken(34)).await.unwrap().commit().await.unwrap();
     });
 }

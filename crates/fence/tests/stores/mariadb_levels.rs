@@ -50,7 +50,7 @@ impl Holder for MariaHolder {
         }
         let read = async {
             advance(&mut transaction, RESOURCE, claim, None).await?;
-            // A second call in a transaction is no other holder's.
+            // The guard must not treat the second call of a transaction as one of another holder.
             advance(&mut transaction, RESOURCE, claim, None).await?;
             read(&mut transaction).await
         };
@@ -102,8 +102,8 @@ async fn books_are_exact(shop: &mut MariaShop, what: &str) {
     assert_eq!(stock + sold, STOCK, "a write of the predecessor was lost: {what}");
 }
 
-/// The successor's transaction has read before the guard, and then the predecessor writes. From REPEATABLE READ on that
-/// read fixes the snapshot: the guard refuses it by name.
+/// The successor's transaction reads before the guard, and then the predecessor writes. From REPEATABLE READ on, that
+/// read fixes the snapshot, and the guard rejects it.
 #[test]
 fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_refused_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
@@ -122,7 +122,7 @@ fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_refus
                 let expected: &[First] = if fixed(IsolationLevel::RepeatableRead) {
                     &[First::RanAgain]
                 } else if fixed(IsolationLevel::Serializable) {
-                    // A server with `innodb_snapshot_isolation` refuses an old snapshot here, too.
+                    // A server with `innodb_snapshot_isolation` also rejects an old snapshot here.
                     &[First::Read, First::RanAgain]
                 } else {
                     &[First::Read]
@@ -133,10 +133,10 @@ fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_refus
     });
 }
 
-/// The successor waits in the guard for the transaction in which the predecessor writes. The mark has the predecessor's
-/// value already.
+/// The successor waits in the guard for the transaction in which the predecessor writes. The mark already has the
+/// predecessor's value.
 #[test]
-fn at_all_pairs_of_levels_who_waited_at_the_mark_reads_the_predecessors_write_in_mariadb() {
+fn at_all_pairs_of_levels_a_successor_that_waited_reads_the_predecessors_write_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = MariaShop::open(server).await;
@@ -165,7 +165,7 @@ fn pairs() -> impl Iterator<Item = (IsolationLevel, IsolationLevel)> {
     LEVELS.into_iter().flat_map(|before| LEVELS.map(|after| (before, after)))
 }
 
-/// Returns what the successor read.
+/// Returns the successor's read.
 async fn successor_waits(
     shop: &mut MariaShop,
     predecessor: &mut MariaHolder,
@@ -180,7 +180,7 @@ async fn successor_waits(
         let nothing = || None::<fn() -> std::future::Ready<()>>;
         let mut read = successor.read(claims[1], nothing()).await;
         has_ended.set(true);
-        // What a server with `innodb_snapshot_isolation` may say after the wait.
+        // A server with `innodb_snapshot_isolation` may return a conflict after the wait.
         if matches!(read, Err(FenceError::Conflict { .. })) {
             read = successor.read(claims[1], nothing()).await;
         }

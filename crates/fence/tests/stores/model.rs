@@ -1,4 +1,4 @@
-//! The rule itself: whatever is shown to a store, in whatever order, it answers as [`Claim::judge`] does.
+//! Compares the stores with the rule: for any sequence of claims, a store returns the same as [`Claim::judge`].
 
 use std::cell::RefCell;
 
@@ -11,15 +11,15 @@ use crate::search::{cases, runner};
 
 /// A store with one resource.
 pub(crate) trait Marked {
-    /// The resource that refusals name.
+    /// The resource that rejections name.
     fn resource(&self) -> String;
-    /// Forgets the mark.
+    /// Deletes the mark.
     async fn forget(&mut self);
-    /// Shows a claim, and lets what came of it become durable.
+    /// Passes a claim to the guard, and commits the result.
     async fn show(&mut self, claim: Claim) -> Result<(), FenceError>;
 }
 
-/// Neighbours, and the ends of what a token can be.
+/// Small tokens that are close together, and the largest valid tokens.
 fn claim() -> impl Strategy<Value = Claim> {
     let top = FencingToken::END - 1;
     let token = prop_oneof![8 => 1..12_u64, 2 => top - 3..=top];
@@ -30,7 +30,7 @@ fn claim() -> impl Strategy<Value = Claim> {
     })
 }
 
-/// `Ok`, or what a refusal says.
+/// `Ok`, or the facts of a rejection.
 fn verdict<T>(outcome: Result<T, FenceError>) -> Result<(), (String, u64, u64)> {
     match outcome {
         Ok(_) => Ok(()),
@@ -41,7 +41,7 @@ fn verdict<T>(outcome: Result<T, FenceError>) -> Result<(), (String, u64, u64)> 
     }
 }
 
-/// Equal or larger passes, smaller is refused, the floor raises: in every order of claims.
+/// Equal and larger tokens pass, smaller ones are rejected, and the floor raises the mark, for any sequence of claims.
 pub(crate) fn a_store_judges_as_the_rule_says(runtime: &Runtime, store: impl Marked) {
     let store = RefCell::new(store);
     let outcome = runner(cases(), 500).run(&vec(claim(), 1..12), |claims| {
@@ -70,7 +70,7 @@ fn copy(error: &FenceError) -> FenceError {
     FenceError::Stale { resource: resource.clone(), token: *token, newest: *newest, holder: None }
 }
 
-/// What no grant carries does not reach the store.
+/// Claims that no grant has are rejected before they reach the store.
 pub(crate) fn what_is_no_token_is_refused(runtime: &Runtime, store: &mut impl Marked) {
     let number = FencingToken;
     for claim in [

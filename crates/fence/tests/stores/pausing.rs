@@ -1,9 +1,8 @@
-//! Writers that can be paused at every step and woken in any order, against any store.
+//! Writers that can be paused at every step and resumed in any order, against any store.
 //!
-//! Owns the stage (who may take the next step) and the sale each writer makes under a guard. Refuses to know stores,
-//! which are behind [`Shop`] and [`Desk`], and to judge: it returns the [`Books`]. A store never lets a writer wait:
-//! a writer that meets the lock of another one gets [`FenceError::Conflict`] and starts again at its next step, so that one
-//! schedule gives one interleaving.
+//! A schedule selects the writer that takes the next step. The stores implement [`Shop`] and [`Desk`], and the caller
+//! judges the [`Books`]. No store makes a writer wait: a writer that meets the lock of another one gets
+//! [`FenceError::Conflict`] and starts again at its next step. One schedule is therefore one interleaving.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,56 +12,56 @@ use tokio::sync::Notify;
 
 /// Stock before the first sale.
 pub(crate) const STOCK: i64 = 100;
-/// The most writers a case may have.
+/// The maximum number of writers of a case.
 pub(crate) const WRITERS_MAX: usize = 4;
 
-/// How the writers of a case protect what they write.
+/// The protection of the writes of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Not at all.
+    /// No protection.
     None,
     /// The write is fenced, but the stock is read before the mark is raised (breaks rule 3).
     OnlyTheWrite,
-    /// The token is compared, and then, in another step, something is written (breaks rule 1).
+    /// The token is compared in one step, and the write is another step (breaks rule 1).
     CheckedBefore,
     /// The mark is raised before the read, and compared again by the write.
     Everything,
 }
 
-/// What one writer does with one grant.
+/// The sales of one writer under one grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// Read and write in one transaction, where the store has such.
+    /// Read and write in one transaction, if the store has transactions.
     pub(crate) in_one: bool,
     /// Sell a second time with the same token.
     pub(crate) again: bool,
 }
 
-/// One interleaving: the turns of each writer, and who takes the next step.
+/// One interleaving: the turns of each writer, and the writer of each step.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) writers: Vec<Vec<Turn>>,
     pub(crate) schedule: Vec<usize>,
 }
 
-/// What a case left behind.
+/// The result of a case.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     pub(crate) stock: i64,
     /// Tokens of the orders, in the order they were written.
     pub(crate) orders: Vec<u64>,
-    /// Stale tokens that were refused.
+    /// Stale tokens that were rejected.
     pub(crate) refused: Vec<u64>,
-    /// Times a writer met another's lock.
+    /// The number of conflicts with the lock of another writer.
     pub(crate) conflicts: usize,
 }
 
 /// A store with a stock and a list of orders.
 pub(crate) trait Shop {
     type Desk: Desk;
-    /// The resource that refusals name.
+    /// The resource that rejections name.
     fn resource(&self) -> String;
-    /// Begins anew: full stock, no orders, no mark.
+    /// Resets the store to full stock, no orders and no mark.
     async fn reset(&mut self);
     /// A writer's own connection.
     async fn desk(&mut self, writer: usize, stage: &Stage) -> Self::Desk;
@@ -70,7 +69,7 @@ pub(crate) trait Shop {
     async fn count(&mut self) -> (i64, Vec<u64>);
 }
 
-/// One writer's way to the store. Steps inside a call may pause, too.
+/// One writer's connection to the store. A call may also pause inside.
 pub(crate) trait Desk {
     async fn read(&mut self) -> Result<i64, FenceError>;
     async fn write(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError>;
@@ -85,7 +84,7 @@ pub(crate) trait Desk {
         stock: i64,
         pauses: &Pauses,
     ) -> Result<(), FenceError>;
-    /// The whole sale in one transaction; true if the store has such.
+    /// Sells in one transaction; false if the store has no transactions.
     async fn sell_in_one(&mut self, _: FencingToken, _: &Pauses) -> Result<bool, FenceError> {
         Ok(false)
     }
@@ -120,7 +119,7 @@ enum Status {
     Finished,
 }
 
-/// Where the writers of one case stand.
+/// The state of the writers of one case.
 #[derive(Clone)]
 pub(crate) struct Stage(Arc<Fixture>);
 
@@ -132,7 +131,7 @@ struct Fixture {
     acts: Mutex<Books>,
 }
 
-/// One writer's place on the stage.
+/// The pauses of one writer.
 #[derive(Clone)]
 pub(crate) struct Pauses {
     pub(crate) stage: Stage,
@@ -140,7 +139,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Stands still until the schedule says go on.
+    /// Waits until the schedule selects this writer.
     pub(crate) async fn pause(&self) {
         self.stage.set(self.writer, Status::Paused);
         self.stage.0.permits[self.writer].notified().await;
@@ -165,7 +164,7 @@ impl Stage {
         (0..statuses.len()).filter(|writer| statuses[*writer] == status).collect()
     }
 
-    /// The lock service's part: tokens in order, whatever older holders still do.
+    /// Returns the next token, as the lock service does, even if older holders are still active.
     fn grant(&self) -> FencingToken {
         let mut tokens = self.0.tokens.lock().unwrap();
         *tokens += 1;
@@ -176,7 +175,7 @@ impl Stage {
         act(&mut self.0.acts.lock().unwrap());
     }
 
-    /// Gives permits as scheduled, then to one after the other, until all have finished.
+    /// Gives permits as scheduled, then to the writers in turn, until all have finished.
     async fn conduct(&self, schedule: &[usize]) {
         let mut scheduled = schedule.iter();
         let mut last = 0;
@@ -218,7 +217,7 @@ impl<D: Desk> Seller<'_, D> {
                         assert_eq!((resource.as_str(), refused), (self.resource, token));
                         assert!(
                             newest > token,
-                            "{refused} was refused though the newest is {newest}"
+                            "{refused} was rejected although the newest is {newest}"
                         );
                         self.pauses.stage.note(|books| books.refused.push(token.0));
                         break;
@@ -247,7 +246,7 @@ impl<D: Desk> Seller<'_, D> {
         }
     }
 
-    /// True if it met somebody's lock and has paused: then it may try again.
+    /// Pauses after a conflict. Returns whether the caller must try again.
     async fn again<T>(&self, outcome: &Result<T, FenceError>) -> bool {
         let conflict = matches!(outcome, Err(FenceError::Conflict { .. }));
         if conflict {

@@ -20,7 +20,7 @@ pub(crate) const RESOURCE: &str = "shop";
 pub(crate) const SALE: &str =
     "redis.call('SET', KEYS[2], ARGV[3]); redis.call('RPUSH', KEYS[3], ARGV[1])";
 
-/// To a server that answers: one that has just started lets callers in while it still loads what it kept.
+/// Connects when the server answers `PING`: after a start it accepts connections while it still loads its data.
 pub(crate) async fn connection(server: &mut Server) -> MultiplexedConnection {
     let open = |socket: std::path::PathBuf| async move {
         let client = Client::open(format!("redis+unix://{}", socket.display()))?;
@@ -149,7 +149,7 @@ fn compare(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
-/// Close neighbours of any size: a common head, and a last digit.
+/// Pairs of close numbers of any size: a common prefix and different last digits.
 fn neighbours() -> impl Strategy<Value = (String, String)> {
     ("[1-9][0-9]{0,40}", "[0-9]{1,2}", "[0-9]{1,2}")
         .prop_map(|(head, a, b)| (format!("{head}{a}"), format!("{head}{b}")))
@@ -167,13 +167,13 @@ async fn write(
     call.invoke_async(connection).await
 }
 
-/// True if every pair of neighbours was told apart as their numbers are.
-fn neighbours_are_told_apart(script: &str) -> Option<bool> {
+/// Whether the script orders every pair of neighbours like their numbers; `None` without a server.
+fn neighbours_are_ordered(script: &str) -> Option<bool> {
     let server = redis_or_skip()?;
     let runtime = runtime();
     let mut shop = runtime.block_on(RedisShop::open(server));
     let observer = shop.observer.clone();
-    let told = runner(cases(), 0).run(&neighbours(), |(first, second)| {
+    let ordered = runner(cases(), 0).run(&neighbours(), |(first, second)| {
         runtime.block_on(async {
             shop_flush(&observer).await;
             let mut connection = observer.clone();
@@ -181,9 +181,9 @@ fn neighbours_are_told_apart(script: &str) -> Option<bool> {
             let outcome = write(&mut connection, script, &second, "2").await;
             let stock: i64 = connection.get(key("orders", "stock")).await.unwrap();
             if compare(&second, &first) == Ordering::Less {
-                let refusal = outcome.unwrap_err();
+                let rejection = outcome.unwrap_err();
                 prop_assert_eq!(
-                    (refusal.code(), stock),
+                    (rejection.code(), stock),
                     (Some("STALEFENCE"), 1),
                     "{} < {}",
                     second,
@@ -196,7 +196,7 @@ fn neighbours_are_told_apart(script: &str) -> Option<bool> {
         })
     });
     runtime.block_on(shop.flush());
-    Some(told.is_ok())
+    Some(ordered.is_ok())
 }
 
 async fn shop_flush(connection: &MultiplexedConnection) {
@@ -205,23 +205,23 @@ async fn shop_flush(connection: &MultiplexedConnection) {
 
 #[test]
 fn numbers_of_any_size_are_compared_exactly() {
-    let Some(told) = neighbours_are_told_apart(KEY_LUA) else { return };
-    assert!(told);
+    let Some(ordered) = neighbours_are_ordered(KEY_LUA) else { return };
+    assert!(ordered);
 }
 
-/// The check above can fail: as soon as the script compares numbers in place of text, neighbours are taken for equal.
+/// Control: a script that compares numbers in place of text treats neighbours as equal.
 #[test]
-fn comparing_with_tonumber_takes_neighbours_for_equal() {
+fn comparing_with_tonumber_treats_neighbours_as_equal() {
     let exact = "return #a < #b or (#a == #b and a < b)";
     assert!(KEY_LUA.contains(exact));
     let inexact = KEY_LUA.replace(exact, "return tonumber(a) < tonumber(b)");
-    let Some(told) = neighbours_are_told_apart(&inexact) else { return };
-    assert!(!told);
+    let Some(ordered) = neighbours_are_ordered(&inexact) else { return };
+    assert!(!ordered);
 }
 
-/// A mark that a restart forgets protects nothing.
+/// A mark must survive a restart.
 #[test]
-fn a_restart_of_redis_does_not_forget_the_mark() {
+fn the_mark_survives_a_restart_of_redis() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = RedisShop::open(server).await;
@@ -229,9 +229,9 @@ fn a_restart_of_redis_does_not_forget_the_mark() {
         fenced.set(&key("orders", "stock"), 99).await.unwrap();
         shop.server.restart();
         let mut connection = connection(&mut shop.server).await;
-        let refusal = begin(&mut connection, "orders", FencingToken(33)).await.unwrap_err();
+        let rejection = begin(&mut connection, "orders", FencingToken(33)).await.unwrap_err();
         assert_eq!(
-            refusal.to_string(),
+            rejection.to_string(),
             "stale fencing token 33 for \"orders\": the newest is 34, from an unnamed holder; \
              another holder has the lock: stop, and acquire it again to continue"
         );
@@ -245,16 +245,16 @@ fn a_restart_of_redis_does_not_forget_the_mark() {
     });
 }
 
-/// A key that somebody else uses is not taken for a mark, and arguments that are no numbers change nothing.
+/// A mark with other content, and arguments that are not numbers, are rejected without a change.
 #[test]
-fn what_is_no_number_is_refused_by_the_script() {
+fn the_script_rejects_values_that_are_not_numbers() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = RedisShop::open(server).await;
         let redis = &mut shop.observer;
         for token in ["", "0", "01", "-1", "1.0", "1e3", " 1", "x"] {
-            let refusal = write(redis, KEY_LUA, token, "1").await.unwrap_err();
-            assert_eq!(refusal.code(), Some("NOFENCE"), "{token:?}");
+            let rejection = write(redis, KEY_LUA, token, "1").await.unwrap_err();
+            assert_eq!(rejection.code(), Some("NOFENCE"), "{token:?}");
         }
         let _: () = redis.set(key("orders", "fence"), "text").await.unwrap();
         assert_eq!(write(redis, KEY_LUA, "1", "1").await.unwrap_err().code(), Some("NOFENCE"));

@@ -1,4 +1,4 @@
-//! The guard of Redis in plain calls and in `MULTI`: a script has no snapshot, wherever it is called from.
+//! The guard of Redis in plain calls and in `MULTI`. A script has no snapshot in either case.
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncCommands, RedisError};

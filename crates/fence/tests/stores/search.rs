@@ -1,4 +1,4 @@
-//! The searches: with the guard no interleaving breaks the books; without it, or with half of it, one is found.
+//! Searches for an interleaving that loses an update: with the guard there is none, with a part of it there is one.
 
 use std::cell::RefCell;
 
@@ -9,9 +9,9 @@ use tokio::runtime::Runtime;
 
 use crate::pausing::{Books, Case, Guard, STOCK, Shop, Turn, WRITERS_MAX, play};
 
-/// Interleavings tried with the guard on; `PROPTEST_CASES` changes it.
+/// The number of interleavings with the guard; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 96;
-/// Interleavings within which the search must find the anomaly with the guard off.
+/// The number of interleavings within which the search must find a lost update without the guard.
 const CASES_TO_FAIL: u32 = 64;
 const SEED: [u8; 32] = *b"a paused holder wakes much later";
 
@@ -32,7 +32,7 @@ pub(crate) fn runner(cases: u32, shrink: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED))
 }
 
-/// How many cases a search has.
+/// The number of cases of a search with the guard.
 pub(crate) fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES)
 }
@@ -42,14 +42,14 @@ pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Nothing was sold twice or forgotten.
+/// Stock and orders add up: no sale was lost or counted twice.
 fn books_are_exact(books: &Books) -> Result<(), TestCaseError> {
     let sold = i64::try_from(books.orders.len()).unwrap();
     prop_assert_eq!(books.stock + sold, STOCK, "{:?}", books);
     Ok(())
 }
 
-/// Guarantee 2 downstream: "a holder that was paused can never overwrite its successor".
+/// Guarantee 2 in a store: "a holder that was paused can never overwrite its successor".
 pub(crate) fn no_interleaving_breaks_the_books(runtime: &Runtime, shop: impl Shop) {
     let shop = RefCell::new(shop);
     let seen = RefCell::new(Books::default());
@@ -63,13 +63,13 @@ pub(crate) fn no_interleaving_breaks_the_books(runtime: &Runtime, shop: impl Sho
         books_are_exact(&books)
     });
     let seen = seen.into_inner();
-    let (sold, refused) = (seen.orders.len(), seen.refused.len());
-    eprintln!("{sold} sold, {refused} stale refused, {} conflicts", seen.conflicts);
+    let (sold, rejected) = (seen.orders.len(), seen.refused.len());
+    eprintln!("{sold} sales, {rejected} stale tokens rejected, {} conflicts", seen.conflicts);
     outcome.unwrap();
-    assert!(sold > 0 && refused > 0, "the search was empty");
+    assert!(sold > 0 && rejected > 0, "the search had no sales or no rejections");
 }
 
-/// The judge can fail: with half a guard, or none, the same search finds a lost update.
+/// Control: with a part of the guard, or without it, the same search finds a lost update.
 pub(crate) fn half_a_guard_loses_updates(runtime: &Runtime, shop: impl Shop) {
     let shop = RefCell::new(shop);
     for guard in [Guard::None, Guard::OnlyTheWrite, Guard::CheckedBefore] {
@@ -79,7 +79,7 @@ pub(crate) fn half_a_guard_loses_updates(runtime: &Runtime, shop: impl Shop) {
         match run {
             Err(TestError::Fail(_, smallest)) => eprintln!("{guard:?}: {smallest:?}"),
             Err(TestError::Abort(why)) => panic!("{why}"),
-            Ok(()) => panic!("{guard:?}: no lost update in all those interleavings"),
+            Ok(()) => panic!("{guard:?}: no lost update in {CASES_TO_FAIL} interleavings"),
         }
     }
 }

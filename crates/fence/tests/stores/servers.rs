@@ -1,8 +1,7 @@
-//! A real Redis and a real `MariaDB` for a test: each in a temporary directory, reached over a unix socket, gone
-//! afterwards (also after a panic or a kill of this process, see `leash`).
+//! A real Redis or `MariaDB` for a test, in a temporary directory and on a unix socket.
 //!
-//! Owns finding the programs, what a test does without them, and the wait until they answer. Refuses to know what runs
-//! in them. They do not sync their disks: the data is worth nothing.
+//! Dropping a server stops it and removes its data, also after a panic or a kill of this process (see `leash`). Without
+//! the program, a test is skipped or fails. The servers do not sync their disks, because the data is disposable.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -17,15 +16,15 @@ use crate::leash::Leash;
 
 const START_DEADLINE: Duration = Duration::from_mins(2);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
-/// Where Debian keeps servers, besides `$PATH`.
+/// The directories of servers on Debian, searched after `$PATH`.
 const SERVER_DIRS: [&str; 3] = ["/usr/sbin", "/usr/libexec", "/usr/local/sbin"];
 
-/// `$0` is the directory: the mark must outlive the server, so it keeps an append-only file.
+/// `$0` is the directory. The server writes an append-only file, because the mark must survive a restart.
 const REDIS: &str = r#"exec redis-server --port 0 --unixsocket "$0/socket" --dir "$0" --save '' \
     --appendonly yes --appendfsync no --daemonize no --databases 1 >"$0/log" 2>&1"#;
 
-/// Makes the data directory, then becomes the server; `$1` is the user to run as, if it has to be named. A server that
-/// starts removes temporary tables in its temporary directory, other servers' too: each has a directory of its own.
+/// Creates the data directory, then executes the server. `$1` is the option with the user, if one is required. A server
+/// that starts removes all temporary tables of its temporary directory, so each server has its own.
 const MARIADB: &str = r#"PATH="$PATH:/usr/sbin:/usr/libexec:/usr/local/sbin"
 export TMPDIR="$0"
 [ -d "$0/data" ] || mariadb-install-db --no-defaults --datadir="$0/data" --skip-test-db $1 \
@@ -59,18 +58,18 @@ impl Server {
         self.process = Some(spawned.unwrap().0);
     }
 
-    /// Where it listens.
+    /// The path of the server's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("socket")
     }
 
-    /// Stops it in good order and starts it again on the same data.
+    /// Shuts the server down and starts it again on the same data.
     pub(crate) fn restart(&mut self) {
         drop(self.process.take());
         self.start();
     }
 
-    /// Tries to connect until it works, or until there is no point in trying.
+    /// Connects repeatedly until the server accepts. Panics if it has ended or the deadline has passed.
     pub(crate) async fn connect<T, E: std::fmt::Display, F: Future<Output = Result<T, E>>>(
         &mut self,
         mut connect: impl FnMut(PathBuf) -> F,
@@ -94,12 +93,12 @@ impl Server {
     }
 }
 
-/// A Redis, or nothing and a line that says so.
+/// Starts Redis; `None`, with a line on stderr, if it is not installed.
 pub(crate) fn redis_or_skip() -> Option<Server> {
     installed("redis-server", "HOLDFAST_REQUIRE_REDIS").then(|| Server::new(REDIS))
 }
 
-/// A `MariaDB`, or nothing and a line that says so.
+/// Starts `MariaDB`; `None`, with a line on stderr, if it is not installed.
 pub(crate) fn mariadb_or_skip() -> Option<Server> {
     installed("mariadbd", "HOLDFAST_REQUIRE_MARIADB").then(|| Server::new(MARIADB))
 }

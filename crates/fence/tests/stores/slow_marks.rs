@@ -24,9 +24,9 @@ use crate::search::{cases, runner, runtime};
 
 /// The most calls of a case.
 const CALLS_MAX: usize = 5;
-/// Cases for each one of a search in a real store: there is no store here, and a case takes microseconds.
+/// The factor on the cases of a search in a real store: a case without a store takes microseconds.
 const CASES_FACTOR: u32 = 50;
-/// A call that has not ended after so many rounds never ends.
+/// The number of rounds after which a call counts as stuck.
 const ROUNDS_MAX: usize = 100;
 
 /// Marks that pause before and after they are raised.
@@ -48,7 +48,7 @@ enum Step {
     Drop(usize),
 }
 
-/// One interleaving: what the calls show, and their steps. Afterwards the calls that are left take turns.
+/// One interleaving: the claims of the calls, and their steps. After the schedule the remaining calls take turns.
 #[derive(Clone, Debug)]
 struct Case {
     calls: Vec<Claim>,
@@ -70,15 +70,15 @@ fn case() -> impl Strategy<Value = Case> {
     (calls, vec(step(), 0..50)).prop_map(|(calls, schedule)| Case { calls, schedule })
 }
 
-/// The claims of the handler's calls: each when it begins, and again when it writes.
+/// The claims of the handler's calls: one item when a call begins, and one when it writes.
 type Acts = Arc<Mutex<Vec<Claim>>>;
 type Call = Pin<Box<dyn Future<Output = u16>>>;
 
-/// What a case left behind.
+/// The result of a case.
 #[derive(Debug)]
 struct Seen {
     acts: Vec<Claim>,
-    /// The status of each call; none for a dropped one.
+    /// The status of each call; `None` for a dropped call.
     statuses: Vec<Option<u16>>,
 }
 
@@ -126,14 +126,14 @@ async fn conduct(calls: &mut [Option<Call>], schedule: &[Step]) -> Vec<Option<u1
             }
             (Step::Go(_), None) => {}
         }
-        // The runtime counts the steps of one turn, and stops them when there were too many.
+        // The runtime limits the number of polls without a yield.
         yield_now().await;
     }
     assert!(calls.iter().all(Option::is_none), "a call does not end");
     statuses
 }
 
-/// No call is in, and none writes, once a claim with a floor above its token is in.
+/// After a claim has entered, no call with a token below its floor enters or writes.
 fn no_stale_call_acts(seen: &Seen) -> Result<(), TestCaseError> {
     let mut floor = FencingToken(0);
     for claim in &seen.acts {
@@ -143,8 +143,8 @@ fn no_stale_call_acts(seen: &Seen) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each call ends, and a call whose token is not below any floor is let in.
-fn nobody_else_is_refused(case: &Case, seen: &Seen) -> Result<(), TestCaseError> {
+/// Each call ends, and a call whose token is not below any floor is admitted.
+fn only_stale_calls_are_rejected(case: &Case, seen: &Seen) -> Result<(), TestCaseError> {
     let floor = case.calls.iter().map(|claim| claim.floor()).max().unwrap();
     for (claim, status) in case.calls.iter().zip(&seen.statuses) {
         let expected: &[Option<u16>] =
@@ -160,14 +160,14 @@ fn no_order_of_slow_marks_and_calls_lets_a_stale_call_write() {
     let outcome = runner(cases() * CASES_FACTOR, 2_000).run(&case(), |case| {
         let seen = runtime.block_on(play(&case));
         no_stale_call_acts(&seen)?;
-        nobody_else_is_refused(&case, &seen)
+        only_stale_calls_are_rejected(&case, &seen)
     });
     outcome.unwrap();
 }
 
-/// Call 5 has raised the mark and waits for the answer; call 6 raises it further, writes and leaves.
+/// Call 5 has raised the mark and waits for the answer; call 6 raises it further, writes and ends.
 #[test]
-fn a_call_whose_mark_answers_after_its_successor_has_left_is_refused() {
+fn a_call_whose_mark_answers_after_its_successor_has_ended_is_rejected() {
     let calls = vec![FencingToken(5).into(), FencingToken(6).into()];
     let mut schedule = vec![Step::Go(0); 2];
     schedule.extend([Step::Go(1); 20]);

@@ -26,7 +26,7 @@ pub(crate) fn open(path: PathBuf) -> Connection {
     let connection = Connection::open(path).unwrap();
     // A writer that meets the lock of another one starts again at its next step.
     connection.busy_timeout(Duration::ZERO).unwrap();
-    // The data is worth nothing.
+    // The data is disposable.
     connection.pragma_update(None, "synchronous", "OFF").unwrap();
     connection
 }
@@ -175,20 +175,20 @@ fn half_a_guard_loses_updates_in_sqlite() {
 }
 
 #[test]
-fn a_refusal_of_sqlite_names_everything_and_a_mark_cannot_be_lowered() {
+fn a_rejection_by_sqlite_has_all_facts_and_a_mark_cannot_be_lowered() {
     let shop = SqliteShop::new();
     let mut connection = open(shop.path());
     begin_as(&mut connection, "orders", FencingToken(34), "web2").unwrap().commit().unwrap();
     drop(connection);
     let mut connection = open(shop.path());
-    let refusal = begin_as(&mut connection, "orders", FencingToken(33), "web1").unwrap_err();
-    let FenceError::Stale { resource, token, newest, holder } = refusal else {
-        panic!("{refusal}")
+    let rejection = begin_as(&mut connection, "orders", FencingToken(33), "web1").unwrap_err();
+    let FenceError::Stale { resource, token, newest, holder } = rejection else {
+        panic!("{rejection}")
     };
     let facts = (resource.as_str(), token.0, newest.0, holder.as_deref());
     assert_eq!(facts, ("orders", 33, 34, Some("web2")));
     let lowered = connection.execute("UPDATE fence SET token = 1", []).unwrap_err();
     assert!(lowered.to_string().contains("FN001"), "{lowered}");
-    // A refused transaction leaves the database to the others.
+    // A rejected transaction releases the write lock.
     begin(&mut connection, "orders", FencingToken(34)).unwrap().commit().unwrap();
 }

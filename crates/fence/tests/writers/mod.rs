@@ -1,8 +1,7 @@
-//! Writers that can be paused at every step and woken in any order, against a real database.
+//! Writers that can be paused at every step and resumed in any order, against a real database.
 //!
-//! Owns the stage (who may take the next step, who is blocked inside the database) and the sale each writer makes
-//! under a guard. Refuses to judge: it returns the [`Books`]. One schedule gives one interleaving: the next permit
-//! is given only when every writer has paused, finished, or waits for a row lock.
+//! A schedule selects the writer that takes the next step, and the caller judges the [`Books`]. The next step begins
+//! only when every writer has paused, finished, or waits for a row lock. One schedule is therefore one interleaving.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,14 +15,14 @@ use crate::scratch::Postgres;
 
 /// Stock before the first sale.
 pub(crate) const STOCK: i64 = 100;
-/// The most writers a case may have.
+/// The maximum number of writers of a case.
 pub(crate) const WRITERS_MAX: usize = 4;
 const RESOURCE: &str = "shop";
 
-/// How the writers of a case protect what they write.
+/// The protection of the writes of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Not at all.
+    /// No protection.
     None,
     /// The write is fenced, but the stock is read before the mark is raised (breaks rule 3).
     OnlyTheWrite,
@@ -31,23 +30,23 @@ pub(crate) enum Guard {
     Everything,
 }
 
-/// What one writer does with one grant.
+/// The sales of one writer under one grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// Read and write in two transactions, with time to think between them.
+    /// Read and write in two transactions, with a pause between them.
     pub(crate) split: bool,
     /// Sell a second time with the same token.
     pub(crate) again: bool,
 }
 
-/// One interleaving: the turns of each writer, and who takes the next step.
+/// One interleaving: the turns of each writer, and the writer of each step.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) writers: Vec<Vec<Turn>>,
     pub(crate) schedule: Vec<usize>,
 }
 
-/// What a case left behind.
+/// The result of a case.
 #[derive(Debug)]
 pub(crate) struct Books {
     pub(crate) stock: i64,
@@ -55,9 +54,9 @@ pub(crate) struct Books {
     pub(crate) orders: Vec<i64>,
     /// Tokens of all committed fenced transactions, in the order they held the mark.
     pub(crate) accepted: Vec<i64>,
-    /// Stale tokens that were refused.
+    /// Stale tokens that were rejected.
     pub(crate) refused: Vec<u64>,
-    /// Times a writer was seen waiting for another's row lock.
+    /// The number of observed waits for the row lock of another writer.
     pub(crate) blocked: usize,
 }
 
@@ -150,7 +149,7 @@ enum Status {
     Finished,
 }
 
-/// Where the writers of one case stand.
+/// The state of the writers of one case.
 struct Stage {
     status: RefCell<Vec<Status>>,
     permits: Vec<Notify>,
@@ -179,7 +178,7 @@ impl Stage {
         (0..statuses.len()).filter(|writer| statuses[*writer] == status).collect()
     }
 
-    /// The lock service's part: tokens in order, whatever older holders still do.
+    /// Returns the next token, as the lock service does, even if older holders are still active.
     fn grant(&self) -> FencingToken {
         self.tokens.set(self.tokens.get() + 1);
         FencingToken(self.tokens.get())
@@ -190,7 +189,7 @@ impl Stage {
         self.permits[writer].notified().await;
     }
 
-    /// Gives permits as scheduled, then to the first who can use one, until all have finished.
+    /// Gives permits as scheduled, then to the first paused writer, until all have finished.
     async fn conduct(&self, schedule: &[usize], observer: &Client) {
         let mut scheduled = schedule.iter();
         while self.all(Status::Finished).len() < self.permits.len() {
@@ -207,8 +206,8 @@ impl Stage {
         }
     }
 
-    /// Returns when every writer has paused or finished, or waits for another's row lock. What the observer saw counts
-    /// only if nobody took a step meanwhile: who was blocked by a writer that has committed since is no longer.
+    /// Returns when every writer has paused or finished, or waits for another writer's row lock. An observation is valid
+    /// only if no writer took a step meanwhile, because a commit ends the waits for its locks.
     async fn settle(&self, observer: &Client) {
         loop {
             let running = self.all(Status::Running);
@@ -247,7 +246,7 @@ impl Seller<'_> {
                         assert_eq!((resource.as_str(), refused), (RESOURCE, token));
                         assert!(
                             newest > token,
-                            "{refused} was refused though the newest is {newest}"
+                            "{refused} was rejected although the newest is {newest}"
                         );
                         self.stage.refused.borrow_mut().push(refused.0);
                         break;
@@ -336,7 +335,7 @@ async fn write(
     Ok(())
 }
 
-/// Leaves a trace of a fenced transaction; the number is drawn while the mark is locked.
+/// Records a fenced transaction. Its sequence number is drawn while the mark is locked.
 async fn note(
     client: &impl tokio_postgres::GenericClient,
     token: FencingToken,
