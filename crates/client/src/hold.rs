@@ -175,8 +175,8 @@ impl Hold {
         }
     }
 
-    /// Resolves with the deadline once it differs from `known`: later after a renewal or a [touch](Hold::touch), earlier
-    /// after a request that revokes.
+    /// Resolves with the deadline once it differs from `known`: later after a renewal or a [touch](Hold::touch),
+    /// earlier after a request that revokes.
     ///
     /// # Errors
     /// The loss.

@@ -304,7 +304,8 @@ impl Lock {
         Ok(())
     }
 
-    /// Acquires the lock and keeps it until the guard is released, dropped or lost. Dropping the future leaves the queue.
+    /// Acquires the lock and keeps it until the guard is released, dropped or lost. Dropping the future leaves the
+    /// queue.
     ///
     /// # Errors
     /// [`Error::Busy`] if the wait ended before the grant; [`Error::Argument`] for an invalid name, ttl or label;

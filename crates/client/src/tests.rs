@@ -123,13 +123,13 @@ fn takes(line: &str) -> bool {
 async fn lock_node(
     answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>) {
-    let taken = Arc::new(AtomicUsize::new(0));
-    let counter = taken.clone();
+    let acquires = Arc::new(AtomicUsize::new(0));
+    let counter = acquires.clone();
     let (address, _) = node(move |_, line| {
         if takes(line) { answer(counter.fetch_add(1, Ordering::SeqCst)) } else { usual(line, "") }
     })
     .await;
-    (address, taken)
+    (address, acquires)
 }
 
 #[tokio::test]
@@ -149,22 +149,22 @@ async fn a_node_that_is_down_is_skipped() {
 
 #[tokio::test]
 async fn an_acquire_is_repeated_while_there_is_no_leader() {
-    let (address, taken) = lock_node(|call| match call {
+    let (address, acquires) = lock_node(|call| match call {
         0 | 1 => Some(problem("no-leader", 503, true)),
         _ => Some((200, grant(1, 0, 30_000))),
     })
     .await;
     let _guard = acquire(&client([address])).await.unwrap();
-    assert_eq!(taken.load(Ordering::SeqCst), 3);
+    assert_eq!(acquires.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
 async fn a_busy_lock_names_its_holder_and_the_call_is_not_repeated() {
-    let (address, taken) = lock_node(|_| Some(problem("lock-busy", 423, true))).await;
+    let (address, acquires) = lock_node(|_| Some(problem("lock-busy", 423, true))).await;
     let error = acquire(&client([address])).await.unwrap_err();
     assert!(matches!(error, Error::Busy(_)), "{error:?}");
     assert_eq!(error.holder().unwrap().session.as_str(), "web3");
-    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    assert_eq!(acquires.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
@@ -176,21 +176,21 @@ async fn a_named_session_that_expired_is_a_loss() {
 
 #[tokio::test]
 async fn a_generated_session_that_ended_while_idle_is_replaced() {
-    let (address, taken) = lock_node(|call| match call {
+    let (address, acquires) = lock_node(|call| match call {
         0 => Some(problem("session-expired", 410, false)),
         _ => Some((200, grant(1, 0, 30_000))),
     })
     .await;
     let _guard = acquire(&client([address])).await.unwrap();
-    assert_eq!(taken.load(Ordering::SeqCst), 2);
+    assert_eq!(acquires.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
 async fn a_refused_call_is_not_repeated() {
-    let (address, taken) = lock_node(|_| Some(problem("bad-duration", 400, false))).await;
+    let (address, acquires) = lock_node(|_| Some(problem("bad-duration", 400, false))).await;
     let error = acquire(&client([address])).await.unwrap_err();
     assert!(matches!(error, Error::Refused(_)) && !error.is_retryable(), "{error:?}");
-    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    assert_eq!(acquires.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

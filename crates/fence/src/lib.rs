@@ -3,8 +3,8 @@
 //! A guard compares the fencing token of a holder with the mark of the resource, which is the newest token seen. It
 //! raises the mark before the holder reads. The guards exist as text ([`recipes`]) and, each behind a feature, as
 //! transactions: `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and
-//! `http::FenceLayer` for HTTP services. No guard calls the cluster. The only state of this crate is the set of calls in
-//! flight of the HTTP layer. `docs/fencing.md` explains the rules and has recipes for other stores.
+//! `http::FenceLayer` for HTTP services. No guard calls the cluster. The only state of this crate is the set of calls
+//! in flight of the HTTP layer. `docs/fencing.md` explains the rules and has recipes for other stores.
 
 mod claim;
 mod error;
@@ -31,7 +31,7 @@ pub use sql::{
     try_table_sql,
 };
 
-/// The documentation tests compile the Rust examples of the guide.
+/// The Rust examples of the guide. They do not compile while the manifest has `doctest = false`.
 #[cfg(all(doctest, feature = "postgres"))]
 #[doc = include_str!("../../../docs/fencing.md")]
 mod guide {}

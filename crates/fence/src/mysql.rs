@@ -4,8 +4,8 @@
 //!
 //! Only transactional tables (`InnoDB`) are protected. The mark stays locked until the transaction ends, and the next
 //! holder waits for it, so do no long work inside the transaction. `START TRANSACTION WITH CONSISTENT SNAPSHOT`, and a
-//! `SELECT` before the guard at `REPEATABLE READ`, take the snapshot before the mark is raised. The guard rejects such a
-//! snapshot if it is older than the last fenced transaction.
+//! `SELECT` before the guard at `REPEATABLE READ`, take the snapshot before the mark is raised. The guard rejects such
+//! a snapshot if it is older than the last fenced transaction.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, ServerError, Transaction, TxOpts};
@@ -28,8 +28,8 @@ const CONFLICTS: [u16; 3] = [1213, 1205, 1020];
 /// Begins a transaction and raises the mark of `resource` to `token` before the first read.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::Conflict`] if another transaction kept the mark
-/// locked longer than `innodb_lock_wait_timeout`; the transaction is rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::Conflict`] if another transaction kept
+/// the mark locked longer than `innodb_lock_wait_timeout`; the transaction is rolled back.
 pub async fn begin<'a>(
     connection: &'a mut Conn,
     resource: &str,
@@ -70,9 +70,9 @@ async fn begin_with<'a>(
 /// Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::UnsafeSnapshot`] if the snapshot of earlier
-/// reads is older than the last fenced transaction, [`FenceError::Conflict`] if another transaction was faster. Then the
-/// transaction can only be rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token; [`FenceError::UnsafeSnapshot`] if the snapshot of
+/// earlier reads is older than the last fenced transaction; [`FenceError::Conflict`] if another transaction was faster.
+/// After an error the transaction can only be rolled back.
 pub async fn advance(
     transaction: &mut Transaction<'_>,
     resource: &str,

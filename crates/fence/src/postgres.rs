@@ -1,9 +1,9 @@
 //! Fenced transactions on `PostgreSQL` through `tokio-postgres`.
 //!
-//! A transaction raises the mark, then reads, then writes (rule 3 of `docs/fencing.md`). Run [`crate::schema_sql`] in the
-//! database first.
+//! A transaction raises the mark, then reads, then writes (rule 3 of `docs/fencing.md`). Run [`crate::schema_sql`] in
+//! the database first.
 //!
-//! The mark stays locked until the transaction ends, and the next holder waits for it, so do no long work and call no
+//! The mark stays locked until the transaction ends, and the next holder waits for it. Do no long work and call no
 //! other service inside the transaction. For long work, read in one transaction and write in a second one with the same
 //! token; if another holder got the lock meanwhile, the second `begin` fails.
 
@@ -29,8 +29,8 @@ const ADVANCE: &str = "SELECT fence_check_shared($1, $2, $3, $4), \
      set_config('fence.holder', coalesce($4, ''), true)";
 
 /// Begins a transaction at `READ COMMITTED` and raises the mark of `resource` to `token` before the first read. Tables
-/// guarded by [`crate::guard_table_sql`] accept its writes. The holder in errors of others is the `application_name` of the
-/// connection. For a shared hold, use a [`Claim`] as the token.
+/// guarded by [`crate::guard_table_sql`] accept its writes. The holder in errors of others is the `application_name` of
+/// the connection. For a shared hold, use a [`Claim`] as the token.
 ///
 /// # Errors
 /// [`FenceError::Stale`] if the resource has seen a newer token; the transaction is rolled back.
@@ -66,8 +66,8 @@ async fn read_committed(client: &mut Client) -> Result<Transaction<'_>, tokio_po
 /// Raises the mark inside a transaction of the caller. It must be the first statement: earlier reads are not protected.
 ///
 /// # Errors
-/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::UnsafeSnapshot`] if the isolation level is above
-/// `READ COMMITTED`. Then the transaction can only be rolled back.
+/// [`FenceError::Stale`] if the resource has seen a newer token, [`FenceError::UnsafeSnapshot`] if the isolation level
+/// is above `READ COMMITTED`. Then the transaction can only be rolled back.
 pub async fn advance(
     transaction: &Transaction<'_>,
     resource: &str,

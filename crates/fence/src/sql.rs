@@ -34,8 +34,8 @@ pub const fn schema_sql() -> &'static str {
     crate::recipes::POSTGRES_SCHEMA
 }
 
-/// The statement, on one line, that guards `table` against every write without a valid token of any resource. `table` is
-/// `table` or `schema.table`, taken literally (case and spaces count) and quoted here.
+/// The statement, on one line, that guards `table` against every write without a valid token of any resource. `table`
+/// is `table` or `schema.table`, taken literally (case and spaces count) and quoted here.
 ///
 /// # Errors
 /// [`IdentifierError`] for a malformed name.

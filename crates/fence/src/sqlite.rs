@@ -1,7 +1,7 @@
 //! Fenced transactions on `SQLite` through `rusqlite`.
 //!
-//! A transaction takes the write lock, raises the mark, then reads, then writes. Run [`SCHEMA_SQL`] in the database first.
-//! The calls block their thread.
+//! A transaction takes the write lock, raises the mark, then reads, then writes. Run [`SCHEMA_SQL`] in the database
+//! first. The calls block their thread.
 //!
 //! `SQLite` has one writer at a time: a fenced transaction blocks all other writers, so do no long work inside it.
 

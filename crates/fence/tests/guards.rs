@@ -368,8 +368,8 @@ async fn many_statements_of_one_holder_write_the_mark_once() {
     transaction.commit().await.unwrap();
 }
 
-/// Shared holders raise the mark to their floor only, also with the trigger. They neither reject each other nor wait for
-/// each other, and a token below the floor is rejected.
+/// Shared holders raise the mark to their floor only, also with the trigger. They neither reject each other nor wait
+/// for each other, and a token below the floor is rejected.
 #[tokio::test]
 async fn shared_holders_raise_the_mark_to_their_floor_only() {
     let Some(postgres) = postgres_or_skip().await else { return };

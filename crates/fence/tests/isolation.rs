@@ -2,8 +2,8 @@
 //!
 //! Both holders read in one transaction and write in a later one with the same token. A pair is protected if the
 //! successor's read returns every write that the predecessor's token committed. Each pair is played with exclusive and
-//! shared claims, with the predecessor's write in the first or in a later transaction of its claim, and with the
-//! successor's snapshot taken before the predecessor's commit in two ways.
+//! shared claims, and with the predecessor's write in the first or a later transaction of its claim. The successor
+//! takes its snapshot before the predecessor's commit, in two ways.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
@@ -352,7 +352,7 @@ async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (Str
 /// Rule 3 at every level: the successor reads all writes that the predecessor's token committed, or the guard rejects
 /// the transaction. The outcomes must be the table in `docs/fencing.md`.
 #[tokio::test]
-async fn at_all_nine_pairs_of_levels_a_successor_sees_its_predecessors_writes_or_is_refused() {
+async fn at_all_nine_pairs_of_levels_a_successor_reads_its_predecessors_writes_or_is_rejected() {
     let Some(postgres) = postgres_or_skip().await else { return };
     let mut shop = Shop::open(&postgres).await;
     let (mut table, mut lost) = (String::new(), String::new());

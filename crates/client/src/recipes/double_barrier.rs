@@ -28,8 +28,8 @@ pub struct DoubleBarrier {
 }
 
 impl DoubleBarrier {
-    /// Waits until enough other parties enter. Each call is a separate party. Dropping the future gives up the place and
-    /// does not affect the other parties.
+    /// Waits until enough other parties enter. Each call is a separate party. Dropping the future gives up the place
+    /// and does not affect the other parties.
     ///
     /// # Errors
     /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the present parties named another

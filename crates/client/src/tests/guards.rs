@@ -5,9 +5,9 @@ use super::*;
 /// A client of a node that grants every acquire, and the request lines that the node received.
 async fn granting(holds: &'static str) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let noted = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        noted.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         if takes(line) { Some((200, grant(7, 0, 30_000))) } else { usual(line, holds) }
     })
     .await;
@@ -49,9 +49,9 @@ async fn a_released_guard_is_released_once() {
 #[tokio::test]
 async fn dropping_an_acquire_future_leaves_the_queue() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let noted = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        noted.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         if takes(line) { Some(problem("no-leader", 503, true)) } else { usual(line, "") }
     })
     .await;
@@ -119,9 +119,9 @@ async fn a_lost_lock_is_not_reentered() {
 
 #[tokio::test]
 async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_acquired_again() {
-    let (address, taken) = {
-        let taken = Arc::new(AtomicUsize::new(0));
-        let counter = taken.clone();
+    let (address, acquires) = {
+        let acquires = Arc::new(AtomicUsize::new(0));
+        let counter = acquires.clone();
         let (address, _) = node(move |_, line| match line.split(' ').next() {
             Some("PUT") if takes(line) => {
                 counter.fetch_add(1, Ordering::SeqCst);
@@ -131,11 +131,11 @@ async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_acquired_again(
             _ => usual(line, ""),
         })
         .await;
-        (address, taken)
+        (address, acquires)
     };
     let guard = acquire(&client([address])).await.unwrap();
     assert_eq!(guard.lost().await, Loss::TakenAway);
-    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    assert_eq!(acquires.load(Ordering::SeqCst), 1);
 }
 
 /// Counts its drops.
@@ -151,11 +151,11 @@ impl Drop for DropCount {
 async fn work_under_a_lock_is_cancelled_by_its_loss() {
     let (client, lines) = granting("").await;
     let dropped = Arc::new(AtomicUsize::new(0));
-    let noted = DropCount(dropped.clone());
+    let drop_count = DropCount(dropped.clone());
     let lock = client.lock("job").max_hold(Duration::from_millis(100));
     let done = lock
         .with_lock(async |hold| {
-            let _noted = noted;
+            let _drop_count = drop_count;
             assert_eq!(hold.token().0, 7);
             std::future::pending::<()>().await;
         })
@@ -176,7 +176,7 @@ async fn work_under_a_lock_returns_its_result_and_releases_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_blocking_client_holds_renews_and_releases() {
-    let (address, taken) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
+    let (address, acquires) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
     let work = move || {
         let client = blocking::Client::new([address]).unwrap();
         let guard = client.lock("job").wait(Duration::from_secs(1)).acquire().unwrap();
@@ -187,7 +187,7 @@ async fn the_blocking_client_holds_renews_and_releases() {
     };
     // The blocking client rejects calls on a thread of a runtime.
     tokio::task::spawn_blocking(|| std::thread::spawn(work).join().unwrap()).await.unwrap();
-    assert_eq!(taken.load(Ordering::SeqCst), 2);
+    assert_eq!(acquires.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

@@ -14,9 +14,9 @@ async fn upgrading(
     upgrade: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (Client, Arc<std::sync::Mutex<Vec<String>>>) {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let (noted, upgrades) = (lines.clone(), AtomicUsize::new(0));
+    let (recorded, upgrades) = (lines.clone(), AtomicUsize::new(0));
     let (address, _) = node(move |_, line| {
-        noted.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         match line {
             line if !takes(line) => usual(line, ""),
             line if line.contains("mode=exclusive") => {
@@ -60,9 +60,9 @@ async fn every_option_is_sent() {
 #[tokio::test]
 async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_its_own() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let noted = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        noted.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         if takes(line) {
             let granted = grant(7, 0, 30_000).replace(r#""lock":"job""#, r#""lock":"job/3""#);
             return Some((200, granted.replace(r#""revision""#, r#""segment":3,"revision""#)));

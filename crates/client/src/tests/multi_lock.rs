@@ -21,9 +21,9 @@ fn both() -> String {
 /// A client of a node that grants `a` and `b` and lists `holds` in renewals, and the request lines of the node.
 async fn granting(holds: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let seen = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        seen.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         Some(match line {
             line if line.starts_with("POST /v1/locks?") => (200, both()),
             line if line.starts_with("DELETE") => (204, String::new()),
@@ -74,9 +74,9 @@ async fn the_loss_of_one_lock_is_reported_and_the_other_stays_held() {
 #[tokio::test]
 async fn an_acquire_with_an_unknown_outcome_is_released() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let seen = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        seen.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         match line {
             // The outcome is unknown: the connection is dropped.
             line if line.starts_with("POST /v1/locks?") => None,
@@ -95,9 +95,9 @@ async fn handing(
     answer: impl Fn(usize) -> Option<(u16, String)> + Send + Sync + 'static,
 ) -> (Client, Arc<Mutex<Vec<String>>>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (seen, count) = (lines.clone(), AtomicUsize::new(0));
+    let (recorded, count) = (lines.clone(), AtomicUsize::new(0));
     let (address, _) = node(move |_, line| {
-        seen.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         match line {
             line if line.starts_with("PUT /v1/locks/") => Some((200, grant(7, 0, 30_000))),
             line if line.contains("&to=") => answer(count.fetch_add(1, Ordering::SeqCst)),
@@ -117,10 +117,10 @@ fn to() -> SessionName {
 async fn every_view_reports_the_hand_over_before_the_call() {
     let handed = r#"{"lock":"job","to":"you","token":9,"revision":3}"#;
     let views: Arc<Mutex<Option<Hold>>> = Arc::default();
-    let (seen, at_the_call) = (views.clone(), Arc::new(Mutex::new(None)));
+    let (current, at_the_call) = (views.clone(), Arc::new(Mutex::new(None)));
     let noted = at_the_call.clone();
     let (client, lines) = handing(move |_| {
-        let held = seen.lock().unwrap().as_ref().map(|hold: &Hold| hold.ensure());
+        let held = current.lock().unwrap().as_ref().map(|hold: &Hold| hold.ensure());
         *noted.lock().unwrap() = held;
         Some((200, handed.to_owned()))
     })
@@ -175,9 +175,9 @@ async fn a_hand_over_with_an_unknown_outcome_is_released() {
 #[tokio::test]
 async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let seen = lines.clone();
+    let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
-        seen.lock().unwrap().push(line.to_owned());
+        recorded.lock().unwrap().push(line.to_owned());
         Some(match line {
             line if line.contains("value=c") => (200, grant(9, 0, 30_000)),
             line if line.starts_with("PUT /v1/locks/") => (200, grant(7, 0, 30_000)),

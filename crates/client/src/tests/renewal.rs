@@ -19,9 +19,9 @@ impl Counts {
 /// A node whose sessions live for `ms` milliseconds and list these holds.
 async fn counting(ms: u64, holds: &'static str) -> (String, Counts) {
     let counts = Counts::default();
-    let noted = counts.clone();
+    let recorded = counts.clone();
     let (address, _) = node(move |_, line| {
-        noted.note(line);
+        recorded.note(line);
         match line.split(' ').next() {
             Some("PUT") if takes(line) => Some((200, grant(7, 0, ms))),
             Some("PUT" | "POST") => Some((200, session(holds, ms))),
@@ -121,10 +121,10 @@ async fn a_named_session_is_left_open() {
 #[tokio::test]
 async fn a_hold_without_a_guard_is_released() {
     let counts = Counts::default();
-    let noted = counts.clone();
+    let recorded = counts.clone();
     let name = Arc::new(std::sync::Mutex::new(String::new()));
     let (address, _) = node(move |_, line| {
-        noted.note(line);
+        recorded.note(line);
         if let Some(rest) = line.strip_prefix("PUT /v1/sessions/") {
             *name.lock().unwrap() = rest.split(['?', ' ']).next().unwrap().to_owned();
         }
@@ -147,8 +147,8 @@ async fn a_hold_without_a_guard_is_released() {
 
 #[tokio::test]
 async fn a_grant_whose_answer_is_delayed_is_requested_again() {
-    let taken = Arc::new(AtomicUsize::new(0));
-    let counter = taken.clone();
+    let acquires = Arc::new(AtomicUsize::new(0));
+    let counter = acquires.clone();
     // The first node never answers, although the cluster has granted the lock.
     let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stuck = slow.local_addr().unwrap().to_string();
@@ -167,7 +167,7 @@ async fn a_grant_whose_answer_is_delayed_is_requested_again() {
     let guard = client.lock("job").wait(Duration::from_secs(30));
     let guard = tokio::time::timeout(Duration::from_secs(5), guard.acquire()).await;
     assert_eq!(guard.unwrap().unwrap().token().0, 7);
-    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    assert_eq!(acquires.load(Ordering::SeqCst), 1);
     drop(slow);
 }
 
@@ -184,14 +184,14 @@ const BROKEN: &str =
 async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_again() {
     let has_room = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (refused, renewed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (room, asked, plain) = (has_room.clone(), refused.clone(), renewed.clone());
+    let (room, rejections, plain) = (has_room.clone(), refused.clone(), renewed.clone());
     let (address, _) = node(move |_, line| match line.split(' ').next() {
         Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
         Some("POST") if parked(line).is_some() && room.load(Ordering::SeqCst) => {
             Some((200, poll_answer("", BROKEN, "")))
         }
         Some("POST") if parked(line).is_some() => {
-            asked.fetch_add(1, Ordering::SeqCst);
+            rejections.fetch_add(1, Ordering::SeqCst);
             Some(problem("too-many-waiters", 429, true))
         }
         Some("POST") => {

@@ -36,8 +36,8 @@ BEGIN
         SIGNAL SQLSTATE 'FN001' SET MESSAGE_TEXT = message;
     END IF;
 
-    -- A read with FOR UPDATE returns the newest row, a plain one the row of the transaction's snapshot
-    -- (max() is null if the snapshot has no row).
+    -- A read with FOR UPDATE returns the newest row. A plain read returns the row of the transaction's snapshot;
+    -- max() is null if the snapshot has no row.
     SELECT max(checks) INTO seen_checks FROM fence WHERE resource = in_resource;
     IF NOT (seen_checks <=> newest_checks) THEN
         SIGNAL SQLSTATE 'FN003' SET MESSAGE_TEXT =

@@ -1,10 +1,10 @@
-//! The order of calls in flight: a call with a newer token waits until the calls with older tokens have ended. From then
-//! on older tokens are rejected.
+//! The order of calls in flight: a call with a newer token waits until the calls with older tokens have ended. From
+//! then on older tokens are rejected.
 //!
 //! A call arrives, raises the mark, waits for older calls, and enters. Without the wait, a call that entered and was
-//! paused would write after its successor. Without the arrival, the entry with the mark of the successor could be
-//! removed while an older call waits for its own mark, and the older call would enter afterwards. Bounds: one entry for
-//! each resource with calls in flight; the wait for older calls has a timeout.
+//! paused would write after its successor. Without the arrival, the entry with the successor's mark could be removed
+//! while an older call waits for its own mark. The older call would then enter. Bounds: one entry for each resource
+//! with calls in flight; the wait for older calls has a timeout.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -57,8 +57,8 @@ struct CallArrival {
 }
 
 impl CallOrder {
-    /// Raises the mark by `raise`, and returns when no call with a token below the mark is running. Rejects the claim if a
-    /// newer call has raised the mark since the arrival, even if that call has ended.
+    /// Raises the mark by `raise`, and returns when no call with a token below the mark is running. Rejects the claim
+    /// if a newer call has raised the mark since the arrival, even if that call has ended.
     pub(super) async fn enter(
         self: &Arc<Self>,
         resource: &str,

@@ -25,9 +25,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The body of the service or of a rejection.
 pub type GuardedBody<B> = Either<B, Full<Bytes>>;
 
-/// Guards a service. Calls that change data need a token. `GET`, `HEAD`, `OPTIONS` and `TRACE` may have one, and the first
-/// read of a new holder should, because it raises the mark before the read. Use clones of one layer for a resource: calls
-/// of two layers do not wait for each other.
+/// Guards a service. Calls that change data need a token. `GET`, `HEAD`, `OPTIONS` and `TRACE` may have one, and the
+/// first read of a new holder should, because it raises the mark before the read. Use clones of one layer for a
+/// resource: calls of two layers do not wait for each other.
 #[derive(Debug)]
 pub struct FenceLayer<M>(Arc<LayerOptions<M>>);
 
@@ -47,7 +47,8 @@ impl<M> Clone for FenceLayer<M> {
 }
 
 impl<M: Marks> FenceLayer<M> {
-    /// Guards one resource, for a service whose data one lock protects. A caller that names a resource must name this one.
+    /// Guards one resource, for a service whose data one lock protects. A caller that names a resource must name this
+    /// one.
     pub fn new(resource: impl Into<String>, marks: M) -> Self {
         Self::of(marks, Some(resource.into()))
     }
@@ -75,8 +76,8 @@ impl<M: Marks> FenceLayer<M> {
         self.with(|options| options.token_required = false)
     }
 
-    /// How long a newer holder waits for older calls to end before it gets 503; by default 10 s. Has no effect after the
-    /// first use of the layer.
+    /// How long a newer holder waits for older calls to end before it gets 503; by default 10 s. Has no effect after
+    /// the first use of the layer.
     #[must_use]
     pub fn drain_timeout(self, timeout: Duration) -> Self {
         self.with(|options| options.drain_timeout = timeout)

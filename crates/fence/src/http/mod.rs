@@ -27,10 +27,11 @@ const HEADER_LEN_MAX: usize = 4096;
 
 /// The claim of a caller, and its resource.
 ///
-/// The guarding layer puts it into the extensions of the request, so that a handler can pass it to the guard of a database.
+/// The guarding layer puts it into the extensions of the request, so that a handler can pass it to the guard of a
+/// database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// The protected resource; `None` if the service knows it.
+    /// The protected resource; `None` if the service has only one.
     pub resource: Option<String>,
     pub claim: Claim,
 }

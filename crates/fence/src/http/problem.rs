@@ -1,7 +1,7 @@
 //! Rejections as problem documents (RFC 9457).
 //!
-//! The statuses are 412 for a stale token, 428 for no token, 400 for a malformed token or one for another resource, and 503
-//! if the guard cannot compare the token now. In each case nothing was written.
+//! The status is 412 for a stale token, 428 for no token, and 400 for a malformed token or one for another resource. It
+//! is 503 if the guard cannot compare the token now. In each case nothing was written.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};

@@ -1,7 +1,7 @@
 //! A child process that cannot outlive this process.
 //!
-//! A shell between the two processes holds the read end of a pipe. The kernel closes the pipe when this process returns,
-//! panics or is killed, and the shell then stops the child.
+//! A shell between the two processes holds the read end of a pipe. The kernel closes the pipe when this process
+//! returns, panics or is killed, and the shell then stops the child.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -1,8 +1,8 @@
 //! A real `PostgreSQL` server for tests, in a temporary directory and on a unix socket.
 //!
 //! Dropping it stops the server and removes its data, also after a panic or a kill of this process (see [`leash`]). If
-//! the caller is root, an unprivileged user runs the server. The server accepts at most 64 connections and does not sync
-//! its disk, because the data is disposable.
+//! the caller is root, an unprivileged user runs the server. The server accepts at most 64 connections and does not
+//! sync its disk, because the data is disposable.
 
 pub(crate) mod leash;
 

@@ -105,7 +105,7 @@ async fn books_are_exact(shop: &mut MariaShop, what: &str) {
 /// The successor's transaction reads before the guard, and then the predecessor writes. From REPEATABLE READ on, that
 /// read fixes the snapshot, and the guard rejects it.
 #[test]
-fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_refused_in_mariadb() {
+fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_rejected_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
         let mut shop = MariaShop::open(server).await;

@@ -206,8 +206,8 @@ impl Stage {
         }
     }
 
-    /// Returns when every writer has paused or finished, or waits for another writer's row lock. An observation is valid
-    /// only if no writer took a step meanwhile, because a commit ends the waits for its locks.
+    /// Returns when every writer has paused or finished, or waits for another writer's row lock. An observation is
+    /// valid only if no writer took a step meanwhile, because a commit ends the waits for its locks.
     async fn settle(&self, observer: &Client) {
         loop {
             let running = self.all(Status::Running);
