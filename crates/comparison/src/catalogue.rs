@@ -1,6 +1,6 @@
-//! Every lock that can be compared: its name, its servers, how its waiters learn of a grant, and which runs measure it.
+//! Every lock of the comparison: its name, its servers, the wake-up of its waiters, and the runs that measure it.
 //!
-//! The same lock on a Redis that syncs is another system, with a name of its own.
+//! The same lock on a synced Redis is a separate system with its own name.
 
 use crate::adapters::redis::{
     getset, redisson, redlock, reentrant, set_nx_px, setnx_expire, timeout_repair,
@@ -11,7 +11,7 @@ use crate::adapters::{etcd, holdfast};
 use crate::lock::{Connector, LockError, LockKind, LockSettings, ServerAddresses, Target, first};
 use crate::servers::{ServerKind, url};
 
-/// How a waiter learns that it may continue.
+/// The wake-up of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeUpKind {
     /// The waiter attempts again after a pause.
@@ -22,7 +22,7 @@ pub enum WakeUpKind {
     Reply,
 }
 
-/// Which runs measure a system, unless `--systems` names others.
+/// The runs that measure a system, unless `--systems` names others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
     Always,
@@ -48,7 +48,7 @@ impl PartialEq for System {
 
 impl Eq for System {}
 
-/// What every other system is compared with.
+/// The system that all others are compared with.
 pub const BASELINE: &str = "holdfast-http";
 
 use Selection::{Always, FullRuns, OnlyIfNamed};
@@ -111,7 +111,7 @@ pub fn named(name: &str) -> Option<&'static System> {
     ALL.iter().find(|system| system.name == name)
 }
 
-/// The systems of a run that names none.
+/// The systems of a run without `--systems`.
 pub fn selected(at_most: Selection) -> Vec<&'static System> {
     ALL.iter().filter(|system| system.selection <= at_most).collect()
 }
@@ -126,7 +126,7 @@ impl System {
         self.lock.name == redlock::LOCK.name
     }
 
-    /// How many servers a client of this lock asks.
+    /// The number of servers that a client of this lock calls.
     pub fn nodes(&self) -> u32 {
         match self.kind {
             Redis | RedisSynced if self.is_redlock() => 5,
@@ -139,7 +139,7 @@ impl System {
         Connector::of(self.lock, Target { kind: self.kind, addresses, settings })
     }
 
-    /// Creates what the lock expects on new servers, such as tables.
+    /// Creates the objects that the lock expects on new servers, such as tables.
     ///
     /// # Errors
     /// [`LockError::Unreachable`] if the servers do not reply.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_one_of_every_server_but_mariadb_and_begins_with_holdfast() {
+    fn a_quick_run_has_one_system_of_every_server_except_mariadb_and_starts_with_holdfast() {
         let quick = selected(Always);
         assert_eq!(quick[0].name, BASELINE);
         let is_left_out = |kind: &ServerKind| !quick.iter().any(|system| system.kind == *kind);

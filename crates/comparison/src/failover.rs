@@ -1,9 +1,9 @@
 //! From the loss of a leader to the next grant.
 //!
-//! Clients at every node acquire and release locks of their own, new ones each time, so that no lease of a dead client
-//! delays a grant. The leader is killed (`kill -9`); the gap ends with the first grant that was requested after its death.
-//! Where there is no other node, this tool restarts the server or promotes its replica at once; in production, detecting
-//! the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
+//! Clients at every node acquire and release their own locks, a new lock each time, so that no lease of a dead client
+//! delays a grant. The tool kills the leader (`kill -9`); the gap ends with the first grant requested after its death.
+//! Without another node, this tool restarts the server or promotes its replica at once; in production, the detection
+//! of the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
 //! [`FAILURES_MAX`] failed trials.
 
 use std::path::Path;
@@ -23,30 +23,30 @@ use crate::{Records, Row, Settings};
 
 pub const CLIENTS: usize = 6;
 pub const FAILURES_MAX: usize = 3;
-/// No client waits for the end of a lease.
+/// The lease of the clients; no client waits for its end.
 const LEASE: Duration = Duration::from_secs(3);
-/// For every client to get its first lock.
+/// The time limit for every client to get its first lock.
 const FIRST_GRANT_TIMEOUT: Duration = Duration::from_secs(30);
-/// For the first grant after the loss.
+/// The time limit for the first grant after the loss.
 const GAP_MAX: Duration = Duration::from_mins(1);
-/// Starting servers included.
+/// The time limit of a trial, including the start of the servers.
 const TRIAL_TIMEOUT: Duration = Duration::from_mins(5);
-/// Between two locks of a client, and before it connects again.
+/// The pause between two locks of a client, and before a reconnect.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What replaces the lost server.
+/// The replacement of the lost server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replacement {
     /// The other nodes elect another leader.
     Election,
-    /// Its replica is promoted.
+    /// The tool promotes the replica.
     Promotion,
-    /// It is started again.
+    /// The tool restarts the server.
     Restart,
 }
 
 impl Replacement {
-    /// `None` for a lock whose servers fail over like those of another that is measured.
+    /// Returns `None` for a lock whose servers fail over like those of another measured lock.
     fn of(system: &System) -> Option<Self> {
         Some(match system.name {
             "holdfast-http" | "holdfast-sdk" | "zookeeper-curator" | "etcd-lock" => Self::Election,
@@ -125,7 +125,7 @@ struct TrialRunner<'a> {
     participant: Participant,
     replacement: Replacement,
     below: &'a Path,
-    /// The servers of the last trial, if all of them come back.
+    /// The servers of the last trial, if all of them restart.
     cluster: Option<FaultCluster>,
 }
 
@@ -153,7 +153,7 @@ impl TrialRunner<'_> {
     }
 }
 
-/// Kills the leader, lets the replacement begin, and waits for the first grant.
+/// Kills the leader, starts the replacement, and waits for the first grant.
 async fn gap(
     participant: Participant,
     replacement: Replacement,
@@ -180,11 +180,11 @@ async fn gap(
     Ok(granted.saturating_duration_since(began))
 }
 
-/// Clients that acquire and release locks until this is dropped.
+/// Clients that acquire and release locks until the drop of this value.
 struct FailoverClients {
-    /// When the leader died.
+    /// The time of the leader's death.
     lost: watch::Sender<Option<Instant>>,
-    /// The first grant of each client, and its first that was requested after the loss.
+    /// The first grant of each client, and its first grant requested after the loss.
     grants: mpsc::Receiver<Instant>,
     _tasks: JoinSet<()>,
 }
@@ -212,7 +212,7 @@ impl FailoverClients {
         timeout(FIRST_GRANT_TIMEOUT, all).await.map_err(late)
     }
 
-    /// When the first grant after the loss came.
+    /// Returns the time of the first grant after the loss.
     async fn next_grant(&mut self) -> Result<Instant, String> {
         let late = || format!("no grant within {} s", GAP_MAX.as_secs());
         timeout(GAP_MAX, self.grants.recv()).await.ok().flatten().ok_or_else(late)
@@ -238,7 +238,7 @@ async fn acquire_and_release(
                 return;
             }
             is_first = false;
-            // A lock that is not released expires.
+            // An unreleased lock expires.
             drop(client.release(held).await);
         }
         sleep(PAUSE).await;

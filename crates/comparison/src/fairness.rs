@@ -1,8 +1,8 @@
-//! The order of enqueue against the order of grant.
+//! Compares the order of enqueue with the order of grant.
 //!
-//! In a round one client holds the lock, waiters enqueue one after the other, the holder releases, and each waiter releases
-//! soon after its grant. Most systems do not show their queues, so waiters enqueue so far apart that their order is not in
-//! doubt. A round ends at its deadline.
+//! In a round one client holds the lock, waiters enqueue one after the other, the holder releases, and each waiter
+//! releases soon after its grant. Most systems do not expose their queues, so the interval between two enqueues is
+//! long enough for a certain order. A round ends at its deadline.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,15 +21,15 @@ use crate::workload::kinds;
 use crate::{Records, Row, Settings};
 
 const ROUND_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a waiter holds the lock.
+/// The time for which a waiter holds the lock.
 const HOLD: Duration = Duration::from_millis(2);
-/// Of a run that is not tiny.
+/// The number of waiters, except in a tiny run.
 const WAITERS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairnessPlan {
     pub waiters: u32,
-    /// Between two enqueues.
+    /// The interval between two enqueues.
     pub interval: Duration,
     pub rounds: u32,
 }
@@ -100,7 +100,7 @@ fn empty(plan: FairnessPlan) -> Fairness {
     }
 }
 
-/// All rounds of one system; the row has no name yet.
+/// Measures all rounds of one system; the row has no name yet.
 pub async fn measure(connector: &Connector, plan: FairnessPlan) -> Fairness {
     let mut row = empty(plan);
     for number in 1..=plan.rounds {
@@ -126,7 +126,7 @@ struct FairnessGrant {
 
 struct FairnessRound {
     released: Instant,
-    /// In the order of grants.
+    /// The grants in order.
     granted: Vec<FairnessGrant>,
     errors: Vec<LockError>,
 }
@@ -160,7 +160,7 @@ async fn round(
     }
     let held = holder.acquire(&lock, ROUND_TIMEOUT).await.map_err(text)?;
     let (sender, mut results) = mpsc::channel(waiters.len().max(1));
-    // Aborted when the round ends early.
+    // Dropping the set aborts the waiters at an early end of the round.
     let mut queue = JoinSet::new();
     for (waiter, client) in (0..).zip(waiters) {
         queue.spawn(wait(waiter, client, lock.clone(), deadline, sender.clone()));
@@ -179,7 +179,8 @@ async fn round(
     Ok(FairnessRound { released, granted, errors })
 }
 
-/// Sends its grant while it holds the lock, so that the order of results is the order of grants.
+/// Waits for the lock, and sends its grant while it holds the lock, so that the order of results is the order of
+/// grants.
 async fn wait(
     waiter: u32,
     mut client: Box<dyn LockClient>,
@@ -191,12 +192,12 @@ async fn wait(
     let held = client.acquire(&lock, deadline.saturating_duration_since(began)).await;
     let granted = FairnessGrant { waiter, waited: began.elapsed(), at: Instant::now() };
     match held {
-        // The round may be over.
+        // The round may have ended.
         Err(error) => drop(results.send(Err(error)).await),
         Ok(held) => {
             drop(results.send(Ok(granted)).await);
             tokio::time::sleep(HOLD).await;
-            // The next round has another lock.
+            // The next round uses another lock.
             drop(client.release(held).await);
         }
     }

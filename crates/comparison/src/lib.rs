@@ -1,8 +1,8 @@
 //! The comparison: the same work under holdfast's lock and under the locks of other systems, on their real servers.
 //!
-//! `adapters` holds one client for each lock, with the faults it is known for; `servers` starts and stops real servers;
-//! `workload`, `fairness`, `failover` and `safety` measure; `report` turns the recorded rows into pages. A server that
-//! is missing, ends or refuses is a row that says so, and the run goes on.
+//! `adapters` has one client for each lock, including its known faults. `servers` starts and stops real servers.
+//! `workload`, `fairness`, `failover` and `safety` measure, and `report` converts the recorded rows to pages. A
+//! missing, ended or rejecting server becomes a row with the error, and the run continues.
 //!
 //! Bounds: a case ends at its own deadline. A client holds at most one lock. A watch or a subscription keeps at most
 //! [`WAKEUPS_MAX`] unread wake-ups.
@@ -35,5 +35,5 @@ pub use lock::LockError;
 pub use record::{Records, Row};
 pub use settings::Settings;
 
-/// Wake-ups that a client keeps unread.
+/// The maximum number of unread wake-ups of a client.
 pub const WAKEUPS_MAX: usize = 16;

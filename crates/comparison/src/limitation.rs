@@ -1,4 +1,4 @@
-//! Known limitations of locks, as data: the report prints them, and a test shows each one.
+//! Known limitations of locks, as data: the report prints them, and a test demonstrates each one.
 
 macro_rules! limitations {
     ($($name:ident: $text:literal,)*) => {

@@ -1,6 +1,7 @@
-//! A lock as the comparison sees it: a client that acquires and releases it, and what opens such clients.
+//! The interface of a lock in the comparison: a client that acquires and releases it, and the connector that opens
+//! clients.
 //!
-//! Re-entry, shared modes and permits are methods of the adapters that have them.
+//! Re-entry, shared modes and permits are methods of the adapters that support them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::wait::{Pause, random};
 
 pub type LockFuture<'a, T> = BoxFuture<'a, Result<T, LockError>>;
 
-/// Why a lock was not acquired or not released.
+/// The reason for a failed acquire or release.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
     /// The timeout passed. The client has left the queue.
     #[error("another client holds the lock")]
     Busy,
-    /// The release found that the lock was no longer held, e.g. because its time-to-live had passed.
+    /// At the release the client no longer held the lock, e.g. because its TTL had expired.
     #[error("the lock was lost before its release: {0}")]
     Lost(String),
-    /// No reply in time: the request may or may not have been executed.
+    /// No reply arrived in time: the request may or may not have been executed.
     #[error("no reply: {0}")]
     Unreachable(String),
     #[error("rejected: {0}")]
@@ -35,7 +36,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// One word for a table of errors.
+    /// A one-word name for a table of errors.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -46,26 +47,26 @@ impl LockError {
     }
 }
 
-/// A lock that its client believes to hold.
+/// A lock that the client assumes to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a held lock has to be released"]
 pub struct HeldLock {
     pub lock: String,
-    /// The fencing token, if the lock has one; a [`Limitation`] says where it is not monotonic.
+    /// The fencing token, if the lock has one; a [`Limitation`] marks a token that is not monotonic.
     pub token: Option<u64>,
-    /// What identifies the holder: a random value, a path, a key; empty if nothing does.
+    /// The identity of the holder: a random value, a path or a key; empty if the lock has none.
     pub owner: String,
-    /// When the client stops believing, by its own clock; `None` if only the server can tell.
+    /// The end of the hold by the client's clock; `None` if only the server can detect it.
     pub until: Option<Instant>,
 }
 
 impl HeldLock {
-    /// Held without a token until the server says otherwise.
+    /// Creates a hold without a token that lasts until the server ends it.
     pub fn new(lock: &str, owner: impl Into<String>) -> Self {
         Self { lock: lock.to_owned(), token: None, owner: owner.into(), until: None }
     }
 
-    /// `since` is the moment before the request was sent.
+    /// Limits the hold to `ttl`; `since` is the time before the request was sent.
     pub fn for_ttl(self, since: Instant, ttl: Duration) -> Self {
         Self { until: Some(since + ttl), ..self }
     }
@@ -74,13 +75,13 @@ impl HeldLock {
         Self { token: Some(token), ..self }
     }
 
-    /// Whether the client, looking at its own clock now, believes that it holds the lock.
+    /// Returns `true` if the client, by its own clock, still assumes to hold the lock.
     pub fn is_believed(&self) -> bool {
         self.until.is_none_or(|until| Instant::now() < until)
     }
 }
 
-/// Counts a [`LoadUsage`], also from the tasks of a client.
+/// Counts a [`LoadUsage`], also in the tasks of a client.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCounter {
     round_trips: AtomicU64,
@@ -110,7 +111,7 @@ impl UsageCounter {
     }
 }
 
-/// One client with a connection of its own; it holds at most one lock.
+/// One client with its own connection; it holds at most one lock.
 pub trait LockClient: Send {
     /// Acquires the lock, waiting for at most `timeout`. Zero is one attempt.
     ///
@@ -119,13 +120,13 @@ pub trait LockClient: Send {
     fn acquire<'a>(&'a mut self, lock: &'a str, timeout: Duration) -> LockFuture<'a, HeldLock>;
 
     /// # Errors
-    /// [`LockError::Lost`] if the client no longer held the lock, where the server can tell.
+    /// [`LockError::Lost`] if the client no longer held the lock, if the server can detect this.
     fn release(&mut self, held: HeldLock) -> LockFuture<'_, ()>;
 
     fn usage(&self) -> LoadUsage;
 }
 
-/// [`LockClient`] with `async` functions: what an adapter implements.
+/// [`LockClient`] with `async` functions, for the adapters.
 pub(crate) trait Adapter: Send {
     fn acquire(
         &mut self,
@@ -152,14 +153,14 @@ impl<A: Adapter> LockClient for A {
     }
 }
 
-/// How clients of a lock are set up, as far as its adapter has such a setting.
+/// The settings of the clients of a lock, as far as its adapter supports them.
 #[derive(Clone, Copy, Debug)]
 pub struct LockSettings {
-    /// How long a lock outlives a holder that died.
+    /// The time for which a lock outlives a dead holder.
     pub ttl: Duration,
-    /// Between two attempts.
+    /// The pause between two attempts.
     pub pause: Pause,
-    /// How far the client's wall clock is ahead, milliseconds.
+    /// The offset of the client's wall clock, milliseconds; positive if ahead.
     pub clock_offset_ms: i64,
 }
 
@@ -168,12 +169,12 @@ impl LockSettings {
         Self { ttl, pause: Pause::default(), clock_offset_ms: 0 }
     }
 
-    /// At least 1: Redis would delete a key with a time-to-live of zero.
+    /// The TTL in milliseconds, at least 1: Redis would delete a key with a TTL of zero.
     pub(crate) fn ttl_ms(&self) -> u64 {
         u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Milliseconds since 1970 by the client's wall clock.
+    /// The client's wall clock, milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
@@ -182,13 +183,13 @@ impl LockSettings {
 }
 
 impl Default for LockSettings {
-    /// A time-to-live of 30 s.
+    /// A TTL of 30 s.
     fn default() -> Self {
         Self::new(Duration::from_secs(30))
     }
 }
 
-/// Where the servers of one kind are. Serialised for the worker processes.
+/// The addresses of the servers of one kind. Serialised for the worker processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddresses {
     pub nodes: Vec<SocketAddr>,
@@ -201,7 +202,7 @@ impl ServerAddresses {
         Self { nodes, zookeeper: Vec::new() }
     }
 
-    /// The same addresses with another node first.
+    /// Returns the same addresses with another node first.
     #[must_use]
     pub fn starting_at(mut self, node: usize) -> Self {
         for addresses in [&mut self.nodes, &mut self.zookeeper] {
@@ -212,7 +213,7 @@ impl ServerAddresses {
     }
 }
 
-/// What a client connects to. The client uses the first node, or all of them.
+/// The target of a client. The client uses the first node, or all of them.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub kind: ServerKind,
@@ -237,7 +238,7 @@ pub(crate) fn first(nodes: &[SocketAddr]) -> Result<SocketAddr, LockError> {
 /// Opens one client.
 pub(crate) type Connect = fn(Target) -> LockFuture<'static, Box<dyn LockClient>>;
 
-/// A lock that can be compared: how its clients connect, and its known limitations.
+/// A lock of the comparison: the connection of its clients, and its known limitations.
 #[derive(Clone, Copy, Debug)]
 pub struct LockKind {
     pub name: &'static str,
@@ -247,7 +248,7 @@ pub struct LockKind {
 
 type OpenClient = dyn Fn(usize) -> LockFuture<'static, Box<dyn LockClient>> + Send + Sync;
 
-/// Opens clients of one lock on running servers, one client after the other at the next node.
+/// Opens clients of one lock on running servers, each client at the next node.
 #[derive(Clone)]
 pub struct Connector {
     open: Arc<OpenClient>,
@@ -255,7 +256,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// `open` gets the number of the client.
+    /// Creates a connector; `open` gets the number of the client.
     pub fn new(
         open: impl Fn(usize) -> LockFuture<'static, Box<dyn LockClient>> + Send + Sync + 'static,
     ) -> Self {

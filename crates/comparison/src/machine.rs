@@ -1,4 +1,4 @@
-//! The machine of a run: processor, memory, kernel, and the time of a disk sync. What cannot be read is "unknown".
+//! The machine of a run: processor, memory, kernel, and the time of a disk sync. An unreadable value is "unknown".
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -13,29 +13,29 @@ use crate::statistics;
 const UNKNOWN: &str = "unknown";
 const SYNCS: usize = 200;
 const PAGE: usize = 4096;
-/// Of the file that is written again and again.
+/// The number of pages of the file that the measurement rewrites.
 const FILE_PAGES: usize = 256;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineInfo {
     pub cpu: String,
-    /// Shared by the generator and the servers.
+    /// The number of cores, shared by the generator and the servers.
     pub cores: u32,
     pub memory_mib: u64,
     pub kernel: String,
     pub system: String,
-    /// Of the servers' directory.
+    /// The file system of the servers' directory.
     pub file_system: String,
-    /// `fdatasync` after 4 KiB written into an existing file, microseconds.
+    /// The median time of `fdatasync` after a write of 4 KiB into an existing file, microseconds.
     pub sync_p50_us: u64,
     pub sync_p99_us: u64,
 }
 
 impl MachineInfo {
-    /// This machine, with servers below this directory.
+    /// Reads the data of this machine, with servers below `directory`.
     ///
     /// # Errors
-    /// If the disk cannot be measured.
+    /// The disk cannot be measured.
     pub fn read(directory: &Path) -> std::io::Result<Self> {
         let syncs = syncs(directory)?;
         let at = |quantile| micros(statistics::quantile(&syncs, quantile));
@@ -53,7 +53,7 @@ impl MachineInfo {
     }
 }
 
-/// The first line of a program's output, or "unknown".
+/// Returns the first line of a program's output, or "unknown".
 pub fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok();
     let output = output.filter(|output| output.status.success());
@@ -86,7 +86,7 @@ fn micros(seconds: f64) -> u64 {
     u64::try_from(Duration::from_secs_f64(seconds.max(0.0)).as_micros()).unwrap_or(u64::MAX)
 }
 
-/// `name : value` or `name=value` of a file, without quotes.
+/// Returns the value of `name : value` or `name=value` in a file, without quotes.
 fn field(file: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -107,7 +107,7 @@ fn memory_kib() -> Option<u64> {
     field("/proc/meminfo", "MemTotal")?.trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The type of the file system with the longest mount point that is a beginning of the path.
+/// Returns the type of the file system with the longest mount point that is a prefix of the path.
 fn file_system(directory: &Path) -> String {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
@@ -116,7 +116,7 @@ fn file_system(directory: &Path) -> String {
         Some((fields.next()?, fields.next()?))
     });
     let above = fields.filter(|(place, _)| directory.starts_with(place));
-    // The last of equals is the one mounted over the others.
+    // Of equal mount points, the last one hides the others.
     let nearest = above.max_by_key(|(place, _)| place.len());
     nearest.map_or(UNKNOWN, |(_, kind)| kind).to_owned()
 }
@@ -132,7 +132,7 @@ mod tests {
         assert!(machine.cores > 0 && machine.memory_mib > 0, "{machine:?}");
         assert!(machine.kernel != UNKNOWN && machine.file_system != UNKNOWN, "{machine:?}");
         assert!(machine.sync_p50_us <= machine.sync_p99_us, "{machine:?}");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "it cleans up");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the file is removed");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The waiting of a client whose lock has no queue: it attempts again after a pause.
+//! The wait of a client whose lock has no queue: it attempts again after a pause.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What was measured: one row per line of JSON, appended as soon as it is known.
+//! The measured results: one row per line of JSON, appended as soon as it is complete.
 //!
-//! A row records what was seen, also a failure. Times are milliseconds, rates are per second. Systems are named as in the
-//! catalogue.
+//! A row records the observed result, including a failure. Times are milliseconds, rates are per second. Systems have
+//! the names of the catalogue.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use crate::machine::MachineInfo;
 pub enum RecordError {
     #[error("{path}: {error}")]
     File { path: PathBuf, error: std::io::Error },
-    /// Lines are numbered from 1.
+    /// Line numbers start at 1.
     #[error(
         "{path}:{line}: not a row of this version of the tool: {error}; remove the line, or measure again"
     )]
@@ -41,7 +41,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// The name of its file, without the ending.
+    /// The name of the row's file, without the extension.
     fn file(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
@@ -54,25 +54,25 @@ impl Row {
     }
 }
 
-/// A command that began to measure, and where.
+/// A measuring command and its machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// The command line that repeats it.
+    /// The command line that repeats the run.
     pub command: String,
     pub began: String,
     /// holdfast's commit.
     pub commit: String,
     pub size: RunSize,
-    /// Names and values, in the order of the report.
+    /// The names and values, in the order of the report.
     pub settings: Vec<(String, String)>,
     pub machine: MachineInfo,
 }
 
-/// How much the numbers of a run say.
+/// The significance of the numbers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunSize {
-    /// A trial of the tool: its numbers say nothing.
+    /// A trial of the tool: its numbers are meaningless.
     Tiny,
     /// Few systems, short windows: a first look.
     Quick,
@@ -82,17 +82,17 @@ pub enum RunSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemInfo {
     pub system: String,
-    /// The kind of its servers.
+    /// The kind of the system's servers.
     pub servers: String,
     pub nodes: u32,
     pub version: String,
     pub durability: String,
-    /// Known limitations, in sentences.
+    /// The known limitations, as sentences.
     pub limitations: Vec<String>,
 }
 
 impl SystemInfo {
-    /// Also of a system whose servers are missing.
+    /// Describes a system, also if its servers are missing.
     pub fn of(system: &System) -> Self {
         let missing = system.kind.missing();
         let version = missing.map_or_else(|| system.kind.version(), |_| "not installed".to_owned());
@@ -108,13 +108,13 @@ impl SystemInfo {
     }
 }
 
-/// How many locks the clients use.
+/// The number of locks of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockLayout {
-    /// Each client has its own: what the servers can do.
+    /// Each client has its own lock, which measures the capacity of the servers.
     Spread,
-    /// All clients share one: what a hand-over costs.
+    /// All clients share one lock, which measures the hand-over.
     Hot,
 }
 
@@ -127,55 +127,55 @@ impl LockLayout {
     }
 }
 
-/// When a client begins its next cycle.
+/// The start of a client's next cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadLoop {
-    /// When its last cycle has ended.
+    /// At the end of the client's last cycle.
     Closed,
-    /// At fixed moments: so many cycles per second of all clients.
+    /// At fixed times: this many cycles per second over all clients.
     Open(u32),
 }
 
-/// One repetition of one case of the speed.
+/// One repetition of one speed case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     pub system: String,
     pub locks: LockLayout,
     pub load: LoadLoop,
     pub clients: u32,
-    /// From 1.
+    /// The number of the repetition, from 1.
     pub repetition: u32,
-    /// Also what was measured before a failure.
+    /// The measurement, including a partial one before a failure.
     pub measured: Option<Measured>,
     pub failure: Option<String>,
 }
 
-/// The result of one case of the speed. A cycle is one acquire and one release.
+/// The result of one speed case. A cycle is one acquire and one release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub seconds: f64,
-    /// Cycles that ended in that time; in an open loop, those that were scheduled in it and served.
+    /// Cycles that ended in the window; in an open loop, those scheduled in it and served.
     pub cycles: u64,
     pub per_second: f64,
-    /// In an open loop every time counts from the scheduled moment.
+    /// In an open loop every time counts from the scheduled start.
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub p999_ms: f64,
     pub max_ms: f64,
-    /// Requests to servers per acquire, each server counted; `None` without an acquire.
+    /// Requests to servers per acquire, counted for each server; `None` without an acquire.
     pub round_trips: Option<f64>,
     /// Failed attempts per acquire.
     pub polls: Option<f64>,
     /// Wake-ups per acquire.
     pub wakeups: Option<f64>,
-    /// Processor seconds of all server processes for 1,000 cycles, if enough was used to be told.
+    /// Processor seconds of all server processes for 1,000 cycles, if the measured time is sufficient.
     pub cpu_seconds: Option<f64>,
-    /// Grants while another client believed to hold the lock.
+    /// Grants while another client assumed to hold the lock.
     pub overlaps: u64,
     /// Cycles that an open loop scheduled.
     pub scheduled: u64,
-    /// Of those, the ones that were given up. Their time so far is in the quantiles.
+    /// The scheduled cycles that the client gave up. The quantiles include their elapsed time.
     pub unserved: u64,
     /// Counts by kind.
     pub errors: BTreeMap<String, u64>,
@@ -185,45 +185,45 @@ pub struct Measured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
     pub system: String,
-    /// How many enqueued, one after the other, while the lock was held.
+    /// The number of waiters that enqueued one after the other, while the lock was held.
     pub waiters: u32,
-    /// Between two of them.
+    /// The interval between two enqueues.
     pub interval_ms: u64,
     /// The waiters in the order of grants, numbered from 0 in the order of enqueue.
     pub orders: Vec<Vec<u32>>,
     /// Pairs that were granted against the order of enqueue.
     pub inversions: Vec<u64>,
-    /// From enqueue to grant.
+    /// The times from enqueue to grant.
     pub longest_wait_ms: Vec<f64>,
-    /// From the first release to the last grant.
+    /// The times from the first release to the last grant.
     pub drained_ms: Vec<f64>,
     /// Counts by kind.
     pub errors: BTreeMap<String, u64>,
-    /// Why there are no more rounds.
+    /// The reason for missing rounds.
     pub failure: Option<String>,
 }
 
 /// One flash sale under one fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Safety {
-    /// With `+fence` if the token goes with every write.
+    /// The name, with `+fence` if every write carries the token.
     pub system: String,
     pub fault: String,
-    /// Worker processes.
+    /// The number of worker processes.
     pub workers: u32,
-    /// Recorded sales.
+    /// The number of recorded sales.
     pub sold: u64,
-    /// Sales of pieces that did not exist.
+    /// Sales of nonexistent pieces.
     pub oversold: u64,
     /// Sales that another sale overwrote.
     pub lost_updates: u64,
     /// Critical sections that overlapped.
     pub double_holders: u64,
-    /// From the fault to the next grant.
+    /// The time from the fault to the next grant.
     pub next_grant_ms: Option<f64>,
-    /// Locks that no client acquired within the bound.
+    /// Locks that no client acquired within the time limit.
     pub stuck: u64,
-    /// Why this fault does not apply to this system.
+    /// The reason why this fault does not apply to this system.
     pub does_not_apply: Option<String>,
     pub failure: Option<String>,
 }
@@ -234,9 +234,9 @@ pub struct Failover {
     pub system: String,
     pub trials: u32,
     pub gaps_ms: Vec<f64>,
-    /// What was killed, and what replaced it.
+    /// The killed process, and its replacement.
     pub method: String,
-    /// Why there are fewer gaps than trials.
+    /// The reason for fewer gaps than trials.
     pub failure: Option<String>,
 }
 
@@ -266,7 +266,7 @@ impl Records {
         file.write_all(text.as_bytes()).map_err(failed(&path))
     }
 
-    /// Every row in a directory, files in the order of their names.
+    /// Reads every row in a directory, files in the order of their names.
     pub fn read(directory: &Path) -> Result<Vec<Row>, RecordError> {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_row_is_reported_with_its_number() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let directory = tempfile::tempdir().unwrap();
         let records = Records::at(directory.path()).unwrap();
         records.append(&failover("a")).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_rows_says_what_to_do() {
+    fn the_error_for_a_directory_without_rows_names_the_next_step() {
         let directory = tempfile::tempdir().unwrap();
         for directory in [directory.path().to_owned(), directory.path().join("missing")] {
             let error = Records::read(&directory).unwrap_err().to_string();

@@ -1,8 +1,8 @@
-//! etcd's own lock service, by the HTTP gateway of a node.
+//! etcd's lock service, over the HTTP gateway of a node.
 //!
-//! A lease for each client, kept alive by one task; `lock` and `unlock`. The token is the store's revision at the grant,
-//! which only grows; the lease's number, which etcd's documents use, is not ordered. The gateway adds JSON and HTTP to each
-//! call.
+//! Each client has a lease, renewed by one task, and uses `lock` and `unlock`. The token is the store's revision at
+//! the grant, which only grows. etcd's documents use the lease's number, which is not ordered. The gateway adds JSON
+//! and HTTP to each call.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub const LOCK: LockKind = LockKind {
     },
 };
 
-/// For any call but `lock`.
+/// The timeout of all calls except `lock`.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The least for `lock`: etcd has no attempt that does not wait.
+/// The minimum timeout of `lock`: etcd has no attempt without a wait.
 const LOCK_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Gateway {
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(ttl / 3).await;
-                // A renewal without a reply is repeated; the lease ends by itself.
+                // The task repeats a renewal without a reply; the lease expires by itself.
                 drop(gateway.call("/v3/lease/keepalive", &json!({ "ID": lease }), TIMEOUT).await);
             }
         });
@@ -85,7 +85,7 @@ pub struct EtcdLock {
 }
 
 impl EtcdLock {
-    /// `ttl` is rounded down to whole seconds.
+    /// Opens a client; `ttl` is rounded down to whole seconds.
     ///
     /// # Errors
     /// [`LockError::Unreachable`] if the node does not reply.
@@ -96,12 +96,12 @@ impl EtcdLock {
         Ok(Self { gateway, lease, ttl })
     }
 
-    /// Stops the renewals and keeps the lock, as a paused process does.
+    /// Stops the renewals and keeps the lock, like a paused process.
     pub fn freeze(&self) {
         self.lease.renewal.abort();
     }
 
-    /// Revokes the lease, and with it the place in the queue, and grants another.
+    /// Revokes the lease, and with it the queue position, and grants a new lease.
     async fn replace_lease(&mut self) -> Result<(), LockError> {
         let body = json!({ "ID": self.lease.id });
         self.gateway.call("/v3/lease/revoke", &body, TIMEOUT).await?;

@@ -1,4 +1,4 @@
-//! One client for each lock, as the field uses it: an adapter is not better than the lock it stands for.
+//! One client for each lock in its usual form; an adapter does not improve the lock.
 
 pub mod etcd;
 pub mod holdfast;

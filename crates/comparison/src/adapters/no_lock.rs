@@ -1,4 +1,4 @@
-//! A lock that excludes nobody: what the others are compared with, and what proves that the counts of faults count.
+//! A lock without exclusion: the baseline for the others, and the test of the fault counts.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The program that `scripts/compare` and `scripts/demo-fencing` call.
+//! The program behind `scripts/compare` and `scripts/demo-fencing`.
 //!
-//! However it ends, ^C included, every server that it started is stopped and their files are removed; rows stay.
+//! At any end, including ^C, it stops every server that it started and removes their files; rows stay.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use holdfast_comparison::{Records, Row, Settings, failover, fairness, report, sa
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// As a shell reports a program that ^C has ended.
+/// The exit code of shells for a program ended by ^C.
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
     if matches!(command, CompareCommand::Worker) {
         return safety::worker::run().await;
     }
-    // Installed before the first server starts.
+    // The handlers precede the first server.
     let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals.map(signal) else {
         warn("cannot install signal handlers");
@@ -114,10 +114,10 @@ fn write_report(rows: &Path, docs: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-/// 256 clients with five connections each are more than most shells allow at first.
+/// Raises the limit of open files: 256 clients with five connections exceed the default of most shells.
 fn allow_connections() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With fewer, some clients are refused, and their rows say so.
+        // With a lower limit some clients fail, and their rows contain the error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

@@ -1,7 +1,7 @@
-//! Where another system is better than holdfast, by how much, and why.
+//! Finds the properties in which another system is better than holdfast, the factor, and the reason.
 //!
-//! With repetitions, only a difference that no repetition contradicts counts, and at least [`MARGIN`]. No advantage of
-//! another system is left out.
+//! With repetitions, only a difference of at least [`MARGIN`] that no repetition contradicts counts. The report omits
+//! no advantage of another system.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::catalogue::{BASELINE, named, position};
 use crate::record::{LoadLoop, LockLayout};
 use crate::statistics::{Spread, number, per};
 
-/// A smaller ratio is no difference.
+/// The minimum ratio of a difference.
 const MARGIN: f64 = 1.05;
-/// How the names of holdfast's front-ends begin.
+/// The prefix of the names of holdfast's front-ends.
 const HOLDFAST: &str = "holdfast-";
 
 /// One system that is better in one property.
@@ -26,7 +26,7 @@ pub(super) struct Advantage {
     pub(super) case: String,
     /// Infinite if one of the two is zero.
     pub(super) factor: f64,
-    /// Cases in which it is better, of all that were compared.
+    /// The number of cases in which the system is better, of all compared cases.
     pub(super) cases: u32,
     pub(super) of: u32,
 }
@@ -51,11 +51,11 @@ struct CaseComparison<'a> {
     system: &'a str,
     property: Property,
     case: String,
-    /// By what factor the other system is better, if it is.
+    /// The factor by which the other system is better; `None` if it is not.
     factor: Option<f64>,
 }
 
-/// By system, then by property.
+/// Returns the advantages by system, then by property.
 pub(super) fn advantages(figures: &Figures<'_>) -> Vec<Advantage> {
     let mut found: BTreeMap<(usize, &str, Property), Advantage> = BTreeMap::new();
     let matches = speed(figures).into_iter().chain(order(figures)).chain(gaps(figures));
@@ -79,19 +79,19 @@ pub(super) fn advantages(figures: &Figures<'_>) -> Vec<Advantage> {
     found.into_values().filter(|advantage| advantage.cases > 0).collect()
 }
 
-/// Whether it is a lock of another system: the others are compared in the tables alone.
+/// Returns `true` for a lock of another system: the tables alone compare the others.
 fn is_other(system: &str) -> bool {
     named(system_of(system)).is_some() && !system.starts_with(HOLDFAST)
 }
 
-/// The factor by which `other` is above `baseline`, if it clearly is.
+/// Returns the factor by which `other` is clearly above `baseline`; `None` if it is not.
 fn above(other: Option<Spread>, baseline: Option<Spread>) -> Option<f64> {
     let (other, baseline) = (other?, baseline?);
     let clear = other.median > baseline.median * MARGIN && other.is_above(&baseline);
     clear.then(|| per(other.median, baseline.median).unwrap_or(f64::INFINITY))
 }
 
-/// The factor by which `other` is below `baseline`, if it clearly is.
+/// Returns the factor by which `other` is clearly below `baseline`; `None` if it is not.
 fn below(other: Option<Spread>, baseline: Option<Spread>) -> Option<f64> {
     let (other, baseline) = (other?, baseline?);
     let clear = other.median * MARGIN < baseline.median && baseline.is_above(&other);
@@ -185,7 +185,7 @@ fn gaps<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
     others
         .map(|row| {
             let other = Spread::of(&row.gaps_ms);
-            // Thirty gaps always overlap: the medians decide.
+            // Thirty gaps always overlap, so the medians decide.
             let middle = |spread: Option<Spread>| spread.and_then(|of| Spread::of(&[of.median]));
             one(row.system.as_str(), below(middle(other), middle(baseline)))
         })

@@ -1,4 +1,5 @@
-//! The beginning and the end of the report: how to repeat it, the machine, the systems, failures and limitations.
+//! The beginning and the end of the report: the command to repeat it, the machine, the systems, failures and
+//! limitations.
 
 use super::document::{Block, Table};
 use super::figures::Figures;
@@ -6,7 +7,7 @@ use crate::catalogue::{WakeUpKind, named, position};
 use crate::machine::MachineInfo;
 use crate::record::{RunInfo, RunSize};
 
-/// File systems without a disk.
+/// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
@@ -86,7 +87,7 @@ fn machines(figures: &Figures<'_>) -> Table {
     table
 }
 
-/// Equal apart from the measured times.
+/// Returns `true` if the machines are equal apart from the measured times.
 fn alike(one: &MachineInfo, other: &MachineInfo) -> bool {
     let timeless =
         |machine: &MachineInfo| MachineInfo { sync_p50_us: 0, sync_p99_us: 0, ..machine.clone() };
@@ -165,7 +166,7 @@ pub(super) fn end(figures: &Figures<'_>) -> Vec<Block> {
     blocks
 }
 
-/// A server's log in one line of limited length, without backticks.
+/// Formats a server's log as one line of limited length, without backticks.
 fn one_line(why: &str) -> String {
     const LEN_MAX: usize = 400;
     let line = why.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");

@@ -1,4 +1,4 @@
-//! A page as blocks, and its Markdown. Words between backticks are code.
+//! A page as blocks, and its Markdown. Text between backticks is code.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ pub(super) enum Block {
     Warning(String),
     Code(String),
     List(Vec<String>),
-    /// The first column names the rows.
+    /// A table whose first column names the rows.
     Table(Table),
-    /// The text of the link and its target.
+    /// A link: its text and its target.
     Link(String, String),
-    /// SVG, on the page with plots alone.
+    /// An SVG, only on the page with plots.
     Plot(String),
-    /// On the page with plots alone: too long for a summary.
+    /// A table that is too long for a summary, only on the page with plots.
     Detail(Table),
 }
 
@@ -77,7 +77,7 @@ fn rows(table: &Table) -> String {
         format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
     };
     let mut text = line(&table.header);
-    // A string takes everything.
+    // A write to a string cannot fail.
     let _ = write!(text, "\n|{}", "---|".repeat(table.header.len()));
     for row in &table.rows {
         text.push('\n');

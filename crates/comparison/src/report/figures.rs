@@ -1,6 +1,6 @@
-//! From rows to figures: the repetitions of each case of each system, put together.
+//! Combines the repetitions of each case of each system into figures.
 //!
-//! A case that failed in one repetition has the figures of the others; the failure is reported beside them.
+//! A case with a failed repetition has the figures of the others; the report shows the failure beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) struct CaseKey {
 /// The repetitions of one case of one system.
 #[derive(Clone, Debug)]
 pub(super) struct CaseFigures {
-    /// Without those that failed.
+    /// The successful repetitions.
     measured: Vec<Measured>,
 }
 
@@ -33,7 +33,7 @@ impl CaseFigures {
         self.spread(|measured| Some(measured.per_second))
     }
 
-    /// A time in milliseconds, if a cycle was served or given up.
+    /// A time in milliseconds; `None` if no cycle was served or given up.
     pub(super) fn time(&self, of: impl Fn(&Measured) -> f64) -> Option<Spread> {
         self.spread(|measured| (measured.cycles + measured.unserved > 0).then(|| of(measured)))
     }
@@ -42,13 +42,13 @@ impl CaseFigures {
         self.spread(of)
     }
 
-    /// Percent of the scheduled cycles of an open loop.
+    /// The percentage of the scheduled cycles of an open loop that were not served.
     pub(super) fn unserved(&self) -> Option<f64> {
         let sum = |of: fn(&Measured) -> u64| self.measured.iter().map(of).sum::<u64>();
         per(100.0 * number(sum(|one| one.unserved)), number(sum(|one| one.scheduled)))
     }
 
-    /// Errors and double holders, in words.
+    /// Errors and double holders, as text.
     pub(super) fn errors(&self) -> Option<String> {
         let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
         for (kind, count) in self.measured.iter().flat_map(|one| &one.errors) {
@@ -73,7 +73,7 @@ pub(super) struct Figures<'a> {
     pub(super) fairness: Vec<&'a Fairness>,
     pub(super) safety: Vec<&'a Safety>,
     pub(super) failover: Vec<&'a Failover>,
-    /// Part, system and reason of each failure.
+    /// The part, system and reason of each failure.
     pub(super) failures: BTreeSet<(&'static str, &'a str, &'a str)>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Figures<'a> {
         systems
     }
 
-    /// The number of a system's colour, the same in every plot.
+    /// Returns the number of a system's colour, equal in every plot.
     pub(super) fn colour(&self, system: &str) -> usize {
         let mut systems: Vec<&str> = self.speed.keys().copied().collect();
         systems.extend(self.failover.iter().map(|row| system_of(&row.system)));
@@ -152,13 +152,13 @@ impl<'a> Figures<'a> {
         self.speed.get(system)?.get(&case)
     }
 
-    /// The same case of holdfast.
+    /// Returns the same case of holdfast.
     pub(super) fn baseline(&self, case: CaseKey) -> Option<&CaseFigures> {
         self.cell(BASELINE, case)
     }
 }
 
-/// The system of a participant: the name without `+fence`.
+/// Returns the system of a participant: the name without `+fence`.
 pub(super) fn system_of(name: &str) -> &str {
     name.split([' ', '+']).next().unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! The blocks as one HTML page that needs no other file, no script and no network.
+//! The blocks as one HTML page without other files, scripts and network access.
 
 use super::document::{Block, Table};
 use super::plots::escaped;
@@ -10,7 +10,7 @@ td.words{text-align:left}code,pre{background:#f3f3f3;padding:.1rem .25rem}pre{pa
 .warning{background:#fff3cd;border-left:.4rem solid #d39e00;padding:.75rem 1rem}svg{width:100%;height:auto;margin:1rem 0}\
 svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .grid{stroke:#ddd}";
 
-/// Cells longer than this are prose and stand at the left.
+/// The maximum length of a cell that is not prose; prose is left-aligned.
 const PROSE: usize = 40;
 
 /// The page.
@@ -51,7 +51,7 @@ fn block(block: &Block) -> String {
             format!("<ul>{}</ul>", points.collect::<String>())
         }
         Block::Table(table) | Block::Detail(table) => rows(table),
-        // It leads from the summary to this page.
+        // The link leads from the summary to this page.
         Block::Link(..) => String::new(),
         Block::Plot(svg) => svg.clone(),
     }
@@ -76,7 +76,7 @@ fn rows(table: &Table) -> String {
     )
 }
 
-/// Words, with those between backticks as code.
+/// Formats text, with code between backticks.
 fn prose(words: &str) -> String {
     let pieces = words.split('`').enumerate();
     let marked = pieces.map(|(at, piece)| {

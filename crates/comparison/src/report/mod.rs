@@ -1,7 +1,7 @@
-//! The report: a page with plots and a summary in Markdown, both made of rows alone.
+//! The report: a page with plots and a summary in Markdown, both generated only from rows.
 //!
-//! `figures` puts repetitions together, `advantages` finds where other systems are better, `document` and `html` write,
-//! `plots` draws.
+//! `figures` combines repetitions, `advantages` finds the cases in which other systems are better, `document` and
+//! `html` write, `plots` draws.
 
 mod advantages;
 mod context;
@@ -26,12 +26,12 @@ use crate::Row;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub markdown: String,
-    /// Needs no other file.
+    /// The page with plots, which needs no other file.
     pub html: String,
 }
 
 impl Report {
-    /// The rows of one run or of several.
+    /// Creates the report of the rows of one or several runs.
     pub fn of(rows: &[Row]) -> Self {
         let figures = Figures::of(rows);
         let mut blocks = context::beginning(&figures);

@@ -1,9 +1,9 @@
 //! Plots as SVG: lines and rows of dots over logarithmic axes, and squares of points.
 //!
-//! Written here and not by a plot library, because every point shows its value under the pointer, which libraries that
-//! write SVG do not offer. The page needs no script, no font and no other file.
+//! This module replaces a plot library, because every point shows its value under the pointer, which SVG libraries do
+//! not offer. The page needs no script, no font and no other file.
 
-/// Told apart by most readers with colour blindness, too.
+/// Colours that most readers with colour blindness can distinguish.
 const COLOURS: [&str; 10] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b",
     "#555555", "#b8a000",
@@ -31,9 +31,9 @@ pub(super) struct PlotPoint {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlotLine {
     pub(super) name: String,
-    /// The number of its colour, the same in every plot.
+    /// The number of the line's colour, equal in every plot.
     pub(super) colour: usize,
-    /// From left to right.
+    /// The points, from left to right.
     pub(super) points: Vec<PlotPoint>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct PlotLine {
 pub(super) struct DotRow {
     pub(super) name: String,
     pub(super) colour: usize,
-    /// Values, each with the text under the pointer.
+    /// The values, each with its text under the pointer.
     pub(super) values: Vec<(f64, String)>,
 }
 
@@ -50,7 +50,7 @@ fn colour(number: usize) -> &'static str {
     COLOURS.get(number % COLOURS.len()).copied().unwrap_or("#000000")
 }
 
-/// The second ten lines are dashed.
+/// Returns the dashes of a line; the second ten lines are dashed.
 fn dashes(number: usize) -> &'static str {
     if (number / COLOURS.len()).is_multiple_of(2) { "" } else { " stroke-dasharray=\"6 4\"" }
 }
@@ -71,7 +71,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Over these values; values that are not above zero are left out.
+    /// Creates an axis over these values, without values of zero or below.
     fn over(values: impl Iterator<Item = f64>, at: f64, length: f64) -> Self {
         let (mut from, mut to) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values.filter(|value| *value > 0.0 && value.is_finite()) {
@@ -87,7 +87,7 @@ impl Axis {
         Self { from, to, at, length }
     }
 
-    /// From the first to the last of these values.
+    /// Creates an axis from the first to the last of these values.
     fn between(values: &[f64], at: f64, length: f64) -> Self {
         let log =
             |value: Option<&f64>| value.filter(|value| **value > 0.0).map(|value| value.log10());
@@ -95,13 +95,13 @@ impl Axis {
         Self { from, to: if to > from { to } else { from + 1.0 }, at, length }
     }
 
-    /// The position of a value; a value below the axis is at its beginning.
+    /// Returns the position of a value; the start of the axis for a value below it.
     fn position(&self, value: f64) -> f64 {
         let log = if value > 0.0 { value.log10() } else { self.from };
         self.at + (log.clamp(self.from, self.to) - self.from) / (self.to - self.from) * self.length
     }
 
-    /// The powers of ten on it.
+    /// Returns the powers of ten on the axis.
     fn ticks(&self) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut log = self.from;
@@ -113,7 +113,7 @@ impl Axis {
     }
 }
 
-/// A number as a label: 0.01, 1, 1,000.
+/// Formats a number as a label: 0.01, 1, 1,000.
 pub(super) fn label(value: f64) -> String {
     if value >= 1000.0 {
         let whole = format!("{value:.0}");
@@ -142,7 +142,7 @@ pub(super) fn label(value: f64) -> String {
     }
 }
 
-/// A picture that is drawn element by element.
+/// A picture, drawn element by element.
 struct Svg(String);
 
 impl Svg {
@@ -159,7 +159,7 @@ impl Svg {
     }
 
     fn add(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
+        // A write to a `String` cannot fail.
         let _infallible = std::fmt::Write::write_fmt(&mut self.0, element);
     }
 
@@ -184,14 +184,14 @@ impl Svg {
         ));
     }
 
-    /// A vertical line of the grid with its label below.
+    /// Draws a vertical line of the grid with its label below.
     fn x_tick(&mut self, x: f64, bottom: f64, value: f64) {
         self.line("class=\"grid\"", [x, TOP], [x, bottom]);
         self.text("middle", [x, bottom + 18.0], &label(value));
     }
 }
 
-/// Lines over logarithmic axes, with a bar from minimum to maximum at each point, and a legend.
+/// Draws lines over logarithmic axes, with a bar from minimum to maximum at each point, and a legend.
 pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (width, bottom) = (WIDTH - LEFT - RIGHT, LINES_HEIGHT - BOTTOM);
@@ -233,7 +233,7 @@ pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> 
     svg.finish()
 }
 
-/// Rows of dots on one logarithmic axis.
+/// Draws rows of dots on one logarithmic axis.
 pub(super) fn dots(title: &str, across: &str, rows: &[DotRow]) -> String {
     let bottom = TOP + ROW_HEIGHT * count(rows.len());
     let values = rows.iter().flat_map(|row| row.values.iter().map(|(value, _)| *value));
@@ -257,7 +257,7 @@ pub(super) fn dots(title: &str, across: &str, rows: &[DotRow]) -> String {
     svg.finish()
 }
 
-/// A square for each order: the position at enqueue (across) against the position at grant (down).
+/// Draws a square for each order: the position at enqueue (across) against the position at grant (down).
 pub(super) fn orders(title: &str, squares: &[(String, &[u32])]) -> String {
     const SIDE: f64 = 130.0;
     const GAP: f64 = 20.0;

@@ -1,9 +1,9 @@
-//! Why another system is better where it is: the report prints the reason beside the number.
+//! The reasons for the advantages of other systems, which the report prints beside the numbers.
 
 use crate::catalogue::{System, WakeUpKind};
 use crate::servers::ServerKind;
 
-/// What is compared.
+/// A compared property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Property {
     Throughput,
@@ -31,7 +31,7 @@ impl Property {
     }
 }
 
-/// Why this system is better than holdfast in this property, where it is.
+/// Returns the reason for the advantage of this system over holdfast in this property.
 pub(super) fn reason(system: &System, property: Property) -> &'static str {
     match property {
         Property::HandOver if system.wake_up == WakeUpKind::Polling => {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_not_praised_as_a_disk() {
+    fn the_reason_for_a_lock_in_memory_mentions_the_missing_disk() {
         assert!(why("redis-set-nx-px", Property::CycleTime).contains("lost with the machine"));
         assert!(why("redis-set-nx-px-always", Property::CycleTime).contains("synced"));
         assert!(why("redis-set-nx-px", Property::HandOver).contains("not hand-overs"));

@@ -1,4 +1,4 @@
-//! The part about speed: rates, times, the open loop, and the cost of a cycle.
+//! The speed part of the report: rates, times, the open loop, and the cost of a cycle.
 
 use super::advantages::case_text;
 use super::document::{Block, Table};
@@ -93,14 +93,14 @@ fn lines(
 
 type Quantile = fn(&Measured) -> f64;
 
-/// The quantiles that are shown, with how they are read.
+/// The printed quantiles, with their accessors.
 const QUANTILES: [(&str, Quantile); 3] = [
     ("p50", |measured| measured.p50_ms),
     ("p99", |measured| measured.p99_ms),
     ("p99.9", |measured| measured.p999_ms),
 ];
 
-/// Times of the closed loop with 16 clients, or the nearest number.
+/// The times of the closed loop with 16 clients, or the nearest number.
 fn times(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = Vec::new();
     for locks in [LockLayout::Spread, LockLayout::Hot] {

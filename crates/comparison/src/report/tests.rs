@@ -1,4 +1,4 @@
-//! The report from recorded rows, those of failure included.
+//! The report of recorded rows, including failures.
 
 use super::*;
 use crate::machine::MachineInfo;

@@ -1,6 +1,6 @@
-//! holdfast's lock by two plain HTTP calls at one node, as `curl` would make them.
+//! holdfast's lock over two plain HTTP calls at one node, like calls of `curl`.
 //!
-//! Nothing renews the client's session, so a lock must be held for less than its time-to-live.
+//! The client does not renew its session, so it must hold a lock for less than the TTL.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub const LOCK: LockKind = LockKind {
     },
 };
 
-/// For a call, beside its wait for the lock.
+/// The timeout of a call, in addition to its wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Adapter for HoldfastHttp {
         let token = token.ok_or_else(|| LockError::Rejected(format!("no token in {body}")))?;
         let millis = |field| body.get(field).and_then(Value::as_u64).map(Duration::from_millis);
         let (waited, expires_in) = (millis("waited_ms"), millis("expires_in_ms"));
-        // Counted from the sending, so that the client stops before the server grants the lock to another client.
+        // The time counts from the sending, so the client stops before the server grants the lock to another client.
         let certain = waited.unwrap_or_default() + expires_in.unwrap_or_default();
         Ok(HeldLock::new(lock, &*self.session).with_token(token).for_ttl(since, certain))
     }

@@ -1,4 +1,4 @@
-//! holdfast's lock, as its users reach it: over HTTP and through the Rust client.
+//! holdfast's lock over HTTP and through the Rust client.
 
 pub mod http;
 pub mod rust_client;

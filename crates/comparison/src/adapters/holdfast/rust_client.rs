@@ -1,4 +1,4 @@
-//! holdfast's lock through the Rust client: a session that is renewed, and a guard that knows its own deadline.
+//! holdfast's lock through the Rust client: a renewed session, and a guard with its deadline.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub const LOCK: LockKind = LockKind {
     },
 };
 
-/// Its usage does not count renewals in the background.
+/// A client whose usage does not count background renewals.
 #[derive(Debug)]
 pub struct HoldfastRustClient {
     client: Client,

@@ -1,4 +1,5 @@
-//! One connection to one Redis server. A command without a reply may have been executed, so nothing is retried.
+//! One connection to one Redis server. A command without a reply may have been executed, so the connection retries no
+//! command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, Scri
 use crate::LockError;
 use crate::lock::{LoadUsage, UsageCounter};
 
-/// For connecting and for a reply.
+/// The timeout of a connection attempt and of a reply.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Clones share the connection and the usage counter.
+/// A connection. Clones share it and its usage counter.
 #[derive(Clone)]
 pub struct RedisConnection {
     client: Client,
@@ -42,7 +43,7 @@ impl RedisConnection {
         Ok(command.query_async(&mut self.connection.clone()).await?)
     }
 
-    /// The script is sent only if the server does not know it.
+    /// Runs a script, and sends its text only if the server does not have it.
     pub(crate) async fn script<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,
@@ -51,7 +52,7 @@ impl RedisConnection {
         Ok(script.invoke_async(&mut self.connection.clone()).await?)
     }
 
-    /// `None` if a watched key has changed.
+    /// Runs a transaction; `None` if a watched key has changed.
     pub(crate) async fn transaction<T: FromRedisValue>(
         &self,
         pipeline: &redis::Pipeline,
@@ -60,7 +61,7 @@ impl RedisConnection {
         Ok(pipeline.query_async(&mut self.connection.clone()).await?)
     }
 
-    /// The messages of a channel, on a second connection.
+    /// Subscribes to a channel on a second connection.
     pub(crate) async fn subscribe(
         &self,
         channel: &str,

@@ -1,8 +1,8 @@
-//! The key holds the moment at which the lock ends, by the clock of the client that set it.
+//! The key holds the end time of the lock, by the clock of the client that set it.
 //!
-//! A client that finds the moment passed, by its own clock, sets a new one with `GETSET`; it holds the lock if `GETSET`
-//! returned the moment it had read. A losing `GETSET` moves the winner's end, and clocks that differ make two holders.
-//! The release compares the clock, because the key has no owner.
+//! A client that reads a past end time, by its own clock, sets a new one with `GETSET`. It holds the lock if `GETSET`
+//! returns the end time that it has read. A losing `GETSET` changes the winner's end time, and different clocks make
+//! two holders. The release compares the clock, because the key has no owner.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Locks on one Redis server, from the oldest recipe to those of Redisson, and Redlock on several servers.
+//! Locks on one Redis server, from the oldest recipe to the Redisson locks, and Redlock on several servers.
 
 mod connection;
 pub mod getset;
@@ -23,7 +23,7 @@ use crate::LockError;
 use crate::lock::{LockClient, LockFuture, LockSettings, Target};
 use crate::servers::url;
 
-/// A client made of a connection of its own.
+/// Opens a client with its own connection.
 fn connect<C: LockClient + 'static>(
     target: Target,
     client: impl FnOnce(RedisConnection, LockSettings) -> C + Send + 'static,
@@ -34,7 +34,7 @@ fn connect<C: LockClient + 'static>(
     })
 }
 
-/// Deletes the key if it has this value, in one step; returns whether it did.
+/// Deletes the key atomically if it has this value; returns `true` if it did.
 async fn delete_if_owner(
     connection: &RedisConnection,
     key: &str,
@@ -49,7 +49,7 @@ async fn delete_if_owner(
 }
 
 /// # Errors
-/// [`LockError::Lost`] if the key was not the client's.
+/// [`LockError::Lost`] if the client did not own the key.
 fn released(was_owner: bool) -> Result<(), LockError> {
     let lost = || LockError::Lost("the key is gone or has another owner".to_owned());
     was_owner.then_some(()).ok_or_else(lost)

@@ -1,8 +1,8 @@
 //! Redlock: the same key on a majority of independent servers.
 //!
-//! The client asks every server in turn with a short timeout for each. It holds the lock if a majority granted it and
-//! time is left: the time-to-live less the elapsed time less the drift of clocks. Otherwise it releases on all servers,
-//! those that did not reply included. Redlock has no token and trusts the clocks and the memory of its servers.
+//! The client calls every server in turn with a short timeout for each. It holds the lock if a majority granted it and
+//! time remains: the TTL minus the elapsed time minus the drift of clocks. Otherwise it releases on all servers,
+//! including those without a reply. Redlock has no token, and depends on the clocks and the memory of its servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,12 +33,12 @@ pub const LOCK: LockKind = LockKind {
     },
 };
 
-/// For one server: far below any time-to-live, generous for a loaded machine.
+/// The timeout of one server: far below any TTL, and sufficient on a loaded machine.
 const TIMEOUT: Duration = Duration::from_millis(250);
-/// The resolution of an expiry, beside the drift of clocks.
+/// The resolution of an expiry, added to the drift of clocks.
 const DRIFT_FIXED: Duration = Duration::from_millis(2);
 
-/// How far clocks may drift within a time-to-live: one hundredth and 2 ms.
+/// The assumed drift of clocks within a TTL: one hundredth and 2 ms.
 pub fn drift(ttl: Duration) -> Duration {
     ttl / 100 + DRIFT_FIXED
 }
@@ -53,7 +53,7 @@ pub struct Redlock {
 #[derive(Debug)]
 struct RedlockServer {
     url: String,
-    /// `None` before the first attempt and after a failed one.
+    /// `None` before the first attempt and after a failed attempt.
     connection: Option<RedisConnection>,
 }
 
@@ -67,7 +67,7 @@ impl RedlockServer {
 }
 
 impl Redlock {
-    /// A server that does not reply now is tried again in every attempt.
+    /// Opens a client. Every attempt tries servers without a reply again.
     ///
     /// # Errors
     /// [`LockError::Unreachable`] if no majority replies.
@@ -90,7 +90,7 @@ impl Redlock {
         self.servers.len() / 2 + 1
     }
 
-    /// On how many servers the key was set.
+    /// Sets the key; returns the number of servers that accepted it.
     async fn set(&mut self, lock: &str, owner: &str) -> usize {
         let mut set = cmd("SET");
         set.arg(lock).arg(owner).arg("NX").arg("PX").arg(self.settings.ttl_ms());
@@ -106,7 +106,7 @@ impl Redlock {
         granted
     }
 
-    /// On how many servers the key was this owner's.
+    /// Deletes the key; returns the number of servers on which this owner had it.
     async fn delete(&mut self, lock: &str, owner: &str) -> usize {
         let mut deleted = 0;
         for server in &mut self.servers {

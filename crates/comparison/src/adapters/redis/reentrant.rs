@@ -1,6 +1,6 @@
-//! A script that lets the same request acquire again and refreshes its time-to-live.
+//! A script that lets the same request acquire again and refreshes its TTL.
 //!
-//! The key holds the request's id, and nothing counts the re-entries: the first release releases all of them.
+//! The key holds the request's id without a hold count: the first release ends all re-entries.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

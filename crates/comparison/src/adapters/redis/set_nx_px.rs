@@ -1,4 +1,4 @@
-//! `SET key random NX PX ttl`, and a script that deletes the key only if it still holds the random value: the recipe
+//! `SET key random NX PX ttl`, and a script that deletes the key only if it still has the random value: the recipe
 //! that Redis recommends for one server.
 
 use std::time::{Duration, Instant};

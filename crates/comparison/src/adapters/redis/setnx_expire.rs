@@ -1,6 +1,6 @@
 //! The oldest recipe: `SETNX`, then `EXPIRE`, and `DEL` at the end.
 //!
-//! Between the two steps the lock has no end, and `DEL` does not compare an owner.
+//! Between the two steps the lock has no expiry, and `DEL` does not compare an owner.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl SetnxExpire {
         Self { connection, settings }
     }
 
-    /// The first step alone; returns whether the key was free.
+    /// Runs only the first step; returns `true` if the key was free.
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(lock).arg(1)).await
     }
@@ -52,7 +52,7 @@ impl Adapter for SetnxExpire {
         loop {
             let since = Instant::now();
             if self.set(lock).await? {
-                // Whole seconds, and at least one: `EXPIRE 0` deletes the key.
+                // `EXPIRE` takes whole seconds, at least one: `EXPIRE 0` deletes the key.
                 let seconds = self.settings.ttl_ms().div_ceil(1000);
                 self.connection.query::<()>(cmd("EXPIRE").arg(lock).arg(seconds)).await?;
                 let held = HeldLock::new(lock, "");

@@ -1,8 +1,8 @@
-//! `SETNX` and `PEXPIRE` with a random owner; a waiter that finds a key without an end gives it one.
+//! `SETNX` and `PEXPIRE` with a random owner; a waiter sets an expiry on a key without one.
 //!
-//! The repair of what a crash between the two commands leaves behind is a race: the key may belong to a client that has
-//! not reached the second command, or that wanted no end. The release uses `WATCH` instead of a script, so the
-//! connection must be the client's own: `WATCH` belongs to it.
+//! The repair after a crash between the two commands is a race: the key may belong to a client before its second
+//! command, or to a client that wanted no expiry. The release uses `WATCH` instead of a script, so each client needs
+//! its own connection.
 
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,9 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, TimeoutRepair::new),
 };
 
-/// `PTTL` of a key without an end.
+/// The reply of `PTTL` for a key without an expiry.
 const NO_END: i64 = -1;
-/// Transactions of one release that may find the key changed.
+/// The maximum number of transactions of one release in which the key has changed.
 const RELEASE_TRIES: usize = 10;
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl TimeoutRepair {
         Self { connection, settings, owner: nonce() }
     }
 
-    /// The first step alone; returns whether the key was free.
+    /// Runs only the first step; returns `true` if the key was free.
     pub async fn set(&self, lock: &str) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(lock).arg(&self.owner)).await
     }
@@ -83,7 +83,7 @@ impl Adapter for TimeoutRepair {
     }
 }
 
-/// Watches the key if this owner has it; returns whether it does.
+/// Watches the key if this owner has it; returns `true` if it does.
 pub async fn watch(
     connection: &RedisConnection,
     key: &str,
@@ -98,7 +98,7 @@ pub async fn watch(
     Ok(is_owner)
 }
 
-/// Deletes the watched key; returns false if it has changed since [`watch`].
+/// Deletes the watched key; returns `false` if it has changed since [`watch`].
 pub async fn delete_watched(connection: &RedisConnection, key: &str) -> Result<bool, LockError> {
     let mut pipeline = Pipeline::new();
     pipeline.atomic().cmd("DEL").arg(key);
@@ -106,7 +106,7 @@ pub async fn delete_watched(connection: &RedisConnection, key: &str) -> Result<b
     Ok(done.is_some())
 }
 
-/// The whole release; returns whether this owner had the key.
+/// Runs the whole release; returns `true` if this owner had the key.
 ///
 /// # Errors
 /// [`LockError::Rejected`] if the key changed in every transaction.

@@ -1,7 +1,7 @@
 //! Named locks of the server: `pg_advisory_lock` and `GET_LOCK`.
 //!
-//! `PostgreSQL` takes a number, so the name is hashed to 32 bits, as is common. Such locks live in the server's memory and
-//! end with the connection.
+//! `PostgreSQL` takes a number, so the adapter hashes the name to 32 bits, as is common. These locks are in the
+//! server's memory and end with the connection.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub const MARIADB: LockKind = LockKind {
 #[derive(Debug)]
 pub struct NamedLock {
     connection: SqlConnection,
-    /// The timeout that `PostgreSQL` applies to this connection.
+    /// The current lock timeout of this `PostgreSQL` connection.
     timeout_ms: Option<u128>,
 }
 
@@ -37,7 +37,7 @@ impl NamedLock {
     }
 
     async fn postgres(&mut self, lock: &str, timeout: Duration) -> Result<(), LockError> {
-        // Zero would be no timeout at all.
+        // Zero would disable the timeout.
         let timeout_ms = timeout.as_millis().max(1);
         if self.timeout_ms != Some(timeout_ms) {
             self.connection.execute(&format!("SET lock_timeout = {timeout_ms}")).await?;

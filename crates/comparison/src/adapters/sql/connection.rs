@@ -1,4 +1,4 @@
-//! One connection to one database: text and integers in, integers out. Nothing is retried.
+//! One connection to one database: text and integers as parameters, integers as results. It retries no statement.
 
 use std::sync::Arc;
 
@@ -28,26 +28,26 @@ impl From<i64> for SqlValue {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlReply {
-    /// `None` stands for NULL and for values that are no integers.
+    /// `None` stands for NULL and for values other than integers.
     pub rows: Vec<Vec<Option<i64>>>,
     pub rows_affected: u64,
 }
 
 impl SqlReply {
-    /// The first column of the first row.
+    /// Returns the first column of the first row.
     pub fn first(&self) -> Option<i64> {
         self.rows.first()?.first().copied()?
     }
 }
 
 pub(super) trait SqlDriver: Send {
-    /// One statement with parameters: one round trip once the statement is prepared.
+    /// Runs one statement with parameters: one round trip after its preparation.
     fn query<'a>(
         &'a mut self,
         statement: &'a str,
         values: Vec<SqlValue>,
     ) -> LockFuture<'a, SqlReply>;
-    /// Statements without parameters and without rows: one round trip.
+    /// Runs statements without parameters and rows: one round trip.
     fn execute<'a>(&'a mut self, statements: &'a str) -> LockFuture<'a, ()>;
 }
 
@@ -86,7 +86,7 @@ impl SqlConnection {
         self.database.statements()
     }
 
-    /// The server's number of this connection.
+    /// Returns the server's number of this connection.
     pub async fn number(&mut self) -> Result<i64, LockError> {
         let reply = self.query(self.statements().connection_number, Vec::new()).await?;
         reply.first().ok_or_else(|| LockError::Rejected("a connection without a number".to_owned()))

@@ -1,4 +1,4 @@
-//! The statements of the locks in each database, side by side. Times are the server's: no client's clock decides.
+//! The statements of the locks in each database. Times come from the server's clock, not from a client's clock.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {

@@ -1,7 +1,7 @@
 //! A locked row: `SELECT … FOR UPDATE` in a transaction that stays open while the lock is held.
 //!
-//! A client waits in the database's queue with a timeout, or is refused (`NOWAIT`), or skips the locked row
-//! (`SKIP LOCKED`); the latter two poll. The row is free when the connection ends, whatever the holder believes.
+//! A client waits in the database's queue with a timeout, or gets an error (`NOWAIT`), or skips the locked row
+//! (`SKIP LOCKED`); the latter two poll. The row is free after the end of the connection, even if the holder continues.
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ pub const SKIP_LOCKED: LockKind = LockKind {
     ..NOWAIT
 };
 
-/// What a client does when the row is locked.
+/// The behaviour of a client when the row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowWait {
     /// Waits in the database's queue. `MariaDB` counts whole seconds.
     Queue,
-    /// Is refused and attempts again after a pause.
+    /// Gets an error and attempts again after a pause.
     NoWait,
-    /// Sees no row and attempts again after a pause.
+    /// Gets no row and attempts again after a pause.
     Skip,
 }
 
@@ -57,7 +57,8 @@ impl ForUpdate {
         &mut self.connection
     }
 
-    /// Reads before it inserts: an insert would wait for the holder of the row, without a timeout.
+    /// Adds the row if it is missing. Reads before the insert: an insert would wait for the holder of the row without
+    /// a timeout.
     async fn add_row(&mut self, lock: &str) -> Result<(), LockError> {
         if self.known.as_deref() == Some(lock) {
             return Ok(());
@@ -71,7 +72,7 @@ impl ForUpdate {
         Ok(())
     }
 
-    /// One transaction; it stays open only if it locked the row.
+    /// Runs one transaction, which stays open only if it locked the row.
     async fn attempt(&mut self, lock: &str, timeout: Duration) -> Result<(), LockError> {
         let (begin, select) = self.transaction(timeout);
         self.connection.execute(&begin).await?;

@@ -1,4 +1,4 @@
-//! A table of locks: a unique name, an owner, and the end by the server's clock. Waiters poll.
+//! A table of locks: a unique name, an owner, and an expiry by the server's clock. Waiters poll.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, LockTable::new),
 };
 
-/// Deletes of one release that may be the victim of a deadlock.
+/// The maximum number of deletes of one release that become the victim of a deadlock.
 const DELETE_TRIES: usize = 5;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl LockTable {
         Self { connection, settings, owner: nonce() }
     }
 
-    /// Inserts the row or replaces an expired one; returns whether it did.
+    /// Inserts the row or replaces an expired one; returns `true` if it did.
     async fn attempt(&mut self, lock: &str) -> Result<bool, LockError> {
         let (statements, owner) = (self.connection.statements(), SqlValue::from(&*self.owner));
         let ttl_ms = SqlValue::Integer(self.settings.ttl_ms().try_into().unwrap_or(i64::MAX));

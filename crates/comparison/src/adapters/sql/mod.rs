@@ -1,5 +1,5 @@
-//! Locks in `PostgreSQL` and `MariaDB`: locked rows, a table of locks, named locks of the server, and rows that are changed
-//! only if no other client has changed them.
+//! Locks in `PostgreSQL` and `MariaDB`: locked rows, a table of locks, named locks of the server, and optimistic
+//! updates of rows.
 //!
 //! `dialect` has the statements of each database, `connection` hides its driver.
 
@@ -25,7 +25,7 @@ use crate::LockError;
 use crate::lock::{LockClient, LockFuture, LockSettings, Target};
 use crate::servers::{ServerKind, url};
 
-/// A client made of a connection of its own.
+/// Opens a client with its own connection.
 fn connect<C: LockClient + 'static>(
     target: Target,
     client: impl FnOnce(SqlConnection, LockSettings) -> C + Send + 'static,
@@ -50,7 +50,7 @@ fn database(kind: ServerKind) -> Result<Database, LockError> {
     }
 }
 
-/// Creates the tables of all locks if they are missing.
+/// Creates the missing tables of all locks.
 ///
 /// # Errors
 /// [`LockError::Unreachable`] if the database does not reply.

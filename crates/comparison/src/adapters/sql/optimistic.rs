@@ -1,6 +1,7 @@
-//! No lock: a client changes a row only if no other client has changed it since it was read, and repeats otherwise.
+//! No lock: a client changes a row only if no other client has changed it since the read, and otherwise repeats.
 //!
-//! Compares either the version, or the value alone, which misses a value that changed and changed back (ABA).
+//! The update compares either the version or only the value. The latter misses a value that changed and changed back
+//! (ABA).
 
 use super::{SqlConnection, SqlValue};
 use crate::LockError;
@@ -8,7 +9,7 @@ use crate::LockError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionedValue {
     pub value: i64,
-    /// How often the value was changed.
+    /// The number of changes of the value.
     pub version: i64,
 }
 
@@ -38,7 +39,7 @@ impl OptimisticRow {
         }
     }
 
-    /// Writes if the version is as it was read; returns whether it did.
+    /// Writes if the version is unchanged since the read; returns `true` if it did.
     pub async fn write_if_version(
         &mut self,
         read: VersionedValue,
@@ -47,7 +48,7 @@ impl OptimisticRow {
         self.write(self.connection.statements().write_if_version, value, read.version).await
     }
 
-    /// Writes if the value is as it was read; returns whether it did.
+    /// Writes if the value is unchanged since the read; returns `true` if it did.
     pub async fn write_if_value(
         &mut self,
         read: VersionedValue,
@@ -56,7 +57,7 @@ impl OptimisticRow {
         self.write(self.connection.statements().write_if_value, value, read.value).await
     }
 
-    /// Adds to the value by its version; returns how often it had to repeat.
+    /// Adds to the value by its version; returns the number of repetitions.
     pub async fn add(&mut self, by: i64) -> Result<u64, LockError> {
         let mut retries = 0;
         loop {
@@ -77,7 +78,7 @@ impl OptimisticRow {
         let values: Vec<SqlValue> = vec![value.into(), self.name.as_str().into(), expected.into()];
         match self.connection.query(statement, values).await {
             Ok(reply) => Ok(reply.rows_affected == 1),
-            // The victim of a deadlock has changed nothing.
+            // The victim of a deadlock has changed no row.
             Err(LockError::Busy) => Ok(false),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! `PostgreSQL` by its driver: values and SQLSTATEs.
+//! `PostgreSQL` through its driver: values and SQLSTATEs.
 
 use futures_util::TryStreamExt;
 use tokio_postgres::error::SqlState;
@@ -16,7 +16,7 @@ pub(super) struct PostgresDriver {
 impl PostgresDriver {
     pub(super) async fn connect(url: &str) -> Result<Self, LockError> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-        // Ends with the client or with the server.
+        // The task ends with the client or with the server.
         tokio::spawn(connection);
         Ok(Self { client })
     }
@@ -74,7 +74,7 @@ impl From<Error> for LockError {
     }
 }
 
-/// The server's message, which the driver's own text leaves out.
+/// Returns the server's message, which the driver's text omits.
 pub(crate) fn described(error: &Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string)
 }

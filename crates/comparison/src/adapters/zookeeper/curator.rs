@@ -1,8 +1,9 @@
-//! The recipe of Curator's mutex: an ephemeral sequential child; the lowest holds the lock, and each watches the one
-//! before it.
+//! The recipe of Curator's mutex: ephemeral sequential children. The lowest child holds the lock, and each waiter
+//! watches the child before its own.
 //!
-//! The sequence number is minted at the enqueue and starts again when the lock's directory is deleted; as a fencing token
-//! it holds as long as nobody deletes the directory. A client that is cut off continues until it notices.
+//! `ZooKeeper` assigns the sequence number at the enqueue, and restarts the numbers after a deletion of the lock's
+//! directory. As a fencing token the number is valid only while the directory exists. A disconnected client continues
+//! until it detects the loss.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Curator {
         &self.session
     }
 
-    /// Creates the child, and its directory if it is missing; returns the child's path.
+    /// Creates the child, and its directory if it is missing; returns the path of the child.
     async fn enqueue(&self, directory: &str) -> Result<String, ZooKeeperError> {
         let path = format!("{directory}/lock-");
         match self.session.create(&path, CreateMode::EphemeralSequential).await {

@@ -1,5 +1,5 @@
-//! The simple lock: the client that creates the ephemeral node holds it; all others watch that node, and all of them wake
-//! when it is deleted.
+//! The simple lock: the client that creates the ephemeral node holds it. All others watch that node, and all of them
+//! wake at its deletion.
 
 use std::time::Duration;
 

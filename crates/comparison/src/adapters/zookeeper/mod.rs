@@ -11,7 +11,7 @@ pub use session::{ZooKeeperError, ZooKeeperSession};
 
 use crate::lock::{LockClient, LockFuture, Target};
 
-/// A client made of a session of its own at the first node.
+/// Opens a client with its own session at the first node.
 fn connect<C: LockClient + 'static>(
     target: Target,
     client: fn(ZooKeeperSession) -> C,

@@ -1,8 +1,9 @@
 //! A session of `ZooKeeper`: one connection, the requests that the recipes need, watches, and pings.
 //!
-//! One task reads and writes the socket. Nothing reconnects: when the connection ends, so does the client, and its session
-//! after the timeout. Replies come in the order of requests; at most [`PENDING_MAX`] requests wait for the task. Events
-//! wait in a queue of [`WAKEUPS_MAX`]; an event that does not fit is dropped, because one wake-up is as good as many.
+//! One task reads and writes the socket. The session never reconnects: after the end of the connection the client
+//! ends, and its session ends after the timeout. Replies arrive in the order of requests; at most [`PENDING_MAX`]
+//! requests wait for the task. Events wait in a queue of [`WAKEUPS_MAX`]; a full queue drops events, because one
+//! wake-up is sufficient.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -55,7 +56,7 @@ struct SentRequest {
     reply: ReplySender,
 }
 
-/// Dropping it closes the connection; the session ends after its timeout.
+/// A session. Dropping it closes the connection; the server ends the session after its timeout.
 #[derive(Debug)]
 pub struct ZooKeeperSession {
     requests: mpsc::Sender<SentRequest>,
@@ -111,17 +112,17 @@ impl ZooKeeperSession {
         self.request(Request::Delete { path: path.to_owned(), version: -1 }).await.map(drop)
     }
 
-    /// Returns whether a node exists, and leaves a watch either way.
+    /// Returns `true` if a node exists, and sets a watch in both cases.
     pub async fn watch(&self, path: &str) -> Result<bool, ZooKeeperError> {
         exists(self.request(Request::Exists { path: path.to_owned(), watch: true }).await)
     }
 
-    /// Returns whether a node exists, and leaves a watch only if it does.
+    /// Returns `true` if a node exists, and sets a watch only on an existing node.
     pub async fn watch_data(&self, path: &str) -> Result<bool, ZooKeeperError> {
         exists(self.request(Request::GetData { path: path.to_owned(), watch: true }).await)
     }
 
-    /// The names of a node's children.
+    /// Returns the names of a node's children.
     ///
     /// # Errors
     /// [`ZooKeeperError::Missing`].
@@ -147,7 +148,7 @@ impl ZooKeeperSession {
         }
     }
 
-    /// Closes the connection alone, as a network partition does.
+    /// Closes only the connection, like a network partition.
     pub fn disconnect(&self) {
         self.task.abort();
     }
@@ -156,7 +157,7 @@ impl ZooKeeperSession {
         self.counter.usage()
     }
 
-    /// Reads the usage after the session has moved into a client.
+    /// Returns a reader of the usage, for use after the session has moved into a client.
     pub fn usage_reader(&self) -> impl Fn() -> LoadUsage + Send + Sync + use<> {
         let counter = Arc::clone(&self.counter);
         move || counter.usage()
@@ -227,18 +228,18 @@ impl SessionConnection {
         self.writer.write_all(&frame).await.ok()
     }
 
-    /// The reply to a ping comes in its turn.
+    /// The reply to a ping arrives in the order of requests.
     fn receive(&mut self, frame: Bytes) -> Option<()> {
         let header = decode_reply_header(&frame).ok()?;
         if header.xid == xid::EVENT {
-            // A full queue holds a wake-up already.
+            // A full queue already holds a wake-up.
             let _ = self.event_sender.try_send(());
             return Some(());
         }
         let (kind, reply) = self.pending.pop_front()?;
         let (header, body) = decode_reply(kind, frame).ok()?;
         if let Some(reply) = reply {
-            // The caller may be gone.
+            // The caller may have been dropped.
             drop(reply.send(result(header.err, body)));
         }
         Some(())
@@ -259,7 +260,7 @@ fn result(err: i32, body: Option<Response>) -> Result<Response, ZooKeeperError> 
     })
 }
 
-/// Connects and opens a session; the third value is the timeout that the server chose.
+/// Connects and opens a session; the third value is the timeout chosen by the server.
 async fn handshake(
     node: SocketAddr,
     timeout: Duration,

@@ -1,7 +1,7 @@
 //! Redisson's fair lock: a list of waiters, and a deadline after which each counts as dead.
 //!
-//! Each waiter has a channel of its own, so a release wakes one. If that waiter is dead, no other wakes, and the next one
-//! waits until the dead waiter's deadline. Deadlines come from the clients' clocks, as in Redisson.
+//! Each waiter has its own channel, so a release wakes one waiter. If that waiter is dead, no other waiter wakes, and
+//! the next waiter waits until the dead waiter's deadline. Deadlines come from the clients' clocks, as in Redisson.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, RedissonFair::new),
 };
 
-/// What a dead waiter costs the waiters behind it.
+/// The delay that a dead waiter causes for the waiters behind it.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 /// KEYS: lock, queue, deadlines. ARGV: owner, ttl, now, time after which a waiter counts as dead.

@@ -1,6 +1,6 @@
-//! Redisson's latch: a number that is counted down, and a channel that says when it is zero.
+//! Redisson's latch: a count, and a channel with a message at zero.
 //!
-//! A count-down that is repeated after a lost reply counts twice.
+//! A repeated count-down after a lost reply counts twice.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -33,12 +33,12 @@ impl RedissonLatch {
         Self { connection, name: name.to_owned() }
     }
 
-    /// Sets the count of a missing latch; returns whether it was missing.
+    /// Sets the count of a missing latch; returns `true` if it was missing.
     pub async fn set(&self, count: u32) -> Result<bool, LockError> {
         self.connection.query(cmd("SETNX").arg(&self.name).arg(count)).await
     }
 
-    /// Returns what is left.
+    /// Counts down and returns the remaining count.
     pub async fn count_down(&self) -> Result<u32, LockError> {
         let mut count_down = COUNT_DOWN.prepare_invoke();
         self.connection.script(count_down.key(&self.name).key(channel(&self.name))).await

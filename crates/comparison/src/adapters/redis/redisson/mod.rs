@@ -1,7 +1,7 @@
 //! Locks in the manner of Redisson: a hash `owner -> count`, waiters that subscribe to a channel, and a watchdog.
 //!
-//! Each script does in one step what Redisson's script does. The keys of one lock share a hash tag, so that they are on
-//! one node of a Redis cluster.
+//! Each script executes the steps of the corresponding Redisson script atomically. The keys of one lock share a hash
+//! tag, which places them on one node of a Redis cluster.
 
 pub mod fair;
 mod latch;
@@ -33,11 +33,11 @@ use crate::wait::Deadline;
 /// The result of one attempt.
 enum RedissonAttempt {
     Held(HeldLock),
-    /// Held by another client, for at most so long if no message comes.
+    /// Another client holds the lock, for at most this time without a message.
     Taken(Duration),
 }
 
-/// The waiting of a client that subscribes after its first failed attempt and attempts again at every message.
+/// The wait of a client that subscribes after its first failed attempt and attempts again at every message.
 struct Subscriber {
     connection: RedisConnection,
     channel: String,
@@ -51,8 +51,8 @@ impl Subscriber {
         Self { connection, channel, deadline, messages: None }
     }
 
-    /// Waits for one message or for `expiry`, whichever comes first. Returns at once after a new subscription: a message
-    /// may have been missed before.
+    /// Waits for one message or for `expiry`. Returns immediately after a new subscription, because an earlier message
+    /// may be lost.
     ///
     /// # Errors
     /// [`LockError::Busy`] after the deadline.
@@ -64,7 +64,7 @@ impl Subscriber {
             self.messages = Some(Box::pin(self.connection.subscribe(&self.channel).await?));
             return Ok(());
         };
-        // At least 1 ms: a key that expires in this millisecond is free in the next one.
+        // The minimum is 1 ms: a key that expires in this millisecond is free in the next one.
         let time = expiry.min(self.deadline.remaining()).max(Duration::from_millis(1));
         match tokio::time::timeout(time, messages.next()).await {
             Ok(Some(_)) => self.connection.counter.wakeup(),
@@ -75,7 +75,7 @@ impl Subscriber {
     }
 }
 
-/// The remaining time of a holder as a script returns it; a minute for a key without an end.
+/// The remaining time of a holder from a script's reply; one minute for a key without an expiry.
 fn remaining(millis: i64) -> Duration {
     u64::try_from(millis).map_or(Duration::from_mins(1), Duration::from_millis)
 }

@@ -1,7 +1,7 @@
 //! Redisson's multi-lock: several locks acquired one after the other, all or none in the end.
 //!
-//! The acquire is not atomic: other clients see some of the locks held, and two clients that name the same locks in
-//! different orders block each other until a timeout.
+//! The acquire is not atomic: other clients see some of the locks held. Two clients with the same locks in different
+//! orders block each other until a timeout.
 
 use std::time::Duration;
 
@@ -16,22 +16,22 @@ pub struct RedissonMultiLock {
 }
 
 impl RedissonMultiLock {
-    /// These locks, in this order.
+    /// Creates a client for these locks, in this order.
     pub fn new(locks: Vec<(RedissonLock, String)>) -> Self {
         Self { locks }
     }
 
-    /// Acquires all of the locks or none.
+    /// Acquires all locks or none.
     ///
     /// # Errors
-    /// The error of the first lock that was not acquired, after the others were released.
+    /// The error of the first lock that was not acquired, after the release of the others.
     pub async fn acquire(&mut self, timeout: Duration) -> Result<Vec<HeldLock>, LockError> {
         let (deadline, mut held) = (Deadline::after(timeout), Vec::new());
         for (client, lock) in &mut self.locks {
             match client.acquire(lock, deadline.remaining()).await {
                 Ok(one) => held.push(one),
                 Err(error) => {
-                    // A lock that is not released expires.
+                    // An unreleased lock expires.
                     drop(self.release(held).await);
                     return Err(error);
                 }
@@ -40,7 +40,7 @@ impl RedissonMultiLock {
         Ok(held)
     }
 
-    /// Releases all of the locks, also after an error.
+    /// Releases all locks, also after an error.
     ///
     /// # Errors
     /// The last error.

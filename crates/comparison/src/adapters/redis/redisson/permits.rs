@@ -1,7 +1,7 @@
-//! Redisson's expirable permits: each has an id and an end of its own.
+//! Redisson's expirable permits: each has its own id and end time.
 //!
-//! An acquire first collects the permits whose end has passed by the caller's own clock, as Redisson does: a clock that
-//! is ahead collects permits that are in use.
+//! An acquire first collects the expired permits by the caller's clock, as Redisson does: a fast clock collects
+//! permits in use.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub const LOCK: LockKind = LockKind {
     },
 };
 
-/// KEYS: ends of the acquired permits. ARGV: id, now, ttl, limit. Returns how long until one ends.
+/// KEYS: end times of the acquired permits. ARGV: id, now, ttl, limit. Returns the time until the next end.
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
@@ -43,7 +43,7 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: ends, channel. ARGV: id.
+/// KEYS: end times, channel. ARGV: id.
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
@@ -60,7 +60,7 @@ pub struct RedissonPermits {
 }
 
 impl RedissonPermits {
-    /// A client of a semaphore with so many permits.
+    /// A client of a semaphore with `permits` permits.
     pub fn new(connection: RedisConnection, settings: LockSettings, permits: u32) -> Self {
         Self { connection, settings, permits }
     }

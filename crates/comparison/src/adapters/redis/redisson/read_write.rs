@@ -1,7 +1,7 @@
 //! Redisson's read/write lock: one hash with a field for its mode and one for each holder.
 //!
-//! The adapter writes; [`RedissonReadWrite::read`] shares. All holders share one time-to-live, and a stream of readers
-//! keeps a writer waiting forever.
+//! The adapter acquires exclusively; [`RedissonReadWrite::read`] acquires in shared mode. All holders share one TTL,
+//! and a stream of readers starves a writer.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: lock, channel. ARGV: holder. A hash with nothing but its mode is deleted.
+/// KEYS: lock, channel. ARGV: holder. Deletes a hash that has only its mode.
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
@@ -64,7 +64,7 @@ impl RedissonReadWrite {
     /// Acquires the lock in shared mode, without waiting.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if a writer holds it.
+    /// [`LockError::Busy`] if a writer holds the lock.
     pub async fn read(&mut self, lock: &str) -> Result<HeldLock, LockError> {
         match self.attempt(lock, "read").await? {
             RedissonAttempt::Held(held) => Ok(held),

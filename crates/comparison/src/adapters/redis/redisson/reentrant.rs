@@ -1,4 +1,4 @@
-//! Redisson's lock: it counts the re-entries of each owner, publishes its release, and is renewed by a watchdog.
+//! Redisson's lock: a hold count for each owner, a message at the release, and renewal by a watchdog.
 //!
 //! The owner is this client; Redisson's owner is a client and one of its threads.
 
@@ -39,7 +39,7 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Returns nothing if the lock was not held, 0 if re-entries are left, 1 if it is free now.
+/// Returns nothing if the lock was not held, 0 if the hold count is above zero, 1 if the lock is now free.
 static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
@@ -71,7 +71,7 @@ impl RedissonLock {
         self.watchdog.as_ref()
     }
 
-    /// Stops the renewals and keeps the lock, as a paused process does.
+    /// Stops the renewals and keeps the lock, like a paused process.
     pub fn freeze(&mut self) {
         self.watchdog = None;
     }

@@ -1,6 +1,6 @@
 //! Redisson's semaphore: a number of free permits, without a record of their holders.
 //!
-//! The permits of a holder that dies are lost forever, and more can be released than were acquired.
+//! The permits of a dead holder are lost forever, and clients can release more permits than they acquired.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, |connection, _| RedissonSemaphore::new(connection, 1)),
 };
 
-/// A permit has no end after which to attempt again.
+/// The pause before the next attempt; a permit has no expiry.
 const ATTEMPT_AGAIN: Duration = Duration::from_mins(1);
 
 /// KEYS: permits. ARGV: count.
@@ -48,7 +48,7 @@ pub struct RedissonSemaphore {
 }
 
 impl RedissonSemaphore {
-    /// Creates a missing semaphore with so many permits at its first acquire.
+    /// Creates a client. Its first acquire creates a missing semaphore with `permits` permits.
     pub fn new(connection: RedisConnection, permits: u32) -> Self {
         Self { connection, permits }
     }
@@ -56,14 +56,14 @@ impl RedissonSemaphore {
     /// Acquires `count` permits, without waiting.
     ///
     /// # Errors
-    /// [`LockError::Busy`] if they are not free.
+    /// [`LockError::Busy`] if fewer are free.
     pub async fn acquire_permits(&self, name: &str, count: u32) -> Result<(), LockError> {
         self.connection.query::<()>(cmd("SETNX").arg(name).arg(self.permits)).await?;
         let acquired: bool = self.connection.script(ACQUIRE.key(name).arg(count)).await?;
         acquired.then_some(()).ok_or(LockError::Busy)
     }
 
-    /// Releases `count` permits of any holder; returns how many are free then.
+    /// Releases `count` permits of any holder; returns the number of free permits.
     pub async fn release_permits(&self, name: &str, count: u32) -> Result<i64, LockError> {
         let mut release = RELEASE.prepare_invoke();
         self.connection.script(release.key(name).key(channel(name)).arg(count)).await

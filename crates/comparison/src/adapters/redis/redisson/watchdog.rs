@@ -1,6 +1,6 @@
-//! Renews a held lock after each third of its time-to-live, as long as the process lives.
+//! Renews a held lock after each third of its TTL while the process lives.
 //!
-//! The watchdog does not know the work: a lock whose work hangs is renewed forever.
+//! The watchdog does not check the work: it renews a lock with hanging work forever.
 
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -41,7 +41,7 @@ impl Watchdog {
             loop {
                 tokio::time::sleep(ttl / 3).await;
                 let mut renew = RENEW.key(&key);
-                // A renewal without a reply is repeated.
+                // The watchdog repeats a renewal without a reply.
                 if !connection.script(renew.arg(&owner).arg(ttl_ms)).await.unwrap_or(true) {
                     return;
                 }
