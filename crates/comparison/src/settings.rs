@@ -1,6 +1,6 @@
-//! The command line: what a run measures, on which systems, and where it writes.
+//! The command line: the measurements of a run, its systems, and its output directory.
 //!
-//! A run that options make smaller is no full run, and its report says so.
+//! A run with reduced options is not a full run, and its report contains a warning.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub struct RunArguments {
     /// Fewer systems, fewer clients, short windows: a first look within minutes.
     #[arg(long)]
     pub quick: bool,
-    /// The least of everything, as a trial of the tool. Its numbers say nothing.
+    /// The minimum of everything, as a trial of the tool. Its numbers are meaningless.
     #[arg(long, conflicts_with = "quick")]
     pub tiny: bool,
     /// Only these systems, separated by commas; `every` for all of them.
@@ -96,14 +96,14 @@ pub struct AllArguments {
 pub enum SettingsError {
     #[error("unknown system `{name}`; the systems are: {known}")]
     UnknownSystem { name: String, known: String },
-    /// A number out of range.
+    /// A number is out of range.
     #[error("{0}")]
     Range(String),
     #[error("measure the disk below {directory}: {error}; name another directory with --directory")]
     Disk { directory: PathBuf, error: std::io::Error },
 }
 
-/// Each client has a connection, with Redlock five, and a database has 300.
+/// The maximum number of clients. Each has one connection, five with Redlock, and a database accepts 300.
 pub const CLIENTS_MAX: u32 = 256;
 pub const SECONDS_MAX: f64 = 600.0;
 pub const REPETITIONS_MAX: u32 = 100;
@@ -112,7 +112,7 @@ pub const REPETITIONS_MAX: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub size: RunSize,
-    /// In the order of reports.
+    /// The systems, in the order of reports.
     pub systems: Vec<&'static System>,
     /// The directory of the rows.
     pub out: PathBuf,
@@ -121,7 +121,7 @@ pub struct Settings {
     /// The window of each case of the speed, seconds.
     pub seconds: Option<f64>,
     pub repetitions: Option<u32>,
-    /// Numbers of clients of the speed.
+    /// The numbers of clients of the speed.
     pub clients: Vec<u32>,
 }
 
@@ -130,7 +130,7 @@ impl Settings {
         let size = size(arguments);
         check(arguments)?;
         let directory = arguments.directory.clone().unwrap_or_else(on_disk);
-        // Servers change their directory before they read their files.
+        // Servers change their directory before they read their files, so the path is absolute.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         Ok(Self {
             size,
@@ -143,7 +143,7 @@ impl Settings {
         })
     }
 
-    /// The first row of a run. Measures the disk.
+    /// Returns the first row of a run. Measures the disk.
     ///
     /// # Errors
     /// [`SettingsError::Disk`].
@@ -165,7 +165,7 @@ impl Settings {
     }
 }
 
-/// `/var/tmp` is on a disk, where `/tmp` is often in memory.
+/// Returns the default directory: `/var/tmp` is on a disk, while `/tmp` is often in memory.
 fn on_disk() -> PathBuf {
     let place = PathBuf::from("/var/tmp");
     if place.is_dir() { place } else { std::env::temp_dir() }
@@ -216,8 +216,8 @@ fn systems(names: &[String], size: RunSize) -> Result<Vec<&'static System>, Sett
     Ok(found)
 }
 
-/// The line that repeats a run from the root of the repository, quoted for a shell. `scripts/compare` calls `compare all`
-/// and chooses a directory for the rows itself: rows of two runs are not mixed.
+/// Returns the line that repeats a run from the root of the repository, quoted for a shell. `scripts/compare` calls
+/// `compare all` and chooses a directory for the rows itself, so rows of two runs do not mix.
 fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut words: Vec<String> = arguments.collect();
     let mut line = "target/release/compare".to_owned();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_smaller_numbers_is_no_full_run() {
+    fn a_run_with_smaller_numbers_is_not_a_full_run() {
         for (line, size) in [
             ("", RunSize::Full),
             ("--quick", RunSize::Quick),

@@ -1,9 +1,9 @@
-//! Medians, spreads, quantiles, ratios and inversions. No value is left out: an outlier is in the spread.
+//! Medians, spreads, quantiles, ratios and inversions. No function omits a value: an outlier is in the spread.
 
-/// Median, minimum and maximum of some repetitions.
+/// The median, minimum and maximum of some repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Of an even number of values, the mean of the two in the middle.
+    /// For an even number of values, the mean of the middle two.
     pub median: f64,
     pub min: f64,
     pub max: f64,
@@ -11,7 +11,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// `None` without values.
+    /// Computes the spread; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -19,13 +19,13 @@ impl Spread {
         Some(Self { median: f64::midpoint(*lower, *upper), min, max, count: sorted.len() })
     }
 
-    /// Whether every value is greater than every value of the other.
+    /// Returns `true` if every value is greater than every value of the other.
     pub fn is_above(&self, other: &Self) -> bool {
         self.min > other.max
     }
 }
 
-/// By the nearest rank; 0 without values.
+/// Returns a quantile by the nearest rank; 0 without values.
 pub fn quantile(values: &[f64], quantile: f64) -> f64 {
     let sorted = sorted(values);
     let ranks = sorted.iter().zip(1_u32..);
@@ -34,7 +34,7 @@ pub fn quantile(values: &[f64], quantile: f64) -> f64 {
     reached.map(|(value, _)| *value).next().or(sorted.last().copied()).unwrap_or(0.0)
 }
 
-/// Pairs that are not in the order of their numbers.
+/// Counts the pairs that are not in the order of their numbers.
 pub fn inversions(order: &[u32]) -> u64 {
     let later = |at: usize| order.get(at + 1..).unwrap_or_default();
     let behind = order.iter().enumerate().map(|(at, first)| {
@@ -44,12 +44,12 @@ pub fn inversions(order: &[u32]) -> u64 {
     behind.sum()
 }
 
-/// The number of pairs of so many values.
+/// Returns the number of pairs of `count` values.
 pub fn pairs(count: u32) -> u64 {
     u64::from(count) * u64::from(count.saturating_sub(1)) / 2
 }
 
-/// A ratio; `None` if the whole is zero.
+/// Returns a ratio; `None` if the whole is zero.
 pub fn per(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }

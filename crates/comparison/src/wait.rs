@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// A moment after which a caller stops waiting.
+/// The time after which a caller stops waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     end: Instant,
@@ -23,7 +23,7 @@ impl Deadline {
     }
 }
 
-/// Bounds of the random pause between two attempts, so that waiters do not attempt in step.
+/// The bounds of the random pause between two attempts, so that waiters do not attempt simultaneously.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub min: Duration,
@@ -44,13 +44,13 @@ impl Pause {
 }
 
 impl Default for Pause {
-    /// 2 to 20 ms: shorter than common settings, so that a comparison does not measure the pause alone.
+    /// A pause of 2 to 20 ms: shorter than common settings, so that the comparison does not measure only the pause.
     fn default() -> Self {
         Self { min: Duration::from_millis(2), max: Duration::from_millis(20) }
     }
 }
 
-/// Checks `condition` every `step` until it holds or `timeout` has passed; returns whether it holds.
+/// Checks `condition` every `step` until it returns `true` or `timeout` has passed; returns the last result.
 pub async fn poll_until(
     timeout: Duration,
     step: Duration,
@@ -66,7 +66,7 @@ pub async fn poll_until(
     true
 }
 
-/// `RandomState` has keys of the operating system's generator, and never the same keys twice in a process.
+/// `RandomState` has keys of the operating system's generator, and never repeats keys in a process.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -14,16 +14,16 @@ use crate::servers::relay::Relay;
 use crate::servers::{Durability, RedisServer, Server, ServerGroup, ServerKind, ask, leader};
 use crate::wait::poll_until;
 
-/// Generous: three Java virtual machines on two busy cores.
+/// The time limit for ready servers, sufficient for three Java virtual machines on two busy cores.
 const READY_TIMEOUT: Duration = Duration::from_secs(90);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(25);
 const REPLICATION: &str = "INFO replication\r\n";
-/// A replica that has everything.
+/// The status of a replica in sync.
 const IN_SYNC: &str = "master_link_status:up";
 const PROMOTE: &str = "REPLICAOF NO ONE\r\n";
 
-/// Stops its servers when it is dropped.
+/// The servers of a participant. Dropping them stops the servers.
 #[derive(Debug)]
 pub struct FaultCluster {
     participant: Participant,
@@ -36,7 +36,7 @@ pub struct FaultCluster {
     probes: u64,
 }
 
-/// A Redis that replicates another over a link that can be cut.
+/// A Redis that replicates another Redis over a link that a test can cut.
 #[derive(Debug)]
 struct RedisFollower {
     server: Server,
@@ -79,7 +79,7 @@ impl FaultCluster {
         Ok(cluster)
     }
 
-    /// Where clients connect.
+    /// Returns the addresses for clients.
     pub fn addresses(&self) -> ServerAddresses {
         match &self.front {
             Some(front) => ServerAddresses::of(vec![front.address()]),
@@ -87,7 +87,7 @@ impl FaultCluster {
         }
     }
 
-    /// The directory of the servers' files.
+    /// Returns the directory of the servers' files.
     pub fn directory(&self) -> &Path {
         self.group.directory()
     }
@@ -121,7 +121,7 @@ impl FaultCluster {
         timeout(PROBE_TIMEOUT, probe).await.map_err(late)?
     }
 
-    /// Restarts every server with a wall clock that can be set ahead.
+    /// Restarts every server with an adjustable wall clock.
     pub async fn add_clocks(&mut self) -> Result<(), String> {
         let directory = self.directory().join("clocks");
         for (at, server) in self.group.servers.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ impl FaultCluster {
         self.wait_ready().await
     }
 
-    /// Sets the wall clocks of a majority ahead, the leader's first.
+    /// Sets the wall clocks of a majority ahead, starting with the leader.
     pub async fn set_clocks_ahead(&self, ahead: Duration) -> Result<(), String> {
         let first = self.leader().await.unwrap_or(0);
         let majority = self.clocks.len() / 2 + 1;
@@ -160,7 +160,7 @@ impl FaultCluster {
         Ok(())
     }
 
-    /// Later writes do not reach the replica.
+    /// Cuts the link: later writes do not reach the replica.
     pub fn cut_replication(&self) {
         if let Some(replica) = &self.replica {
             replica.link.cut();
@@ -181,22 +181,22 @@ impl FaultCluster {
         Ok(())
     }
 
-    /// The index of the leader, if a node replies that it leads.
+    /// Returns the index of the leader; `None` if no node reports that it leads.
     pub async fn leader(&self) -> Option<usize> {
         leader(self.participant.kind()?, &self.group.servers).await
     }
 
-    /// SIGKILL to all processes of one server.
+    /// Sends SIGKILL to all processes of one server.
     pub fn crash(&mut self, at: usize) {
         self.group.servers.get_mut(at).into_iter().for_each(Server::crash);
     }
 
-    /// SIGKILL to all processes of all servers.
+    /// Sends SIGKILL to all processes of all servers.
     pub fn crash_all(&mut self) {
         self.group.servers.iter_mut().for_each(Server::crash);
     }
 
-    /// Starts one server again with its disk. Does not wait until it is ready.
+    /// Restarts one server with its disk. Does not wait until the server is ready.
     pub fn restart(&mut self, at: usize) -> Result<(), String> {
         let variables = self.clocks.get(at).map(WallClock::variables).unwrap_or_default();
         let server = self.group.servers.get_mut(at).ok_or("there is no such server")?;

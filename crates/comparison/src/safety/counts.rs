@@ -1,15 +1,15 @@
-//! Counts of what went wrong in a sale, from the workers' critical sections and the recorded sales.
+//! Counts the faults of a sale, from the workers' critical sections and the recorded sales.
 
-/// A critical section as its worker believed in it, by the machine's monotonic clock.
+/// A critical section from the worker's view, by the machine's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CriticalSection {
-    /// After the lock's reply.
+    /// The time after the lock's reply.
     pub entered_ns: u64,
-    /// Before the release.
+    /// The time before the release.
     pub left_ns: u64,
 }
 
-/// Critical sections that began before an earlier one had ended.
+/// Counts critical sections that began before the end of an earlier one.
 pub fn double_holders(sections: &[CriticalSection]) -> u64 {
     let mut in_order = sections.to_vec();
     in_order.sort_by_key(|section| section.entered_ns);
@@ -24,23 +24,23 @@ pub fn double_holders(sections: &[CriticalSection]) -> u64 {
 /// The tables after a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaleBooks {
-    /// In stock before the sale.
+    /// The stock before the sale.
     pub pieces: u64,
-    /// In stock now; stale writes may have moved it either way.
+    /// The current stock; stale writes may have changed it in either direction.
     pub stock: i64,
-    /// Recorded sales.
+    /// The number of recorded sales.
     pub sold: u64,
-    /// Sales recorded with an older token than a sale before them.
+    /// The number of sales recorded with an older token than an earlier sale.
     pub stale_writes: u64,
 }
 
 impl SaleBooks {
-    /// Sold pieces that did not exist.
+    /// Returns the number of sold nonexistent pieces.
     pub fn oversold(self) -> u64 {
         self.sold.saturating_sub(self.pieces)
     }
 
-    /// Sales missing in the stock, because a stale write set it back to before them.
+    /// Returns the number of sales missing in the stock after a stale write.
     pub fn lost_updates(self) -> u64 {
         let missing = i128::from(self.stock) + i128::from(self.sold) - i128::from(self.pieces);
         u64::try_from(missing).unwrap_or(0)
@@ -72,7 +72,7 @@ mod tests {
     fn a_stale_write_loses_the_updates_since_it_read() {
         let honest = SaleBooks { stale_writes: 0, pieces: 100, stock: 40, sold: 60 };
         assert_eq!((honest.oversold(), honest.lost_updates()), (0, 0));
-        // Five were sold after it had read 80; then it wrote 79 and booked its own.
+        // Five were sold after the stale worker read 80; then it wrote 79 and recorded its sale.
         let stale = SaleBooks { stale_writes: 0, pieces: 100, stock: 79, sold: 26 };
         assert_eq!((stale.oversold(), stale.lost_updates()), (0, 5));
         let sold_out = SaleBooks { stale_writes: 0, pieces: 100, stock: 0, sold: 105 };

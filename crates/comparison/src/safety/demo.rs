@@ -1,7 +1,8 @@
-//! The fencing demonstration: the sale with a paused holder, first without and then with the fence, told step by step.
+//! The fencing demonstration: the sale with a paused holder, first without and then with the fence, with a printed
+//! line for each step.
 //!
-//! It succeeds only if both observations are made: without the fence the books are wrong, and with it the stale write is
-//! rejected by its token and the books are exact.
+//! It succeeds only with both observations. Without the fence the books are wrong. With the fence the database rejects
+//! the stale write by its token and the books are exact.
 
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use super::{
     FaultScenario, Participant, ParticipantSales, SaleDatabase, SaleOutcome, SaleSettings,
 };
 
-/// Runs the demonstration; returns whether both observations were made.
+/// Runs the demonstration; returns `true` if both observations were made.
 pub async fn run() -> Result<bool, String> {
     let began = Instant::now();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -69,7 +70,7 @@ fn sum(books: &SaleBooks) -> i128 {
     i128::from(books.stock) + i128::from(books.sold)
 }
 
-/// Whether both observations were made, and each in words.
+/// Returns whether both observations were made, and a line for each.
 fn judge(without: &SaleOutcome, with: &SaleOutcome) -> (bool, [String; 2]) {
     let observations = [wrong(without), exact(with)];
     let is_shown = observations.iter().all(Result::is_ok);

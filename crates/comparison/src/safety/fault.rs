@@ -1,25 +1,25 @@
-//! The fault scenarios: what is broken while a worker holds the lock.
+//! The fault scenarios: the fault that the tool injects while a worker holds the lock.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultScenario {
     None,
-    /// Between its last check of its deadline and its write.
+    /// The tool pauses the holder between the last check of its deadline and its write.
     HolderPaused,
     HolderKilled,
-    /// The wall clock of a waiter is set ahead.
+    /// The tool sets the wall clock of a waiter ahead.
     ClientClock,
-    /// All servers are killed at once and started again with their disks.
+    /// The tool kills all servers at once and restarts them with their disks.
     ServersRestarted,
-    /// The leader is lost before its replica has the lock, and the replica is promoted.
+    /// The tool kills the leader before its replica has the lock, and promotes the replica.
     ReplicaPromoted,
-    /// The wall clocks of a majority of the servers are set ahead.
+    /// The tool sets the wall clocks of a majority of the servers ahead.
     ServerClock,
-    /// The leader is paused until the other nodes have elected another.
+    /// The tool pauses the leader until the other nodes have elected another.
     LeaderIsolated,
 }
 
 impl FaultScenario {
-    /// First those that leave the servers intact, so that one set of servers is enough for them.
+    /// All scenarios. The first ones leave the servers intact, so one set of servers suffices for them.
     pub const ALL: [Self; 8] = [
         Self::None,
         Self::HolderPaused,
@@ -44,7 +44,7 @@ impl FaultScenario {
         }
     }
 
-    /// What is done, for the report.
+    /// Describes the fault, for the report.
     pub fn description(self) -> &'static str {
         match self {
             Self::None => "no fault",
@@ -74,7 +74,7 @@ impl FaultScenario {
         }
     }
 
-    /// Whether the servers can be used for the next scenario.
+    /// Returns `true` if the servers are usable for the next scenario.
     pub fn leaves_servers_intact(self) -> bool {
         matches!(self, Self::None | Self::HolderPaused | Self::HolderKilled | Self::ClientClock)
     }

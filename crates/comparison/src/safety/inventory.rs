@@ -1,7 +1,7 @@
 //! The inventory: a stock and the sales made from it, in `PostgreSQL`.
 //!
-//! A sale reads, thinks and writes, as real code does: between the read and the write no transaction is open, and only the
-//! lock keeps two sales apart. With the fence, the token goes with both.
+//! A sale reads, waits and writes, like real code. No transaction is open between the read and the write, so only the
+//! lock separates two sales. With the fence, both statements carry the token.
 
 use holdfast_fence::postgres::begin_as;
 use holdfast_fence::{FenceError, FencingToken, guard_table_for_sql, schema_sql};
@@ -26,7 +26,7 @@ pub async fn connect(url: &str, name: &str) -> Result<Client, String> {
     let url = format!("{url} application_name={name}");
     let (client, connection) =
         tokio_postgres::connect(&url, NoTls).await.map_err(|error| described(&error))?;
-    // Ends with the client.
+    // The task ends with the client.
     tokio::spawn(connection);
     Ok(client)
 }
@@ -55,7 +55,7 @@ pub async fn books(client: &Client, pieces: u64) -> Result<SaleBooks, String> {
 pub struct InventoryClient {
     client: Client,
     worker: String,
-    /// The fenced resource, if tokens are checked.
+    /// The fenced resource, if the database checks tokens.
     fence: Option<String>,
 }
 
@@ -64,10 +64,10 @@ impl InventoryClient {
         Self { client, worker, fence }
     }
 
-    /// The stock; with the fence, after the mark was raised to this token.
+    /// Reads the stock; with the fence, after raising the mark to this token.
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if a newer token was seen.
+    /// [`FenceError::Stale`] if the mark is newer.
     pub async fn read(&mut self, token: Option<u64>) -> Result<i64, FenceError> {
         let Some(fence) = &self.fence else { return read(&self.client).await };
         let transaction = begin_as(&mut self.client, fence, shown(token), &self.worker).await?;
@@ -94,7 +94,7 @@ impl InventoryClient {
     }
 }
 
-/// A lock without a token shows 0, which the fence rejects.
+/// Returns the token for the fence; a lock without a token uses 0, which the fence rejects.
 fn shown(token: Option<u64>) -> FencingToken {
     FencingToken(token.unwrap_or(0))
 }

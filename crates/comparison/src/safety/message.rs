@@ -1,4 +1,4 @@
-//! The orders to a worker process and its reports: one JSON object per line, on its stdin and its stdout.
+//! The orders for a worker process and its reports: one JSON object per line, on its stdin and its stdout.
 //!
 //! Times are nanoseconds of the machine's monotonic clock.
 
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::ServerAddresses;
 
-/// The first line that a worker reads.
+/// The first input line of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerPlan {
     pub name: String,
-    /// The participant, as in rows.
+    /// The name of the participant, as in rows.
     pub participant: String,
     pub addresses: ServerAddresses,
     pub lock: String,
-    /// How long the lock outlives its holder, where that can be chosen.
+    /// The time for which the lock outlives its holder, if the lock supports the setting.
     pub lease_ms: u64,
     /// The URL of the database with the inventory.
     pub database: String,
-    /// Between reading and writing.
+    /// The time between the read and the write.
     pub think_ms: u64,
 }
 
-/// Every further line that a worker reads, executed in order.
+/// Every later input line of a worker, executed in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkerOrder {
-    /// So many sales, or fewer if the stock is empty before.
+    /// Make this many sales, or fewer if the stock becomes empty.
     Sell(u32),
-    /// One sale that halts between reading and writing until [`WorkerOrder::Resume`].
+    /// Make one sale that halts between the read and the write until [`WorkerOrder::Resume`].
     SellAndHalt(HaltAt),
-    /// Overtakes all other orders.
+    /// Continue the halted sale. Precedes all other orders.
     Resume,
 }
 
-/// Where a sale halts.
+/// The point at which a sale halts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HaltAt {
-    /// Before the worker checks by its own clock that it still holds the lock.
+    /// Before the worker checks its deadline by its own clock.
     BeforeCheck,
     /// Between that check and the write, where no check helps.
     AfterCheck,
 }
 
-/// How a critical section ended.
+/// The end of a critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SaleEnd {
@@ -53,7 +53,7 @@ pub enum SaleEnd {
     SoldOut,
     /// The fence rejected the token.
     Stale,
-    /// By its own clock the worker no longer held the lock, so it wrote nothing.
+    /// By its own clock the worker no longer held the lock, and wrote nothing.
     Expired,
     /// The database did not reply.
     Failed,
@@ -64,7 +64,7 @@ pub enum SaleEnd {
 pub enum WorkerReport {
     Connected,
     Acquiring,
-    /// The worker believes that it holds the lock.
+    /// The worker assumes to hold the lock.
     Entered {
         at_ns: u64,
     },
@@ -73,18 +73,18 @@ pub enum WorkerReport {
         token: Option<u64>,
         stock: i64,
     },
-    /// Before the release is sent, or when the worker stopped believing, whichever was earlier.
+    /// The critical section ended: before the release, or at the deadline of the lock, if that is earlier.
     Left {
         at_ns: u64,
         end: SaleEnd,
     },
-    /// The fence's own words.
+    /// The error text of the fence.
     StaleWrite {
         error: String,
     },
     Error {
         text: String,
     },
-    /// An order is done.
+    /// An order is complete.
     Idle,
 }

@@ -1,8 +1,8 @@
-//! Safety: the same flash sale under each lock and each fault scenario, and counts of what went wrong.
+//! Safety: the same flash sale under each lock and each fault scenario, and counts of the resulting errors.
 //!
-//! Workers are processes of this program (`worker`); the inventory is in a `PostgreSQL` of its own that no fault reaches; the
-//! lock's servers are real (`cluster`). A sale that cannot be run is a row that says why. A sale that hangs ends after
-//! [`SaleSettings::timeout`].
+//! Workers are processes of this program (`worker`). The inventory is in a separate `PostgreSQL` that no fault
+//! affects. The lock's servers are real (`cluster`). A failed sale becomes a row with the reason. A hanging sale ends
+//! after [`SaleSettings::timeout`].
 
 pub mod cluster;
 pub mod counts;
@@ -73,10 +73,10 @@ fn sale_settings(size: RunSize) -> Result<SaleSettings, String> {
 /// The database of the inventory.
 #[derive(Debug)]
 pub struct SaleDatabase {
-    // Before the directory: it stops first.
+    // This field precedes the directory, so that the server stops first.
     server: Server,
     _directory: TempDir,
-    /// Where the locks' servers will be too.
+    /// The parent directory of the locks' servers.
     below: PathBuf,
 }
 
@@ -99,7 +99,7 @@ pub struct ParticipantSales<'a> {
     settings: &'a SaleSettings,
     database: &'a SaleDatabase,
     participant: Participant,
-    /// Servers that the last scenario left intact.
+    /// The servers that the last scenario left intact.
     cluster: Option<FaultCluster>,
     sales: u32,
 }
@@ -113,7 +113,7 @@ impl<'a> ParticipantSales<'a> {
         Self { settings, database, participant, cluster: None, sales: 0 }
     }
 
-    /// One sale and its row.
+    /// Runs one sale and returns its row.
     pub async fn row(&mut self, scenario: FaultScenario) -> Safety {
         let row = Safety {
             system: self.participant.name(),
@@ -138,7 +138,7 @@ impl<'a> ParticipantSales<'a> {
         }
     }
 
-    /// One sale. Servers that it may have broken are stopped.
+    /// Runs one sale. Stops servers that the sale may have broken.
     pub async fn sale(&mut self, scenario: FaultScenario) -> Result<SaleOutcome, String> {
         if !scenario.leaves_servers_intact() {
             self.cluster = None;

@@ -1,4 +1,4 @@
-//! The participants of the flash sale: each lock of a run, with and without the fence, and no lock at all.
+//! The participants of the flash sale: each lock of a run, with and without the fence, and a run without a lock.
 
 use crate::adapters::{holdfast, no_lock};
 use crate::catalogue::{self, Selection, System};
@@ -8,26 +8,26 @@ use crate::servers::ServerKind;
 
 use super::fault::FaultScenario;
 
-/// Added to the name of a participant whose token goes with every write.
+/// The suffix of a participant's name if every write carries the token.
 const WITH_FENCE: &str = "+fence";
-/// Systems that a full run adds to those that it measures: each fails in a way of its own.
+/// Systems that a full run adds to the measured ones; each fails in a different way.
 const ADDED: [&str; 4] =
     ["redis-setnx-expire", "redis-getset", "postgres-lock-table", "mariadb-lock-table"];
-/// Locks whose token is minted at the grant and outlives the lock, so that a fence can compare it.
+/// Locks that generate the token at the grant and keep it beyond the lock, so that a fence can compare it.
 const FENCED: [&str; 2] = [holdfast::http::LOCK.name, holdfast::rust_client::LOCK.name];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Participant {
-    /// `None` for no lock at all.
+    /// `None` for the participant without a lock.
     pub system: Option<&'static System>,
-    /// Whether the token goes with every write.
+    /// Whether every write carries the token.
     pub fenced: bool,
 }
 
 impl Participant {
     pub const NO_LOCK: Self = Self { system: None, fenced: false };
 
-    /// The participants of a run that measures these systems; first the one without a lock.
+    /// Returns the participants of a run that measures these systems, starting with the one without a lock.
     pub fn among(systems: &[&'static System]) -> Vec<Self> {
         let mut systems = systems.to_vec();
         if systems == catalogue::selected(Selection::FullRuns) {
@@ -44,7 +44,7 @@ impl Participant {
         found
     }
 
-    /// In rows.
+    /// Returns the name in rows.
     pub fn name(self) -> String {
         let name = self.system.map_or(no_lock::LOCK.name, |system| system.name);
         format!("{name}{}", if self.fenced { WITH_FENCE } else { "" })
@@ -72,12 +72,12 @@ impl Participant {
         self.system.is_some_and(System::is_redlock)
     }
 
-    /// Whether it is a lock on one Redis, which runs behind an address that can move to a replica.
+    /// Returns `true` for a lock on one Redis. Its address can move to a replica.
     pub fn is_one_redis(self) -> bool {
         self.is_redis() && !self.is_redlock()
     }
 
-    /// Whether its servers elect a leader.
+    /// Returns `true` if its servers elect a leader.
     pub fn is_cluster(self) -> bool {
         let clusters = [ServerKind::Holdfast, ServerKind::Etcd, ServerKind::ZooKeeper];
         self.kind().is_some_and(|kind| clusters.contains(&kind))
@@ -92,13 +92,13 @@ impl Participant {
         }
     }
 
-    /// Whether nothing but the end of a connection releases the lock of a dead holder.
+    /// Returns `true` if only the end of a connection releases the lock of a dead holder.
     pub fn ends_with_connection(self) -> bool {
         let limitations = self.system.map(|system| system.lock.limitations).unwrap_or_default();
         limitations.contains(&Limitation::EndsWithConnection)
     }
 
-    /// Why a scenario does not apply.
+    /// Returns the reason why a scenario does not apply.
     pub fn exemption(self, scenario: FaultScenario) -> Option<&'static str> {
         match scenario {
             FaultScenario::None => None,

@@ -1,6 +1,6 @@
 //! A client that continues after any error: it drops its connection and opens another one at the next node.
 //!
-//! Nothing is retried here: the caller decides.
+//! The client retries no call; the caller decides.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::lock::{Connector, HeldLock, LockClient, LockError};
 
-/// For an acquire. No divisor of the times after which a paused holder continues: a wait that ends in the very moment of
-/// the grant is a case of its own.
+/// The timeout of an acquire. It divides no resume time of a paused holder, because a timeout at the moment of the
+/// grant is a separate case.
 pub const ACQUIRE_TIMEOUT: Duration = Duration::from_millis(4_300);
-/// For a call, beside its wait for the lock; then the connection is given up.
+/// The timeout of a call, in addition to its wait for the lock; after it the client drops the connection.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct ReconnectingClient {
@@ -20,12 +20,12 @@ pub struct ReconnectingClient {
 }
 
 impl ReconnectingClient {
-    /// Not connected yet.
+    /// Creates an unconnected client.
     pub fn new(connector: Connector) -> Self {
         Self { connector, client: None }
     }
 
-    /// Opens a connection if there is none.
+    /// Opens a connection if the client has none.
     pub async fn connect(&mut self) -> Result<&mut Box<dyn LockClient>, LockError> {
         let client = match self.client.take() {
             Some(client) => client,

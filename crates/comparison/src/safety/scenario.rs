@@ -1,9 +1,9 @@
 //! One sale under one fault scenario, from the first worker to the counts.
 //!
-//! Each step waits for a reported event, with a deadline. The first worker acquires the lock and halts in the middle of a
-//! sale; the others queue behind it; then the fault is injected. A live holder resumes when `ENOUGH` sales of others
-//! have ended or after [`SALE_MAX`], whichever is first: within its lease, so that it rightly holds the lock. A lock that
-//! ends with its connection has no lease; when its servers restart, its sale takes up to [`LONG_SALE_MAX`].
+//! Each step waits for a reported event, with a deadline. The first worker acquires the lock and halts during a sale.
+//! The others queue behind it, and then the tool injects the fault. A live holder resumes after `ENOUGH` sales of
+//! others or after [`SALE_MAX`]: within its lease, so it validly holds the lock. A lock that ends with its connection
+//! has no lease; when its servers restart, its sale takes up to [`LONG_SALE_MAX`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,36 +22,36 @@ use crate::servers::clock::{WallClock, now_ns};
 
 /// The worker that halts while it holds the lock.
 const HOLDER: usize = 0;
-/// The worker whose clock is set ahead.
+/// The worker whose clock is ahead.
 const FAST: usize = 1;
-/// Sales of each worker before the fault.
+/// The number of sales of each worker before the fault.
 const WARMUP_SALES: u32 = 3;
-/// Sales of others after which the holder resumes.
+/// The number of sales of others after which the holder resumes.
 const ENOUGH: usize = 5;
 /// The longest sale of a live holder.
 pub const SALE_MAX: Duration = Duration::from_millis(1_800);
-/// The same for a lock without a lease.
+/// The longest sale for a lock without a lease.
 pub const LONG_SALE_MAX: Duration = Duration::from_secs(8);
 const ISOLATION_MIN: Duration = Duration::from_secs(5);
 const CLOCK_OFFSET: Duration = Duration::from_hours(1);
-/// For the workers to connect, for the holder to halt, and for the sale to end.
+/// The time limit for the workers to connect, for the holder to halt, and for the sale to end.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub struct SaleSettings {
     /// This program, which is also the worker program.
     pub program: PathBuf,
-    /// At least two.
+    /// The number of workers, at least two.
     pub workers: usize,
-    /// In stock.
+    /// The initial stock.
     pub pieces: u64,
-    /// Between reading and writing.
+    /// The time between the read and the write.
     pub think: Duration,
-    /// How long the lock outlives its holder, where that can be chosen.
+    /// The time for which the lock outlives its holder, if the lock supports the setting.
     pub lease: Duration,
-    /// Without a grant for so long after the fault, the lock is stuck.
+    /// Without a grant for this time after the fault, the lock counts as stuck.
     pub bound: Duration,
-    /// Tells a person about each step.
+    /// Prints a line for each step.
     pub narrate: fn(&str),
 }
 
@@ -69,34 +69,34 @@ impl SaleSettings {
         }
     }
 
-    /// The longest that a sale may take.
+    /// The maximum duration of a sale.
     pub fn timeout(&self) -> Duration {
         4 * STEP_TIMEOUT + self.bound + ISOLATION_MIN
     }
 }
 
-/// How a sale ended.
+/// The result of a sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleOutcome {
     pub books: SaleBooks,
-    /// Critical sections that began before another had ended.
+    /// Critical sections that began before the end of another.
     pub double_holders: u64,
-    /// From the fault to the next entry of another worker.
+    /// The time from the fault to the next entry of another worker.
     pub next_grant: Option<Duration>,
-    /// No other worker entered within the bound after the fault.
+    /// Whether no other worker entered within the bound after the fault.
     pub stuck: bool,
     /// The token of the halted holder.
     pub halted_token: Option<u64>,
-    /// The fence's words about each rejected write.
+    /// The fence's error text for each rejected write.
     pub stale_writes: Vec<String>,
 }
 
-/// One sale to be run on a cluster.
+/// One sale on a cluster.
 pub struct ScenarioRun<'a> {
     pub settings: &'a SaleSettings,
     /// The URL of the inventory's database.
     pub database: &'a str,
-    /// Not used before.
+    /// A lock name that no earlier sale used.
     pub lock: &'a str,
     pub participant: Participant,
     pub scenario: FaultScenario,
@@ -104,7 +104,7 @@ pub struct ScenarioRun<'a> {
 }
 
 impl ScenarioRun<'_> {
-    /// The servers may be left broken, see [`FaultScenario::leaves_servers_intact`].
+    /// Runs the sale. The servers may be broken afterwards, see [`FaultScenario::leaves_servers_intact`].
     pub async fn run(self) -> Result<SaleOutcome, String> {
         let (settings, scenario) = (self.settings, self.scenario);
         let database = inventory::connect(self.database, "judge").await?;
@@ -167,14 +167,14 @@ impl ScenarioRun<'_> {
 struct ScenarioSteps<'a> {
     run: ScenarioRun<'a>,
     workers: Workers,
-    /// When the fault was injected; zero before.
+    /// The time of the fault; zero before it.
     fault_ns: u64,
     halted_token: Option<u64>,
     clock: Option<WallClock>,
 }
 
 impl ScenarioSteps<'_> {
-    /// Returns when another worker entered first after the fault.
+    /// Runs all steps. Returns the time of the first entry of another worker after the fault.
     async fn run(&mut self) -> Result<Option<u64>, String> {
         let workers = self.run.settings.workers;
         self.wait("the workers to connect", |seen| seen.connected.len() == workers).await?;
@@ -187,7 +187,7 @@ impl ScenarioSteps<'_> {
         self.halt_the_holder().await?;
         self.inject().await?;
         let next = self.after().await?;
-        // A stuck lock is not waited for again; a paused holder resumes by now.
+        // The run does not wait for a stuck lock again; a paused holder has resumed by now.
         if next.is_some() || self.run.scenario == FaultScenario::HolderPaused {
             self.sell_out(3).await?;
         }
@@ -213,7 +213,7 @@ impl ScenarioSteps<'_> {
         }
     }
 
-    /// The holder halts in the middle of its sale, and all others acquire the lock.
+    /// Halts the holder during its sale, and lets all others acquire the lock.
     async fn halt_the_holder(&mut self) -> Result<(), String> {
         if self.run.scenario == FaultScenario::ReplicaPromoted {
             self.run.cluster.cut_replication();
@@ -235,7 +235,7 @@ impl ScenarioSteps<'_> {
             self.workers.order(worker, WorkerOrder::Sell(u32::MAX)).await;
         }
         let others = self.run.settings.workers - 1;
-        // Without exclusion they may have entered already.
+        // Without exclusion the others may have entered already.
         self.wait("the others to acquire", move |seen| {
             let acquiring = seen.acquiring.iter().filter(|acquiring| **acquiring).count();
             acquiring == others || seen.done_after(HOLDER, 0) > 0
@@ -276,7 +276,7 @@ impl ScenarioSteps<'_> {
         Ok(())
     }
 
-    /// The leader is paused while the sale goes on, and resumes.
+    /// Pauses the leader while the sale continues, then resumes the leader.
     async fn isolate(&mut self, leader: usize) -> Result<(), String> {
         let (began, fault_ns) = (Instant::now(), self.fault_ns);
         self.run.cluster.signal(leader, Signal::SIGSTOP)?;
@@ -287,7 +287,7 @@ impl ScenarioSteps<'_> {
         self.run.cluster.signal(leader, Signal::SIGCONT)
     }
 
-    /// Runs until another worker has entered or the bound has passed.
+    /// Waits until another worker has entered or the bound has passed.
     async fn after(&mut self) -> Result<Option<u64>, String> {
         let (fault_ns, bound) = (self.fault_ns, Instant::now() + self.run.settings.bound);
         let next = move |seen: &SaleEvents| seen.next_after(HOLDER, fault_ns);
@@ -315,7 +315,7 @@ impl ScenarioSteps<'_> {
         Ok(next(&self.workers.seen))
     }
 
-    /// The holder resumes within its lease: when others have sold beside it, or when its sale would be over.
+    /// Resumes the holder within its lease: after enough sales of others, or at the end of its own sale.
     async fn resume_in_time(&mut self, began: Instant) {
         let restarted = self.run.scenario == FaultScenario::ServersRestarted;
         let without_lease = restarted && self.run.participant.ends_with_connection();
@@ -324,7 +324,7 @@ impl ScenarioSteps<'_> {
         self.workers.order(HOLDER, WorkerOrder::Resume).await;
     }
 
-    /// All live workers sell until the stock is empty; each has completed so many orders then.
+    /// Lets all live workers sell until the stock is empty; each has then completed `orders` orders.
     async fn sell_out(&mut self, orders: u32) -> Result<(), String> {
         self.order_all(WorkerOrder::Sell(u32::MAX)).await;
         self.wait("the stock to be empty", move |seen| {

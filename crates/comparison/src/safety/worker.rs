@@ -1,7 +1,7 @@
 //! A worker process of the sale: it acquires the lock, sells a piece and releases, as ordered.
 //!
-//! Orders come on stdin, reports go to stdout, and the process ends with its stdin. At most [`ORDERS_MAX`] orders wait.
-//! Between two sales a worker pauses, so that a quick one does not keep out those that poll.
+//! Orders arrive on stdin, reports go to stdout, and the process ends with its stdin. At most [`ORDERS_MAX`] orders
+//! wait. A worker pauses between two sales, so that a fast worker does not starve polling workers.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,17 +20,17 @@ use crate::lock::{HeldLock, LockError, LockSettings};
 use crate::servers::clock::now_ns;
 
 pub const ORDERS_MAX: usize = 16;
-/// Before the next attempt after an error.
+/// The pause after an error.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
-/// Before the next sale.
+/// The pause before the next sale.
 const SALE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs until stdin ends. An error is the last report.
+/// Runs until the end of stdin. An error is the last report.
 pub async fn run() -> ExitCode {
     match read_and_run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            // The parent may be gone.
+            // The parent may have ended.
             drop(report(&WorkerReport::Error { text }));
             ExitCode::FAILURE
         }
@@ -60,7 +60,7 @@ async fn receive(
 ) -> Result<(), String> {
     while let Some(line) = lines.next_line().await.map_err(text)? {
         match serde_json::from_str(&line).map_err(text)? {
-            // One that waits already is enough.
+            // One waiting signal is sufficient.
             WorkerOrder::Resume => drop(resume.try_send(())),
             order @ (WorkerOrder::Sell(_) | WorkerOrder::SellAndHalt(_)) => {
                 orders.send(order).await.map_err(text)?;
@@ -123,7 +123,7 @@ impl SaleWorker {
         Ok(())
     }
 
-    /// One sale under the lock.
+    /// Makes one sale under the lock.
     async fn sale(&mut self, halt: Option<HaltAt>) -> Result<SaleEnd, String> {
         let held = self.acquire().await?;
         report(&WorkerReport::Entered { at_ns: now_ns() })?;
@@ -159,7 +159,7 @@ impl SaleWorker {
         }
     }
 
-    /// Read, think, check, write.
+    /// Reads, waits, checks and writes.
     async fn critical_section(
         &mut self,
         held: &HeldLock,
@@ -189,7 +189,7 @@ impl SaleWorker {
     }
 }
 
-/// Now; or the deadline of the lock, if the worker found it passed.
+/// Returns the current time, or the deadline of the lock if the worker found it passed.
 fn believed_until_ns(held: &HeldLock, end: SaleEnd) -> u64 {
     let passed = held.until.filter(|_| end == SaleEnd::Expired).map(|until| until.elapsed());
     let passed_ns = u64::try_from(passed.unwrap_or_default().as_nanos()).unwrap_or(0);

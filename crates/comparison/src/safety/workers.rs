@@ -1,7 +1,7 @@
-//! The worker processes, seen from their parent: orders, reports, signals, and their end.
+//! The worker processes from the parent's side: orders, reports, signals, and ends.
 //!
-//! The processes end when [`Workers`] is dropped, and by the kernel when this process dies before that. A report is read
-//! while the parent waits for one; at most [`REPORTS_MAX`] reports are unread, and then a worker that reports waits.
+//! The processes end when [`Workers`] is dropped, or through the kernel if this process dies first. The parent reads
+//! reports while it waits for one. At most [`REPORTS_MAX`] reports are unread; beyond that, a reporting worker blocks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,12 +20,12 @@ use crate::servers::clock::now_ns;
 use crate::servers::tied_to_parent;
 
 pub const REPORTS_MAX: usize = 1024;
-/// Different error texts that are kept for each scenario.
+/// The maximum number of different error texts per scenario.
 const ERRORS_MAX: usize = 16;
-/// The hidden subcommand that makes this program a worker.
+/// The hidden subcommand that starts this program as a worker.
 const SUBCOMMAND: &str = "worker";
 
-/// A worker's report, or its end.
+/// A worker's report, or its end (`None`).
 type WorkerEvent = (usize, Option<WorkerReport>);
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Workers {
         Ok(())
     }
 
-    /// The order is lost if the worker has ended.
+    /// Sends an order, which is lost if the worker has ended.
     pub async fn order(&mut self, worker: usize, order: WorkerOrder) {
         if let Some(process) = self.processes.get_mut(worker) {
             // The end of the worker is an event.
@@ -87,12 +87,12 @@ impl Workers {
 
     pub fn signal(&self, worker: usize, signal: Signal) {
         if let Some(process) = self.processes.get(worker) {
-            // It may have ended.
+            // The worker may have ended.
             let _ended = kill(process.pid, signal);
         }
     }
 
-    /// Kills a worker and waits for its end: then it is in no critical section.
+    /// Kills a worker and waits for its end, after which it is in no critical section.
     pub async fn kill(&mut self, worker: usize) {
         if let Some(process) = self.processes.get_mut(worker) {
             drop(process.child.kill().await);
@@ -101,7 +101,7 @@ impl Workers {
         self.seen.ended.push(worker);
     }
 
-    /// Reads reports until `wanted` holds or the deadline passes; returns whether it holds.
+    /// Reads reports until `wanted` returns `true` or the deadline passes; returns the last result of `wanted`.
     pub async fn until(&mut self, deadline: Instant, wanted: impl Fn(&SaleEvents) -> bool) -> bool {
         while !wanted(&self.seen) {
             match timeout_at(deadline, self.events.recv()).await {
@@ -140,18 +140,18 @@ async fn read_reports(worker: usize, stdout: ChildStdout, events: mpsc::Sender<W
             return;
         }
     }
-    // The parent may not wait any more.
+    // The parent may no longer wait.
     drop(events.send((worker, None)).await);
 }
 
-/// A worker in its critical section.
+/// A worker's stay in the critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionVisit {
     pub worker: usize,
     pub entered_ns: u64,
-    /// `None` while it lasts.
+    /// The end time; `None` while the worker is inside.
     pub left_ns: Option<u64>,
-    /// `None` while it lasts, and if the worker was killed.
+    /// `None` while the worker is inside, or if it was killed.
     pub end: Option<SaleEnd>,
 }
 
@@ -163,20 +163,20 @@ pub struct HaltedSale {
     pub stock: i64,
 }
 
-/// What the workers have reported so far.
+/// The reports of the workers so far.
 #[derive(Clone, Debug, Default)]
 pub struct SaleEvents {
     pub connected: Vec<usize>,
     /// For each worker, whether it waits for the lock.
     pub acquiring: Vec<bool>,
-    /// For each worker, how many orders it has completed.
+    /// For each worker, the number of completed orders.
     pub orders_done: Vec<u32>,
     pub halted: Option<HaltedSale>,
     pub visits: Vec<SectionVisit>,
     pub ended: Vec<usize>,
-    /// The fence's words about each rejected write.
+    /// The fence's error text for each rejected write.
     pub stale_writes: Vec<String>,
-    /// Error texts and how often each was reported.
+    /// Error texts with the number of reports of each.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -229,23 +229,23 @@ impl SaleEvents {
         }
     }
 
-    /// Visits of other workers that began after this moment.
+    /// Returns the visits of other workers that began after this time.
     fn after(&self, worker: usize, at_ns: u64) -> impl Iterator<Item = &SectionVisit> {
         let visits = self.visits.iter();
         visits.filter(move |visit| visit.worker != worker && visit.entered_ns > at_ns)
     }
 
-    /// When another worker entered first after this moment.
+    /// Returns the time of the first entry of another worker after this time.
     pub fn next_after(&self, worker: usize, at_ns: u64) -> Option<u64> {
         self.after(worker, at_ns).map(|visit| visit.entered_ns).min()
     }
 
-    /// How many visits of other workers began after this moment and have ended.
+    /// Returns the number of completed visits of other workers that began after this time.
     pub fn done_after(&self, worker: usize, at_ns: u64) -> usize {
         self.after(worker, at_ns).filter(|visit| visit.left_ns.is_some()).count()
     }
 
-    /// A visit in progress ends now.
+    /// Returns all visits; a visit in progress ends now.
     pub fn sections(&self) -> Vec<CriticalSection> {
         let now = now_ns();
         let section = |visit: &SectionVisit| CriticalSection {
@@ -255,7 +255,7 @@ impl SaleEvents {
         self.visits.iter().map(section).collect()
     }
 
-    /// The most frequent error.
+    /// Returns the most frequent error.
     pub fn error(&self) -> Option<String> {
         let (text, count) = self.errors.iter().max_by_key(|(_, count)| **count)?;
         Some(format!("{text} ({count} times)"))

@@ -1,7 +1,7 @@
-//! The machine's monotonic clock, which all processes share, and wall clocks that are set ahead for one process.
+//! The machine's monotonic clock, shared by all processes, and wall clocks that run ahead for one process.
 //!
-//! libfaketime moves the wall clock alone, as a step of NTP or an operator does. It does not reach a program that asks the
-//! kernel without the C library, as those in Go do.
+//! libfaketime changes only the wall clock, like a step of NTP or an operator. It does not affect a program that reads
+//! the time from the kernel without the C library, such as a Go program.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use nix::time::ClockId;
 
 const LIBRARIES: &str = "/usr/lib";
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
-/// Loaded after it, so that memory comes from the C library: Redis's own allocator asks for the time before libfaketime
-/// can reply.
+/// The C library, loaded after libfaketime, so that memory comes from the C library. Redis's own allocator reads the
+/// time before libfaketime is ready.
 const LIBC: &str = "libc.so.6";
 const MISSING: &str = "libfaketime is not installed; on Debian, as root: apt-get install faketime";
 
-/// Nanoseconds of the machine's monotonic clock.
+/// Returns the nanoseconds of the machine's monotonic clock.
 pub fn now_ns() -> u64 {
     let now = ClockId::CLOCK_MONOTONIC.now().map(Duration::from).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
@@ -27,7 +27,7 @@ fn library() -> Option<PathBuf> {
     directories.map(|directory| directory.path().join(LIBRARY)).find(|library| library.is_file())
 }
 
-/// A wall clock whose offset is in a file.
+/// A wall clock with its offset in a file.
 #[derive(Clone, Debug)]
 pub struct WallClock {
     library: PathBuf,
@@ -35,10 +35,10 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// A clock without an offset. Creates the file's directory.
+    /// Creates a clock without an offset, and the file's directory.
     ///
     /// # Errors
-    /// If libfaketime is missing, or the file cannot be written.
+    /// libfaketime is missing, or the file is not writable.
     pub fn new(file: &Path) -> io::Result<Self> {
         let library = library().ok_or_else(|| io::Error::other(MISSING))?;
         file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
@@ -48,13 +48,14 @@ impl WallClock {
     }
 
     pub fn set_ahead(&self, ahead: Duration) -> io::Result<()> {
-        // Replaced as a whole, because the process may read it at any moment.
+        // A rename replaces the whole file, because the process may read it at any time.
         let next = self.file.with_extension("next");
         std::fs::write(&next, format!("+{}\n", ahead.as_secs()))?;
         std::fs::rename(next, &self.file)
     }
 
-    /// The environment of a process that uses this clock; it reads the offset whenever it asks for the time.
+    /// Returns the environment of a process that uses this clock. The process reads the offset at every read of the
+    /// time.
     pub fn variables(&self) -> Vec<(String, String)> {
         let pairs = [
             ("LD_PRELOAD", format!("{}:{LIBC}", self.library.display())),

@@ -1,4 +1,4 @@
-//! `compare servers`: starts real servers and leaves them running, lists them, stops them.
+//! `compare servers`: starts real servers and keeps them running, lists them, stops them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::{Lifetime, RunningServer, RunningServers, Server, ServerError, ServerKind};
 
-/// Where the servers keep their files unless `--directory` names another place.
+/// The default directory of the servers' files.
 const DIRECTORY: &str = "holdfast-comparison";
 
 #[derive(Debug, Subcommand)]
@@ -34,17 +34,17 @@ pub struct ServerPlace {
 }
 
 impl ServerPlace {
-    /// Absolute: servers change their directory before they read their files.
+    /// Returns the absolute path: servers change their directory before they read their files.
     fn path(&self) -> PathBuf {
         let path = self.directory.clone().unwrap_or_else(|| std::env::temp_dir().join(DIRECTORY));
         std::path::absolute(&path).unwrap_or(path)
     }
 }
 
-/// The lines to print.
+/// Runs the command and returns the lines to print.
 ///
 /// # Errors
-/// In words; with those of `up`, the servers that did start keep running.
+/// An error text; after an error of `up`, the started servers keep running.
 pub async fn run(command: &ServersCommand) -> Result<Vec<String>, String> {
     match command {
         ServersCommand::Up { kinds, place } => up(kinds, &place.path()).await,
@@ -74,7 +74,7 @@ pub async fn run(command: &ServersCommand) -> Result<Vec<String>, String> {
     }
 }
 
-/// One kind after the other; a kind that does not start does not keep the next ones from starting.
+/// Starts one kind after the other; a failed kind does not prevent the next one.
 async fn up(names: &[String], directory: &Path) -> Result<Vec<String>, String> {
     let kinds = kinds(names)?;
     let mut running = RunningServers::read(directory).map_err(|error| error.to_string())?;

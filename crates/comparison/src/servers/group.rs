@@ -1,6 +1,6 @@
-//! The servers of one kind, started for a measurement in a directory of their own.
+//! The servers of one kind, started for a measurement in a separate directory.
 //!
-//! Dropping a group stops its servers and removes their files, however the measurement ends.
+//! Dropping a group stops its servers and removes their files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::statistics::number;
 
 #[derive(Debug)]
 pub struct ServerGroup {
-    // Before the directory: servers stop first.
+    // This field precedes the directory, so that the servers stop first.
     pub servers: Vec<Server>,
     pub addresses: ServerAddresses,
     directory: TempDir,
@@ -34,7 +34,7 @@ impl ServerGroup {
         Ok(group)
     }
 
-    /// Servers that were started in this directory.
+    /// Creates a group of servers started in this directory.
     pub(crate) fn of(servers: Vec<Server>, directory: TempDir) -> Self {
         let addresses = ServerAddresses::of(servers.iter().map(Server::address).collect());
         Self { servers, addresses, directory }
@@ -55,14 +55,14 @@ impl ServerGroup {
         Ok(system.connector(self.addresses.clone(), settings))
     }
 
-    /// Describes a server that has ended by itself, with the end of its log.
+    /// Describes a server that has ended unexpectedly, with the end of its log.
     pub fn crashed(&mut self) -> Option<String> {
         let server = self.servers.iter_mut().find_map(|one| one.has_ended().then_some(one))?;
         let (name, log) = (server.name(), server.log_tail());
         Some(format!("{name} ended during the run; the end of its log: {log}"))
     }
 
-    /// Processor seconds that the servers and their descendants have used, in steps of the kernel's tick (10 ms).
+    /// Returns the processor seconds of the servers and their descendants, in steps of the kernel's tick (10 ms).
     pub fn processor_seconds(&self) -> Option<f64> {
         let processes = self.servers.iter().flat_map(|server| process_tree(server.pid()));
         let ticks: u64 = processes.filter_map(processor_ticks).sum();
@@ -71,13 +71,13 @@ impl ServerGroup {
     }
 }
 
-/// User and system time of a process and of its children that have ended.
+/// Returns the user and system time of a process and of its ended children.
 fn processor_ticks(pid: u32) -> Option<u64> {
     let stat = process_stat(pid)?;
     Some(stat.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum())
 }
 
-/// A directory that other users can enter: `PostgreSQL` does not run as root.
+/// Creates a directory accessible to other users, because `PostgreSQL` does not run as root.
 pub(crate) fn server_directory(below: &Path) -> Result<TempDir, ServerError> {
     let permissions = std::fs::Permissions::from_mode(0o755);
     let mut builder = tempfile::Builder::new();
@@ -85,12 +85,12 @@ pub(crate) fn server_directory(below: &Path) -> Result<TempDir, ServerError> {
     made.map_err(system_error(format!("make a directory in {}", below.display())))
 }
 
-/// A group that is started at its first use, and again after one of its servers has crashed.
+/// A group that starts at its first use, and again after a crash of one of its servers.
 #[derive(Debug)]
 pub struct LazyGroup {
     kind: ServerKind,
     group: Option<ServerGroup>,
-    /// Why the servers do not start; not tried again.
+    /// The reason for the failed start, which is final.
     failure: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl LazyGroup {
         self.group.as_mut().ok_or_else(|| self.failure.clone().unwrap_or_default())
     }
 
-    /// [`ServerGroup::crashed`]; the next use starts a new group.
+    /// Like [`ServerGroup::crashed`]; the next use starts a new group.
     pub fn crashed(&mut self) -> Option<String> {
         let crashed = self.group.as_mut()?.crashed()?;
         self.group = None;

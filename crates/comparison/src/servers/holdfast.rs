@@ -1,6 +1,6 @@
-//! holdfast: three nodes of the binary that `HOLDFAST_BIN` names, or of the one beside this program.
+//! holdfast: three nodes of the binary named by `HOLDFAST_BIN`, or of the binary beside this program.
 //!
-//! The configuration is a user's who changes nothing but addresses, and the connections of one address, as for `ZooKeeper`.
+//! The configuration is the default, except for the addresses and the connections per address, as for `ZooKeeper`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const MISSING: Missing = Missing {
     package: "nothing; build it: cargo build -p holdfast",
 };
 const NODES: usize = 3;
-/// HTTP, peers, `ZooKeeper`.
+/// The number of ports: HTTP, peers, `ZooKeeper`.
 const PORTS: usize = 3;
 const READY: Readiness<'_> = Readiness::Reply {
     question: "GET /readyz HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n",
@@ -57,7 +57,7 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
     Ok(servers)
 }
 
-/// The `ZooKeeper` ports of the nodes, from their configuration.
+/// Returns the `ZooKeeper` ports of the nodes, from their configuration.
 pub fn zookeeper_addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, ServerError> {
     let Some(server) = servers.first() else { return Ok(Vec::new()) };
     let file = server.directory().join("node.toml");
@@ -89,7 +89,7 @@ fn configure(directory: &Path, node: usize, ports: &[SocketAddr]) -> Result<Path
 
 fn binary() -> Option<PathBuf> {
     let named = std::env::var_os("HOLDFAST_BIN").map(PathBuf::from);
-    // A test is one directory deeper than the programs.
+    // A test binary is one directory deeper than the programs.
     let this = std::env::current_exe().unwrap_or_default();
     let beside = this.ancestors().skip(1).take(2).map(|directory| directory.join("holdfast"));
     named.into_iter().chain(beside).find(|path| path.is_file())

@@ -1,4 +1,4 @@
-//! Which node of a cluster leads, by the nodes' own replies.
+//! Finds the leader of a cluster through the replies of the nodes.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ const HOLDFAST: &str = "GET /v1/cluster HTTP/1.1\r\nHost: holdfast\r\nConnection
 const ETCD: &str = "POST /v3/maintenance/status HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
 const ZOOKEEPER: &str = "srvr";
 
-/// The index of the leader; `None` if no node replies that it leads, and for servers without a leader.
+/// Returns the index of the leader; `None` if no node reports that it leads, and for servers without a leader.
 pub async fn leader(kind: ServerKind, servers: &[Server]) -> Option<usize> {
     for (at, server) in servers.iter().enumerate() {
         if leads(kind, at, server.address()).await {
@@ -36,7 +36,7 @@ async fn leads(kind: ServerKind, at: usize, address: SocketAddr) -> bool {
     }
 }
 
-/// Nodes are numbered from 1. Only the leader's own reply counts: a follower's may be old.
+/// Nodes have numbers from 1. Only the leader's own reply counts, because a follower's may be stale.
 fn holdfast_leads(reply: &Value, at: usize) -> bool {
     reply.get("leader").and_then(Value::as_u64) == u64::try_from(at + 1).ok()
 }
@@ -46,7 +46,7 @@ fn etcd_leads(reply: &Value) -> bool {
     own.is_some() && own == reply.get("leader")
 }
 
-/// The body of a reply, also of a chunked one.
+/// Returns the body of a reply, chunked or not.
 async fn json(address: SocketAddr, question: &str) -> Option<Value> {
     let reply = ask(address, question).await?;
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);

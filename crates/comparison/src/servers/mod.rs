@@ -1,6 +1,6 @@
-//! Real servers on free loopback ports, each in a directory of its own.
+//! Real servers on free loopback ports, each in a separate directory.
 //!
-//! Nothing is installed: a missing server is [`Missing`], with its Debian package. Dropping a [`Server`] stops it.
+//! The tool installs no server: a missing one is [`Missing`], with its Debian package. Dropping a [`Server`] stops it.
 
 pub mod clock;
 pub mod command;
@@ -32,12 +32,12 @@ pub(crate) use ready::ask;
 pub use redis::RedisServer;
 pub use registry::{RunningServer, RunningServers};
 
-/// Why a server does not start.
+/// The reason for a failed start of a server.
 #[derive(Debug, Error)]
 pub enum ServerError {
     #[error("{0}")]
     Missing(Missing),
-    /// `why` is the end of its log.
+    /// The server does not start; `why` is the end of its log.
     #[error("{name} does not start: {why}")]
     NotReady { name: String, why: String },
     #[error("{action}: {error}")]
@@ -57,12 +57,12 @@ fn system_error(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Ser
     move |error| ServerError::System { action, error }
 }
 
-/// How a server keeps what it acknowledges.
+/// The durability of acknowledged data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// On its disk before the reply.
+    /// On the disk before the reply.
     Synced,
-    /// In memory, and on the disk some time later or never.
+    /// In memory, and on the disk later or never.
     Unsynced,
 }
 
@@ -71,7 +71,7 @@ pub enum Durability {
 pub enum ServerKind {
     /// Five independent servers: Redlock uses all of them, other locks the first.
     Redis,
-    /// The same with `appendfsync always`.
+    /// The same servers with `appendfsync always`.
     RedisSynced,
     Postgres,
     MariaDb,
@@ -84,7 +84,7 @@ pub enum ServerKind {
 }
 
 impl ServerKind {
-    /// In the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Holdfast,
         Self::Redis,
@@ -95,7 +95,7 @@ impl ServerKind {
         Self::Etcd,
     ];
 
-    /// On command lines.
+    /// Returns the name on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
@@ -112,7 +112,7 @@ impl ServerKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// For the report.
+    /// Describes the durability, for the report.
     pub fn durability(self) -> &'static str {
         match self {
             Self::Redis => "appendonly no: in memory only",
@@ -124,7 +124,7 @@ impl ServerKind {
         }
     }
 
-    /// Why it cannot be started on this machine.
+    /// Returns the reason why the servers cannot start on this machine.
     pub fn missing(self) -> Option<Missing> {
         match self {
             Self::Redis | Self::RedisSynced => redis::missing(),
@@ -136,7 +136,7 @@ impl ServerKind {
         }
     }
 
-    /// The packages of what is missing on this machine.
+    /// Returns the packages of the servers missing on this machine.
     pub fn packages_missing() -> Vec<&'static str> {
         Self::ALL
             .into_iter()
@@ -145,7 +145,7 @@ impl ServerKind {
             .collect()
     }
 
-    /// The program's own words.
+    /// Returns the version text of the program.
     pub fn version(self) -> String {
         match self {
             Self::Redis | Self::RedisSynced => redis::version(),
@@ -160,7 +160,7 @@ impl ServerKind {
     /// Starts the servers below `directory` and waits until all of them are ready.
     ///
     /// # Errors
-    /// [`ServerError`]; started servers are stopped again.
+    /// [`ServerError`]; `start` has stopped the started servers.
     pub async fn start(
         self,
         directory: &Path,
@@ -193,7 +193,7 @@ pub async fn unsynced_mariadb(directory: &Path) -> Result<Server, ServerError> {
     mariadb::start(directory, Durability::Unsynced, Lifetime::WithParent).await
 }
 
-/// The URL of a server for its driver.
+/// Returns the URL of a server for its driver.
 pub fn url(kind: ServerKind, address: SocketAddr) -> String {
     match kind {
         ServerKind::Redis | ServerKind::RedisSynced => format!("redis://{address}"),
@@ -221,14 +221,14 @@ fn prepare(name: &str, command: &mut std::process::Command) -> Result<(), Server
     Err(ServerError::NotReady { name: name.to_owned(), why })
 }
 
-/// A program in one of these directories or on the path.
+/// Finds a program in one of these directories or on the path.
 fn program(name: &str, directories: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = directories.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// The first line of a program's output; empty if the program is missing.
+/// Returns the first line of a program's output; empty if the program is missing.
 fn version_of(program: Option<PathBuf>, arguments: &[&str]) -> String {
     let Some(program) = program else { return String::new() };
     let output = std::process::Command::new(program).args(arguments).output();

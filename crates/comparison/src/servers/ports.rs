@@ -1,15 +1,15 @@
-//! Free loopback ports for servers that are told where to listen.
+//! Free loopback ports for servers with configurable ports.
 //!
-//! The ports are free when `free` returns; if another process takes one before the server does, the server fails to start.
+//! The ports are free when `free` returns; if another process takes one first, the server fails to start.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use super::{ServerError, system_error};
 
-/// `N` different addresses.
+/// Returns `N` different addresses.
 pub(super) fn free<const N: usize>() -> Result<[SocketAddr; N], ServerError> {
     let mut found = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
-    // All of them stay open until the last is found, so that none is found twice.
+    // All listeners stay open until the last one, so that no port is returned twice.
     let mut open = Vec::with_capacity(N);
     for address in &mut found {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));

@@ -13,7 +13,7 @@ use super::ready::{Readiness, wait_ready};
 use super::{Durability, Missing, ServerError, ports, prepare, program, system_error, version_of};
 
 const MISSING: Missing = Missing { system: "PostgreSQL", package: "postgresql" };
-/// Names a directory with `postgres` and `initdb`, tried before all others.
+/// The variable with the directory of `postgres` and `initdb`, which takes precedence.
 const BIN_DIRECTORY: &str = "HOLDFAST_POSTGRES_BIN";
 const DEBIAN: &str = "/usr/lib/postgresql";
 
@@ -71,7 +71,7 @@ pub(super) async fn start(
     Ok(server)
 }
 
-/// The directory with `postgres` and `initdb` of the newest version.
+/// Returns the directory with `postgres` and `initdb` of the newest version.
 fn bin_directory() -> Option<PathBuf> {
     let named = std::env::var_os(BIN_DIRECTORY).map(PathBuf::from);
     let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
@@ -86,7 +86,7 @@ fn bin_directory() -> Option<PathBuf> {
     named.into_iter().chain(debian).chain(on_path).find(complete)
 }
 
-/// The server refuses to run as root: then the user `postgres`, or else `nobody`, runs it.
+/// Returns the user of the server. It refuses to run as root: then the user `postgres`, or else `nobody`, runs it.
 fn server_user() -> Result<Option<(Uid, Gid)>, ServerError> {
     if !Uid::effective().is_root() {
         return Ok(None);

@@ -1,8 +1,8 @@
 //! One server process: its start, log, signals and end.
 //!
-//! A server with [`Lifetime::WithParent`] gets its stop signal from the kernel when the thread that started it ends
-//! (`setpriv --pdeathsig`), so that not even a killed run leaves a server behind. A server can be crashed and restarted
-//! with its disk.
+//! A server with [`Lifetime::WithParent`] gets its stop signal from the kernel at the end of the thread that started
+//! it (`setpriv --pdeathsig`). Not even a killed run leaves a server behind. A server can crash and restart with its
+//! disk.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -18,22 +18,22 @@ use nix::unistd::{Gid, Pid, Uid};
 use super::{ServerError, system_error};
 
 const LOG: &str = "log";
-/// Variables that holdfast reads its configuration from; servers do not inherit them.
+/// The prefix of holdfast's configuration variables, which servers do not inherit.
 const INHERITED_NOT: &str = "HOLDFAST_";
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_STEP: Duration = Duration::from_millis(5);
 const TAIL_LINES: usize = 15;
 
-/// When a server ends.
+/// The lifetime of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// With the process that started it.
+    /// The server ends with the process that started it.
     WithParent,
-    /// By a signal; [`Server::leave`] leaves it running.
+    /// The server ends through a signal; [`Server::leave`] keeps it running.
     Detached,
 }
 
-/// What starts a server, the first time and after a crash.
+/// The command that starts a server, initially and after a crash.
 #[derive(Debug)]
 pub(super) struct ServerCommand {
     pub(super) name: &'static str,
@@ -43,12 +43,12 @@ pub(super) struct ServerCommand {
     pub(super) address: SocketAddr,
     pub(super) user: Option<(Uid, Gid)>,
     pub(super) lifetime: Lifetime,
-    /// Ends the server at once; not SIGKILL where that would leave resources behind.
+    /// The signal that ends the server at once; not SIGKILL if that would leak resources.
     pub(super) stop: Signal,
 }
 
 impl ServerCommand {
-    /// Does not wait until the server is ready. The output goes to a file `log` in its directory.
+    /// Starts the server without waiting until it is ready. The output goes to the file `log` in its directory.
     pub(super) fn start(self) -> Result<Server, ServerError> {
         let child = self.spawn(&[])?;
         Ok(Server { pid: child.id(), child: Some(child), command: self })
@@ -79,7 +79,7 @@ impl ServerCommand {
     }
 }
 
-/// A command whose process gets `signal` from the kernel when the calling thread ends.
+/// Creates a command whose process gets `signal` from the kernel at the end of the calling thread.
 pub(crate) fn tied_to_parent(program: &Path, signal: Signal) -> Command {
     let mut command = Command::new("setpriv");
     let signal = signal.as_str().trim_start_matches("SIG");
@@ -101,7 +101,7 @@ impl Server {
         self.command.name
     }
 
-    /// Where it serves clients.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.command.address
     }
@@ -118,22 +118,22 @@ impl Server {
         signal_to(self.pid, signal).map_err(system_error(format!("{signal} to {}", self.name())))
     }
 
-    /// Leaves it running.
+    /// Keeps the server running.
     pub fn leave(mut self) {
         self.child = None;
     }
 
-    /// SIGKILL to all its processes, whatever its kind; waits for the end. Its files stay.
+    /// Sends SIGKILL to all processes of the server and waits for their end. Its files stay.
     pub fn crash(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         for process in process_tree(self.pid) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             drop(signal_to(process, Signal::SIGKILL));
         }
         drop(child.wait());
     }
 
-    /// Crashes it and starts it again, with additional environment variables. Does not wait until it is ready.
+    /// Crashes the server and restarts it, with additional environment variables. Does not wait until it is ready.
     pub fn restart(&mut self, variables: &[(String, String)]) -> Result<(), ServerError> {
         self.crash();
         let child = self.command.spawn(variables)?;
@@ -142,13 +142,13 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it has ended by itself.
+    /// Returns `true` if the server has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         let Some(child) = &mut self.child else { return false };
         child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of the server's log.
     pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -165,12 +165,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // It may have ended by itself.
+        // The server may have ended by itself.
         drop(signal_to(self.pid, self.command.stop));
         let deadline = Instant::now() + STOP_TIMEOUT;
         while self.command.stop != Signal::SIGKILL && matches!(child.try_wait(), Ok(None)) {
             if Instant::now() > deadline {
-                // A stopped process reacts to SIGKILL alone.
+                // A stopped process reacts only to SIGKILL.
                 drop(child.kill());
                 break;
             }
@@ -180,7 +180,7 @@ impl Drop for Server {
     }
 }
 
-/// A process and all its descendants, the process first.
+/// Returns a process and all its descendants, the process first.
 pub(super) fn process_tree(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut at = 0;
@@ -196,7 +196,7 @@ pub(super) fn process_tree(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The fields of `/proc/<pid>/stat` after the name: state, parent, … (`man 5 proc`); `None` for a zombie.
+/// Returns the fields of `/proc/<pid>/stat` after the name: state, parent, … (`man 5 proc`); `None` for a zombie.
 pub(super) fn process_stat(pid: u32) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<String> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Waiting until a server is ready, by questions that need no driver.
+//! Waits until a server is ready, with probes that need no driver.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use tokio::net::TcpStream;
 use super::{Server, ServerError};
 use crate::wait::poll_until;
 
-/// Generous: three Java virtual machines on two busy cores.
+/// The time limit for ready servers, sufficient for three Java virtual machines on two busy cores.
 const READY_TIMEOUT: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(30);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const REPLY_LEN_MAX: usize = 16 << 10;
 
-/// What shows that a server is ready.
+/// The condition for a ready server.
 pub(super) enum Readiness<'a> {
-    /// The reply to a question contains a text.
+    /// The reply to a request contains a text.
     Reply { question: &'a str, contains: &'a str },
     /// The log contains a text.
     Log(&'a str),
@@ -44,7 +44,7 @@ pub(super) async fn wait_ready(
     if is_ready { Ok(()) } else { Err(ServerError::NotReady { name, why }) }
 }
 
-/// A server's reply until it closes the connection, pauses, or completes a line; `None` if it does not reply.
+/// Returns a server's reply until it closes the connection, pauses, or completes a line; `None` without a reply.
 pub(crate) async fn ask(address: SocketAddr, question: &str) -> Option<String> {
     let mut socket = TcpStream::connect(address).await.ok()?;
     socket.write_all(question.as_bytes()).await.ok()?;

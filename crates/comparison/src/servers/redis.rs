@@ -1,4 +1,4 @@
-//! Redis: one server, five independent ones, or a replica. No snapshots; an append-only file only if it is synced.
+//! Redis: one server, five independent servers, or a replica. No snapshots; an append-only file only if synced.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) async fn five(
     Ok(servers)
 }
 
-/// One server to be started.
+/// The configuration of one server.
 #[derive(Clone, Copy, Debug)]
 pub struct RedisServer {
     pub address: SocketAddr,
@@ -44,7 +44,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// On a free port, in memory, for the life of this process.
+    /// Configures a server on a free port, in memory, for the life of this process.
     ///
     /// # Errors
     /// [`ServerError::System`] if there is no free port.
@@ -61,7 +61,7 @@ impl RedisServer {
         let append = if self.durability == Durability::Synced { "yes" } else { "no" };
         let mut arguments = vec!["--port", &port, "--bind", "127.0.0.1", "--save", ""];
         arguments.extend(["--appendonly", append, "--appendfsync", "always"]);
-        // One replica is all that will come.
+        // The server has at most one replica.
         arguments.extend(["--repl-diskless-sync-delay", "0"]);
         let leader =
             self.follows.map(|leader| [leader.ip().to_string(), leader.port().to_string()]);

@@ -1,6 +1,6 @@
-//! The servers that `up` left running: a file that lists them, and how to stop them.
+//! The servers that `up` has left running: a file that lists them, and their shutdown.
 //!
-//! A process is identified by its id and its start time, so that another process with the same id is not stopped.
+//! A process is identified by its id and its start time, so that a reused id is not stopped.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct RunningServer {
     pub durability: String,
     pub address: SocketAddr,
     pub pid: u32,
-    /// When the process started, in the kernel's ticks since the machine started.
+    /// The start time of the process, in the kernel's ticks since the start of the machine.
     pub started: u64,
     pub directory: PathBuf,
 }
@@ -51,10 +51,10 @@ impl RunningServer {
         started(self.pid) == Some(self.started)
     }
 
-    /// SIGTERM, and SIGKILL if the process does not end in time.
+    /// Sends SIGTERM, and SIGKILL if the process does not end in time.
     ///
     /// # Errors
-    /// [`ServerError::System`] if another user runs it.
+    /// [`ServerError::System`] if another user runs the process.
     pub async fn stop(&self) -> Result<(), ServerError> {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             if self.runs() {
@@ -81,7 +81,7 @@ pub struct RunningServers {
 }
 
 impl RunningServers {
-    /// Empty if there is no file.
+    /// Reads the file; empty if it does not exist.
     pub fn read(directory: &Path) -> Result<Self, ServerError> {
         let file = directory.join(FILE);
         let failed = || system_error(format!("read {}", file.display()));
@@ -102,10 +102,10 @@ impl RunningServers {
         written.map_err(system_error(format!("write {}", file.display())))
     }
 
-    /// Stops every server and removes their files, and the directory if nothing else is in it.
+    /// Stops every server and removes their files, and the directory if it is then empty.
     ///
     /// # Errors
-    /// [`ServerError::System`]; a server that cannot be stopped stays listed.
+    /// [`ServerError::System`]; a server that does not stop stays listed.
     pub async fn down(directory: &Path) -> Result<Self, ServerError> {
         let running = Self::read(directory)?;
         for server in &running.servers {

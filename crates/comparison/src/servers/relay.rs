@@ -1,7 +1,7 @@
-//! A relay between two loopback addresses: where clients find the current leader, and a link that can be cut.
+//! A relay between two loopback addresses: a stable address for the current leader, and a link that can be cut.
 //!
-//! Each connection has two buffers of the runtime. When the relay is redirected or cut, open connections are closed, as
-//! they are when an address moves.
+//! Each connection has two buffers of the runtime. A redirect or a cut closes the open connections, like a moved
+//! address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// Ends when it is dropped.
+/// A running relay, which ends on drop.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -19,10 +19,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// To this server, on a free port.
+    /// Starts a relay to this server, on a free port.
     ///
     /// # Errors
-    /// If the system has no free port.
+    /// The system has no free port.
     pub async fn to(server: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -31,17 +31,17 @@ impl Relay {
         Ok(Self { address, server, task })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// New connections go to another server.
+    /// Sends new connections to another server.
     pub fn redirect(&self, server: SocketAddr) {
         self.server.send_replace(Some(server));
     }
 
-    /// New connections are closed.
+    /// Closes new connections.
     pub fn cut(&self) {
         self.server.send_replace(None);
     }
@@ -49,7 +49,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Its connections end with the sender.
+        // The connections end with the sender.
         self.task.abort();
     }
 }
@@ -64,7 +64,7 @@ async fn accept(listener: TcpListener, server: watch::Receiver<Option<SocketAddr
 async fn forward(mut client: TcpStream, mut server: watch::Receiver<Option<SocketAddr>>) {
     let Some(address) = *server.borrow_and_update() else { return };
     let Ok(mut stream) = TcpStream::connect(address).await else { return };
-    // Otherwise every small packet waits for the one before it.
+    // Without `nodelay` every small packet waits for the previous one.
     drop((client.set_nodelay(true), stream.set_nodelay(true)));
     tokio::select! {
         _ = copy_bidirectional(&mut client, &mut stream) => {}
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Replies to every connection with its name and keeps it open.
+    /// A server that replies to every connection with its name and keeps it open.
     async fn server(name: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

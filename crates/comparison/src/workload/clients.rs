@@ -1,6 +1,6 @@
-//! The clients of one case: connected beforehand, run by the shared load generator, and given up after a deadline.
+//! The clients of one case: connected beforehand, run by the shared load generator, and aborted after a deadline.
 //!
-//! Bounds: one call in progress per client; a case ends [`DRAIN`] after its window, whatever a lock does.
+//! Bounds: one call in progress per client; a case ends [`DRAIN`] after its window at the latest.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use crate::lock::{Connector, HeldLock, LockClient, nonce};
 use crate::record::{LoadLoop, LockLayout, Measured};
 use crate::statistics::{number, per};
 
-/// For an acquire; longer than any case, so that the case's deadline ends it.
+/// The timeout of an acquire, longer than any case, so that the case's deadline ends it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
-/// For cycles in progress after the window.
+/// The time limit for cycles in progress after the window.
 const DRAIN: Duration = Duration::from_secs(5);
-/// For all clients together to connect.
+/// The time limit for all clients together to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Clients that connect at the same time.
+/// The maximum number of concurrent connection attempts.
 const CONNECTING_MAX: usize = 16;
-/// Less processor time than this, seconds, is too little for the kernel's ticks of 10 ms.
+/// Processor times below this, seconds, are too short for the kernel's ticks of 10 ms.
 const PROCESSOR_SECONDS_MIN: f64 = 0.05;
 
-/// A client of a lock, as the load generator uses it.
+/// A client of a lock, as used by the load generator.
 struct ComparedClient {
     client: Box<dyn LockClient>,
     lock: String,
@@ -32,7 +32,8 @@ struct ComparedClient {
 }
 
 impl LoadClient for ComparedClient {
-    /// Without the token: adapters whose tokens are not monotonic are documented, and the judge checks exclusion alone.
+    /// Returns no token: the catalogue documents tokens that are not monotonic, and the load generator checks only
+    /// exclusion.
     async fn acquire(&mut self) -> Result<Option<u64>, String> {
         let held = self.client.acquire(&self.lock, ACQUIRE_TIMEOUT).await;
         self.held = Some(held.map_err(|error| error.kind().to_owned())?);
@@ -49,7 +50,7 @@ impl LoadClient for ComparedClient {
     }
 }
 
-/// Measures one case once. `processor_seconds` returns what the servers have used so far.
+/// Measures one case once. `processor_seconds` returns the processor time of the servers so far.
 pub async fn measure(
     connector: &Connector,
     case: &SpeedCase,
@@ -78,7 +79,7 @@ pub async fn measure(
         let before = processor_seconds();
         let measuring = Instant::now();
         phase.send_replace(LoadPhase::Measuring);
-        // From now, because reading the processor time takes time on a busy machine.
+        // The window starts now, because a read of the processor time takes time on a busy machine.
         tokio::time::sleep_until((measuring + window).into()).await;
         phase.send_replace(LoadPhase::Ending);
         let elapsed = measuring.elapsed();
@@ -120,7 +121,7 @@ fn measured(
     }
 }
 
-/// All clients, or why not: a case with fewer clients would be another case.
+/// Connects all clients, or returns the reason of a failure: a case with fewer clients would be another case.
 async fn connect(connector: &Connector, count: u32) -> Result<Vec<Box<dyn LockClient>>, String> {
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     let (mut connecting, mut clients) = (JoinSet::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Speed: cycles of acquire and release under every lock, in a closed and in an open loop.
 //!
-//! Only the servers of one kind run while it is measured. Every repetition begins with another kind, so that no system
-//! always runs first.
+//! Only the servers of one kind run during its measurement. Every repetition starts with another kind, so that no
+//! system always runs first.
 
 mod clients;
 mod plan;
@@ -18,7 +18,7 @@ use crate::record::{Measured, Speed};
 use crate::servers::{LazyGroup, ServerKind};
 use crate::{Records, Row, Settings};
 
-/// For connections to close before the next case.
+/// The time for connections to close before the next case.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Measures and records every system.
@@ -59,7 +59,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The kinds that these systems need, another one first in each repetition.
+/// Returns the kinds that these systems need, with another first kind in each repetition.
 pub(crate) fn kinds(systems: &[&'static System], repetition: u32) -> Vec<ServerKind> {
     let is_needed = |kind: &ServerKind| systems.iter().any(|system| system.kind == *kind);
     let mut kinds: Vec<ServerKind> = ServerKind::ALL.into_iter().filter(is_needed).collect();
@@ -68,7 +68,7 @@ pub(crate) fn kinds(systems: &[&'static System], repetition: u32) -> Vec<ServerK
     kinds
 }
 
-/// One case: what was measured and what failed; possibly both.
+/// Measures one case: the measurement, the failure, or both.
 pub async fn measure_case(
     servers: &mut LazyGroup,
     system: &System,

@@ -1,6 +1,6 @@
-//! Which cases are measured, how often, and for how long.
+//! The measured cases, their repetitions, and their durations.
 //!
-//! One client on one lock is no hot case: it is the same as one client with a lock of its own.
+//! One client on one lock is not a hot case: it equals one client with its own lock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::record::{LoadLoop, LockLayout, RunSize};
 pub struct SpeedCase {
     pub locks: LockLayout,
     pub load: LoadLoop,
-    /// Clients, each with a connection of its own.
+    /// The number of clients, each with its own connection.
     pub clients: u32,
 }
 
@@ -30,7 +30,7 @@ impl SpeedCase {
 pub struct SpeedPlan {
     pub cases: Vec<SpeedCase>,
     pub repetitions: u32,
-    /// Before each window; nothing counts.
+    /// The time before each window, not measured.
     pub warmup: Duration,
     pub window: Duration,
 }
@@ -92,7 +92,7 @@ impl SpeedPlan {
         }
     }
 
-    /// For the report: names and values.
+    /// Describes the plan for the report, as names and values.
     pub fn describe(&self) -> Vec<(String, String)> {
         let clients = |locks| {
             let cases = self.cases.iter().filter(|case| case.locks == locks);
