@@ -50,7 +50,7 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
 fn warning(size: RunSize) -> Option<&'static str> {
     match size {
         RunSize::Tiny => Some(
-            "A trial of the tool: a few hundred milliseconds for each case. Its numbers say nothing.",
+            "A trial of the tool: a few hundred milliseconds for each case. Its numbers are meaningless.",
         ),
         RunSize::Quick => Some(
             "A quick run: few systems, few clients, short windows, few repetitions. It is a first look, not a basis for \

@@ -1,6 +1,7 @@
-//! The campaign: several workers increase one counter, each under the lock, and the counter is checked afterwards.
+//! The campaign: several workers increment one counter, each under the lock, and the test checks the counter
+//! afterwards.
 //!
-//! The counter reads and writes in separate steps, so that two holders lose an update.
+//! The counter reads and writes in separate steps, so two concurrent holders lose an update.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -11,10 +12,10 @@ use holdfast_comparison::lock::{Connector, HeldLock, LockClient, LockSettings, S
 
 const WORKERS: usize = 5;
 const ROUNDS: usize = 12;
-/// Long enough for a loaded machine.
+/// The time limit, sufficient on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A number that is read, thought about, and written.
+/// A counter with separate read and write steps.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     sold: AtomicU64,
@@ -34,7 +35,7 @@ impl Shelf {
         self.sold.store(sold, SeqCst);
     }
 
-    /// Sells one piece as a holder does that believes to be alone.
+    /// Sells one piece under the hold.
     async fn sell(&self, hold: &HeldLock) {
         let others = self.inside.fetch_add(1, SeqCst);
         self.overlaps.fetch_add(u64::from(others > 0), SeqCst);
@@ -48,21 +49,21 @@ impl Shelf {
     }
 }
 
-/// What became of a campaign.
+/// The result of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Sales that are not in the books.
+    /// Sales that the counter lost.
     pub(crate) lost: u64,
-    /// Times that somebody was inside when another came.
+    /// The number of times that a worker entered while another was inside.
     pub(crate) overlaps: u64,
-    /// Fencing tokens that were not greater than the one before.
+    /// The number of fencing tokens that were not greater than the previous token.
     pub(crate) backwards: usize,
 }
 
-/// The verdict on a lock that excludes.
+/// The result of a lock with mutual exclusion.
 pub(crate) const EXACT: Verdict = Verdict { lost: 0, overlaps: 0, backwards: 0 };
 
-/// Sells, and counts.
+/// Runs the workers and counts the errors.
 pub(crate) async fn campaign(connector: &Connector) -> Verdict {
     let shelf = Arc::new(Shelf::default());
     let workers: Vec<_> =
@@ -85,10 +86,10 @@ async fn work(connector: Connector, shelf: Arc<Shelf>) {
         shelf.sell(&hold).await;
         client.release(hold).await.unwrap();
     }
-    assert!(client.usage().round_trips > 0, "the client counts its round trips");
+    assert!(client.usage().round_trips > 0, "the client must count its round trips");
 }
 
-/// Each of these systems excludes on these servers.
+/// Asserts that each of these systems excludes on these servers.
 pub(crate) async fn all_exclude<'a>(
     systems: impl IntoIterator<Item = &'a System>,
     addresses: &ServerAddresses,

@@ -1,4 +1,4 @@
-//! Locks of clusters of three: `ZooKeeper`, etcd, and holdfast by its three front-ends.
+//! Locks on clusters of three nodes: `ZooKeeper`, etcd, and holdfast through its three front-ends.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use holdfast_comparison::lock::{Connector, LockClient, LockSettings, ServerAddre
 use holdfast_comparison::servers::{ServerGroup, ServerKind};
 
 const NOW: Duration = Duration::ZERO;
-/// The shortest that `ZooKeeper` grants here: twice its tick.
+/// The shortest session timeout that `ZooKeeper` grants here: two ticks.
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(10);
 
-/// Three nodes; `None` if they cannot be started on this machine.
+/// Starts three nodes; `None` if this machine lacks them.
 async fn start(kind: ServerKind) -> Option<ServerGroup> {
     if !is_here(kind) {
         return None;
@@ -44,15 +44,15 @@ async fn locks_on_zookeeper_exclude_and_fail_as_they_are_documented_to() {
     let Some(group) = start(ServerKind::ZooKeeper).await else { return };
     let addresses = &group.addresses;
     all_exclude(of_kind(ServerKind::ZooKeeper), addresses).await;
-    a_session_that_ends_gives_the_lock_away_under_its_holder(addresses).await;
+    an_ended_session_loses_the_lock_while_its_holder_continues(addresses).await;
     an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses).await;
-    a_deleted_directory_makes_the_numbers_begin_anew(addresses).await;
-    a_waiters_number_is_minted_while_somebody_else_holds(addresses).await;
+    a_deleted_directory_restarts_the_sequence_numbers(addresses).await;
+    the_number_of_a_waiter_is_assigned_before_its_grant(addresses).await;
     let curator = connector("zookeeper-curator", addresses, LockSettings::default());
-    a_waiter_that_gives_up_leaves_the_queue(&curator).await;
+    a_waiter_that_times_out_leaves_the_queue(&curator).await;
 }
 
-async fn a_waiters_number_is_minted_while_somebody_else_holds(addresses: &ServerAddresses) {
+async fn the_number_of_a_waiter_is_assigned_before_its_grant(addresses: &ServerAddresses) {
     let system = connector("zookeeper-curator", addresses, LockSettings::default());
     let [mut holder, mut waiter] = clients(&system).await;
     let hold = holder.acquire("minted", NOW).await.unwrap();
@@ -70,14 +70,14 @@ async fn a_waiters_number_is_minted_while_somebody_else_holds(addresses: &Server
     assert!(numbers[1].ends_with(&format!("{:010}", granted.token.unwrap())));
 }
 
-async fn a_session_that_ends_gives_the_lock_away_under_its_holder(addresses: &ServerAddresses) {
+async fn an_ended_session_loses_the_lock_while_its_holder_continues(addresses: &ServerAddresses) {
     let mut cut = Curator::new(session(addresses, SHORT).await);
     let mut next = Curator::new(session(addresses, SHORT).await);
     let hold = cut.acquire("cut", NOW).await.unwrap();
     cut.session().disconnect();
     let other = next.acquire("cut", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
-    assert!(other.token > hold.token, "which a fence would have told apart");
+    assert!(other.token > hold.token, "a fence can compare them");
     next.release(other).await.unwrap();
 }
 
@@ -97,13 +97,13 @@ async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses: &Se
                 _ => Box::new(EphemeralNode::new(session)),
             };
             let task = tokio::spawn(async move {
-                // The client that gets it keeps it: the others woke in vain.
+                // The winner keeps the lock: the others woke in vain.
                 let hold = waiter.acquire(&lock, DEADLINE * 2).await.unwrap();
                 sender.send(()).await.unwrap();
                 std::future::pending::<()>().await;
                 drop((waiter, hold));
             });
-            // It has asked what it has to, and left its watch.
+            // The waiter has sent all its requests and set its watch.
             let asked = if expected == 1 { 3 } else { 2 };
             until("the waiter to wait", async || counter().round_trips >= asked).await;
             waits.push((task, counter));
@@ -111,14 +111,14 @@ async fn an_ephemeral_node_wakes_all_and_a_numbered_one_wakes_one(addresses: &Se
         holder.release(hold).await.unwrap();
         results.recv().await.unwrap();
         let woken = || waits.iter().map(|(_, counter)| counter().wakeups).sum::<u64>();
-        until("everybody who is told to wake", async || woken() == expected).await;
+        until("all notified waiters to wake", async || woken() == expected).await;
         for (task, _) in &waits {
             task.abort();
         }
     }
 }
 
-async fn a_deleted_directory_makes_the_numbers_begin_anew(addresses: &ServerAddresses) {
+async fn a_deleted_directory_restarts_the_sequence_numbers(addresses: &ServerAddresses) {
     let system = connector("zookeeper-curator", addresses, LockSettings::default());
     let [mut client] = clients(&system).await;
     let mut last = 0;
@@ -133,7 +133,7 @@ async fn a_deleted_directory_makes_the_numbers_begin_anew(addresses: &ServerAddr
     client.release(hold).await.unwrap();
 }
 
-async fn a_waiter_that_gives_up_leaves_the_queue(system: &Connector) {
+async fn a_waiter_that_times_out_leaves_the_queue(system: &Connector) {
     let [mut holder, mut waiter, mut next] = clients(system).await;
     let hold = holder.acquire("given-up", NOW).await.unwrap();
     let short = Duration::from_millis(100);
@@ -149,15 +149,15 @@ async fn the_lock_service_of_etcd_excludes_and_fails_as_it_is_documented_to() {
     let addresses = &group.addresses;
     all_exclude(of_kind(ServerKind::Etcd), addresses).await;
     let etcd = connector("etcd-lock", addresses, LockSettings::default());
-    a_waiter_that_gives_up_leaves_the_queue(&etcd).await;
+    a_waiter_that_times_out_leaves_the_queue(&etcd).await;
     let open = async |node: usize| EtcdLock::open(addresses.nodes[node], SHORT).await.unwrap();
     let (mut frozen, mut next) = (open(0).await, open(1).await);
     let hold = frozen.acquire("frozen", DEADLINE).await.unwrap();
     frozen.freeze();
     let other = next.acquire("frozen", DEADLINE).await.unwrap();
     assert!(hold.is_believed() && other.is_believed(), "two holders at once");
-    assert!(other.token > hold.token, "which a fence would have told apart");
-    // Kept alive by its process, whatever the work does: longer than its time, and still held.
+    assert!(other.token > hold.token, "a fence can compare them");
+    // The process keeps the lease alive beyond its TTL, independent of the work.
     let mut waiter = open(2).await;
     assert_eq!(waiter.acquire("frozen", SHORT * 2).await, Err(LockError::Busy));
 }

@@ -1,4 +1,4 @@
-//! The campaign is tested itself: a lock that excludes nobody is caught.
+//! A test of the campaign itself: it detects a lock without exclusion.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use holdfast_comparison::lock::{Connector, HeldLock, LoadUsage, LockClient, Lock
 
 use crate::campaign::campaign;
 
-/// Excludes nobody; its tokens do not grow.
+/// A lock without exclusion; its tokens do not grow.
 struct OpenLock;
 
 impl LockClient for OpenLock {

@@ -1,4 +1,4 @@
-//! The adapters against real servers: each excludes without faults, and each fails as it is documented to.
+//! The adapters against real servers: each excludes without faults, and each fails as documented.
 #![expect(
     clippy::unwrap_used,
     reason = "a harness: what does not hold is a failed test, everywhere"

@@ -1,4 +1,4 @@
-//! Locks on one Redis without Redisson: they exclude, and they fail as they are known to.
+//! Locks on one Redis without Redisson: they exclude, and they fail in their known ways.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::until::{DEADLINE, until};
 
 const NOW: Duration = Duration::ZERO;
 
-/// A Redis in a directory of its own.
+/// A Redis in a separate directory.
 pub(crate) struct Scratch {
     pub(crate) server: Server,
     pub(crate) url: String,
@@ -31,7 +31,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// None if there is no Redis on this machine.
+    /// Starts the server; `None` if this machine has no Redis.
     pub(crate) async fn start() -> Option<Self> {
         if !is_here(ServerKind::Redis) {
             return None;
@@ -54,7 +54,7 @@ impl Scratch {
         named(name).unwrap().connector(self.addresses(), settings)
     }
 
-    /// Milliseconds a key has left; −1 for ever, −2 not there.
+    /// Returns the remaining milliseconds of a key; −1 without an expiry, −2 for a missing key.
     pub(crate) async fn left_ms(&self, key: &str) -> i64 {
         self.connection().await.query(cmd("PTTL").arg(key)).await.unwrap()
     }
@@ -79,18 +79,18 @@ async fn every_lock_on_one_redis_excludes_without_faults() {
 }
 
 #[tokio::test]
-async fn a_crash_between_setnx_and_expire_leaves_the_lock_for_ever() {
+async fn a_crash_between_setnx_and_expire_leaves_the_lock_forever() {
     let Some(redis) = Scratch::start().await else { return };
     let crashed = SetnxExpire::new(redis.connection().await, LockSettings::default());
     assert!(crashed.set("shelf").await.unwrap());
     drop(crashed);
     let mut next = SetnxExpire::new(redis.connection().await, LockSettings::default());
     assert_eq!(next.acquire("shelf", NOW).await, Err(LockError::Busy));
-    assert_eq!(redis.left_ms("shelf").await, -1, "it has no end");
+    assert_eq!(redis.left_ms("shelf").await, -1, "it has no expiry");
 }
 
 #[tokio::test]
-async fn a_release_without_an_owner_frees_the_lock_of_somebody_else() {
+async fn a_release_without_an_owner_releases_the_lock_of_another_client() {
     let Some(redis) = Scratch::start().await else { return };
     let system = redis.connector("redis-setnx-expire", ttl(1_000));
     let [mut late, mut second, mut third] = clients(&system).await;
@@ -102,7 +102,7 @@ async fn a_release_without_an_owner_frees_the_lock_of_somebody_else() {
 }
 
 #[tokio::test]
-async fn a_release_with_an_owner_leaves_the_lock_of_somebody_else_alone() {
+async fn a_release_with_an_owner_keeps_the_lock_of_another_client() {
     let Some(redis) = Scratch::start().await else { return };
     for name in ["redis-set-nx-px", "redis-timeout-repair", "redis-reentrant-lua"] {
         let system = redis.connector(name, ttl(100));
@@ -119,7 +119,7 @@ async fn a_release_with_an_owner_leaves_the_lock_of_somebody_else_alone() {
 }
 
 #[tokio::test]
-async fn a_holder_that_is_paused_past_its_time_overwrites_its_successor() {
+async fn a_holder_paused_past_its_ttl_overwrites_the_next_holder() {
     let Some(redis) = Scratch::start().await else { return };
     let system = redis.connector("redis-set-nx-px", ttl(100));
     let ([mut paused, mut next], shelf) = (clients(&system).await, Shelf::default());
@@ -128,8 +128,8 @@ async fn a_holder_that_is_paused_past_its_time_overwrites_its_successor() {
     let next_hold = next.acquire("shelf", DEADLINE).await.unwrap();
     shelf.write(shelf.read() + 1);
     shelf.write(read_before_the_pause + 1);
-    assert_eq!(shelf.read(), 1, "two were sold, one is in the books");
-    assert_eq!((hold.token, next_hold.token), (None, None), "nothing that the shelf could compare");
+    assert_eq!(shelf.read(), 1, "two pieces were sold, one sale is recorded");
+    assert_eq!((hold.token, next_hold.token), (None, None), "no token to compare");
 }
 
 #[tokio::test]
@@ -142,20 +142,20 @@ async fn the_first_release_frees_every_entry_of_the_reentrant_script() {
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
     outer.release(second).await.unwrap();
     let other = other.acquire("shelf", NOW).await.unwrap();
-    assert!(first.is_believed() && other.is_believed(), "the outer entry still stands");
+    assert!(first.is_believed() && other.is_believed(), "the outer hold still exists");
 }
 
 #[tokio::test]
-async fn a_waiter_repairs_what_a_crash_left_and_ends_what_was_meant_to_last() {
+async fn a_repair_of_a_missing_expiry_also_ends_a_permanent_lock() {
     let Some(redis) = Scratch::start().await else { return };
     let client = async || TimeoutRepair::new(redis.connection().await, ttl(150));
     assert!(client().await.set("crashed").await.unwrap());
     drop(client().await.acquire("crashed", DEADLINE).await.unwrap());
 
-    // Somebody who locks without an end on purpose, and believes in it.
+    // A client that sets a key without an expiry on purpose.
     redis.connection().await.query::<()>(cmd("SET").arg("kept").arg("night shift")).await.unwrap();
     let hold = client().await.acquire("kept", DEADLINE).await.unwrap();
-    assert!(hold.is_believed(), "the night shift does not know");
+    assert!(hold.is_believed(), "the first holder is not notified");
 }
 
 #[tokio::test]
@@ -193,16 +193,16 @@ async fn a_polling_waiter_attempts_in_vain_and_may_be_overtaken() {
     let mut waiter = SetNxPx::new(waiting.clone(), slow);
     let hold = holder.acquire("shelf", NOW).await.unwrap();
     let waits = tokio::spawn(async move { waiter.acquire("shelf", DEADLINE * 2).await });
-    until("the waiter's first question", async || waiting.usage().polls == 1).await;
+    until("the waiter's first attempt", async || waiting.usage().polls == 1).await;
     holder.release(hold).await.unwrap();
     let mut late = SetNxPx::new(redis.connection().await, LockSettings::default());
-    assert!(late.acquire("shelf", NOW).await.is_ok(), "who came last is first");
+    assert!(late.acquire("shelf", NOW).await.is_ok(), "the last caller is first");
     assert!(!waits.is_finished());
     waits.abort();
 }
 
 #[tokio::test]
-async fn without_its_one_server_nobody_takes_or_releases() {
+async fn without_its_only_server_no_client_acquires_or_releases() {
     let Some(redis) = Scratch::start().await else { return };
     let mut holder = SetNxPx::new(redis.connection().await, LockSettings::default());
     let hold = holder.acquire("shelf", NOW).await.unwrap();

@@ -1,4 +1,4 @@
-//! Locks in the manner of Redisson: what they add to Redis, and what they do not mend.
+//! Locks in the manner of Redisson: their additions to Redis, and their remaining limitations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn redisson(redis: &Scratch, settings: LockSettings) -> RedissonLock {
 }
 
 #[tokio::test]
-async fn entries_are_counted_and_the_last_release_frees() {
+async fn re_entries_are_counted_and_the_last_release_frees_the_lock() {
     let Some(redis) = Scratch::start().await else { return };
     let (mut ours, mut other) =
         (redisson(&redis, ttl(30_000)).await, redisson(&redis, ttl(30_000)).await);
@@ -40,17 +40,17 @@ async fn entries_are_counted_and_the_last_release_frees() {
 }
 
 #[tokio::test]
-async fn the_watchdog_keeps_the_lock_of_work_that_hangs_for_ever() {
+async fn the_watchdog_renews_the_lock_of_hanging_work_forever() {
     let Some(redis) = Scratch::start().await else { return };
     let mut hangs = redisson(&redis, ttl(150)).await;
     drop(hangs.acquire("shelf", NOW).await.unwrap());
-    // Renewed at a third: nine renewals are three whole lives of the lock.
+    // The renewal interval is a third of the TTL, so nine renewals are three TTLs.
     until("nine renewals", async || hangs.watchdog().is_some_and(|dog| dog.renewals() >= 9)).await;
     assert_eq!(redisson(&redis, ttl(150)).await.acquire("shelf", NOW).await, Err(LockError::Busy));
 }
 
 #[tokio::test]
-async fn a_process_that_stands_still_loses_the_lock_and_believes_in_it() {
+async fn a_paused_process_loses_the_lock_without_detecting_it() {
     let Some(redis) = Scratch::start().await else { return };
     let (mut frozen, mut next) =
         (redisson(&redis, ttl(150)).await, redisson(&redis, ttl(150)).await);
@@ -72,13 +72,13 @@ async fn every_release_wakes_all_waiters() {
         let mut waiter = RedissonLock::new(connection.clone(), ttl(30_000));
         connections.push(connection);
         waits.push(tokio::spawn(async move {
-            // The client that gets it keeps it: the others woke in vain.
+            // The winner keeps the lock: the others woke in vain.
             drop(waiter.acquire("shelf", DEADLINE).await);
             std::future::pending::<()>().await;
             drop(waiter);
         }));
     }
-    // Tried, subscribed, tried again.
+    // Each waiter attempted, subscribed, and attempted again.
     until("four subscribers", async || {
         let heard: (String, u64) = {
             let ask = redis.connection().await;
@@ -94,12 +94,12 @@ async fn every_release_wakes_all_waiters() {
         connections.iter().all(|connection| connection.usage().wakeups == 1)
     })
     .await;
-    assert!(connections.iter().all(|connection| connection.usage().polls == 0), "nobody polled");
+    assert!(connections.iter().all(|connection| connection.usage().polls == 0), "no client polled");
     waits.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
-async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
+async fn a_dead_waiter_delays_the_fair_lock_until_its_deadline() {
     let Some(redis) = Scratch::start().await else { return };
     let client = async || {
         let fair = RedissonFair::new(redis.connection().await, ttl(1_000));
@@ -107,7 +107,7 @@ async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
     };
     let (mut holder, mut dead, mut next) = (client().await, client().await, client().await);
     let hold = holder.acquire("shelf", NOW).await.unwrap();
-    // It dies while it waits: no time to leave the queue.
+    // The waiter dies in the queue without leaving it.
     let waits = tokio::spawn(async move { dead.acquire("shelf", DEADLINE).await });
     let queue_len = async || {
         let ask = redis.connection().await;
@@ -118,7 +118,7 @@ async fn a_dead_waiter_holds_up_the_fair_lock_and_then_does_not() {
     assert!(waits.await.unwrap_err().is_cancelled());
     holder.release(hold).await.unwrap();
     assert_eq!(redis.left_ms("shelf").await, -2, "the lock is free");
-    assert_eq!(next.acquire("shelf", NOW).await, Err(LockError::Busy), "and not to be had");
+    assert_eq!(next.acquire("shelf", NOW).await, Err(LockError::Busy), "the lock is not granted");
     drop(next.acquire("shelf", DEADLINE).await.unwrap());
 }
 
@@ -153,7 +153,7 @@ async fn the_fair_lock_grants_in_the_order_of_the_queue() {
 }
 
 #[tokio::test]
-async fn readers_share_and_keep_a_writer_out_as_long_as_they_keep_coming() {
+async fn readers_share_the_lock_and_a_stream_of_readers_starves_a_writer() {
     let Some(redis) = Scratch::start().await else { return };
     let client = async || RedissonReadWrite::new(redis.connection().await, ttl(30_000));
     let (mut first, mut second, mut writer) = (client().await, client().await, client().await);
@@ -172,14 +172,14 @@ async fn readers_share_and_keep_a_writer_out_as_long_as_they_keep_coming() {
 }
 
 #[tokio::test]
-async fn a_semaphore_takes_back_more_than_it_gave_and_never_what_a_dead_holder_has() {
+async fn a_semaphore_accepts_excess_releases_and_never_recovers_the_permits_of_a_dead_holder() {
     let Some(redis) = Scratch::start().await else { return };
     let semaphore = RedissonSemaphore::new(redis.connection().await, 2);
     semaphore.acquire_permits("permits", 2).await.unwrap();
     assert_eq!(semaphore.acquire_permits("permits", 1).await, Err(LockError::Busy));
-    assert_eq!(semaphore.release_permits("permits", 5).await, Ok(5), "two were taken");
+    assert_eq!(semaphore.release_permits("permits", 5).await, Ok(5), "two were acquired");
     RedissonSemaphore::new(redis.connection().await, 1).acquire_permits("crash", 1).await.unwrap();
-    assert_eq!(redis.left_ms("crash").await, -1, "nothing says that the holder has died");
+    assert_eq!(redis.left_ms("crash").await, -1, "the death of the holder is not detected");
     assert_eq!(
         RedissonSemaphore::new(redis.connection().await, 1).acquire_permits("crash", 1).await,
         Err(LockError::Busy)
@@ -187,7 +187,7 @@ async fn a_semaphore_takes_back_more_than_it_gave_and_never_what_a_dead_holder_h
 }
 
 #[tokio::test]
-async fn a_clock_that_is_ahead_takes_a_permit_that_is_used() {
+async fn a_fast_clock_acquires_a_permit_in_use() {
     let Some(redis) = Scratch::start().await else { return };
     let ahead = LockSettings { clock_offset_ms: 31_000, ..ttl(30_000) };
     let mut right = RedissonPermits::new(redis.connection().await, ttl(30_000), 1);
@@ -207,14 +207,14 @@ async fn a_latch_opens_at_zero_and_counts_a_repeated_countdown_twice() {
     assert_eq!(latch.wait(NOW).await, Err(LockError::Busy));
     let waiting = RedissonLatch::new(redis.connection().await, "start");
     let waits = tokio::spawn(async move { waiting.wait(DEADLINE).await });
-    // One worker, whose first answer was lost.
+    // One worker, whose first reply was lost.
     assert_eq!(latch.count_down().await, Ok(1));
     assert_eq!(latch.count_down().await, Ok(0));
-    assert_eq!(waits.await.unwrap(), Ok(()), "the other worker has not come");
+    assert_eq!(waits.await.unwrap(), Ok(()), "the other worker has not counted down");
 }
 
 #[tokio::test]
-async fn a_multi_lock_shows_some_of_its_locks_taken_and_gives_them_back() {
+async fn a_multi_lock_is_visible_while_partially_acquired_and_releases_its_locks() {
     let Some(redis) = Scratch::start().await else { return };
     let mut holder = redisson(&redis, ttl(30_000)).await;
     let hold = holder.acquire("second", NOW).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_multi_lock_shows_some_of_its_locks_taken_and_gives_them_back() {
 }
 
 #[tokio::test]
-async fn a_failover_to_a_copy_that_had_not_heard_of_it_loses_the_lock() {
+async fn a_failover_to_a_stale_replica_loses_the_lock() {
     let Some(first) = Scratch::start().await else { return };
     let link = Relay::to(first.server.address()).await.unwrap();
     let replica = RedisServer { follows: Some(link.address()), ..RedisServer::unsynced().unwrap() };

@@ -1,4 +1,4 @@
-//! Redlock on five servers: it excludes, survives two, and forgets with three.
+//! Redlock on five servers: it excludes, survives the loss of two, and loses a held lock with three.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ async fn redlock_excludes_without_faults_and_leaves_no_key_behind() {
 }
 
 #[tokio::test]
-async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_majority() {
+async fn redlock_is_valid_for_less_than_its_ttl_and_releases_a_minority() {
     if !is_here(ServerKind::Redis) {
         return;
     }
@@ -70,11 +70,11 @@ async fn redlock_is_valid_for_less_than_its_time_and_gives_back_what_is_no_major
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
     client.release(hold).await.unwrap();
 
-    // One of the three that are left is somebody else's: two agree, which is no majority of five.
+    // Another client holds the key on one of the three remaining servers: two grants are no majority of five.
     let connection = RedisConnection::open(&urls[0]).await.unwrap();
     connection.query::<()>(cmd("SET").arg("shelf").arg("somebody")).await.unwrap();
     assert_eq!(client.acquire("shelf", NOW).await, Err(LockError::Busy));
-    assert_eq!(keys(&urls[1..3]).await, 0, "what had agreed was given back");
+    assert_eq!(keys(&urls[1..3]).await, 0, "the granted keys were released");
     drop(servers.pop());
     assert!(matches!(
         Redlock::open(urls.clone(), ttl(10_000)).await,

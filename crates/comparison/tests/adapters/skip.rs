@@ -1,8 +1,9 @@
-//! Leaving out what cannot run on this machine, audibly, and only where that is allowed.
+//! Skips tests that cannot run on this machine, with a printed line, and only where permitted.
 
 use holdfast_comparison::servers::ServerKind;
 
-/// Whether the servers of this kind are there. Says so if not; with `HOLDFAST_REQUIRE_<KIND>=1` that is a failure.
+/// Returns `true` if the servers of this kind are installed, and otherwise prints a line. With
+/// `HOLDFAST_REQUIRE_<KIND>=1` a missing server is a failure.
 #[expect(clippy::print_stderr, reason = "a test that is left out has to say so")]
 pub(crate) fn is_here(kind: ServerKind) -> bool {
     let Some(missing) = kind.missing() else { return true };

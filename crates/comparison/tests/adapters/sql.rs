@@ -1,4 +1,4 @@
-//! Locks in databases: they exclude, and they fail as they are known to; the same tests for each database.
+//! Locks in databases: they exclude, and they fail in their known ways; the same tests for each database.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::until::{DEADLINE, until};
 
 const NOW: Duration = Duration::ZERO;
 
-/// A database in a directory of its own, its tables made.
+/// A database in a separate directory, with its tables.
 struct Scratch {
     kind: ServerKind,
     database: Database,
@@ -27,7 +27,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// None if there is no such server on this machine.
+    /// Starts the server; `None` if this machine lacks it.
     async fn start(database: Database) -> Option<Self> {
         let kind = match database {
             Database::Postgres => ServerKind::Postgres,
@@ -69,7 +69,7 @@ impl Scratch {
     }
 }
 
-/// The server may run as another user.
+/// Opens the directory to other users: the server may run as another user.
 fn open_to_all(directory: &TempDir) {
     use std::os::unix::fs::PermissionsExt;
     let all = std::fs::Permissions::from_mode(0o755);
@@ -102,9 +102,9 @@ async fn optimistic_writers_lose_nothing_and_retry(scratch: &Scratch) {
         retries += worker.await.unwrap();
     }
     assert_eq!(first.read().await.unwrap().value, 60);
-    assert!(retries > 0, "no two writers met");
+    assert!(retries > 0, "no two writers conflicted");
 
-    // A slow writer certainly repeats.
+    // A slow writer always repeats.
     let (mut slow, read) = (row().await, first.read().await.unwrap());
     assert_eq!(first.add(1).await, Ok(0));
     assert_eq!(slow.write_if_version(read, read.value + 1).await, Ok(false));
@@ -116,11 +116,11 @@ async fn a_value_that_changed_back_goes_unnoticed_and_a_version_does_not(scratch
     let read = slow.read().await.unwrap();
     quick.add(5).await.unwrap();
     quick.add(-5).await.unwrap();
-    assert_eq!(slow.write_if_version(read, 1).await, Ok(false), "it has changed twice");
-    assert_eq!(slow.write_if_value(read, 1).await, Ok(true), "it looks as it did");
+    assert_eq!(slow.write_if_version(read, 1).await, Ok(false), "the version has changed twice");
+    assert_eq!(slow.write_if_value(read, 1).await, Ok(true), "the value is the same");
 }
 
-async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch) {
+async fn a_waiter_is_rejected_skips_or_waits_as_configured(scratch: &Scratch) {
     let mut holder = scratch.for_update(RowWait::Queue).await;
     let hold = holder.acquire("row", NOW).await.unwrap();
     for wait in [RowWait::Queue, RowWait::NoWait, RowWait::Skip] {
@@ -128,7 +128,7 @@ async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch
         assert_eq!(waiter.acquire("row", NOW).await, Err(LockError::Busy), "{wait:?}");
         let short = Duration::from_millis(100);
         assert_eq!(waiter.acquire("row", short).await, Err(LockError::Busy), "{wait:?}");
-        // The server may end a wait a moment before our own clock does, and is asked once more then.
+        // The server may end a wait slightly before the client's clock; then the client attempts once more.
         let polls = waiter.usage().polls;
         assert!(if wait == RowWait::Queue { polls < 2 } else { polls > 0 }, "{wait:?}: {polls}");
     }
@@ -138,7 +138,7 @@ async fn a_waiter_is_refused_passes_by_or_waits_as_it_was_told(scratch: &Scratch
     assert!(waits.await.unwrap().is_ok());
 }
 
-async fn a_held_row_ties_up_a_transaction(scratch: &Scratch) {
+async fn a_held_row_occupies_a_transaction(scratch: &Scratch) {
     let mut holder = scratch.for_update(RowWait::Queue).await;
     let hold = holder.acquire("tied", NOW).await.unwrap();
     let connection = holder.connection().number().await.unwrap();
@@ -158,7 +158,7 @@ async fn a_held_row_ties_up_a_transaction(scratch: &Scratch) {
     holder.release(hold).await.unwrap();
 }
 
-async fn a_connection_that_ends_lets_go_while_the_holder_goes_on(scratch: &Scratch) {
+async fn the_end_of_a_connection_releases_the_lock_while_the_holder_continues(scratch: &Scratch) {
     let mut row = scratch.for_update(RowWait::Queue).await;
     let row_hold = row.acquire("lost", NOW).await.unwrap();
     let connection = row.connection().number().await.unwrap();
@@ -166,7 +166,10 @@ async fn a_connection_that_ends_lets_go_while_the_holder_goes_on(scratch: &Scrat
     let next = scratch.for_update(RowWait::Queue).await.acquire("lost", DEADLINE).await.unwrap();
     assert!(row_hold.is_believed() && next.is_believed(), "two holders at once");
     assert_eq!((row_hold.token, next.token), (None, None));
-    assert!(row.release(row_hold).await.is_err(), "it is told when it asks, not before");
+    assert!(
+        row.release(row_hold).await.is_err(),
+        "the holder detects the loss only at its next call"
+    );
 
     let mut named = NamedLock::new(scratch.connection().await);
     let named_hold = named.acquire("lost", NOW).await.unwrap();
@@ -200,41 +203,48 @@ async fn two_names_are_one_lock(scratch: &Scratch, one: &str, two: &str) {
     first.release(hold).await.unwrap();
 }
 
-async fn a_row_whose_time_has_passed_is_taken_over_under_its_holder(scratch: &Scratch) {
+async fn an_expired_row_is_acquired_while_its_holder_continues(scratch: &Scratch) {
     let (mut paused, mut next) =
         (scratch.table(Duration::from_millis(100)).await, scratch.table(DEADLINE).await);
     let shelf = Shelf::default();
     let hold = paused.acquire("expires", NOW).await.unwrap();
     let read_before_the_pause = shelf.read();
     let next_hold = next.acquire("expires", DEADLINE).await.unwrap();
-    assert!(next.usage().polls > 0, "it asked again and again");
+    assert!(next.usage().polls > 0, "it polled");
     shelf.write(shelf.read() + 1);
     shelf.write(read_before_the_pause + 1);
-    assert_eq!(shelf.read(), 1, "two were sold, one is in the books");
-    assert!(matches!(paused.release(hold).await, Err(LockError::Lost(_))), "the owner is compared");
+    assert_eq!(shelf.read(), 1, "two pieces were sold, one sale is recorded");
+    assert!(
+        matches!(paused.release(hold).await, Err(LockError::Lost(_))),
+        "the release compares the owner"
+    );
     next.release(next_hold).await.unwrap();
 }
 
-async fn who_asked_first_and_pauses_is_overtaken(scratch: &Scratch) {
+async fn an_earlier_waiter_that_pauses_is_overtaken(scratch: &Scratch) {
     let mut holder = scratch.table(DEADLINE).await;
     let hold = holder.acquire("polled", NOW).await.unwrap();
     let mut first = scratch.table(DEADLINE).await;
     assert_eq!(first.acquire("polled", NOW).await, Err(LockError::Busy));
     holder.release(hold).await.unwrap();
     let hold = scratch.table(DEADLINE).await.acquire("polled", NOW).await.unwrap();
-    assert_eq!(first.acquire("polled", NOW).await, Err(LockError::Busy), "nobody kept its place");
+    assert_eq!(
+        first.acquire("polled", NOW).await,
+        Err(LockError::Busy),
+        "a polling waiter keeps no position"
+    );
     drop(hold);
 }
 
 async fn all(scratch: Scratch) {
     optimistic_writers_lose_nothing_and_retry(&scratch).await;
     a_value_that_changed_back_goes_unnoticed_and_a_version_does_not(&scratch).await;
-    a_waiter_is_refused_passes_by_or_waits_as_it_was_told(&scratch).await;
-    a_held_row_ties_up_a_transaction(&scratch).await;
-    a_connection_that_ends_lets_go_while_the_holder_goes_on(&scratch).await;
+    a_waiter_is_rejected_skips_or_waits_as_configured(&scratch).await;
+    a_held_row_occupies_a_transaction(&scratch).await;
+    the_end_of_a_connection_releases_the_lock_while_the_holder_continues(&scratch).await;
     named_locks_wait_and_belong_to_their_connection(&scratch).await;
-    a_row_whose_time_has_passed_is_taken_over_under_its_holder(&scratch).await;
-    who_asked_first_and_pauses_is_overtaken(&scratch).await;
+    an_expired_row_is_acquired_while_its_holder_continues(&scratch).await;
+    an_earlier_waiter_that_pauses_is_overtaken(&scratch).await;
     let Scratch { database, url, server, .. } = scratch;
     drop(server);
     let opened = SqlConnection::open(database, &url).await;
@@ -250,7 +260,7 @@ async fn every_lock_in_postgres_excludes_without_faults() {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_in_postgres_fail_as_they_are_documented_to() {
     let Some(scratch) = Scratch::start(Database::Postgres).await else { return };
-    // Names that `hashtext` makes one number of.
+    // Two names with the same `hashtext` value.
     let found = "SELECT min(n)::bigint, max(n)::bigint FROM generate_series(1, 300000) AS n \
                  GROUP BY hashtext('order-' || n) HAVING count(*) > 1 LIMIT 1";
     let reply = scratch.connection().await.query(found, Vec::new()).await.unwrap();

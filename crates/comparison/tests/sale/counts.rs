@@ -1,4 +1,4 @@
-//! What a sale counts.
+//! The counts of a sale.
 
 use holdfast_comparison::record::Safety;
 use holdfast_comparison::safety::{FaultScenario, Participant, ParticipantSales, SaleDatabase};
@@ -6,7 +6,7 @@ use holdfast_comparison::servers::ServerKind;
 
 use crate::{are_here, sale};
 
-/// One sale under each of these locks.
+/// Runs one sale under each of these locks.
 async fn sell<const N: usize>(names: [&str; N], fault: FaultScenario) -> [Safety; N] {
     let (sale, below) = (sale(), tempfile::tempdir().unwrap());
     open_to_all(below.path());
@@ -22,14 +22,14 @@ async fn sell<const N: usize>(names: [&str; N], fault: FaultScenario) -> [Safety
     rows.try_into().unwrap()
 }
 
-/// `PostgreSQL` runs as another user, and has to pass.
+/// Opens the directory to other users: `PostgreSQL` runs as another user.
 fn open_to_all(directory: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     let all = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(directory, all).unwrap();
 }
 
-/// Everything sold, and nothing twice.
+/// Asserts that every piece is sold exactly once.
 fn assert_exact(row: &Safety) {
     let wrong = (row.oversold, row.lost_updates, row.double_holders, row.stuck);
     assert_eq!((row.sold, wrong), (sale().pieces, (0, 0, 0, 0)), "{row:?}");
@@ -72,9 +72,12 @@ async fn the_fence_rejects_the_same_holder_and_the_books_are_exact() {
     }
     let names = ["holdfast-http", "holdfast-http+fence", "holdfast-sdk+fence"];
     let [bare, http, sdk] = sell(names, FaultScenario::HolderPaused).await;
-    assert!(bare.double_holders > 0 && bare.lost_updates > 0, "no lease helps alone: {bare:?}");
+    assert!(
+        bare.double_holders > 0 && bare.lost_updates > 0,
+        "a lease alone does not help: {bare:?}"
+    );
     for fenced in [http, sdk] {
-        assert!(fenced.double_holders > 0, "it believes to hold: {fenced:?}");
+        assert!(fenced.double_holders > 0, "the worker assumes to hold the lock: {fenced:?}");
         assert_eq!((fenced.sold, fenced.oversold, fenced.lost_updates), (sale().pieces, 0, 0));
     }
 }

@@ -1,4 +1,5 @@
-//! The flash sale with real servers and processes: what it counts under locks that hold, that do not, and without a lock.
+//! The flash sale with real servers and processes: its counts under locks with and without exclusion, and without a
+//! lock.
 #![expect(
     clippy::unwrap_used,
     reason = "a harness: what does not hold is a failed test, everywhere"
@@ -19,13 +20,13 @@ pub(crate) fn compare() -> PathBuf {
     env!("CARGO_BIN_EXE_compare").into()
 }
 
-/// A small sale.
+/// The settings of a small sale.
 pub(crate) fn sale() -> SaleSettings {
     SaleSettings { workers: 3, pieces: 40, ..SaleSettings::new(compare()) }
 }
 
-/// Whether all of these servers are installed.
+/// Returns `true` if all of these servers are installed.
 pub(crate) fn are_here(kinds: &[ServerKind]) -> bool {
-    // Every missing one is named.
+    // `is_here` names every missing server.
     kinds.iter().filter(|kind| !skip::is_here(**kind)).count() == 0
 }

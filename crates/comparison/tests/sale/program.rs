@@ -1,4 +1,4 @@
-//! The program as a user calls it: what is missing, what is interrupted, and what fails over.
+//! The program as a user calls it: missing servers, interrupts, and failovers.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,11 +14,11 @@ use nix::unistd::Pid;
 
 use crate::{are_here, compare};
 
-/// Generous, for a loaded machine.
+/// The time limit, sufficient on a loaded machine.
 const DEADLINE: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(20);
 
-/// A run with its files in a directory of its own.
+/// A run with its files in a separate directory.
 struct Run {
     directory: tempfile::TempDir,
     child: Child,
@@ -51,7 +51,7 @@ impl Run {
         self.rows().into_iter().filter_map(of).collect()
     }
 
-    /// All processes that it has started, and that these have.
+    /// Returns all processes that the run has started, with their descendants.
     fn tree(&self) -> BTreeSet<u32> {
         let mut tree = BTreeSet::from([self.child.id()]);
         let all = parents();
@@ -72,7 +72,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Its servers end with it.
+        // The servers end with the run.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -82,7 +82,7 @@ fn rows(directory: &Path) -> PathBuf {
     directory.join("rows")
 }
 
-/// Every process and its parent, but those of which only the end is left.
+/// Returns every process and its parent, without zombies.
 fn parents() -> Vec<(u32, u32)> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -100,7 +100,7 @@ fn parents() -> Vec<(u32, u32)> {
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
         std::thread::sleep(STEP);
     }
 }
@@ -110,7 +110,7 @@ fn a_missing_server_is_a_row_with_a_failure_and_the_others_go_on() {
     if !are_here(&[ServerKind::Postgres]) {
         return;
     }
-    // A machine with PostgreSQL and without Redis.
+    // The path contains PostgreSQL but not Redis.
     let path = tempfile::tempdir().unwrap();
     for program in ["setpriv", "initdb", "postgres"] {
         let addresses =
@@ -154,7 +154,7 @@ fn an_interrupt_leaves_no_process_and_no_file_behind() {
     assert_eq!(left, ["rows"]);
 }
 
-/// A process of a run that stands still.
+/// Returns a stopped process of a run.
 fn stopped(run: &Run) -> Option<u32> {
     run.tree().into_iter().find(|pid| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

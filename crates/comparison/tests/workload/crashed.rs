@@ -1,4 +1,4 @@
-//! A server that crashes during a case: what was measured until then, why no more, and the next case on new servers.
+//! A server that crashes during a case: the partial measurement, the failure, and the next case on new servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,4 +1,4 @@
-//! Both loops with simulated locks: what is counted, what a stall is charged with, and that a case ends.
+//! Both loops with simulated locks: the counts, the effect of a stall, and the end of a case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -42,7 +42,7 @@ async fn a_closed_loop_begins_nothing_before_the_last_has_ended() {
 async fn everything_that_the_open_loop_scheduled_is_accounted_for() {
     for (behaviour, rate) in [
         (Behaviour::Slow(Duration::from_millis(1)), 100),
-        // One client, 50 ms each: of 40 in the window some 9 a 450 ms can be served; the drain serves more.
+        // One client with 50 ms per cycle serves about 9 of 40 cycles in the window of 450 ms; the drain serves more.
         (Behaviour::Slow(Duration::from_millis(50)), 100),
         (Behaviour::Busy, 100),
     ] {
@@ -58,16 +58,16 @@ async fn a_cycle_that_the_open_loop_never_served_is_in_its_quantiles() {
     let stuck = Behaviour::Slow(Duration::from_mins(10));
     let measured = measured(stuck, LockLayout::Spread, LoadLoop::Open(100), 2).await;
     assert_eq!((measured.cycles, measured.unserved, measured.scheduled), (0, 40, 40));
-    assert!(measured.p50_ms > 1_000.0, "as long as it was waited for: {measured:?}");
+    assert!(measured.p50_ms > 1_000.0, "the whole waiting time: {measured:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stall_is_charged_with_every_cycle_that_it_delayed_in_the_open_loop_alone() {
     let stall = Duration::from_millis(300);
-    // After the warm-up, within the window.
+    // The stall occurs after the warm-up, within the window.
     let open =
         measured(Behaviour::Stalls(10, stall), LockLayout::Spread, LoadLoop::Open(100), 1).await;
-    assert!(open.p50_ms >= 50.0, "half of them came during the stall: {open:?}");
+    assert!(open.p50_ms >= 50.0, "half of the cycles were scheduled during the stall: {open:?}");
     let closed =
         measured(Behaviour::Stalls(1_000, stall), LockLayout::Spread, LoadLoop::Closed, 1).await;
     assert!(closed.cycles > 100, "{closed:?}");

@@ -1,5 +1,5 @@
-//! The order of grants of simulated locks. On one thread: a waiter has enqueued before the next one starts, on a busy
-//! machine, too.
+//! The order of grants of simulated locks. One thread ensures that a waiter has enqueued before the next one starts,
+//! even on a busy machine.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn first_come_first_served_has_no_inversions() {
     assert_eq!((row.inversions, row.failure), (vec![0, 0], None));
     assert!(
         row.longest_wait_ms.iter().all(|wait| *wait >= 20.0),
-        "the last came 20 ms before the release"
+        "the last waiter enqueued 20 ms before the release"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Locks that behave as a test wants: slow, stalled, without exclusion, busy, first or last come first served.
+//! Simulated locks: slow, stalled, without exclusion, busy, first or last come first served.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,18 +9,18 @@ use holdfast_comparison::LockError;
 use holdfast_comparison::lock::{Connector, HeldLock, LoadUsage, LockClient, LockFuture};
 use tokio::sync::oneshot;
 
-/// What an acquire does.
+/// The behaviour of an acquire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Behaviour {
-    /// Takes this long and excludes nobody.
+    /// Takes this time and does not exclude.
     Slow(Duration),
-    /// Returns at once, but the acquire of this number takes this long.
+    /// Returns at once, except the acquire with this number, which takes this time.
     Stalls(u64, Duration),
     /// Fails.
     Busy,
-    /// Waits in a queue; the first is the next.
+    /// Waits in a queue; the first waiter is next.
     FirstInFirstOut,
-    /// Waits in a queue; the last is the next.
+    /// Waits in a queue; the last waiter is next.
     LastInFirstOut,
 }
 

@@ -1,4 +1,4 @@
-//! The program: what it reports about a missing server, and what it leaves behind when it is interrupted.
+//! The program: its report of a missing server, and its cleanup after an interrupt.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::skip::is_here;
 use crate::until::until;
 
-/// The tool with its rows in `place/rows`, its servers in `place/servers`.
+/// The tool with its rows in `place/rows` and its servers in `place/servers`.
 fn compare(place: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
     command.args(arguments).arg("--out").arg(place.join("rows"));
@@ -22,7 +22,7 @@ fn compare(place: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A directory with nothing on the path but these programs.
+/// A directory for the path with only these programs.
 fn path_with(place: &Path, programs: &[&str]) -> std::path::PathBuf {
     let bin = place.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -73,25 +73,25 @@ fn a_server_that_is_missing_is_a_row_and_the_others_go_on() {
     assert!(page.contains("A trial of the tool"), "{page}");
 }
 
-/// Ends with the test, however that ends.
+/// A process that the drop kills.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// Whether any process has this text on its command line.
+/// Returns `true` if any process has this text on its command line.
 fn mentioned(text: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let mut lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.any(|line| String::from_utf8_lossy(&line).contains(text))
 }
 
-/// Directories of servers below the place.
+/// Returns the number of server directories below the place.
 fn stages(place: &Path) -> usize {
     std::fs::read_dir(place.join("servers")).map_or(0, Iterator::count)
 }
@@ -108,7 +108,7 @@ async fn an_interrupted_run_stops_its_servers_and_removes_their_files() {
         let mut command = compare(place.path(), &arguments);
         let mut running =
             Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        // The servers are told where their files are, and so is the tool itself.
+        // The command lines of the servers and of the tool contain the directory.
         until("servers", async || mentioned(&format!("{servers}/holdfast-compare-"))).await;
         let pid = Pid::from_raw(i32::try_from(running.0.id()).unwrap());
         kill(pid, signal).unwrap();
