@@ -276,7 +276,7 @@ async fn lock_change(
     let query = Query::default().with(&watch::PATH, &lock).with(&watch::SINCE, &since);
     let call = Call::get(query.with(&watch::WAIT, &wait).target("/v1/watch")).wait(wait);
     match session.calls.json::<WatchBody>(&call).await {
-        // The cluster no longer remembers this revision: the caller reads the lock again.
+        // The cluster no longer has the changes since this revision: the caller reads the lock again.
         Err(Error::Refused(problem)) if problem.code == ErrorCode::RevisionCompacted => Ok(()),
         Err(Error::Retry(_) | Error::Unknown(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
