@@ -1,8 +1,8 @@
-//! One client: a session that takes, renews and gives up locks at any node, and writes down what it did and saw.
+//! A test client: one session that acquires, renews and releases locks at any node, and records every call and reply.
 //!
-//! Retries go to the next node, and only after an answer that allows it or after none at all; every attempt is an
-//! operation of its own in the history. A client names what it means, as holdfast's own clients do: each acquire its attempt, each
-//! release the attempt that it ends. While a node is stopped, a copy of each call is left in it ([`Unread`]).
+//! The client retries at the next node, and only after a retryable reply or no reply. Every try is a separate operation
+//! in the history. Each acquire carries its attempt number; each release carries the attempt that it ends. While a node
+//! is stopped, the client also sends a copy of each call to that node ([`Unread`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,45 +16,45 @@ use crate::history::{Answer, Call, History, What};
 use crate::http::{Http, Reply, Request};
 use crate::unread::Unread;
 
-/// What a call may take beyond the time it asks the server to wait.
+/// Timeout of a call, in addition to the requested wait time.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// The number of the newest attempt of all clients.
+/// Newest attempt number across all clients.
 static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 const PAUSE_BETWEEN_RETRIES: Duration = Duration::from_millis(50);
 
-/// How one attempt ended.
+/// The result of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It holds the lock, with this token.
+    /// The client holds the lock, with this token.
     Granted(u64),
-    /// It is done.
+    /// The release, renewal or close succeeded.
     Done,
-    /// Somebody else holds the lock; waiting again is allowed.
+    /// Another session holds the lock; waiting again is allowed.
     Busy,
-    /// The session is over.
+    /// The session expired.
     Expired,
-    /// Ask again: no leader, no answer, an overloaded or ending node.
+    /// Retryable: no leader, no reply, or an overloaded or stopping node.
     Retry(String),
-    /// Refused for good, with this code.
+    /// Rejected permanently, with this error code.
     Refused(String),
 }
 
-/// A client with a session of its own.
+/// A client with its own session.
 #[derive(Clone)]
 pub struct Actor {
-    /// Its session.
+    /// The session id.
     pub session: String,
     endpoints: Vec<Http>,
     endpoint: usize,
     ttl_ms: u64,
     history: History,
-    /// The attempt of each lock that is not over.
+    /// The open attempt of each lock.
     attempts: Arc<Mutex<BTreeMap<String, u64>>>,
     unread: Unread,
 }
 
 impl Actor {
-    /// A client that starts at the first of `endpoints`.
+    /// Returns a client that calls the first of `endpoints` first.
     pub fn new(session: &str, endpoints: Vec<Http>, ttl: Duration, history: &History) -> Self {
         let ttl_ms = u64::try_from(ttl.as_millis()).expect("a ttl in milliseconds");
         let (session, history) = (session.to_owned(), history.clone());
@@ -62,19 +62,19 @@ impl Actor {
         Self { session, endpoints, endpoint: 0, ttl_ms, history, attempts, unread }
     }
 
-    /// The same client, which leaves copies of its calls in a node that is stopped.
+    /// Makes the client send copies of its calls to the stopped node of `unread`.
     #[must_use]
     pub fn leaving(self, unread: &Unread) -> Self {
         Self { unread: unread.clone(), ..self }
     }
 
-    /// The same client, starting at another node.
+    /// Sets the endpoint of the next call, modulo the number of endpoints.
     #[must_use]
     pub fn at_endpoint(self, endpoint: usize) -> Self {
         Self { endpoint: endpoint % self.endpoints.len(), ..self }
     }
 
-    /// Asks once for the lock, waiting in its queue for up to `wait`.
+    /// Sends one acquire that waits in the queue for up to `wait`.
     pub async fn acquire(&self, lock: &str, wait: Duration) -> Attempt {
         let Self { session, ttl_ms, .. } = self;
         let wait_ms = wait.as_millis();
@@ -86,13 +86,13 @@ impl Actor {
         let call = Call::Acquire { lock: lock.clone(), session, ttl_ms };
         let ended = self.attempt(call, Method::PUT, &target, wait).await;
         match &ended {
-            // A copy of the call may still wait: asking again is the same attempt.
+            // A copy of the call may still wait in the queue: a retry keeps the attempt number.
             Attempt::Granted(_) | Attempt::Retry(_) | Attempt::Busy => {}
             Attempt::Done | Attempt::Expired | Attempt::Refused(_) => {
                 self.forget_attempt(&lock);
             }
         }
-        // What came before is over: this is another attempt.
+        // The previous attempt is over: the next acquire starts a new one.
         if ended == Attempt::Refused("attempt-over".to_owned()) { Attempt::Busy } else { ended }
     }
 
@@ -106,7 +106,7 @@ impl Actor {
         self.attempts.lock().expect("the attempts").remove(lock);
     }
 
-    /// Asks until the lock is granted, the session is over, or it is refused for good.
+    /// Retries the acquire until it is granted or rejected permanently, or the session expires.
     pub async fn take(&mut self, lock: &str, wait: Duration, deadline: Duration) -> Attempt {
         let started = Instant::now();
         loop {
@@ -117,12 +117,12 @@ impl Actor {
             let session = &self.session;
             assert!(
                 started.elapsed() < deadline,
-                "{session} waited {deadline:?} in vain for {lock}"
+                "{session}: {lock} was not granted within {deadline:?}"
             );
         }
     }
 
-    /// Gives the lock up once.
+    /// Sends one release.
     pub async fn release(&self, lock: &str) -> Attempt {
         let (session, attempt) = (&self.session, self.attempt_at(lock));
         let target = format!("/v1/locks/{lock}?session={session}&attempt={attempt}");
@@ -134,7 +134,7 @@ impl Actor {
         ended
     }
 
-    /// Gives the lock up, and asks until it knows.
+    /// Retries the release until the outcome is known.
     pub async fn give_up(&mut self, lock: &str, deadline: Duration) -> Attempt {
         let started = Instant::now();
         loop {
@@ -150,7 +150,7 @@ impl Actor {
         }
     }
 
-    /// Renews the session once.
+    /// Sends one session renewal.
     pub async fn keep_alive(&self) -> Attempt {
         let Self { session, ttl_ms, .. } = self;
         let target = format!("/v1/sessions/{session}/keepalive");
@@ -158,14 +158,14 @@ impl Actor {
         self.attempt(call, Method::POST, &target, Duration::ZERO).await
     }
 
-    /// Ends the session once.
+    /// Sends one session close.
     pub async fn close(&self) -> Attempt {
         let target = format!("/v1/sessions/{}", self.session);
         let call = Call::Close { session: self.session.clone() };
         self.attempt(call, Method::DELETE, &target, Duration::ZERO).await
     }
 
-    /// Looks at a lock once, linearizably; the body if it was answered.
+    /// Sends one linearizable read of a lock; returns the body of a 200 reply.
     pub async fn look(&self, lock: &str) -> Option<Value> {
         let target = format!("/v1/locks/{lock}");
         let op = self.history.invoke(Call::Read { lock: lock.to_owned() });
@@ -179,7 +179,7 @@ impl Actor {
         read
     }
 
-    /// The next attempt goes to the next node.
+    /// Sends the next call to the next node.
     pub fn next_endpoint(&mut self) {
         self.endpoint = (self.endpoint + 1) % self.endpoints.len();
     }
@@ -236,7 +236,7 @@ fn understood(reply: &Reply) -> (Attempt, What) {
     }
 }
 
-/// The body of `GET /v1/locks/{name}` as an answer.
+/// Converts the body of `GET /v1/locks/{name}`.
 fn shown(body: &Value) -> Answer {
     let session = |of: &Value| of["session"].as_str().map(str::to_owned);
     let holder = &body["holders"][0];

@@ -1,10 +1,10 @@
-//! Where the binary under test is: `HOLDFAST_BIN`, or what `cargo build -p holdfast` makes, built once a process.
+//! Locates the binary under test: `HOLDFAST_BIN`, or the output of `cargo build -p holdfast`, built once per process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The path of the `holdfast` binary, built first unless `HOLDFAST_BIN` names one.
+/// Returns the path of the `holdfast` binary; builds it unless `HOLDFAST_BIN` is set.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("HOLDFAST_BIN") {
@@ -18,7 +18,7 @@ fn existing(path: PathBuf) -> PathBuf {
     path
 }
 
-/// Builds with the profile of this test, and reads from cargo's own messages where the result is.
+/// Builds with the profile of this test; the path comes from cargo's JSON messages.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -1,6 +1,6 @@
-/* The wall clock of one node under test: clock_gettime(CLOCK_REALTIME) plus the milliseconds that the file named by
- * TEST_CLOCK_OFFSET holds, as a native 64-bit number that the test changes at any time. All other clocks are left
- * alone. Preloaded into the process by clock.rs. */
+/* The wall clock of one node under test: clock_gettime(CLOCK_REALTIME) plus an offset in milliseconds. The test can
+ * change the offset at any time; it is a native 64-bit number in the file named by TEST_CLOCK_OFFSET. All other clocks
+ * are unchanged. clock.rs preloads this library into the process. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
-//! A wall clock of its own for a node under test, which the test sets at any time.
+//! A separate wall clock for a node under test, which the test can set at any time.
 //!
-//! Owns a small library (`clock.c`, compiled by the C compiler when the first clock is made) that is preloaded into the
-//! process and shifts `CLOCK_REALTIME` alone, and the file that says by how much. Monotonic clocks and timers are the
-//! system's.
+//! A small library (`clock.c`, compiled once per cluster) is preloaded into the process. It shifts only `CLOCK_REALTIME`,
+//! by the offset in a file. Monotonic clocks and timers are unchanged.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -19,7 +18,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The clock of node `id`, right at first; its files are in `dir`.
+    /// Creates the clock of node `id` with offset 0; its files are in `dir`.
     pub(crate) fn make(dir: &Path, id: u64) -> Self {
         let library = dir.join("clock.so");
         if !library.exists() {
@@ -33,13 +32,13 @@ impl WallClock {
         Self { library, offset }
     }
 
-    /// Sets the clock to `ms` milliseconds after the right time, or before it.
+    /// Sets the clock `ms` milliseconds ahead of the system clock, or behind it if negative.
     pub fn set_ahead_ms(&self, ms: i64) {
         let file = File::options().write(true).open(&self.offset).expect("the file of a clock");
         file.write_all_at(&ms.to_ne_bytes(), 0).expect("the clock is set");
     }
 
-    /// The environment of a process with this clock.
+    /// Environment variables of a process with this clock.
     pub(crate) fn environment(&self) -> [(&'static str, &Path); 2] {
         [("LD_PRELOAD", &self.library), ("TEST_CLOCK_OFFSET", &self.offset)]
     }

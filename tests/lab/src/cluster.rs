@@ -1,7 +1,7 @@
-//! A cluster of real processes in a directory of its own, on loopback ports of its own.
+//! A cluster of real processes with its own directory and its own loopback ports.
 //!
-//! Owns the configuration files, the processes and the network between them. When the test panics, the tail of every
-//! node's log is printed before the processes are killed.
+//! A [`Cluster`] has the configuration files, the processes and the network between them. When the test panics, the
+//! tail of every node's log is printed before the processes are killed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -27,28 +27,28 @@ const LOG_TAIL_LINES: usize = 60;
 pub struct ClusterView {
     /// The cluster's name.
     pub cluster: String,
-    /// The term the node is in.
+    /// The node's current Raft term.
     pub term: u64,
-    /// The leader it knows.
+    /// The node's current leader, if any.
     pub leader: Option<u64>,
-    /// The members as it sees them.
+    /// The members in the node's view.
     pub nodes: Vec<NodeView>,
 }
 
 /// One member in `GET /v1/cluster`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NodeView {
-    /// Its id.
+    /// Node id.
     pub id: u64,
-    /// `leader`, `follower` and so on.
+    /// Raft role, e.g. `leader` or `follower`.
     pub role: String,
-    /// The revision it has applied.
+    /// Last applied revision.
     pub applied: Option<u64>,
-    /// Whether it answers.
+    /// True if the member is reachable.
     pub healthy: bool,
 }
 
-/// What a cluster is made of.
+/// Settings of a cluster.
 pub struct ClusterBuilder {
     size: u64,
     name: String,
@@ -72,7 +72,7 @@ impl ClusterBuilder {
         Self { delays: Some(Delays::new(seed, max)), ..self }
     }
 
-    /// Other heartbeats and election timeouts.
+    /// Sets heartbeat interval and election timeouts.
     #[must_use]
     pub fn timing(self, timing: Timing) -> Self {
         Self { timing, ..self }
@@ -96,13 +96,13 @@ impl ClusterBuilder {
         Self { data: Some(root.to_owned()), ..self }
     }
 
-    /// Gives every node a wall clock of its own ([`Node::clock`]).
+    /// Gives every node a separate wall clock ([`Node::clock`]).
     #[must_use]
     pub fn with_own_clocks(self) -> Self {
         Self { own_clocks: true, ..self }
     }
 
-    /// Writes the configuration; starts nothing.
+    /// Writes the configuration files; starts no process.
     pub async fn prepare(self) -> Cluster {
         let dir = tempfile::Builder::new().prefix("holdfast-cluster-").tempdir();
         let dir = dir.expect("a temporary directory");
@@ -140,15 +140,15 @@ impl ClusterBuilder {
     }
 }
 
-/// One node: its files, its front-ends, and its process while it runs.
+/// One node: files, front-end addresses, and the process while it runs.
 pub struct Node {
     /// From 1.
     pub id: u64,
-    /// Where it keeps its data.
+    /// Data directory.
     pub data_dir: PathBuf,
-    /// Its HTTP API.
+    /// HTTP API.
     pub http: Http,
-    /// Its `ZooKeeper` port.
+    /// Address of the `ZooKeeper` front-end.
     pub zookeeper: std::net::SocketAddr,
     config: PathBuf,
     log: PathBuf,
@@ -201,32 +201,32 @@ impl Node {
         self.start_with(&[]);
     }
 
-    /// The same, with more flags of `holdfast serve`.
+    /// Starts the process with additional flags of `holdfast serve`.
     pub fn start_with(&self, flags: &[&str]) {
         let started = Process::serve(&self.config, flags, &self.log, self.clock.as_ref());
         let before = self.process.lock().expect("the process slot").replace(started);
         assert!(before.is_none(), "node {} was running", self.id);
     }
 
-    /// `kill -9`; nothing if it does not run.
+    /// Sends SIGKILL; has no effect if the process is not running.
     pub fn kill(&self) {
         drop(self.take());
     }
 
-    /// SIGTERM; it must end well within the deadline.
+    /// Sends SIGTERM; the process must exit with status 0 within [`DEADLINE`].
     pub async fn stop(&self) {
         let mut process = self.take().expect("a running node");
         let status = process.terminate(DEADLINE).await;
         assert!(status.success(), "node {} ended with {status} on SIGTERM", self.id);
     }
 
-    /// SIGSTOP, effective on return.
+    /// Sends SIGSTOP, and returns when every thread is stopped.
     pub async fn pause(&self) {
         let pid = self.pid();
         pause(pid).await;
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn resume(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -246,18 +246,18 @@ impl Node {
         self.process.lock().expect("the process slot").as_ref().expect("a running node").pid()
     }
 
-    /// Waits until the process has ended by itself, and returns its exit code.
+    /// Waits until the process exits on its own, and returns its exit code.
     pub async fn exit_code(&self) -> Option<i32> {
         let mut process = self.take().expect("a running node");
         process.exit(DEADLINE).await.code()
     }
 
-    /// The exit code, if the process has ended by itself.
+    /// Returns the exit status if the process exited on its own.
     pub fn ended(&self) -> Option<std::process::ExitStatus> {
         self.process.lock().expect("the process slot").as_mut().and_then(Process::ended)
     }
 
-    /// True while a process was started and not stopped by us.
+    /// True if the test started the process and has not stopped it.
     pub fn is_started(&self) -> bool {
         self.process.lock().expect("the process slot").is_some()
     }
@@ -268,48 +268,48 @@ impl Node {
         process.as_ref().map_or(0, Process::resident_kib)
     }
 
-    /// The last lines of its log, over all its starts.
+    /// The last lines of the log, across restarts.
     pub fn log_tail(&self) -> String {
         tail(&self.log, LOG_TAIL_LINES)
     }
 
-    /// How many lines of its log, over all its starts, contain `words`.
+    /// The number of log lines that contain `words`, across restarts.
     pub fn log_lines_with(&self, words: &str) -> usize {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|line| line.contains(words)).count()
     }
 
-    /// Its wall clock; the cluster was built with clocks.
+    /// The node's wall clock; panics unless the cluster was built with clocks.
     pub fn clock(&self) -> &WallClock {
         self.clock.as_ref().expect("a cluster built with clocks")
     }
 
-    /// Its configuration file.
+    /// The configuration file.
     pub fn config(&self) -> &Path {
         &self.config
     }
 
-    /// What it says about the cluster; nothing while it does not answer.
+    /// The node's view of the cluster; `None` if the node does not reply.
     pub async fn view(&self) -> Option<ClusterView> {
         let request = Request::new(Method::GET, "/v1/cluster");
         let reply = self.http.send(request.within(Duration::from_secs(3))).await.ok()?;
         serde_json::from_str(&reply.body).ok()
     }
 
-    /// Whether it answers HTTP.
+    /// True if the node replies over HTTP.
     pub async fn answers(&self) -> bool {
         let request = Request::new(Method::GET, "/livez");
         self.http.send(request.within(Duration::from_secs(3))).await.is_ok()
     }
 
-    /// Whether it says it is ready.
+    /// True if `/readyz` returns 200.
     pub async fn is_ready(&self) -> bool {
         let request = Request::new(Method::GET, "/readyz");
         let reply = self.http.send(request.within(Duration::from_secs(3))).await;
         reply.is_ok_and(|reply| reply.status == 200)
     }
 
-    /// Waits until it is ready.
+    /// Waits until `/readyz` returns 200.
     pub async fn wait_ready(&self) {
         let what = format!("node {} to be ready", self.id);
         until(&what, DEADLINE, || self.is_ready()).await;
@@ -320,7 +320,7 @@ impl Node {
     }
 }
 
-/// Nodes 1 to n.
+/// A cluster of nodes 1 to n.
 pub struct Cluster {
     nodes: Vec<Node>,
     links: Option<Links>,
@@ -329,7 +329,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `size` nodes to be configured.
+    /// Returns a builder for a cluster of `size` nodes.
     pub fn of(size: u64) -> ClusterBuilder {
         ClusterBuilder {
             size,
@@ -342,7 +342,7 @@ impl Cluster {
         }
     }
 
-    /// Three nodes, serving.
+    /// Starts three nodes with default settings.
     pub async fn three() -> Self {
         Self::of(3).start().await
     }
@@ -362,7 +362,7 @@ impl Cluster {
         self.nodes.iter().filter(move |node| node.id != id)
     }
 
-    /// The network; the cluster was built with it.
+    /// The network proxies; panics unless the cluster was built with links.
     pub fn links(&self) -> &Links {
         self.links.as_ref().expect("a cluster built with links")
     }
@@ -372,7 +372,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.http.clone()).collect()
     }
 
-    /// A directory for the test's own files, gone with the cluster.
+    /// A directory for the test's files, removed with the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -382,7 +382,7 @@ impl Cluster {
         self.nodes.iter().for_each(Node::start);
     }
 
-    /// `kill -9` of every node, as close together as it gets.
+    /// Sends SIGKILL to every node in immediate succession.
     pub fn kill_all(&self) {
         let running = self.nodes.iter().filter(|node| node.is_started());
         running.for_each(|node| node.signal(Signal::SIGKILL));
@@ -399,13 +399,13 @@ impl Cluster {
         leader
     }
 
-    /// Waits until `among` agree on one of them as leader.
+    /// Waits until the nodes in `among` agree on one of them as leader.
     pub async fn wait_leader_among(&self, among: &[u64]) -> u64 {
         let among: Vec<&Node> = among.iter().map(|id| self.node(*id)).collect();
         wait_agreement(&among).await
     }
 
-    /// The term and leader as node `id` sees them.
+    /// The term and leader in the view of node `id`.
     pub async fn term_at(&self, id: u64) -> (u64, Option<u64>) {
         let what = format!("an answer of node {id}");
         let view = until_some(&what, DEADLINE, async || self.node(id).view().await).await;

@@ -1,4 +1,4 @@
-//! The configuration file of one node under test, as an operator would write it.
+//! The configuration file of one node under test, in the format that operators write.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -10,18 +10,18 @@ use std::time::Duration;
 pub struct Member {
     /// From 1.
     pub id: u64,
-    /// Where it answers HTTP.
+    /// Address of the HTTP front-end.
     pub http: SocketAddr,
-    /// Where its peers reach it; in the file of another node this may be a proxy.
+    /// Address for peers; in the file of another node this may be a proxy.
     pub peer: SocketAddr,
-    /// Where it answers `ZooKeeper` clients.
+    /// Address of the `ZooKeeper` front-end.
     pub zookeeper: SocketAddr,
 }
 
-/// How fast the cluster notices that its leader is gone.
+/// Heartbeat interval and election timeouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Pause between two heartbeats.
+    /// Interval between two heartbeats.
     pub heartbeat: Duration,
     /// Shortest election timeout.
     pub election_min: Duration,
@@ -30,7 +30,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// About one second, so that a loaded two-core machine holds no needless election.
+    /// About one second, to avoid unnecessary elections on a loaded two-core machine.
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(150),
@@ -40,20 +40,20 @@ impl Default for Timing {
     }
 }
 
-/// Everything in the file.
+/// The contents of the file.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// The cluster's name.
     pub cluster: String,
-    /// Which member this is.
+    /// The id of this member.
     pub node: u64,
-    /// Where it keeps its data.
+    /// Data directory.
     pub data_dir: PathBuf,
     /// All members.
     pub members: Vec<Member>,
     /// Heartbeats and elections.
     pub timing: Timing,
-    /// Further TOML, appended as it is (`[storage]` and the like).
+    /// Additional TOML, appended unchanged (e.g. `[storage]`).
     pub extra: String,
 }
 
@@ -82,7 +82,7 @@ impl NodeConfig {
         for (key, value) in raft {
             writeln!(text, "{key} = \"{}ms\"", value.as_millis()).expect("a string takes it");
         }
-        // The story of a failed test, without the library's own every step.
+        // `info` explains a failed test without the Raft library's debug output.
         text.push_str("\n[log]\nlevel = \"info\"\n");
         format!("{text}\n{}", self.extra)
     }

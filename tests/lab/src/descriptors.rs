@@ -1,8 +1,8 @@
-//! Open files of the test process: thousands of connections need more than the usual soft limit of 1,024.
+//! Raises the open-file limit of the test process: thousands of connections exceed the usual soft limit of 1,024.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit as far as the hard one allows, and checks that it is at least `needed`.
+/// Raises the soft limit to the hard limit; panics if that is less than `needed`.
 pub fn raise_descriptor_limit(needed: u64) {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit of open files");
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("the hard limit is allowed");

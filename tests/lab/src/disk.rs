@@ -1,7 +1,7 @@
-//! Disks that can be filled and disks whose power can be cut: tmpfs mounts and loop-mounted ext4 images.
+//! Test file systems: tmpfs mounts that a test can fill, and loop-mounted ext4 images for simulated power cuts.
 //!
-//! Both need root. A test that cannot have them says so through [`is_root`] and goes on. What is mounted here is
-//! unmounted on drop, after the processes that use it.
+//! Both need root; without root, [`is_root`] reports the skipped part of the test. A dropped value unmounts its file
+//! system; the processes that use it must have ended before.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,11 +13,11 @@ use crate::until::report;
 
 const MOUNT_DEADLINE: Duration = Duration::from_secs(20);
 
-/// `_IOR('X', 125, u32)` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: from here on nothing reaches the disk.
+/// `_IOR('X', 125, u32)` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: no later write reaches the disk.
 const POWER_CUT: &str = "import fcntl, os, struct, sys\n\
     fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
 
-/// Whether mounting is possible at all; says on standard error what is skipped if it is not.
+/// True if the process may mount file systems; otherwise reports the skipped test on standard error.
 pub fn is_root(otherwise_skipped: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
@@ -26,13 +26,13 @@ pub fn is_root(otherwise_skipped: &str) -> bool {
     root
 }
 
-/// A file system in memory of a fixed size.
+/// An in-memory file system of a fixed size.
 pub struct Tmpfs {
     dir: TempDir,
 }
 
 impl Tmpfs {
-    /// Mounts one of `mib` MiB.
+    /// Mounts a tmpfs of `mib` MiB.
     pub fn mount(mib: u32) -> Self {
         let dir =
             tempfile::Builder::new().prefix("holdfast-tmpfs-").tempdir().expect("a directory");
@@ -61,7 +61,7 @@ pub struct LoopImage {
 }
 
 impl LoopImage {
-    /// Makes and mounts one of `mib` MiB.
+    /// Creates and mounts an image of `mib` MiB.
     pub fn mount(mib: u32) -> Self {
         let dir =
             tempfile::Builder::new().prefix("holdfast-image-").tempdir().expect("a directory");
@@ -80,7 +80,7 @@ impl LoopImage {
         &self.mounted_at
     }
 
-    /// Cuts the power: what was not synced is lost, and every later write and sync fails.
+    /// Simulates a power cut: unsynced data is lost, and every later write and sync fails.
     pub fn cut_power(&self) {
         must(Command::new("python3").args(["-c", POWER_CUT]).arg(&self.mounted_at));
     }
@@ -92,7 +92,7 @@ impl LoopImage {
     }
 
     fn attach(&self) {
-        // Loop devices are few and shared with other tests: wait for a free one.
+        // Other tests share the few loop devices: retry until one is free.
         retried(|| {
             Command::new("mount")
                 .args(["-o", "loop"])
@@ -123,7 +123,7 @@ fn retried(mut attempt: impl FnMut() -> std::io::Result<Output>) {
     assert!(done, "{why}");
 }
 
-/// Unmounts; lazily in the end, so that a failing test leaves nothing behind.
+/// Unmounts; falls back to a lazy unmount, so that a failing test leaves no mount behind.
 fn unmount(path: &Path) {
     let unmounted = || Command::new("umount").arg(path).output().is_ok_and(|o| o.status.success());
     if !within(MOUNT_DEADLINE, unmounted) {
@@ -131,7 +131,7 @@ fn unmount(path: &Path) {
     }
 }
 
-/// Tries until it succeeds or the time is over.
+/// Retries until `succeeds` returns true or the deadline passes.
 fn within(deadline: Duration, mut succeeds: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !succeeds() {

@@ -1,6 +1,6 @@
-//! A client that follows the changes of a node as server-sent events, until the connection breaks.
+//! A watch client: reads a node's changes as server-sent events until the connection closes.
 //!
-//! Knows where to go on from: the id of the last event. Never reconnects by itself; a test decides where to.
+//! The client keeps the id of the last event, so that a test can resume the stream. It never reconnects on its own.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::until::DEADLINE;
 /// One event of a stream.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// `created`, `bookmark` and so on.
+    /// Event type, e.g. `created` or `bookmark`.
     pub name: String,
-    /// What it says.
+    /// Event payload.
     pub data: Value,
 }
 
-/// A stream of events under way.
+/// An open event stream.
 #[derive(Debug)]
 pub struct Events {
     response: reqwest::Response,
@@ -28,12 +28,12 @@ impl Events {
         Self { response, text: String::new(), last: None }
     }
 
-    /// Where to go on from: with this as `since` nothing is missed.
+    /// The id of the last event; a stream resumed with it as `since` misses no event.
     pub fn last(&self) -> Option<u64> {
         self.last
     }
 
-    /// The next event; none when the stream has ended or broken.
+    /// Returns the next event, or `None` when the stream has ended or failed.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -45,7 +45,7 @@ impl Events {
                 continue;
             }
             let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await;
-            let bytes = chunk.expect("a stream says something now and then").ok()??;
+            let bytes = chunk.expect("a chunk before the deadline").ok()??;
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }
     }

@@ -1,9 +1,9 @@
-//! What clients did and saw: invocations and completions with times of one monotonic clock, as values.
+//! The history of a test: invocations and completions of client calls, timed by one monotonic clock.
 //!
-//! An `unknown` completion may take effect at any later time, or never; it is never counted as failed. Judges get
-//! [`Operation`]s, which pair both ends. Everything is JSON-able, so that a rejected history can be looked at.
+//! An `unknown` operation may take effect at any later time, or never; it never counts as failed. Judges receive
+//! [`Operation`]s, each an invocation with its completion. Events serialize to JSON for inspection.
 //!
-//! Bound: in memory, as long as the load that writes it.
+//! Bound: the history is in memory and grows with the load.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,47 +12,47 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What a client asked for.
+/// A client's call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum Call {
-    /// Take a lock, wait for it, or renew it.
+    /// Acquire a lock, wait in its queue, or renew its session.
     Acquire {
-        /// Which.
+        /// Lock name.
         lock: String,
-        /// For whom.
+        /// Session id.
         session: String,
-        /// The session's life without renewal.
+        /// TTL of the session.
         ttl_ms: u64,
     },
-    /// Give a lock up, or leave its queue.
+    /// Release a lock, or leave its queue.
     Release {
-        /// Which.
+        /// Lock name.
         lock: String,
-        /// Whose.
+        /// Session id.
         session: String,
     },
     /// Renew a session.
     KeepAlive {
-        /// Which.
+        /// Session id.
         session: String,
-        /// Its life without renewal.
+        /// TTL of the session.
         ttl_ms: u64,
     },
-    /// End a session.
+    /// Close a session.
     Close {
-        /// Which.
+        /// Session id.
         session: String,
     },
-    /// Look at a lock, linearizably.
+    /// Read a lock linearizably.
     Read {
-        /// Which.
+        /// Lock name.
         lock: String,
     },
 }
 
 impl Call {
-    /// The lock it is about, if it is about one.
+    /// The lock of the call; `None` for session calls.
     pub fn lock(&self) -> Option<&str> {
         match self {
             Call::Acquire { lock, .. } | Call::Release { lock, .. } | Call::Read { lock } => {
@@ -63,42 +63,42 @@ impl Call {
     }
 }
 
-/// What a client was told.
+/// The content of a successful reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// It holds the lock.
+    /// The session holds the lock.
     Granted {
-        /// With this fencing token.
+        /// Fencing token.
         token: u64,
     },
-    /// It is done: released, renewed, closed.
+    /// The release, renewal or close succeeded.
     Done,
-    /// The lock at one moment.
+    /// The state of a lock.
     Lock {
-        /// Who holds it, with which token.
+        /// Session and fencing token of the holder.
         holder: Option<(String, u64)>,
-        /// Who waits, in order.
+        /// Sessions of the waiters, in queue order.
         waiters: Vec<String>,
     },
 }
 
-/// One end of an operation.
+/// The invocation or the completion of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum What {
-    /// A client begins.
+    /// The client sends the call.
     Invoke(Call),
-    /// It got the answer.
+    /// The call succeeded.
     Ok(Answer),
-    /// Certainly nothing was done.
+    /// The call certainly had no effect.
     Fail {
         /// The error code.
         code: String,
     },
-    /// No answer, or one that says it does not know.
+    /// No reply, or a reply with an unknown outcome.
     Unknown {
-        /// What was seen instead.
+        /// The error instead of a reply.
         why: String,
     },
 }
@@ -108,9 +108,9 @@ pub enum What {
 pub struct Event {
     /// Microseconds since the history began.
     pub at_us: u64,
-    /// Pairs both ends of an operation.
+    /// Operation id, the same for invocation and completion.
     pub op: u64,
-    /// Which end.
+    /// Invocation or completion.
     #[serde(flatten)]
     pub what: What,
 }
@@ -118,16 +118,16 @@ pub struct Event {
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// With an answer.
+    /// The call succeeded.
     Ok {
-        /// When.
+        /// Microseconds since the history began.
         at_us: u64,
-        /// Which.
+        /// Content of the reply.
         answer: Answer,
     },
-    /// Certainly without effect.
+    /// The call certainly had no effect.
     Fail {
-        /// When.
+        /// Microseconds since the history began.
         at_us: u64,
         /// The error code.
         code: String,
@@ -136,19 +136,19 @@ pub enum Completion {
     Unknown,
 }
 
-/// Both ends of an operation.
+/// An invocation with its completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What was asked.
+    /// The call.
     pub call: Call,
-    /// When it began.
+    /// Time of the invocation, microseconds since the history began.
     pub invoked_us: u64,
-    /// How it ended.
+    /// The outcome.
     pub completion: Completion,
 }
 
 impl Operation {
-    /// When it was answered, and how; nothing if it failed or is unknown.
+    /// Time and content of a successful reply; `None` if the call failed or its outcome is unknown.
     pub fn answered(&self) -> Option<(u64, &Answer)> {
         match &self.completion {
             Completion::Ok { at_us, answer } => Some((*at_us, answer)),
@@ -157,7 +157,7 @@ impl Operation {
     }
 }
 
-/// The record all clients of a test write to. Clones share it.
+/// The record of all clients of a test. Clones share it.
 #[derive(Clone)]
 pub struct History {
     began: Instant,
@@ -171,12 +171,12 @@ impl Default for History {
 }
 
 impl History {
-    /// Now, microseconds since the history began.
+    /// Microseconds since the history began.
     pub fn now_us(&self) -> u64 {
         micros(self.began.elapsed())
     }
 
-    /// Records that a client begins; the number pairs its completion.
+    /// Records an invocation; returns the operation id for [`History::complete`].
     pub fn invoke(&self, call: Call) -> u64 {
         let mut events = self.events.lock().expect("the history");
         let op = events.len() as u64;
@@ -184,18 +184,18 @@ impl History {
         op
     }
 
-    /// Records how an operation ended.
+    /// Records the completion of an operation.
     pub fn complete(&self, op: u64, what: What) {
         let mut events = self.events.lock().expect("the history");
         events.push(Event { at_us: micros(self.began.elapsed()), op, what });
     }
 
-    /// Everything so far, both ends paired, in order of invocation; what is still under way is unknown.
+    /// All operations so far, in order of invocation; a pending operation is `Unknown`.
     pub fn operations(&self) -> Vec<Operation> {
         paired(&self.events.lock().expect("the history"))
     }
 
-    /// Writes the events as JSON lines beside other temporary files, and returns where.
+    /// Writes the events as JSON lines to the temporary directory, and returns the path.
     pub fn save(&self) -> PathBuf {
         let name = format!("holdfast-history-{}-{}.jsonl", std::process::id(), self.now_us());
         let path = std::env::temp_dir().join(name);
@@ -207,11 +207,11 @@ impl History {
         path
     }
 
-    /// Panics with the violation, and with where the history lies, unless a judge is content.
+    /// Panics with the violation and the path of the saved history if `verdict` is an error.
     #[track_caller]
     pub fn require(&self, verdict: Result<(), String>) {
         if let Err(violation) = verdict {
-            panic!("{violation}\nthe history lies in {}", self.save().display());
+            panic!("{violation}\nthe history is saved in {}", self.save().display());
         }
     }
 }
@@ -221,7 +221,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).expect("a place for the history");
+    std::fs::write(path, text).expect("a writable temporary directory");
 }
 
 fn paired(events: &[Event]) -> Vec<Operation> {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_are_paired_and_what_is_under_way_is_unknown() {
+    fn completions_are_paired_with_invocations_and_pending_operations_are_unknown() {
         let history = History::default();
         let (first, second) = (history.invoke(read()), history.invoke(read()));
         let third = history.invoke(read());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_survives_json() {
+    fn an_event_round_trips_through_json() {
         let answer = Answer::Lock { holder: Some(("a".into(), 7)), waiters: vec!["b".into()] };
         for what in
             [What::Invoke(read()), What::Ok(answer), What::Fail { code: "no-leader".into() }]

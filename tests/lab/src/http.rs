@@ -1,6 +1,6 @@
-//! The HTTP API of one node as a client sees it: a request with a deadline, and the answer with its facts.
+//! An HTTP client for one node: requests with deadlines, and replies with accessors for assertions.
 //!
-//! It never retries and follows no redirect: tests count requests.
+//! The client never retries and follows no redirects, because tests count requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::until::DEADLINE;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An answer.
+/// An HTTP reply.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The status code.
@@ -27,17 +27,17 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The stable error code of a problem body; empty if it is none.
+    /// The stable error code of a problem body; empty if there is none.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether the body says that asking again is allowed.
+    /// The `retryable` field of a problem body; false if there is none.
     pub fn retryable(&self) -> bool {
         self.json()["retryable"].as_bool().unwrap_or(false)
     }
@@ -48,33 +48,33 @@ impl Reply {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The fencing token of a grant.
+    /// The fencing token of a grant; panics if there is none.
     pub fn token(&self) -> u64 {
         let token = self.json()["token"].as_u64();
         token.unwrap_or_else(|| panic!("expected a grant, not {self}"))
     }
 
-    /// The session the answer names.
+    /// The session id in the reply; panics if there is none.
     pub fn session(&self) -> String {
         let session = self.json()["session"].as_str().map(str::to_owned);
         session.unwrap_or_else(|| panic!("expected a session, not {self}"))
     }
 
-    /// Checks the status, and shows the whole answer if it is another one.
+    /// Asserts the status; a failure shows the whole reply.
     #[track_caller]
     pub fn has(&self, status: u16) -> &Self {
         assert_eq!(self.status, status, "expected {status}, got {self}");
         self
     }
 
-    /// Checks status and error code.
+    /// Asserts status and error code.
     #[track_caller]
     pub fn has_code(&self, status: u16, code: &str) -> &Self {
         assert_eq!((self.status, self.code().as_str()), (status, code), "got {self}");
         self
     }
 
-    /// Checks that the body says this somewhere, as a person would look for it.
+    /// Asserts that the body contains `text`.
     #[track_caller]
     pub fn says(&self, text: &str) -> &Self {
         assert!(self.body.contains(text), "expected {text:?} in {self}");
@@ -110,7 +110,7 @@ impl Http {
     /// Sends any request.
     ///
     /// # Errors
-    /// [`SendError`] if no answer came within the request's deadline.
+    /// [`SendError`] if no reply arrived within the request's deadline.
     pub async fn send(&self, request: Request<'_>) -> Result<Reply, SendError> {
         let response = self.client.send(request.to(&self.base)).await?;
         let headers = response.headers.iter().map(|(name, value)| {
@@ -123,15 +123,15 @@ impl Http {
     /// Opens a stream of server-sent events.
     ///
     /// # Errors
-    /// The reason or the answer, if the answer is no stream.
+    /// The error, or the reply if its status is not a success.
     pub async fn stream(&self, method: Method, target: &str) -> Result<Events, String> {
         self.open(Request::new(method, target)).await
     }
 
-    /// Follows the changes of `/v1/watch?{query}` after the event `last`.
+    /// Opens the stream `/v1/watch?{query}` after the event `last`.
     ///
     /// # Errors
-    /// As [`Http::stream`].
+    /// Same as [`Http::stream`].
     pub async fn events(&self, query: &str, last: Option<u64>) -> Result<Events, String> {
         let (target, last) = (format!("/v1/watch?{query}"), last.map(|last| last.to_string()));
         let headers: Vec<_> = last.iter().map(|last| ("last-event-id", last.as_str())).collect();
@@ -147,18 +147,18 @@ impl Http {
         Err(format!("{}: {}", response.status(), response.text().await.unwrap_or_default()))
     }
 
-    /// PUT with a body, answered.
+    /// Sends a PUT with a body; panics without a reply.
     pub async fn put_data(&self, target: &str, data: &str) -> Reply {
         let what = format!("PUT {}{target}", self.base);
         let answer = self.send(Request::new(Method::PUT, target).body(data)).await;
-        answer.unwrap_or_else(|trouble| panic!("{what}: {trouble}"))
+        answer.unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
-    /// Sends bytes as they are on a connection of its own, and reads until the server closes it or an answer with
-    /// `Connection: close` is complete; what arrived by the deadline, and whether the server closed.
+    /// Sends raw bytes on a new connection and reads until the server closes it.
+    /// Returns the bytes received before the deadline, and whether the server closed the connection.
     pub async fn raw(&self, bytes: &[u8], deadline: Duration) -> (String, bool) {
         let mut stream = self.connect().await;
-        // A server that refuses early may close before everything is sent.
+        // A server that rejects early may close before the client has sent all bytes.
         drop(stream.write_all(bytes).await);
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
@@ -166,48 +166,48 @@ impl Http {
         (String::from_utf8_lossy(&answer).into_owned(), closed)
     }
 
-    /// A bare connection.
+    /// Opens a TCP connection.
     pub async fn connect(&self) -> TcpStream {
         let address = self.base.trim_start_matches("http://");
         TcpStream::connect(address).await.expect("the node accepts connections")
     }
 
-    /// A request of `method` that must be answered within [`DEADLINE`].
+    /// Sends a request; panics without a reply within [`DEADLINE`].
     pub async fn call(&self, method: Method, target: &str) -> Reply {
         let what = format!("{method} {}{target}", self.base);
         let answer = self.send(Request::new(method, target)).await;
-        answer.unwrap_or_else(|trouble| panic!("{what}: {trouble}"))
+        answer.unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 
-    /// GET, answered.
+    /// Sends a GET; panics without a reply.
     pub async fn get(&self, target: &str) -> Reply {
         self.call(Method::GET, target).await
     }
 
-    /// The value of a series of the metrics, named with its labels; 0 if there is none.
+    /// The value of a metric series, named with its labels; 0 if there is none.
     pub async fn counted(&self, series: &str) -> u64 {
         let text = self.get("/metrics").await.has(200).body.clone();
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.map_or(0, |value| value.parse().expect("a whole number"))
     }
 
-    /// PUT, answered.
+    /// Sends a PUT without a body; panics without a reply.
     pub async fn put(&self, target: &str) -> Reply {
         self.call(Method::PUT, target).await
     }
 
-    /// POST, answered.
+    /// Sends a POST; panics without a reply.
     pub async fn post(&self, target: &str) -> Reply {
         self.call(Method::POST, target).await
     }
 
-    /// DELETE, answered.
+    /// Sends a DELETE; panics without a reply.
     pub async fn delete(&self, target: &str) -> Reply {
         self.call(Method::DELETE, target).await
     }
 }
 
-/// What to send.
+/// An HTTP request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     method: Method,
@@ -218,7 +218,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Path and query, to be answered within [`DEADLINE`].
+    /// A request for `target` (path and query), with the deadline [`DEADLINE`].
     pub fn new(method: Method, target: &'a str) -> Self {
         Self { method, target, headers: &[], body: None, deadline: DEADLINE }
     }
@@ -234,19 +234,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// With these headers.
+    /// Sets the headers.
     #[must_use]
     pub fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
         Self { headers, ..self }
     }
 
-    /// With this body.
+    /// Sets the body.
     #[must_use]
     pub fn body(self, body: &'a str) -> Self {
         Self { body: Some(body), ..self }
     }
 
-    /// With this deadline.
+    /// Sets the deadline.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }

@@ -1,16 +1,13 @@
-//! The laboratory of the whole-system tests: real `holdfast serve` processes, real sockets, real disks, and judges.
+//! The harness of the whole-system tests: `holdfast serve` processes, real sockets and disks, and history checks.
 //!
-//! A [`Cluster`] starts, kills, pauses and restarts processes; [`Links`] cuts and delays the network between nodes. [`Http`]
-//! and [`zk`] are the test clients, [`History`] records what clients did and saw, and [`judge`] checks the record. It links
-//! two crates of holdfast: `zkwire` for the frames of `ZooKeeper`, and `client` for requests over HTTP. Dropping a value ends everything that it started, also in a panic.
+//! A [`Cluster`] starts, kills, pauses and restarts processes; [`Links`] cuts and delays the network between nodes.
+//! [`Http`] and [`zk`] are the test clients, [`History`] records their calls, and [`judge`] checks the record. The
+//! harness uses two holdfast crates: `zkwire` for ZooKeeper frames, and `client` for HTTP. A dropped value stops
+//! everything that it started, also during a panic. Every wait has a condition and a deadline ([`until`]).
 //!
-//! Bounds: a log tail has 60 lines a node; a history is as long as the test's load, which has a number of rounds or a
-//! deadline; a proxied connection buffers 16 KiB a direction. Every wait is a condition with a deadline ([`until`]), and a
-//! condition that does not hold in time is a panic with its name.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a harness: a condition that does not hold is a failed test, everywhere"
-)]
+//! Bounds: a log tail has 60 lines per node; a history grows with the load, which has a number of rounds or a
+//! deadline; a proxied connection buffers 16 KiB per direction.
+#![expect(clippy::missing_panics_doc, reason = "test harness: every panic is a failed test")]
 
 mod actor;
 mod binary;

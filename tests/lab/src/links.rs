@@ -1,11 +1,11 @@
-//! The network between the nodes: one TCP proxy for every ordered pair, under our thumb.
+//! The network between the nodes: one TCP proxy for every ordered pair, controlled by the test.
 //!
-//! Node *i* reaches *j* through the proxy (i, j); that file of addresses is *i*'s own configuration. A [`Flow`] belongs
-//! to a direction: what *i* sends to *j*, on connections of either. A black hole behaves like lost packets: nothing is
-//! closed, bytes wait and arrive after the heal, late; a cut closes and refuses. With a seed, every chunk is delayed
-//! by a pseudo-random time that is the same in every run. A node that restarts at another address keeps its proxies.
+//! Node *i* reaches *j* through the proxy (i, j), whose address is in *i*'s configuration. A [`Flow`] controls one
+//! direction: bytes from *i* to *j*, on connections of either node. A black hole behaves like packet loss: connections
+//! stay open, and bytes arrive after the heal. A cut closes and refuses connections. With a seed, every chunk has a
+//! reproducible pseudo-random delay. A node that restarts at another address keeps its proxies.
 //!
-//! Bounds: 16 KiB a direction of a connection; a connection that finds a black hole is given up after 3 s.
+//! Bounds: 16 KiB per direction of a connection; a new connection into a black hole times out after 3 s.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,20 +24,20 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// What happens to bytes in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// They pass.
+    /// The proxy forwards bytes.
     Open,
-    /// They wait until the heal, without a sign.
+    /// The proxy keeps bytes until the heal; connections stay open.
     BlackHole,
-    /// Connections close and are refused.
+    /// The proxy closes and refuses connections.
     Cut,
 }
 
 type Pair = (u64, u64);
 
-/// The id of a client beside those of the nodes.
+/// The client's id; node ids start at 1.
 const CLIENT: u64 = 0;
 
-/// All proxies of a cluster. Dropping it ends them.
+/// All proxies of a cluster. Dropping the value stops them.
 pub struct Links {
     addresses: BTreeMap<Pair, SocketAddr>,
     flows: Arc<BTreeMap<Pair, watch::Sender<Flow>>>,
@@ -60,7 +60,7 @@ impl Delays {
     }
 
     fn next(&mut self) -> Duration {
-        // splitmix64: small, well distributed, and reproducible.
+        // splitmix64
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.seed;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -71,7 +71,7 @@ impl Delays {
 }
 
 impl Links {
-    /// Puts a proxy between every two of the nodes 1 to `count`, whose addresses [`Links::point`] sets.
+    /// Starts a proxy for every ordered pair of nodes 1 to `count`; [`Links::point`] sets the node addresses.
     pub async fn between(count: u64) -> Self {
         Self::delayed_between(count, Delays::NONE).await
     }
@@ -81,7 +81,7 @@ impl Links {
         Self::start(pairs.collect(), delays).await
     }
 
-    /// Puts a proxy between one client and each of `nodes`.
+    /// Starts a proxy between one client and each of `nodes`.
     pub async fn of_client(nodes: &[String]) -> Self {
         let ids = || (1..).zip(nodes);
         let links = Self::start(ids().map(|(id, _)| (CLIENT, id)).collect(), Delays::NONE).await;
@@ -110,32 +110,32 @@ impl Links {
         Self { addresses, flows, targets, _proxies: proxies }
     }
 
-    /// Sets the address of a node, which closes every connection to it; without one, connections to it are closed.
+    /// Sets the address of a node and closes all connections to it. With `None`, new connections are closed too.
     pub fn point(&self, node: u64, address: Option<SocketAddr>) {
         self.targets[&node].send_replace(address);
     }
 
-    /// Where the client has to connect to reach each node.
+    /// Proxy addresses for the client, one per node.
     pub fn client_endpoints(&self) -> Vec<String> {
         self.addresses.values().map(SocketAddr::to_string).collect()
     }
 
-    /// Keeps back everything between the client and the nodes; no connection closes.
+    /// Black-holes all traffic between the client and the nodes; connections stay open.
     pub fn isolate_client(&self) {
         self.isolate(CLIENT, Flow::BlackHole);
     }
 
-    /// Where `from` has to connect to reach `to`.
+    /// Address of the proxy from `from` to `to`.
     pub fn address(&self, from: u64, to: u64) -> SocketAddr {
         self.addresses[&(from, to)]
     }
 
-    /// Sets what happens to what `from` sends to `to`.
+    /// Sets the flow of bytes from `from` to `to`.
     pub fn set(&self, from: u64, to: u64, flow: Flow) {
         self.flows[&(from, to)].send_replace(flow);
     }
 
-    /// Cuts a node off from everybody, in both directions.
+    /// Sets the flow between a node and all others, in both directions.
     pub fn isolate(&self, node: u64, flow: Flow) {
         for (pair, state) in self.flows.iter() {
             if pair.0 == node || pair.1 == node {
@@ -144,7 +144,7 @@ impl Links {
         }
     }
 
-    /// Opens every direction again.
+    /// Opens every direction.
     pub fn heal(&self) {
         for state in self.flows.values() {
             state.send_replace(Flow::Open);
@@ -193,7 +193,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Carries bytes both ways until one side ends or the link is cut.
+    /// Forwards bytes in both directions until one side closes or the link is cut.
     async fn carry(mut self, client: TcpStream) {
         let handshake = async {
             open(&mut self.forth).await?;
@@ -204,7 +204,7 @@ impl Connection {
         let Ok(Some(server)) = tokio::time::timeout(CONNECT_TIMEOUT, handshake).await else {
             return;
         };
-        // Nagle would add its own delays to ours.
+        // Nagle's algorithm would add to the configured delays.
         if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
             return;
         }
@@ -212,19 +212,19 @@ impl Connection {
         let (from_server, to_server) = server.into_split();
         let forth = pump(from_client, to_server, self.forth, self.delays);
         let back = pump(from_server, to_client, self.back, self.delays);
-        // Ending either ends both: a half-closed connection is no use to a request-reply protocol.
+        // The end of either direction ends both: a request-reply protocol does not use half-closed connections.
         tokio::select! { _ = forth => {}, _ = back => {}, _ = self.target.changed() => {} }
     }
 }
 
-/// Waits until the direction is open; nothing once it is cut or the links are gone.
+/// Waits until the direction is open; `None` if it is cut or the links are dropped.
 async fn open(flow: &mut watch::Receiver<Flow>) -> Option<()> {
     let state = *flow.wait_for(|flow| *flow != Flow::BlackHole).await.ok()?;
     (state == Flow::Open).then_some(())
 }
 
 async fn cut(flow: &mut watch::Receiver<Flow>) {
-    // The sender outlives every connection; its end is an end as well.
+    // A dropped sender counts as a cut.
     drop(flow.wait_for(|flow| *flow == Flow::Cut).await);
 }
 
@@ -258,7 +258,7 @@ mod tests {
     const QUICK: Duration = Duration::from_millis(200);
     const LONG: Duration = Duration::from_secs(5);
 
-    /// An echo server as node 2, the links, and a connection of node 1 to it.
+    /// Returns the links, a connection from node 1 to an echo server (node 2), and the server task.
     async fn echo() -> (Links, TcpStream, JoinSet<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("bind");
         let address = listener.local_addr().expect("address");
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_open_link_carries_both_ways() {
+    async fn an_open_link_forwards_bytes_in_both_directions() {
         let (_links, mut stream, _servers) = echo().await;
         assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
     }
 
     #[tokio::test]
-    async fn a_black_hole_in_either_direction_keeps_bytes_back_until_the_heal() {
+    async fn a_black_hole_in_either_direction_delays_bytes_until_the_heal() {
         for (from, to) in [(1, 2), (2, 1)] {
             let (links, mut stream, _servers) = echo().await;
             assert_eq!(ask(&mut stream, LONG).await, Some(b'x'));
@@ -301,7 +301,7 @@ mod tests {
             links.heal();
             let mut late = [0];
             let read = tokio::time::timeout(LONG, stream.read_exact(&mut late)).await;
-            assert!(read.expect("in time").is_ok(), "what was kept back arrives late");
+            assert!(read.expect("in time").is_ok(), "the delayed bytes arrive after the heal");
         }
     }
 

@@ -1,8 +1,8 @@
-//! A load of many clients that hold, wait for and take locks until it is told to stop.
+//! A load of many clients that acquire, hold and release locks until the test stops it.
 //!
-//! Holders keep a lock of their own for the whole load and renew it. Contenders share a few hot locks; under each they
-//! increment the counter of a fenced store. A contender whose session is over closes it and goes on under a new name.
-//! Every wait for a grant has a deadline: a waiter that is never granted fails the test.
+//! Each holder keeps its own lock for the whole load and renews it. Contenders share a few hot locks; each hot lock
+//! protects the counter of a fenced store. A contender whose session expired continues under a new session id.
+//! Every wait for a grant has a deadline: a waiter without a grant fails the test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,21 +21,21 @@ use crate::until::until;
 const TTL: Duration = Duration::from_mins(1);
 const RENEWAL: Duration = Duration::from_millis(200);
 const WAIT: Duration = Duration::from_secs(5);
-/// A grant comes within this even while leaders die: many times an election.
+/// Deadline of a grant, many times an election, because tests kill leaders.
 const GRANT_DEADLINE: Duration = Duration::from_mins(1);
 
-/// How many clients of which kind.
+/// Numbers of clients and locks.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Clients with a lock of their own.
+    /// Clients that each hold their own lock.
     pub holders: usize,
-    /// Clients that share the hot locks.
+    /// Clients that compete for the hot locks.
     pub contenders: usize,
-    /// Hot locks.
+    /// Number of hot locks.
     pub hot_locks: usize,
 }
 
-/// A load under way, and its result.
+/// A running load, and its result.
 pub struct LoadReport {
     history: History,
     stores: Vec<FencedStore>,
@@ -46,7 +46,7 @@ pub struct LoadReport {
 }
 
 impl Load {
-    /// Fifty clients, as the issue asks.
+    /// Fifty clients.
     pub const FIFTY: Load = Load { holders: 10, contenders: 40, hot_locks: 6 };
 
     /// Starts the clients, spread over the nodes.
@@ -54,7 +54,7 @@ impl Load {
         self.start_leaving(endpoints, history, &Unread::default())
     }
 
-    /// The same, with clients that leave copies of their calls in a node that is stopped.
+    /// Starts clients that also send copies of their calls to the stopped node of `unread`.
     pub fn start_leaving(
         self,
         endpoints: &[Http],
@@ -100,7 +100,7 @@ impl LoadReport {
         until("new grants to flow", GRANT_DEADLINE, || async { self.grants() >= goal }).await;
     }
 
-    /// Lets every client finish what it waits for, and judges everything that happened.
+    /// Stops the load, waits until every client has finished, and checks the history and the stores.
     pub async fn finish(mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         while let Some(client) = self.clients.join_next().await {
@@ -136,14 +136,14 @@ impl Client {
         !self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Takes one lock and renews it to the end: its token must never change.
+    /// Holds one lock and renews it until the load stops: the token must never change.
     async fn hold(mut self, lock: String) {
         let first = self.take(&lock).await;
         let mut renewals = tokio::time::interval(RENEWAL);
         while self.goes_on() {
             renewals.tick().await;
             let again = self.take(&lock).await;
-            assert_eq!(again, first, "{} lost {lock}, which nobody else wanted", self.name);
+            assert_eq!(again, first, "{} lost {lock}, which no other client requests", self.name);
         }
     }
 
@@ -163,7 +163,7 @@ impl Client {
         }
     }
 
-    /// Waits for the lock however often its session has to begin anew.
+    /// Waits for the lock; starts a new session each time the current one expires.
     async fn take(&mut self, lock: &str) -> u64 {
         loop {
             match self.actor.take(lock, WAIT, GRANT_DEADLINE).await {

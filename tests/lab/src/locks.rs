@@ -1,4 +1,4 @@
-//! Short calls about locks, with the checks that nearly every test wants: what one node shows of a lock and its queue.
+//! Lock calls with built-in assertions: acquire, release, and the state of a lock and its queue at one node.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tokio::task::JoinHandle;
 use crate::http::{Http, Reply, Request};
 use crate::until::{DEADLINE, until};
 
-/// A call in the background may wait in a queue for as long as any test lasts.
+/// Timeout of a background call, longer than any test.
 const BACKGROUND_TIMEOUT: Duration = Duration::from_mins(4);
 
 impl Http {
-    /// A call in the background that must be answered. Aborting the task disconnects the client.
+    /// Starts a background call that must get a reply. Aborting the task disconnects the client.
     pub fn begin(&self, method: Method, target: &str) -> JoinHandle<Reply> {
         let call = self.clone().call_in_background(method, target.to_owned());
         tokio::spawn(async move { call.await.expect("an answer") })
     }
 
-    /// A call in the background whose node may end.
+    /// Starts a background call that may fail because its node stops.
     pub fn begin_unreliable(
         &self,
         method: Method,
@@ -32,12 +32,12 @@ impl Http {
         self.send(Request::new(method, &target).within(BACKGROUND_TIMEOUT)).await
     }
 
-    /// Waits in the queue of a lock (`a?session=me`), in the background.
+    /// Queues for a lock (`a?session=me`) in the background.
     pub fn queue_up(&self, lock: &str) -> JoinHandle<Reply> {
         self.begin(Method::PUT, &format!("/v1/locks/{lock}&ttl=4m&wait=3m"))
     }
 
-    /// Takes a lock (`a?session=me`) and returns its token.
+    /// Acquires a lock (`a?session=me`) and returns its token.
     pub async fn take(&self, lock: &str) -> u64 {
         self.put(&format!("/v1/locks/{lock}")).await.has(200).token()
     }
@@ -47,17 +47,17 @@ impl Http {
         self.delete(&format!("/v1/locks/{lock}")).await.has(204);
     }
 
-    /// The lock as the API shows it.
+    /// The JSON of `GET /v1/locks/{lock}`.
     pub async fn lock(&self, lock: &str) -> Value {
         self.get(&format!("/v1/locks/{lock}")).await.has(200).json()
     }
 
-    /// The sessions that hold it, in the order of their grants.
+    /// The sessions of the holders, in grant order.
     pub async fn holders(&self, lock: &str) -> Vec<String> {
         sessions_of(&self.lock(lock).await["holders"])
     }
 
-    /// The sessions that wait for it, in their order; the first hundred.
+    /// The sessions of the first hundred waiters, in queue order.
     pub async fn queue(&self, lock: &str) -> Vec<String> {
         sessions_of(&self.lock(lock).await["queue"])
     }

@@ -1,14 +1,14 @@
-//! Free loopback ports that stay ours for as long as the cluster lives, also while its nodes are down.
+//! Free loopback ports, reserved for the lifetime of a cluster, also while its nodes are down.
 //!
-//! A port is a socket that is bound with `SO_REUSEADDR` and never listens. The kernel hands it to nobody else
-//! (neither to another `bind(0)` nor to an outgoing connection), yet lets a node, which sets `SO_REUSEADDR` as well,
-//! bind and listen on it. Connecting while the node is down is refused, as it should be.
+//! A reservation is a socket that is bound with `SO_REUSEADDR` and never listens. The kernel gives the port to no other
+//! `bind(0)` and to no outgoing connection. A node also sets `SO_REUSEADDR`, so it can bind and listen on the port.
+//! Connections are refused while the node is down.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// Reserved ports, given back on drop.
+/// Reserved ports, freed on drop.
 #[derive(Default)]
 pub struct Ports {
     reserved: Vec<TcpSocket>,
@@ -30,12 +30,11 @@ impl Ports {
 mod tests {
     use super::*;
 
-    /// The trick the whole harness stands on.
     #[tokio::test]
-    async fn a_reserved_port_can_be_listened_on_again_and_again() {
+    async fn a_process_can_listen_on_a_reserved_port_repeatedly() {
         let mut ports = Ports::default();
         let address = ports.reserve();
-        assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens yet");
+        assert!(tokio::net::TcpStream::connect(address).await.is_err(), "no listener yet");
         for _ in 0..3 {
             let listener = tokio::net::TcpListener::bind(address).await.expect("bind");
             let (connected, accepted) =
@@ -45,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn no_port_is_given_twice() {
+    fn reserved_ports_are_distinct() {
         let mut ports = Ports::default();
         let mut seen: Vec<SocketAddr> = (0..500).map(|_| ports.reserve()).collect();
         seen.sort();

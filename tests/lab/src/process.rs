@@ -1,7 +1,7 @@
 //! One `holdfast serve` process: signals, exit, and its log file.
 //!
-//! Owns the child: dropping it kills it, paused or not. Both output streams go to one file that is kept across
-//! restarts, so that its tail tells the whole story of a failed test.
+//! Dropping a [`Process`] kills the child, also while it is stopped. Both output streams go to one file that is kept
+//! across restarts, so that a failed test can print the log of all starts.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `holdfast serve --config <config> <flags>`; output is appended to `log`. Its wall clock is the system's,
-    /// or one of its own.
+    /// Starts `holdfast serve --config <config> <flags>` and appends its output to `log`. Without `clock`, the process
+    /// uses the system's wall clock.
     pub fn serve(config: &Path, flags: &[&str], log: &Path, clock: Option<&WallClock>) -> Self {
         let output = append_to(log);
         let errors = output.try_clone().expect("a second handle of the log");
@@ -41,26 +41,26 @@ impl Process {
         self.child.id()
     }
 
-    /// `kill -9`, and reaps it.
+    /// Sends SIGKILL and reaps the process.
     pub fn kill(&mut self) {
-        // It may have ended by itself, and then there is nothing to kill.
+        // `kill` fails if the process has already exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits for the exit.
     pub async fn terminate(&mut self, deadline: Duration) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.exit(deadline).await
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process exits.
     pub async fn exit(&mut self, deadline: Duration) -> ExitStatus {
         let what = format!("the end of process {}", self.pid());
         until_some(&what, deadline, async || self.child.try_wait().expect("wait")).await
     }
 
-    /// The exit status, if it has ended.
+    /// The exit status, if the process has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("wait")
     }
@@ -91,14 +91,14 @@ impl Drop for Process {
     }
 }
 
-/// SIGSTOP, and waits until every thread of the process stands still.
+/// Sends SIGSTOP and waits until every thread of the process is stopped.
 pub(crate) async fn pause(pid: u32) {
     send(pid, Signal::SIGSTOP);
     let stopped = || async { all_threads_stopped(pid) };
     until("a stopped process", Duration::from_secs(5), stopped).await;
 }
 
-/// Sends a signal to a process, which must exist.
+/// Sends a signal; panics if the process does not exist.
 pub fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).expect("a pid fits");
     kill(Pid::from_raw(pid), signal).expect("the process is ours");
@@ -116,7 +116,7 @@ fn append_to(log: &Path) -> File {
     OpenOptions::new().create(true).append(true).open(log).expect("a log file")
 }
 
-/// The last `lines` lines of a file; empty if there is none.
+/// The last `lines` lines of a file; empty if the file cannot be read.
 pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -124,7 +124,7 @@ pub(crate) fn tail(path: &Path, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-/// Whether a process exists and is not a zombie.
+/// True if a process exists and is not a zombie.
 pub fn is_running(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')

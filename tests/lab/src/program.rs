@@ -1,7 +1,7 @@
 //! A child process whose output is read line by line. Dropping it kills the process.
 //!
-//! Bounds: a thread per stream reads into a queue without a bound, because a test reads what it wants and the rest is
-//! little. Every wait has a deadline. When the test panics, unread errors are printed.
+//! Bounds: one thread per stream reads into an unbounded queue, because test programs print little. Every wait has a
+//! deadline. When the test panics, the unread lines of standard error are printed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,17 +14,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, error::TryRecvError, unbounded_channe
 use crate::process;
 use crate::until::{LONG_DEADLINE, eventually, report};
 
-/// The rest of a closed stream arrives within this.
+/// Deadline for the remaining output of a program that has exited.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How a program ended.
+/// The exit code and unread output of a program.
 #[derive(Debug)]
 pub struct End {
-    /// Its exit code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// Unread lines of its standard output.
+    /// Unread lines of standard output.
     pub stdout: String,
-    /// Unread lines of its standard error.
+    /// Unread lines of standard error.
     pub stderr: String,
 }
 
@@ -37,7 +37,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the command without input.
+    /// Starts the command with empty standard input.
     pub fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -73,29 +73,29 @@ impl Program {
         process::send(self.child.id(), signal);
     }
 
-    /// Sends SIGKILL and reaps.
+    /// Sends SIGKILL and reaps the process.
     pub fn kill(&mut self) {
         self.child.kill().expect("the program is ours");
         self.child.wait().expect("it can be waited for");
     }
 
-    /// The exit status, if it has ended.
+    /// The exit status, if the program has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it can be waited for")
     }
 
-    /// Waits for the end of its standard output, and then for its own.
+    /// Waits for the end of standard output, then for the exit.
     pub async fn end(&mut self) -> ExitStatus {
         while self.line().await.is_some() {}
         self.child.wait().expect("it can be waited for")
     }
 
-    /// Waits for its end and reads the rest of its output.
+    /// Waits up to [`LONG_DEADLINE`] for the exit and reads the remaining output.
     pub fn wait(&mut self) -> End {
         self.wait_for(LONG_DEADLINE)
     }
 
-    /// The same with another deadline.
+    /// Waits up to `deadline` for the exit and reads the remaining output.
     pub fn wait_for(&mut self, deadline: Duration) -> End {
         let end = Instant::now() + deadline;
         let mut status = None;
@@ -117,7 +117,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to kill.
+        // `kill` fails if the program has already exited.
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
@@ -126,7 +126,7 @@ impl Drop for Program {
     }
 }
 
-/// The lines of a stream, which a thread reads.
+/// The lines of an output stream, read by a thread.
 #[derive(Debug)]
 struct Lines(UnboundedReceiver<String>);
 
@@ -140,7 +140,7 @@ impl Lines {
         Self(receiver)
     }
 
-    /// The next line, or `None` at the end of the stream, if it is there.
+    /// Returns the next line, `None` at the end of the stream, or `Pending` if neither has arrived.
     fn poll(&mut self) -> Poll<Option<String>> {
         match self.0.try_recv() {
             Ok(line) => Poll::Ready(Some(line)),
@@ -162,7 +162,7 @@ impl Lines {
         }
     }
 
-    /// Everything until the end of the stream, or until [`DRAIN_DEADLINE`] if another process keeps it open.
+    /// Reads to the end of the stream, or until [`DRAIN_DEADLINE`] if another process keeps the stream open.
     fn rest(&mut self) -> String {
         let (end, mut all) = (Instant::now() + DRAIN_DEADLINE, String::new());
         eventually("the rest of the output", || {

@@ -1,27 +1,27 @@
-//! The resource a lock protects: a counter that refuses old fencing tokens, and remembers everything it was asked.
+//! The resource that a lock protects: a counter that rejects stale fencing tokens and records every operation.
 //!
-//! The check and the write are one step under one mutex. A holder advances the mark before it reads, as the fencing
-//! rules demand, so a stale write cannot slip between a read and a write.
+//! Check and write are atomic under one mutex. A read also advances the fence mark, so that no stale write is accepted
+//! between a holder's read and its write.
 
 use std::sync::{Arc, Mutex};
 
-/// What was asked of the store, in the order it happened.
+/// An operation on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOp {
-    /// Advance the mark and read.
+    /// Advance the fence mark and read.
     Read {
-        /// The token shown.
+        /// Fencing token of the caller.
         token: u64,
-        /// Whether it was let in.
+        /// False if the token was stale.
         accepted: bool,
     },
     /// Write a value.
     Write {
-        /// The token shown.
+        /// Fencing token of the caller.
         token: u64,
         /// The value.
         value: u64,
-        /// Whether it was let in.
+        /// False if the token was stale.
         accepted: bool,
     },
 }
@@ -40,7 +40,7 @@ pub struct FencedStore {
 }
 
 impl FencedStore {
-    /// Advances the mark and reads the value; nothing if the token is stale.
+    /// Advances the fence mark and reads the value; `None` if the token is stale.
     pub fn read(&self, token: u64) -> Option<u64> {
         let mut inner = self.inner.lock().expect("the store");
         let accepted = token >= inner.mark;
@@ -61,12 +61,12 @@ impl FencedStore {
         accepted
     }
 
-    /// The counter now.
+    /// The current value.
     pub fn value(&self) -> u64 {
         self.inner.lock().expect("the store").value
     }
 
-    /// Everything so far.
+    /// All operations so far, in execution order.
     pub fn ops(&self) -> Vec<StoreOp> {
         self.inner.lock().expect("the store").ops.clone()
     }

@@ -1,7 +1,7 @@
-//! Requests that a stopped node has not read: they lie in its sockets until it runs again, and then they are executed.
+//! Requests in the socket buffers of a stopped node, which the node executes late, after it resumes.
 //!
-//! A client that gets no answer repeats its call at another node and goes on. So the copy in the stopped node arrives late.
-//! Bound: [`COPIES_MAX`] connections until [`Unread::answers`] is called; a stopped node accepts none, and the kernel queues few.
+//! A client without a reply repeats its call at another node, so the copy at the stopped node is a late duplicate.
+//! Bound: [`COPIES_MAX`] connections until [`Unread::answers`] is called, because the kernel's accept queue is short.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,34 +12,34 @@ use tokio::net::TcpStream;
 
 use crate::http::Http;
 
-/// Copies left in one stopped node at most.
+/// Limit of copies per stopped node.
 const COPIES_MAX: usize = 64;
 
-/// The copies that clients leave in a node while it is stopped.
+/// The copies that clients send to a stopped node.
 #[derive(Clone, Debug, Default)]
 pub struct Unread(Arc<Mutex<Copies>>);
 
 #[derive(Debug, Default)]
 struct Copies {
     stopped: Option<Http>,
-    /// How many were left, or are being left.
+    /// Copies sent or being sent.
     count: usize,
     left: Vec<(String, TcpStream)>,
 }
 
 impl Unread {
-    /// From now on clients leave a copy of each call in this node, which is stopped.
+    /// Makes clients send a copy of each call to this stopped node.
     pub fn begin(&self, stopped: &Http) {
         let mut copies = self.0.lock().expect("the copies");
         (copies.stopped, copies.count) = (Some(stopped.clone()), 0);
     }
 
-    /// Clients leave no further copies.
+    /// Stops sending copies.
     pub fn end(&self) {
         self.0.lock().expect("the copies").stopped = None;
     }
 
-    /// Leaves a copy of a call if a node is stopped.
+    /// Sends a copy of a call to the stopped node, if there is one and the limit is not reached.
     pub async fn leave(&self, method: &Method, target: &str) {
         let Some(stopped) = self.reserve() else { return };
         let mut stream = stopped.connect().await;
@@ -50,7 +50,7 @@ impl Unread {
         self.0.lock().expect("the copies").left.push(copy);
     }
 
-    /// The stopped node, if one more copy may be left in it.
+    /// Counts one more copy and returns the stopped node; `None` if none is stopped or the limit is reached.
     fn reserve(&self) -> Option<Http> {
         let mut copies = self.0.lock().expect("the copies");
         let stopped = copies.stopped.clone().filter(|_| copies.count < COPIES_MAX)?;
@@ -58,8 +58,8 @@ impl Unread {
         Some(stopped)
     }
 
-    /// The answers of the node, which runs again, to all copies that were left: the call, and status and body. Empty for one
-    /// that the node closed without an answer.
+    /// Reads the replies to all copies after the node has resumed, as pairs of call and reply text. The reply is empty
+    /// if the node closed the connection without one.
     pub async fn answers(&self, deadline: Duration) -> Vec<(String, String)> {
         let left = std::mem::take(&mut self.0.lock().expect("the copies").left);
         let mut answers = Vec::new();

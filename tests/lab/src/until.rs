@@ -1,13 +1,13 @@
-//! Waiting for a condition with a deadline: the only way that tests wait.
+//! Waits for a condition with a deadline. Tests use these functions instead of sleeps of a fixed time.
 //!
-//! A condition that does not hold within its deadline is a panic with its name. No test sleeps for a fixed time.
+//! A condition that does not hold before its deadline panics with its description.
 
 use std::time::{Duration, Instant};
 
-/// The deadline of any condition of a healthy cluster: generous, for a loaded two-core machine.
+/// Default deadline of a condition on a healthy cluster, long enough for a loaded two-core machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The deadline of what takes several of those, such as a program with a cluster of its own.
+/// Deadline of an operation with several such conditions, e.g. a program that starts its own cluster.
 pub const LONG_DEADLINE: Duration = Duration::from_mins(1);
 
 const INTERVAL: Duration = Duration::from_millis(15);
@@ -28,7 +28,7 @@ pub async fn until_some<T>(
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(started.elapsed() < deadline, "waited {deadline:?} in vain for: {what}");
+        assert!(started.elapsed() < deadline, "timed out after {deadline:?} waiting for: {what}");
         tokio::time::sleep(INTERVAL).await;
     }
 }
@@ -37,12 +37,15 @@ pub async fn until_some<T>(
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < LONG_DEADLINE, "waited {LONG_DEADLINE:?} in vain for: {what}");
+        assert!(
+            started.elapsed() < LONG_DEADLINE,
+            "timed out after {LONG_DEADLINE:?} waiting for: {what}"
+        );
         std::thread::sleep(INTERVAL);
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the test runner shows it beside the failure")]
+#[expect(clippy::print_stderr, reason = "the test runner shows stderr with the failure")]
 pub(crate) fn report(text: &str) {
     eprintln!("{text}");
 }

@@ -1,16 +1,16 @@
-//! Acknowledged means durable: after a crash, every acknowledged grant of a session that must still live is there, and
-//! no acknowledged release is undone.
+//! Durability check: after a crash, every acknowledged grant of a session that has not expired still exists, and
+//! every acknowledged release is still in effect.
 
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
 use crate::history::{Answer, Call, Operation};
 
-/// Judges the reads invoked after `crashed_us` against what was acknowledged before it, and demands such a read for
-/// every hold that must have survived.
+/// Compares the reads invoked after `crashed_us` with the holds acknowledged before it. Requires such a read for every
+/// hold that must survive the crash.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn acknowledged_grants_survive(
     operations: &[Operation],
     crashed_us: u64,
@@ -27,7 +27,7 @@ pub fn acknowledged_grants_survive(
     Ok(())
 }
 
-/// When a read was answered, and whom it showed as holder, with the token.
+/// Time of a read's reply, and the holder that it showed: session and token.
 type Read<'a> = (u64, &'a Option<(String, u64)>);
 
 fn reads_after(operations: &[Operation], crashed_us: u64) -> BTreeMap<&str, Vec<Read<'_>>> {
@@ -52,7 +52,7 @@ fn survives(
     }
     let in_time: Vec<_> = reads.iter().filter(|(at_us, _)| *at_us < must_live_until).collect();
     if in_time.is_empty() {
-        return Err(format!("nobody looked in time after {hold:?}: the test proves nothing"));
+        return Err(format!("no read before the expiry of {hold:?}: the test proves nothing"));
     }
     let expected = Some((hold.session.clone(), hold.token));
     match in_time.into_iter().find(|(_, holder)| **holder != expected) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_does_not_look_is_refused() {
+    fn a_history_without_a_read_after_the_crash_is_refused() {
         let history = [op(acquire("a", "s1"), 0, 1, granted(1))];
         assert!(acknowledged_grants_survive(&history, CRASH_US).is_err());
     }

@@ -1,15 +1,15 @@
-//! Never early: a lock goes to another only after its holder gave it up or its session's time was certainly over.
+//! Early-expiry check: another session gets a lock only after its holder released it or the holder's TTL passed.
 //!
-//! Certain is: sending time of the last acknowledged renewal plus the time-to-live, on one monotonic clock. The other's
-//! acknowledgement comes after its grant, so an acknowledgement before that moment is a grant before it.
+//! A session is certainly alive until the sending time of its last acknowledged renewal plus its TTL, on one monotonic
+//! clock. A grant is acknowledged after it happens, so an acknowledgement before that time proves an early grant.
 
 use super::holds::{Hold, Sessions};
 use crate::history::{Call, Completion, Operation};
 
-/// Judges that no session lost a lock, or its life, before its time.
+/// Checks that no session expired or lost a lock before its TTL passed.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn no_early_expiry(operations: &[Operation]) -> Result<(), String> {
     let sessions = Sessions::of(operations);
     for pair in sessions.holds().windows(2).filter(|pair| pair[0].lock == pair[1].lock) {
@@ -18,7 +18,7 @@ pub fn no_early_expiry(operations: &[Operation]) -> Result<(), String> {
     operations.iter().try_for_each(|operation| not_declared_dead_early(&sessions, operation))
 }
 
-/// Holds are in order of their tokens, so `next` took the lock after `hold`.
+/// Holds are sorted by token, so the grant of `next` is later than that of `hold`.
 fn not_taken_early(sessions: &Sessions<'_>, hold: &Hold, next: &Hold) -> Result<(), String> {
     let taken_us = next.acknowledged_us;
     if hold.session == next.session || hold.given_up_us < taken_us {
@@ -33,7 +33,7 @@ fn not_taken_early(sessions: &Sessions<'_>, hold: &Hold, next: &Hold) -> Result<
     Ok(())
 }
 
-/// A 410 says the session is over: refused while it is certain to live.
+/// A `session-expired` reply is a violation while the session is certainly alive.
 fn not_declared_dead_early(sessions: &Sessions<'_>, dead: &Operation) -> Result<(), String> {
     let Completion::Fail { at_us, code } = &dead.completion else { return Ok(()) };
     let (Call::Acquire { session, .. }
@@ -48,7 +48,7 @@ fn not_declared_dead_early(sessions: &Sessions<'_>, dead: &Operation) -> Result<
     let early = code == "session-expired" && *at_us < until_us;
     if early && !sessions.operations(session).iter().any(closed) {
         return Err(format!(
-            "{session} was certain until {until_us} and told at {at_us} that it expired"
+            "{session} was certain until {until_us} and got session-expired at {at_us}"
         ));
     }
     Ok(())
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_overlooks_a_keepalive_is_refused() {
+    fn a_grant_that_ignores_a_keepalive_is_refused() {
         let history = [
             op(acquire("a", "s1"), 0, 1, granted(1)),
             op(keep_alive("s1"), 5, 6, Done),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_that_overlooks_a_renewal_by_acquire_is_refused() {
+    fn a_grant_that_ignores_a_renewal_by_acquire_is_refused() {
         let history = [
             op(acquire("a", "s1"), 0, 1, granted(1)),
             op(acquire("a", "s1"), 8, 9, granted(1)),
@@ -116,8 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn a_session_declared_dead_within_its_time_is_refused() {
+    fn a_session_that_expires_before_its_ttl_is_refused() {
         let history = [op(acquire("a", "s1"), 0, 1, granted(1)), expired(acquire("a", "s1"), 4, 5)];
-        assert!(no_early_expiry(&history).expect_err("refused").contains("told at 5000"));
+        let violation = no_early_expiry(&history).expect_err("refused");
+        assert!(violation.contains("session-expired at 5000"));
     }
 }

@@ -1,14 +1,14 @@
-//! End to end: a counter incremented by read-modify-write under the lock, at a store that refuses old tokens.
+//! End-to-end check: clients increment a counter under a lock, in a store that rejects stale fencing tokens.
 //!
-//! Accepted tokens never fall; nothing above the mark was refused; and the counter equals the number of accepted
-//! increments, so no update was lost, whatever was paused, killed or cut off meanwhile.
+//! Accepted tokens never decrease, the store rejects only tokens below its mark, and the counter equals the number of
+//! accepted increments. So no update was lost, despite the pauses, kills and partitions of the test.
 
 use crate::store::StoreOp;
 
-/// Judges what the store saw, and its final value.
+/// Checks the operations of the store and its final value.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn no_lost_update(ops: &[StoreOp], counter: u64) -> Result<(), String> {
     let (mut mark, mut writes) = (0, 0);
     for op in ops {

@@ -1,18 +1,18 @@
-//! First in the queue, first granted, where the order is provable.
+//! FIFO check: grants follow the queue order where the history proves that order.
 //!
-//! Proof of order: a linearizable read showed one waiter ahead of another, or showed a waiter before the other had
-//! even asked. Only sessions that asked for that lock without ever giving it up before their grant are judged: who left the
-//! queue and came back has a new place.
+//! Proof of order: a linearizable read showed one waiter ahead of another, or showed a waiter before the other session
+//! sent its first acquire. The check skips sessions that released the lock before their grant, because a session that
+//! leaves the queue and returns gets a new position.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::holds::{Hold, Sessions};
 use crate::history::{Answer, Call, Operation};
 
-/// Judges that nobody was granted before somebody provably ahead.
+/// Checks that no session got a grant before a session provably ahead of it.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn queue_order(operations: &[Operation]) -> Result<(), String> {
     let mut by_lock: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in operations {
@@ -26,7 +26,7 @@ pub fn queue_order(operations: &[Operation]) -> Result<(), String> {
     })
 }
 
-/// The token and first invocation of every session that held this lock exactly once and gave nothing up before.
+/// Token and first acquire time of every session that held this lock exactly once and sent no release before.
 fn single_holds<'a>(
     operations: &[&Operation],
     holds: &[&'a Hold],
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_and_came_back_may_be_passed() {
+    fn a_session_that_left_the_queue_and_returned_may_be_granted_later() {
         let history = [
             op(acquire("a", "s1"), 0, 12, granted(3)),
             op(acquire("a", "s2"), 0, 10, granted(2)),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_arrival_that_passes_a_waiter_is_refused() {
+    fn a_new_arrival_granted_before_a_waiter_is_refused() {
         let history = [
             op(acquire("a", "s1"), 0, 10, granted(3)),
             op(read("a"), 1, 2, shows(Some(("s0", 1)), &["s1"])),

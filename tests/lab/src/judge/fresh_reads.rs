@@ -1,14 +1,14 @@
-//! Linearizable reads: a read sees every grant that was acknowledged before it was sent.
+//! Linearizability check: a read shows every grant that was acknowledged before the read was sent.
 
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
 use crate::history::{Answer, Call, Operation};
 
-/// Judges that no read shows a lock as it was before.
+/// Checks that no read returns stale lock state.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn fresh_reads(operations: &[Operation]) -> Result<(), String> {
     let sessions = Sessions::of(operations);
     let mut by_lock: BTreeMap<String, Vec<Hold>> = BTreeMap::new();
@@ -37,7 +37,7 @@ pub fn fresh_reads(operations: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the hold may have ended before `at_us`, by its holder's will or by its session's time.
+/// True if the hold may have ended before `at_us`, by a release or by expiry of the session.
 fn may_be_over(sessions: &Sessions<'_>, hold: &Hold, at_us: u64) -> bool {
     let until_us = sessions.certain_until(&hold.session, at_us);
     hold.given_up_us < at_us || until_us <= at_us
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_lock_while_the_holder_is_certain_is_refused() {
+    fn a_free_lock_while_the_holder_is_certainly_alive_is_refused() {
         let history =
             [op(acquire("a", "s1"), 0, 1, granted(1)), op(read("a"), 2, 3, shows(None, &[]))];
         assert!(fresh_reads(&history).is_err());

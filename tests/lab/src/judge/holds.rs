@@ -1,4 +1,4 @@
-//! Holds: what the operations of one lock and session add up to, shared by the judges.
+//! Derives holds (lock, session, token, times) from the operations of a history, for all judges.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ pub(crate) struct Hold {
     pub(crate) token: u64,
     /// Invocation of the first call that was answered with this token.
     pub(crate) invoked_us: u64,
-    /// When the first such answer arrived: from here on the holder knows.
+    /// Time of the first such reply.
     pub(crate) acknowledged_us: u64,
-    /// When its holder first began to give it up, by release or by closing the session; `u64::MAX` if never.
+    /// Invocation of the holder's first release or session close; `u64::MAX` if there is none.
     pub(crate) given_up_us: u64,
 }
 
-/// The operations of every session, so that a judge stays linear in the history.
+/// The operations by session, so that a judge needs linear time in the length of the history.
 pub(crate) struct Sessions<'a>(BTreeMap<&'a str, Vec<&'a Operation>>);
 
 impl<'a> Sessions<'a> {
@@ -32,12 +32,12 @@ impl<'a> Sessions<'a> {
         Self(sessions)
     }
 
-    /// What this session did, in order of invocation.
+    /// The operations of this session, in order of invocation.
     pub(crate) fn operations(&self, session: &str) -> &[&'a Operation] {
         self.0.get(session).map_or(&[], Vec::as_slice)
     }
 
-    /// Every acknowledged hold, in order of lock and token.
+    /// Every acknowledged hold, sorted by lock and token.
     pub(crate) fn holds(&self) -> Vec<Hold> {
         let mut holds: BTreeMap<(&str, u64, &str), Hold> = BTreeMap::new();
         for operation in self.0.values().flatten() {
@@ -60,7 +60,7 @@ impl<'a> Sessions<'a> {
         holds
     }
 
-    /// The first attempt after the grant to release this lock or close its session, whatever became of it.
+    /// Invocation of the first release or session close after the grant, whatever its outcome.
     fn given_up(&self, hold: &Hold) -> u64 {
         let gives_up = |operation: &&&Operation| {
             operation.invoked_us >= hold.invoked_us
@@ -74,8 +74,8 @@ impl<'a> Sessions<'a> {
         attempts.map(|operation| operation.invoked_us).min().unwrap_or(u64::MAX)
     }
 
-    /// Until when a session is certain to live, going by the renewals acknowledged by `known_us`: the latest sending
-    /// time of an acknowledged renewal, plus its time-to-live. Zero if no renewal was acknowledged.
+    /// The time until which a session is certainly alive: the maximum of sending time plus TTL over the renewals
+    /// acknowledged by `known_us`. Zero if no renewal was acknowledged.
     pub(crate) fn certain_until(&self, session: &str, known_us: u64) -> u64 {
         let renewals = self.operations(session).iter().filter_map(|operation| {
             let ttl_ms = match &operation.call {

@@ -1,8 +1,7 @@
-//! Judges: pure functions from what clients saw to a verdict, one property a file.
+//! Judges: pure functions that check one property of a history each.
 //!
-//! None of them knows how the history came about. Each errs on the side of the system: an unknown outcome may have
-//! happened or not, and only what is certain is held against it. Each is itself tested with histories it must accept
-//! and histories it must refuse.
+//! Judges report only certain violations: an operation with an unknown outcome may or may not have taken effect.
+//! Each judge has tests with histories that it must accept and histories that it must refuse.
 
 mod durability;
 mod early_expiry;
@@ -23,7 +22,7 @@ pub use mutual_exclusion::mutual_exclusion;
 
 use crate::history::History;
 
-/// Panics unless every judge of locks is content with the history.
+/// Panics if a lock judge finds a violation in the history.
 #[track_caller]
 pub fn all_of_locks(history: &History) {
     let operations = history.operations();

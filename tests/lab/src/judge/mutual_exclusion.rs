@@ -1,19 +1,19 @@
-//! One holder, seen through fencing tokens.
+//! Mutual exclusion, checked through fencing tokens.
 //!
-//! Unique: a token names one hold, of one lock by one session, in the cluster's life. Real-time monotone: of one lock,
-//! a grant acknowledged before another was asked for has the smaller token, unless it is the same hold. Cluster-wide:
-//! a hold whose first attempt began after another was acknowledged has the larger token, whatever the locks, because
-//! one counter mints them all.
+//! Unique: a token belongs to one hold, of one lock by one session, for the lifetime of the cluster. Monotone per lock:
+//! a grant acknowledged before the request for another grant has the smaller token, unless both are the same hold.
+//! Monotone in the cluster: a hold first requested after the acknowledgement of another has the larger token, for any
+//! locks, because one counter issues all tokens.
 
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
 use crate::history::{Answer, Call, Operation};
 
-/// Judges that no token is given twice and that tokens grow in real time.
+/// Checks that tokens are unique and grow in real time.
 ///
 /// # Errors
-/// The first violation found, in words.
+/// A description of the first violation.
 pub fn mutual_exclusion(operations: &[Operation]) -> Result<(), String> {
     let sessions = Sessions::of(operations);
     let holds = sessions.holds();
@@ -32,7 +32,7 @@ fn unique(holds: &[Hold]) -> Result<(), String> {
     Ok(())
 }
 
-/// A grant answer: (acknowledged, invoked, token, session).
+/// Grants of one lock: (acknowledged, invoked, token, session).
 type Grants<'a> = Vec<(u64, u64, u64, &'a str)>;
 
 fn monotone_by_lock(operations: &[Operation]) -> Result<(), String> {
@@ -45,7 +45,7 @@ fn monotone_by_lock(operations: &[Operation]) -> Result<(), String> {
     by_lock.into_iter().try_for_each(|(lock, grants)| monotone(lock, grants))
 }
 
-/// Sweeps both ends in time, keeping the largest token acknowledged so far: linear after sorting.
+/// Sweeps invocations and acknowledgements in time order, with the largest token acknowledged so far.
 fn monotone(lock: &str, mut grants: Grants<'_>) -> Result<(), String> {
     let mut by_invocation = grants.clone();
     by_invocation.sort_by_key(|(_, invoked_us, ..)| *invoked_us);
@@ -83,8 +83,8 @@ fn monotone_in_the_cluster(sessions: &Sessions<'_>, holds: &[Hold]) -> Result<()
     Ok(())
 }
 
-/// When its session first asked for the lock, looking back over attempts without an answer: one of them may be the
-/// one that was granted.
+/// Invocation of the session's earliest acquire that may have caused this hold: unanswered acquires before the
+/// acknowledged one count.
 fn first_attempt(sessions: &Sessions<'_>, hold: &Hold) -> u64 {
     let mine = sessions.operations(&hold.session).iter().rev();
     let attempts = mine.filter(|operation| {

@@ -1,16 +1,16 @@
-//! Histories for the judges' own tests, written as short lines of operations.
+//! Constructors of operations for the histories in the judges' tests.
 
 use crate::history::{Answer, Call, Completion, Operation};
 
 pub(crate) const TTL_MS: u64 = 10;
 
-/// An operation that was invoked at `from` and answered at `to` (milliseconds).
+/// An operation invoked at `from` and completed at `to` (milliseconds).
 pub(crate) fn op(call: Call, from: u64, to: u64, answer: Answer) -> Operation {
     let completion = Completion::Ok { at_us: to * 1_000, answer };
     Operation { call, invoked_us: from * 1_000, completion }
 }
 
-/// An operation that was invoked at `from` and never answered.
+/// An operation invoked at `from` (milliseconds) that gets no reply.
 pub(crate) fn lost(call: Call, from: u64) -> Operation {
     Operation { call, invoked_us: from * 1_000, completion: Completion::Unknown }
 }

@@ -1,7 +1,7 @@
 //! A session on one connection: each call returns its result, and panics on anything else.
 //!
-//! The client never reconnects: where a session goes on is what the tests are about. Events that arrive before a reply are
-//! kept in order, without a bound: a test reads them or ends.
+//! The client never reconnects, because tests control the node of a session. The client queues events that arrive
+//! before a reply, in order and without a bound; tests are short.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ impl ZkClient {
         Self::resume(address, &new_session(timeout_ms)).await
     }
 
-    /// Opens a session or takes one over, which must succeed.
+    /// Opens a session or takes one over; panics on failure.
     pub async fn resume(address: SocketAddr, session: &ConnectRequest) -> Self {
         let client = Self::connect(address, session).await.expect("a response of the server");
         assert_ne!(client.session(), 0, "the session is refused");
@@ -69,12 +69,12 @@ impl ZkClient {
         }
     }
 
-    /// Sends a request without waiting.
+    /// Sends a request without waiting for the reply.
     pub async fn send(&mut self, request: &Request) {
         self.connection.send(request).await;
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub async fn send_raw(&mut self, bytes: &[u8]) {
         self.connection.send_raw(bytes).await;
     }
@@ -146,7 +146,7 @@ impl ZkClient {
         (event.kind, event.path)
     }
 
-    /// Every event sent up to now: the reply to a ping comes after them.
+    /// Returns every event that the server has sent before its reply to a ping.
     pub async fn events(&mut self) -> Vec<(WatchEventType, String)> {
         self.done(Request::Ping).await;
         self.events.drain(..).map(|event| (event.kind, event.path)).collect()

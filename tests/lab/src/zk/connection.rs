@@ -1,7 +1,7 @@
 //! One connection to a `ZooKeeper` server, frame by frame.
 //!
-//! [`ZkConnection`] numbers requests and finds the request of each reply. It never reconnects and judges nothing. A server
-//! that sends nothing for [`SILENCE`] is distinguished from one that has closed the connection.
+//! [`ZkConnection`] numbers requests and matches replies to them. It never reconnects and has no assertions. The client
+//! distinguishes a server that sends nothing for [`SILENCE`] from one that has closed the connection.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ impl ZkConnection {
         request: &ConnectRequest,
     ) -> Result<(Self, Option<ConnectResponse>), String> {
         socket.set_nodelay(true).map_err(|error| error.to_string())?;
-        // A server that closes early shows that by sending no response.
+        // If the server closes early, the read below returns no response.
         drop(socket.write_all(&request.encode()).await);
         let frame = tokio::time::timeout(SILENCE, frame(&mut socket)).await;
         let frame = frame.map_err(|_| "no response to the first frame")?;
@@ -94,12 +94,12 @@ impl ZkConnection {
         };
         self.pending.push_back((self.sent, xid, request.reply_kind()));
         let frame = encode_request(xid, request).unwrap_or_default();
-        // A closed connection shows when it is read.
+        // The next read reports a closed connection.
         drop(self.socket.write_all(&frame).await);
         self.sent
     }
 
-    /// Sends bytes as they are; a closed connection shows when it is read.
+    /// Sends raw bytes; the next read reports a closed connection.
     pub async fn send_raw(&mut self, bytes: &[u8]) {
         drop(self.socket.write_all(bytes).await);
     }

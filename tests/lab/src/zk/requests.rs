@@ -1,4 +1,4 @@
-//! Requests as the tests send them, with the usual values filled in.
+//! Constructors of `ZooKeeper` requests with default values.
 
 use bytes::Bytes;
 use holdfast_zkwire::{Acl, ConnectRequest, Create, CreateMode, CreateOp, PASSWORD_LEN, Request};
