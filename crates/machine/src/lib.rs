@@ -9,6 +9,7 @@
 //! Each thing that clients can make grow is bounded by a limit, a named constant beside the field, or both.
 
 mod apply;
+mod context;
 mod digest;
 mod invariants;
 mod lock;

@@ -9,7 +9,7 @@
 use holdfast_types::{AclEntry, Bound, Command, Identity, Op, Outcome, Rejection, ZnodePath};
 
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 
 /// More than one command that is no multi can add: 16 places with a value, their directories, and a session.
 pub(crate) const OF_A_COMMAND: u64 = 4 << 20;

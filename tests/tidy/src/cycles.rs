@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{Source, Violation};
 
 /// Crates with cycles between files, and how many files are in one.
-pub const UNFINISHED: &[(&str, usize)] = &[("machine", 13)];
+pub const UNFINISHED: &[(&str, usize)] = &[];
 
 /// A module's path within its crate; the crate's root is empty.
 type Module = Vec<String>;

@@ -21,7 +21,6 @@ const PARTS: [(&str, &str); 9] = [
     ("utils", "the verb of what it does"),
     ("helper", "the verb of what it does"),
     ("notification", "event or notice"),
-    ("callback", "observer, notice or the verb"),
     ("checkpoint", "snapshot"),
 ];
 /// Whole names, and what to say instead.

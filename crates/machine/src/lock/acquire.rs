@@ -12,20 +12,17 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::convert::Conversion;
 use crate::lock::deadlock::Wanted;
 use crate::lock::entry_location::EntryLocation;
-use crate::lock::index::{Lock, StoredPolicy};
-use crate::lock::lock_entry::{GrantRequest, LockEntry, boxed_unless_plain};
+use crate::lock::index::Lock;
+use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::policy::check_bounds;
-use crate::lock::rank::Rank;
+use crate::lock::rank::{GrantRequest, Rank};
+use crate::lock::stored_policy::StoredPolicy;
 use crate::session::attempts::Attempts;
 use crate::session::store::KnownSession;
-use crate::tree::multi::Requester;
-
-/// The requester of the HTTP API. It shows no identities, so it may only do what access lists allow every client.
-pub(crate) const ANYBODY: Requester<'_> = Requester { session: None, shown: &[] };
 
 impl Machine {
     /// Adds an entry to the queue of each lock of an acquire, or renews the owner's entries. Free locks are granted in

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_types::{LockEvent, LockName, LockRejection, Mode, Rejection};
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::lock::lock_entry::{Hold, LockEntry};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

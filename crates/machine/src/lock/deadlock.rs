@@ -14,8 +14,8 @@ use holdfast_types::{Blocked, LockName, LockRejection, Mode, Owner, Rejection, S
 
 use crate::Machine;
 use crate::lock::index::Lock;
-use crate::lock::lock_entry::{GrantRequest, LockEntry};
-use crate::lock::rank::Rank;
+use crate::lock::lock_entry::LockEntry;
+use crate::lock::rank::{GrantRequest, Rank};
 
 /// Entries that one search reads.
 const STEPS_MAX: usize = 4_096;

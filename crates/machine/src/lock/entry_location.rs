@@ -2,10 +2,10 @@
 
 use holdfast_types::{LockName, Perms, Rejection, TreeRejection, ZnodePath};
 
-use super::acquire::ANYBODY;
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::tree::create::{check_counter, child_path};
+use crate::tree::multi::Requester;
 
 /// The location of a new entry: the missing directories, its znode and its sequence number.
 #[derive(Debug)]
@@ -44,8 +44,11 @@ impl Machine {
             (directory, missing)
         };
         let nearest = missing.first().and_then(ZnodePath::parent);
-        let nearest =
-            self.allowed(nearest.as_ref().unwrap_or(&directory), Perms::CREATE, ANYBODY)?;
+        let nearest = self.allowed(
+            nearest.as_ref().unwrap_or(&directory),
+            Perms::CREATE,
+            Requester::ANYBODY,
+        )?;
         let sequence = nearest.next_sequence(!missing.is_empty());
         check_counter(sequence)?;
         let name = format!("lock-{sequence:010}");

@@ -11,7 +11,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::tree::znode::{Acl, Znode, ZnodeKind};

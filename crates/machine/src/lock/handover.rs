@@ -12,16 +12,16 @@ use holdfast_types::{
     TreeRejection, ZnodePath,
 };
 
-use super::acquire::ANYBODY;
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::index::{Lock, SessionLockKey};
-use crate::lock::lock_entry::{GrantRequest, LockEntry, boxed_unless_plain};
-use crate::lock::rank::Rank;
+use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
+use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::attempts::Attempts;
 use crate::session::memo;
 use crate::session::store::KnownSession;
 use crate::tree::create::{check_counter, child_path};
+use crate::tree::multi::Requester;
 
 impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
@@ -150,7 +150,7 @@ impl Machine {
         let request = GrantRequest { mode, permits: holder.permits, priority: 0, fixed: false };
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
-        check_counter(self.allowed(&directory, Perms::CREATE, ANYBODY)?.counter())?;
+        check_counter(self.allowed(&directory, Perms::CREATE, Requester::ANYBODY)?.counter())?;
         let path = self.path_instead_of(&directory, holder, ctx)?;
         self.end_given_hold(lock, holder, ctx);
         let options = AcquireOptions {

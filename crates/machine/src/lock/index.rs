@@ -7,7 +7,7 @@
 
 mod lock_state;
 
-pub(crate) use lock_state::{Lock, StoredPolicy};
+pub(crate) use lock_state::Lock;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
+use crate::lock::stored_policy::StoredPolicy;
 use crate::lock::wait_deadlines::Waits;
 use crate::tree::Tree;
 use crate::tree::znode::{Znode, ZnodeRole};

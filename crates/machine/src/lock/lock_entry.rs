@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Acquire, AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest,
-    Revision, SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    AcquireOptions, FencingToken, LockSet, LossCause, Mode, Owner, ReleaseRequest, Revision,
+    SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::lock::rank::Rank;
+use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::attempts::Attempts;
 
 /// A holder or a waiter. The znode and the index share it; a change replaces it in both.
@@ -56,31 +56,6 @@ pub(crate) struct Hold {
     /// The slots of a semaphore, one for each permit, sorted; empty for other locks.
     pub(crate) slots: Arc<[u32]>,
     pub(crate) release_request: Option<Box<ReleaseRequest>>,
-}
-
-/// The inputs of an entry's rank and grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GrantRequest {
-    pub(crate) mode: Mode,
-    pub(crate) permits: u32,
-    pub(crate) priority: u8,
-    pub(crate) fixed: bool,
-}
-
-impl GrantRequest {
-    pub(crate) fn of(acquire: &Acquire) -> Self {
-        Self {
-            mode: acquire.mode.unwrap_or_default(),
-            permits: acquire.permits.unwrap_or(1),
-            priority: acquire.options.priority,
-            fixed: acquire.locks.is_multi_lock(),
-        }
-    }
-
-    /// The request of an entry that a `ZooKeeper` client creates.
-    pub(crate) fn of_tree(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, fixed: true }
-    }
 }
 
 /// Returns `None` for the default options.

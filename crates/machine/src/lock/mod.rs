@@ -50,6 +50,7 @@
 mod acquire;
 mod convert;
 pub(crate) mod cooldown;
+mod cooldown_changes;
 pub(crate) mod deadlock;
 mod entry_location;
 pub(crate) mod explain;
@@ -66,6 +67,7 @@ pub(crate) mod rank;
 mod rebuild;
 mod release;
 mod shards;
+pub(crate) mod stored_policy;
 pub(crate) mod timers;
 mod views;
 pub(crate) mod wait_deadlines;

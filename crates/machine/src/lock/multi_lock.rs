@@ -10,7 +10,7 @@ use std::sync::Arc;
 use holdfast_types::{LockName, Stamp};
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 

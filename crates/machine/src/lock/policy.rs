@@ -8,10 +8,11 @@ use holdfast_types::{
     Mode, OutOfBounds, Outcome, Perms, PolicyChange, Rejection, Reply, ZnodePath,
 };
 
-use super::acquire::ANYBODY;
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
-use crate::lock::index::{SessionLockKey, StoredPolicy};
+use crate::context::{ApplyContext, limit_reached};
+use crate::lock::index::SessionLockKey;
+use crate::lock::stored_policy::StoredPolicy;
+use crate::tree::multi::Requester;
 
 impl Machine {
     /// Changes the policy of a lock. Creates its directory if it is missing.
@@ -61,7 +62,7 @@ impl Machine {
         let missing = self.missing_directories(&directory)?;
         let nearest = missing.first().and_then(ZnodePath::parent);
         let needed = if missing.is_empty() { Perms::WRITE } else { Perms::CREATE };
-        self.allowed(nearest.as_ref().unwrap_or(&directory), needed, ANYBODY)?;
+        self.allowed(nearest.as_ref().unwrap_or(&directory), needed, Requester::ANYBODY)?;
         self.check_room_for_znodes(missing.len())?;
         self.tree.check_quotas(&directory, &missing.iter(), 0)?;
         for path in &missing {

@@ -4,9 +4,32 @@
 //! time minus the worth of the priority. A priority level is worth a fixed waiting time. Within its class, a waiter
 //! that has waited long enough is therefore never overtaken, and the queue is never sorted again.
 
-use holdfast_types::{LockPolicy, Mode, QueueOrder, Stamp};
+use holdfast_types::{Acquire, LockPolicy, Mode, QueueOrder, Stamp};
 
-use crate::lock::lock_entry::GrantRequest;
+/// The inputs of an entry's rank and grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GrantRequest {
+    pub(crate) mode: Mode,
+    pub(crate) permits: u32,
+    pub(crate) priority: u8,
+    pub(crate) fixed: bool,
+}
+
+impl GrantRequest {
+    pub(crate) fn of(acquire: &Acquire) -> Self {
+        Self {
+            mode: acquire.mode.unwrap_or_default(),
+            permits: acquire.permits.unwrap_or(1),
+            priority: acquire.options.priority,
+            fixed: acquire.locks.is_multi_lock(),
+        }
+    }
+
+    /// The request of an entry that a `ZooKeeper` client creates.
+    pub(crate) fn of_tree(mode: Mode) -> Self {
+        Self { mode, permits: 1, priority: 0, fixed: true }
+    }
+}
 
 /// The position of a waiter in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, no_session};
+use crate::context::{ApplyContext, expired, no_session};
 use crate::lock::index::SessionLockKey;
 use crate::lock::lock_entry::LockEntry;
 use crate::session::store::KnownSession;

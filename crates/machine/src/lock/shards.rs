@@ -11,10 +11,10 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 use crate::lock::acquire::in_lock;
-use crate::lock::index::StoredPolicy;
-use crate::lock::lock_entry::GrantRequest;
+use crate::lock::rank::GrantRequest;
+use crate::lock::stored_policy::StoredPolicy;
 use crate::session::store::KnownSession;
 
 /// The number of shards of a new sharded lock, to be stored with its first entry.

@@ -10,7 +10,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
 /// Holds that the timers of one command end at most. The other timers stay due.

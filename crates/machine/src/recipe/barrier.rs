@@ -15,7 +15,7 @@ use imbl::OrdMap;
 use super::gate::{BarrierProgress, Member, count};
 use super::refused;
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 
 /// A generation that gathers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use holdfast_types::{
 
 use super::refused;
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::session::memo::scoped;
 
 impl Machine {

@@ -14,7 +14,7 @@ use imbl::OrdMap;
 
 use super::gate::{BarrierProgress, Member, count};
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 
 /// One that entered.
 #[derive(Clone, Debug, PartialEq, Eq)]

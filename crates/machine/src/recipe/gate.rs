@@ -14,7 +14,7 @@ use holdfast_types::{
 
 use super::{Place, refused, scoped_arrival, within};
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached};
+use crate::context::{ApplyContext, expired, limit_reached};
 use crate::session::store::KnownSession;
 
 /// Somebody who has arrived.

@@ -13,7 +13,7 @@ use imbl::OrdMap;
 
 use super::{Place, refused, within};
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::session::store::KnownSession;
 
 /// A latch.

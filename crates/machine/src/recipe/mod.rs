@@ -23,7 +23,7 @@ use holdfast_types::{
 use imbl::OrdMap;
 
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 use crate::session::memo::scoped;
 
 pub(crate) use parts::{RecipeKind, RecipePart};

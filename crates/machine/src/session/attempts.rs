@@ -10,14 +10,8 @@
 
 use std::collections::VecDeque;
 
-use holdfast_types::{
-    Attempt, LockName, LockRejection, Owner, Rejection, Segments, SessionId, SessionName,
-};
+use holdfast_types::{Attempt, LockName, Owner};
 use serde::{Deserialize, Serialize};
-
-use crate::Machine;
-use crate::apply::ApplyContext;
-use crate::session::store::KnownSession;
 
 /// The attempts that keep an entry in its place: sorted, without duplicates, never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,66 +166,5 @@ impl LeftLocks {
     /// From the newest record on: a busy owner leaves the same lock again and again.
     fn position(&self, lock: &LockName, owner: &Owner) -> Option<usize> {
         self.records.iter().rposition(|record| record.owner == *owner && record.lock == *lock)
-    }
-}
-
-impl Machine {
-    /// Rejects a copy of an attempt that is over. One that keeps a place is not.
-    pub(crate) fn check_attempt(
-        &self,
-        session: &SessionName,
-        (lock, owner): (&LockName, &Owner),
-        attempt: Option<Attempt>,
-    ) -> Result<(), Rejection> {
-        let Some(attempt) = attempt else { return Ok(()) };
-        let newest = match self.sessions.named(session) {
-            Some(KnownSession::Open(id)) => {
-                self.sessions.get(id).map(|session| session.left.over(lock, owner))
-            }
-            Some(KnownSession::Ended { .. }) => {
-                self.sessions.tombstone(session).map(|ended| ended.over)
-            }
-            None => None,
-        };
-        match newest {
-            Some(newest) if attempt <= newest => {
-                Err(Rejection::Lock(LockRejection::AttemptOver { newest }))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// The lock under whose name a session remembers its attempts: of a shard the sharded lock, because a copy may be given
-    /// another segment.
-    pub(crate) fn remembered_as(&self, lock: &LockName) -> LockName {
-        let sharded =
-            lock.as_str().rsplit_once('/').and_then(|(sharded, _)| LockName::new(sharded).ok());
-        let sharded = sharded.filter(|sharded| {
-            self.shard_count(sharded).is_some() && Segments::index_of(sharded, lock).is_some()
-        });
-        sharded.unwrap_or_else(|| lock.clone())
-    }
-
-    /// Ends an attempt that keeps no place, so that a copy of its acquire that arrives later is rejected.
-    pub(crate) fn end_attempt(
-        &mut self,
-        session: SessionId,
-        (lock, owner): (&LockName, &Owner),
-        attempt: Attempt,
-    ) {
-        let lock = self.remembered_as(lock);
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.left.end_one(&lock, owner, attempt);
-        }
-    }
-
-    /// As [`Machine::end_attempt`], of a session that is not open: a copy of its acquire would open it.
-    pub(crate) fn end_attempt_unopened(
-        &mut self,
-        session: SessionName,
-        attempt: Attempt,
-        ctx: &ApplyContext<'_>,
-    ) {
-        self.sessions.bury_attempt(session, attempt, ctx.now, &self.limits);
     }
 }

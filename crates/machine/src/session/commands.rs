@@ -6,7 +6,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, expired, limit_reached, no_session};
+use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::session::store::KnownSession;
 
 impl Machine {

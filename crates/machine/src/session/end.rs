@@ -7,7 +7,7 @@
 use holdfast_types::{LossCause, SessionEnd, SessionEvent, SessionId, TreeEvent};
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
 impl Machine {

@@ -11,8 +11,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::script_commands::{self, lock_name, session_name};
 use crate::lock::index::Lock;
-use crate::lock::index::StoredPolicy;
 use crate::lock::lock_entry::LockEntry;
+use crate::lock::stored_policy::StoredPolicy;
 use crate::snapshot::part::Part;
 use crate::{LockFilter, Machine, SnapshotPart};
 

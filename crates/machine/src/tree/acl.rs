@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, TreeRejection, ZnodePath};
 
-use crate::apply::limit_reached;
+use crate::context::limit_reached;
 use crate::tree::znode::{AccessList, Acl, Znode};
 
 /// The longest scheme or id, bytes.

@@ -9,7 +9,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
+use crate::context::{ApplyContext, limit_reached};
 use crate::lock::index::SessionLockKey;
 use crate::tree::BUILT_IN;
 use crate::tree::acl;

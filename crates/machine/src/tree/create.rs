@@ -8,9 +8,10 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::{ApplyContext, limit_reached};
-use crate::lock::lock_entry::{GrantRequest, LockEntry};
+use crate::context::{ApplyContext, limit_reached};
+use crate::lock::lock_entry::LockEntry;
 use crate::lock::mode_of_name;
+use crate::lock::rank::GrantRequest;
 use crate::session::attempts::Attempts;
 use crate::tree::acl;
 use crate::tree::multi::Requester;

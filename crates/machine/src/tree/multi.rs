@@ -11,7 +11,7 @@ use holdfast_types::{
 };
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::session::memo::{scope_of, scoped};
 use crate::session::store::KnownSession;
 use crate::stored_bytes::stored_by;
@@ -24,6 +24,11 @@ pub(crate) struct Requester<'a> {
     pub(crate) session: Option<SessionId>,
     /// What the caller has shown.
     pub(crate) shown: &'a [Identity],
+}
+
+impl Requester<'_> {
+    /// The HTTP API. It shows no identities, so it may only do what access lists allow every client.
+    pub(crate) const ANYBODY: Self = Self { session: None, shown: &[] };
 }
 
 impl Machine {

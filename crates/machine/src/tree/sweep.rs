@@ -7,7 +7,7 @@
 use holdfast_types::{Stamp, ZnodePath};
 
 use crate::Machine;
-use crate::apply::ApplyContext;
+use crate::context::ApplyContext;
 use crate::tree::znode::NodeIndexKey;
 
 /// The most znodes that one command removes, whatever it asks for.

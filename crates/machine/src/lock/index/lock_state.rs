@@ -6,20 +6,12 @@ use std::sync::Arc;
 
 use holdfast_types::{FencingToken, LockPolicy, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
-use serde::{Deserialize, Serialize};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::holders::Holders;
-use crate::lock::lock_entry::{GrantRequest, LockEntry};
-use crate::lock::rank::Rank;
-
-/// The policy of one lock. Invariant: it differs from the default policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct StoredPolicy {
-    pub(crate) policy: LockPolicy,
-    /// An operator has set the policy: the directory is not swept, so the policy stays.
-    pub(crate) kept: bool,
-}
+use crate::lock::lock_entry::LockEntry;
+use crate::lock::rank::{GrantRequest, Rank};
+use crate::lock::stored_policy::StoredPolicy;
 
 /// One lock. It exists from its first grant or policy, or while a multi-lock waits for it, until its directory is
 /// deleted.
@@ -41,6 +33,10 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
+    pub(crate) fn cooldowns(&self) -> Cooldowns {
+        self.cooldowns.as_deref().cloned().unwrap_or(Cooldowns::NONE)
+    }
+
     pub(crate) fn new(directory: ZnodePath) -> Self {
         Self {
             directory,

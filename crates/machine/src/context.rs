@@ -1,0 +1,78 @@
+//! What a command carries through the functions that apply it, and the rejections that many commands share.
+
+use std::collections::BTreeSet;
+
+use holdfast_types::{
+    Bound, Event, LockName, Multi, Rejection, Revision, SessionName, SessionRejection, Stamp,
+    TreeEvent, ZnodePath,
+};
+
+/// The command that is applied: its revision and stamp, and what it has changed so far.
+#[derive(Debug)]
+pub(crate) struct ApplyContext<'a> {
+    pub(crate) revision: Revision,
+    pub(crate) now: Stamp,
+    events: &'a mut Vec<(Revision, Event)>,
+    /// Operations of a multi, and directories they make on the way. Bound: [`Multi::OPS_MAX`].
+    ops: usize,
+    /// Znodes deleted with all below them. Bound: [`crate::tree::change::DELETED_MAX`].
+    pub(crate) deleted: usize,
+    /// Locks whose queues have changed and that are still to be granted.
+    pub(crate) stale: BTreeSet<LockName>,
+    /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
+    pub(crate) counted: u64,
+    /// Holds that timers ended. Bound: [`crate::lock::timers::EXPIRED_MAX`].
+    pub(crate) expired: u32,
+}
+
+impl<'a> ApplyContext<'a> {
+    pub(crate) fn new(
+        revision: Revision,
+        now: Stamp,
+        events: &'a mut Vec<(Revision, Event)>,
+    ) -> Self {
+        let stale = BTreeSet::new();
+        Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0, expired: 0 }
+    }
+}
+
+impl ApplyContext<'_> {
+    pub(crate) fn emit(&mut self, event: impl Into<Event>) {
+        self.events.push((self.revision, event.into()));
+    }
+
+    pub(crate) fn soft_quota_exceeded(&mut self, quotas: Vec<ZnodePath>) {
+        for path in quotas {
+            self.emit(TreeEvent::SoftQuotaExceeded { path });
+        }
+    }
+
+    /// Counts operations, and rejects more than one multi may have.
+    pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
+        self.ops += count;
+        if self.ops > Multi::OPS_MAX {
+            return Err(limit_reached(Bound::OpsOfMulti, Multi::OPS_MAX as u64));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn events_len(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(crate) fn truncate_events(&mut self, len: usize) {
+        self.events.truncate(len);
+    }
+}
+
+pub(crate) fn limit_reached(bound: Bound, limit: impl Into<u64>) -> Rejection {
+    Rejection::LimitReached { bound, limit: limit.into() }
+}
+
+pub(crate) fn expired(session: SessionName) -> Rejection {
+    Rejection::Session(SessionRejection::Expired { session })
+}
+
+pub(crate) fn no_session(session: SessionName) -> Rejection {
+    Rejection::Session(SessionRejection::Unknown { session })
+}
