@@ -13,7 +13,7 @@ const MODULES: [&str; 9] =
 /// Words that introduce a name.
 const DECLARE: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "mod", "const", "static"];
 /// Parts of names, and what to say instead.
-const PARTS: [(&str, &str); 9] = [
+const PARTS: [(&str, &str); 8] = [
     ("master", "leader, node or member"),
     ("replica", "node, member, voter or learner"),
     ("manager", "the noun of what it keeps"),
