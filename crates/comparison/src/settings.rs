@@ -246,7 +246,7 @@ mod tests {
         let CompareCommand::Speed(arguments) =
             CompareArguments::try_parse_from(words).unwrap().command
         else {
-            unreachable!("it says speed")
+            unreachable!("the command is speed")
         };
         Settings::of(&arguments)
     }
@@ -296,8 +296,8 @@ mod tests {
             ("--clients 0", "between 1 and 256"),
             ("--repetitions 0", "between 1 and 100"),
         ] {
-            let said = settings(line).unwrap_err().to_string();
-            assert!(said.contains(word), "{line}: {said}");
+            let message = settings(line).unwrap_err().to_string();
+            assert!(message.contains(word), "{line}: {message}");
         }
     }
 }

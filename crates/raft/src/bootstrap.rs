@@ -5,7 +5,7 @@
 //! writes the first log entry after all have stored them. A node that has stored initial members, or has a log,
 //! accepts no other initiator. `decision.rs` holds the rules.
 //!
-//! Bounds: one request to each member at a time, with the timeout [`ASK_BOUND`].
+//! Bounds: one request to each member at a time, with the timeout [`REQUEST_TIMEOUT`].
 
 mod decision;
 
@@ -28,7 +28,7 @@ use crate::transport::handshake::{ConnectedPeer, PeerHandshake, is_other_incarna
 use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};
 
 /// The timeout of a request to a member.
-const ASK_BOUND: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The first and the longest pause between two rounds of requests.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Bootstrap {
         let began = Instant::now();
         let mut pause = PAUSE_MIN;
         while self.is_blank().await {
-            let peers = self.ask_all().await;
+            let peers = self.read_peer_states().await;
             let local = LocalState {
                 node: self.node,
                 incarnation: self.incarnation,
@@ -90,13 +90,16 @@ impl Bootstrap {
         }
     }
 
-    async fn ask_all(&self) -> BTreeMap<NodeId, PeerState> {
+    async fn read_peer_states(&self) -> BTreeMap<NodeId, PeerState> {
         let others = self.members.iter().filter(|id| **id != self.node);
-        join_all(others.map(|id| async { (*id, self.ask(*id).await) })).await.into_iter().collect()
+        join_all(others.map(|id| async { (*id, self.read_peer_state(*id).await) }))
+            .await
+            .into_iter()
+            .collect()
     }
 
-    async fn ask(&self, node: NodeId) -> PeerState {
-        let deadline = Instant::now() + ASK_BOUND;
+    async fn read_peer_state(&self, node: NodeId) -> PeerState {
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
         match self.peers.call(node, Purpose::Bootstrap, ReadBootstrapState, deadline).await {
             Ok(state) => PeerState::Answered(state),
             Err(CallError::NotSent(reason)) if is_other_incarnation(&reason) => {
@@ -113,8 +116,8 @@ impl Bootstrap {
     /// Makes all initial members store the list, this node last; then writes the first log entry.
     async fn bootstrap(&self, initial: InitialMembers) {
         let others = initial.members.keys().filter(|id| **id != self.node);
-        let asked = others.map(|id| self.ask_to_accept(*id, &initial));
-        if let Some(reason) = join_all(asked).await.into_iter().find_map(Result::err) {
+        let requests = others.map(|id| self.request_acceptance(*id, &initial));
+        if let Some(reason) = join_all(requests).await.into_iter().find_map(Result::err) {
             return self.wait_for(reason);
         }
         let _storing = self.storing.lock().await;
@@ -131,8 +134,12 @@ impl Bootstrap {
         }
     }
 
-    async fn ask_to_accept(&self, node: NodeId, initial: &InitialMembers) -> Result<(), String> {
-        let deadline = Instant::now() + ASK_BOUND;
+    async fn request_acceptance(
+        &self,
+        node: NodeId,
+        initial: &InitialMembers,
+    ) -> Result<(), String> {
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
         let call = AcceptMembers(initial.clone());
         let accepted = self.peers.call(node, Purpose::Bootstrap, call, deadline).await;
         accepted.map_err(|error| format!("waiting for node {node}: {error}"))

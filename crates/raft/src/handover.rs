@@ -26,7 +26,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// The pause between two attempts of a leader whose disk is full.
 const DISK_PAUSE: Duration = Duration::from_secs(10);
 /// The timeout for a peer's report of its disk.
-const ASK_BOUND: Duration = Duration::from_millis(500);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Transfers leadership to a caught-up voter for which `may` returns `true`. Returns after `bound`, or immediately if
 /// this node does not lead.
@@ -87,7 +87,7 @@ pub(crate) async fn when_disk_is_low(context: ProposerContext, members: BTreeSet
         if context.leadership.borrow().leader == Some(context.node) {
             let able = members_with_free_disk(&context, &members).await;
             if !able.is_empty() {
-                to_the_most_current(&context, ASK_BOUND * 4, |id| able.contains(&id)).await;
+                to_the_most_current(&context, REQUEST_TIMEOUT * 4, |id| able.contains(&id)).await;
             }
         }
         // Waits until this disk has space again, or until the next attempt.
@@ -101,7 +101,7 @@ async fn members_with_free_disk(
 ) -> BTreeSet<NodeId> {
     let mut able = BTreeSet::new();
     for id in members.iter().filter(|id| **id != context.node) {
-        let deadline = Instant::now() + ASK_BOUND;
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
         let status = context.peers.call(*id, Purpose::Calls, ReadStatus, deadline).await;
         if status.is_ok_and(|status| !status.disk_low) {
             able.insert(*id);

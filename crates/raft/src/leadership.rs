@@ -28,13 +28,13 @@ type ServerMetrics = openraft::metrics::RaftServerMetrics<TypeConfig>;
 pub(crate) async fn follow(
     raft: Raft,
     mut applied: watch::Receiver<Option<LogId>>,
-    mut heard: watch::Receiver<Option<NodeId>>,
+    mut last_contact: watch::Receiver<Option<NodeId>>,
     sender: watch::Sender<Leadership>,
 ) {
     let mut metrics = raft.server_metrics();
     loop {
         let server = metrics.borrow_watched().clone();
-        let now = view(&server, *applied.borrow_and_update(), *heard.borrow_and_update());
+        let now = view(&server, *applied.borrow_and_update(), *last_contact.borrow_and_update());
         let before = *sender.borrow();
         if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
             log(&before, &now);
@@ -43,7 +43,7 @@ pub(crate) async fn follow(
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
             changed = metrics.changed() => changed.is_err(),
-            changed = heard.changed() => changed.is_err(),
+            changed = last_contact.changed() => changed.is_err(),
             changed = applied.changed(), if waits => changed.is_err(),
         };
         if ended {
@@ -67,7 +67,11 @@ fn log(before: &Leadership, now: &Leadership) {
     }
 }
 
-fn view(server: &ServerMetrics, applied: Option<LogId>, heard: Option<NodeId>) -> Leadership {
+fn view(
+    server: &ServerMetrics,
+    applied: Option<LogId>,
+    last_contact: Option<NodeId>,
+) -> Leadership {
     let leader_id = server.vote.leader_id;
     let leads = server.state == ServerState::Leader
         && server.vote.committed
@@ -79,7 +83,7 @@ fn view(server: &ServerMetrics, applied: Option<LogId>, heard: Option<NodeId>) -
             .current_leader
             .filter(|leader| {
                 let leads = *leader == server.id && server.state == ServerState::Leader;
-                leads || heard == Some(NodeId(*leader))
+                leads || last_contact == Some(NodeId(*leader))
             })
             .map(NodeId),
         epoch: leads.then(|| LeaderEpoch::new(leader_id)),

@@ -16,7 +16,7 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
         Block::Text(
             "`scripts/compare` generates this page from its measurements; do not edit it. The same work runs under holdfast and \
              under locks in common use, each on its real servers. The page compares speed, order of grants, failover and \
-             safety, and says where other systems are better and why."
+             safety, and lists where other systems are better and why."
                 .to_owned(),
         ),
     ];

@@ -154,8 +154,8 @@ fn a_failure_is_reported_and_its_measurement_is_not_counted() {
     let markdown = &pages.markdown;
     assert!(!markdown.contains("7,777"), "{markdown}");
     assert_eq!(line(markdown, "| redlock | –"), "| redlock | – |");
-    let told = "- speed, redlock: redis-server ended during the run: last 'words'";
-    assert_eq!(markdown.matches(told).count(), 1, "once, in one line: {markdown}");
+    let failure_line = "- speed, redlock: redis-server ended during the run: last 'words'";
+    assert_eq!(markdown.matches(failure_line).count(), 1, "once, in one line: {markdown}");
     assert!(markdown.contains("- failover, etcd-lock: etcd is not installed"));
     assert!(line(markdown, "| etcd-lock | holder paused |").contains("failed, see below"));
     assert!(line(markdown, "| redlock | holder paused |").contains("does not apply: has no clock"));

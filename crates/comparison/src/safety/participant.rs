@@ -116,10 +116,10 @@ impl Participant {
                 Some("its servers elect no leader")
             }
             FaultScenario::ServerClock if self.kind() == Some(ServerKind::Etcd) => Some(
-                "etcd is written in Go and asks the kernel for the time, not the C library: libfaketime does not reach it",
+                "etcd is written in Go and reads the time from the kernel, not from the C library: libfaketime does not affect it",
             ),
             FaultScenario::ServerClock if self.kind() == Some(ServerKind::ZooKeeper) => Some(
-                "its nodes do not become ready under libfaketime, because their Java virtual machines ask for the time too often",
+                "its nodes do not become ready under libfaketime, because their Java virtual machines read the time too often",
             ),
             FaultScenario::HolderPaused
             | FaultScenario::HolderKilled

@@ -204,7 +204,11 @@ impl ScenarioSteps<'_> {
         wanted: impl Fn(&SaleEvents) -> bool,
     ) -> Result<(), String> {
         let holds = self.workers.until(Instant::now() + STEP_TIMEOUT, wanted).await;
-        if holds { Ok(()) } else { Err(format!("waited {STEP_TIMEOUT:?} in vain for {what}")) }
+        if holds {
+            Ok(())
+        } else {
+            Err(format!("timed out after {STEP_TIMEOUT:?} waiting for {what}"))
+        }
     }
 
     async fn order_all(&mut self, order: WorkerOrder) {

@@ -161,15 +161,15 @@ async fn a_repair_of_a_missing_expiry_also_ends_a_permanent_lock() {
 #[tokio::test]
 async fn a_key_that_changes_between_watch_and_exec_is_not_deleted() {
     let Some(redis) = Scratch::start().await else { return };
-    let (ours, theirs) = (redis.connection().await, redis.connection().await);
-    ours.query::<()>(cmd("SET").arg("shelf").arg("we")).await.unwrap();
-    assert_eq!(watch(&ours, "shelf", "we").await, Ok(true));
-    theirs.query::<()>(cmd("SET").arg("shelf").arg("they")).await.unwrap();
-    assert_eq!(delete_watched(&ours, "shelf").await, Ok(false));
-    assert!(!release_watched(&ours, "shelf", "we").await.unwrap());
-    let owner: String = theirs.query(cmd("GET").arg("shelf")).await.unwrap();
+    let (holder, other) = (redis.connection().await, redis.connection().await);
+    holder.query::<()>(cmd("SET").arg("shelf").arg("we")).await.unwrap();
+    assert_eq!(watch(&holder, "shelf", "we").await, Ok(true));
+    other.query::<()>(cmd("SET").arg("shelf").arg("they")).await.unwrap();
+    assert_eq!(delete_watched(&holder, "shelf").await, Ok(false));
+    assert!(!release_watched(&holder, "shelf", "we").await.unwrap());
+    let owner: String = other.query(cmd("GET").arg("shelf")).await.unwrap();
     assert_eq!(owner, "they");
-    assert!(release_watched(&theirs, "shelf", "they").await.unwrap());
+    assert!(release_watched(&other, "shelf", "they").await.unwrap());
 }
 
 #[tokio::test]

@@ -27,15 +27,15 @@ async fn redisson(redis: &Scratch, settings: LockSettings) -> RedissonLock {
 #[tokio::test]
 async fn re_entries_are_counted_and_the_last_release_frees_the_lock() {
     let Some(redis) = Scratch::start().await else { return };
-    let (mut ours, mut other) =
+    let (mut owner, mut other) =
         (redisson(&redis, ttl(30_000)).await, redisson(&redis, ttl(30_000)).await);
     let (first, second) =
-        (ours.acquire("shelf", NOW).await.unwrap(), ours.acquire("shelf", NOW).await.unwrap());
-    ours.release(second).await.unwrap();
+        (owner.acquire("shelf", NOW).await.unwrap(), owner.acquire("shelf", NOW).await.unwrap());
+    owner.release(second).await.unwrap();
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
-    ours.release(first.clone()).await.unwrap();
+    owner.release(first.clone()).await.unwrap();
     let hold = other.acquire("shelf", NOW).await.unwrap();
-    assert!(matches!(ours.release(first).await, Err(LockError::Lost(_))));
+    assert!(matches!(owner.release(first).await, Err(LockError::Lost(_))));
     other.release(hold).await.unwrap();
 }
 
@@ -80,13 +80,14 @@ async fn every_release_wakes_all_waiters() {
     }
     // Each waiter attempted, subscribed, and attempted again.
     until("four subscribers", async || {
-        let heard: (String, u64) = {
+        let subscribers: (String, u64) = {
             let ask = redis.connection().await;
             ask.query(cmd("PUBSUB").arg("NUMSUB").arg("holdfast-comparison-channel:{shelf}"))
                 .await
                 .unwrap()
         };
-        heard.1 == 4 && connections.iter().all(|connection| connection.usage().round_trips >= 3)
+        subscribers.1 == 4
+            && connections.iter().all(|connection| connection.usage().round_trips >= 3)
     })
     .await;
     holder.release(hold).await.unwrap();

@@ -145,7 +145,7 @@ fn the_zookeeper_front_end_has_the_address_of_the_member_and_the_defaults_of_zoo
 
 #[test]
 fn values_of_the_zookeeper_front_end_have_bounds() {
-    for (line, says) in [
+    for (line, expected) in [
         ("tick = \"100ms\"", "500ms to 72m"),
         ("tick = 2000", "bare number"),
         ("frame_max = \"2MiB\"", "1KiB to 1MiB"),
@@ -158,7 +158,7 @@ fn values_of_the_zookeeper_front_end_have_bounds() {
         ("tik = \"1s\"", "did you mean \"zookeeper.tick\""),
     ] {
         let error = file(&format!("{GOOD}\n[zookeeper]\n{line}\n")).error();
-        assert_contains(&error, &["node.toml", "zookeeper.", says]);
+        assert_contains(&error, &["node.toml", "zookeeper.", expected]);
     }
 }
 

@@ -185,7 +185,7 @@ impl DevCluster {
         let log = self.log_tail(node);
         let file = self.layout.log_file(node);
         format!(
-            "node {node} knows no leader after {timeout:?}; its log {} ends with:\n{log}",
+            "node {node} reports no leader after {timeout:?}; its log {} ends with:\n{log}",
             file.display()
         )
     }

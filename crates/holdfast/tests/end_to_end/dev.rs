@@ -79,9 +79,9 @@ fn an_operator_requests_the_release_of_a_lock_and_breaks_it_with_a_reason() {
     }
     let broken = cluster.client(&["unlock", "job", "--force", "--reason", "host is gone"]);
     assert_eq!(broken.code, Some(0), "{}", broken.stderr);
-    let said = format!("with token {}", token.trim());
+    let expected = format!("with token {}", token.trim());
     assert!(broken.stderr.contains("took job from first"), "{}", broken.stderr);
-    assert!(broken.stderr.contains(&said), "{}", broken.stderr);
+    assert!(broken.stderr.contains(&expected), "{}", broken.stderr);
     assert_eq!(holder.wait().code, Some(76), "the holder reports the loss");
 }
 
@@ -91,9 +91,9 @@ fn a_waiter_prints_the_holder_and_gets_the_lock_next() {
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
     let first: u64 = holder.next_stdout_line().parse().unwrap();
     let mut waiter = cluster.spawn_client(&["lock", "job", "--session", "second"]);
-    let told = waiter.next_stderr_line();
-    assert!(told.starts_with("waiting for job: held by first"), "{told}");
-    assert!(told.ends_with("you are 1st of 1"), "{told}");
+    let progress = waiter.next_stderr_line();
+    assert!(progress.starts_with("waiting for job: held by first"), "{progress}");
+    assert!(progress.ends_with("you are 1st of 1"), "{progress}");
 
     let released = cluster.client(&["unlock", "job", "--session", "first"]);
     assert_eq!(released.code, Some(0), "{}", released.stderr);

@@ -31,8 +31,8 @@ fn a_command_runs_while_it_leads_and_the_next_candidate_follows() {
     let mut first = stand(&cluster, "10.0.0.7", &["--session", "db1"], SERVE);
     let (token, _) = leads(&mut first);
     let mut second = stand(&cluster, "10.0.0.8", &[], SERVE);
-    let told = second.next_stderr_line();
-    assert!(told.starts_with("waiting for elections/db: held by db1"), "{told}");
+    let progress = second.next_stderr_line();
+    assert!(progress.starts_with("waiting for elections/db: held by db1"), "{progress}");
     let who = cluster.client(&["elect", "who", "db"]).stdout;
     assert!(who.starts_with("db is led by db1 at 10.0.0.7 for "), "{who}");
     assert!(who.contains("10.0.0.8"), "{who}");
@@ -149,8 +149,8 @@ fn several_locks_are_held_together_with_a_token_each() {
     assert!(busy.stderr.contains("held by web1"), "{}", busy.stderr);
     assert!(cluster.client(&["who", "c"]).stdout.starts_with("c is free"));
     let mut waiting = cluster.spawn_client(&["run", "c", "b", "--", "echo", "ran"]);
-    let told = waiting.next_stderr_line();
-    assert!(told.starts_with("waiting for b: held by web1"), "{told}");
+    let progress = waiting.next_stderr_line();
+    assert!(progress.starts_with("waiting for b: held by web1"), "{progress}");
     both.interrupt();
     assert_eq!(both.wait().code, Some(0));
     assert_eq!(waiting.wait().stdout, "ran\n");

@@ -24,9 +24,9 @@ fn all_shared_holders_are_shown_everywhere() {
     };
     let _holders = (hold("one"), hold("two"));
     let mut writer = cluster.spawn_client(&["lock", "pool", "--session", "three"]);
-    let told = writer.next_stderr_line();
-    assert!(told.starts_with("waiting for pool: held by one and two for up to "), "{told}");
-    assert!(told.ends_with("you are 1st of 1"), "{told}");
+    let progress = writer.next_stderr_line();
+    assert!(progress.starts_with("waiting for pool: held by one and two for up to "), "{progress}");
+    assert!(progress.ends_with("you are 1st of 1"), "{progress}");
     let who = cluster.client(&["who", "pool"]).stdout;
     assert!(who.starts_with("pool is held by 2, shared") && who.contains("1 waiting"), "{who}");
     assert_eq!(who.matches("team=shop").count(), 2, "{who}");

@@ -67,9 +67,9 @@ fn a_waiter_prints_the_holder_and_runs_next() {
     let first: u64 = holder.next_stdout_line().parse().unwrap();
     let mut waiter =
         cluster.spawn_client(&["run", "job", "--", "sh", "-c", "echo $HOLDFAST_TOKEN"]);
-    let told = waiter.next_stderr_line();
-    assert!(told.starts_with("waiting for job: held by web-3"), "{told}");
-    assert!(told.ends_with("you are 1st of 1"), "{told}");
+    let progress = waiter.next_stderr_line();
+    assert!(progress.starts_with("waiting for job: held by web-3"), "{progress}");
+    assert!(progress.ends_with("you are 1st of 1"), "{progress}");
     holder.interrupt();
     let second: u64 = waiter.next_stdout_line().parse().unwrap();
     assert!(second > first, "tokens grow: {first}, {second}");

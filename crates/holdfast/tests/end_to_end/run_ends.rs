@@ -96,7 +96,7 @@ fn on_loss_can_skip_sigterm_or_ignore_the_loss() {
     processes(&mut ignored);
     stop_nodes(&cluster);
     let line = ignored.next_stderr_line();
-    assert!(line.contains("goes on without it"), "{line}");
+    assert!(line.contains("continues without it"), "{line}");
     wake_nodes(&cluster);
     assert_eq!(ignored.wait().code, Some(5));
 }
@@ -128,7 +128,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
     let force = ["unlock", "job", "--force", "--reason", "stuck"];
     let revoke = ["ask", "job", "--revoke", "--deadline", "50ms", "--reason", "patch day"];
     let release = ["unlock", "job", "--session", "mine"];
-    for (words, said) in [
+    for (words, expected) in [
         (&force[..], "an operator broke the lock (reason: stuck)"),
         (&revoke[..], "deadline of a release request (reason: patch day)"),
         (&release[..], "the session no longer holds the lock"),
@@ -143,7 +143,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
         assert!(lasted < AT_ONCE, "{words:?}: {lasted:?}");
         let end = program.wait();
         assert_eq!(end.code, Some(76), "{}", end.stderr);
-        assert!(end.stderr.contains(said), "{}", end.stderr);
+        assert!(end.stderr.contains(expected), "{}", end.stderr);
         // For the first and the last command, another session may have held the lock before.
         let claims = end.stderr.contains("stopped before anyone else could hold it");
         let warns = end.stderr.contains("Another holder may have entered");

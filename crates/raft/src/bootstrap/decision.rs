@@ -89,7 +89,7 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
                     return Some(NextStep::Join(initial.clone()));
                 }
                 wait = Some(format!(
-                    "node {node} belongs to the running cluster and knows this node: waiting for the cluster's leader"
+                    "node {node} belongs to the running cluster and has registered this node: waiting for the cluster's leader"
                 ));
             }
             PeerState::Answered(BootstrapState { blank: false, .. }) => {
@@ -101,7 +101,7 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
             }
             PeerState::OtherIncarnation => {
                 return Some(NextStep::Wait(format!(
-                    "node {node} belongs to a cluster that knows this node's id with another data directory: restore \
+                    "node {node} belongs to a cluster that has registered this node's id with another data directory: restore \
                      that directory, or join under a new id"
                 )));
             }

@@ -110,12 +110,12 @@ impl fmt::Display for Refusal {
             ),
             Self::Incarnation => write!(
                 f,
-                "the cluster knows this node's id with another data directory: restore that directory, or join under a new id"
+                "the cluster has registered this node's id with another data directory: restore that directory, or join under a new id"
             ),
             Self::Busy => write!(f, "the peer has too many connections"),
             Self::Unregistered => write!(
                 f,
-                "the peer does not know this node's data directory: it belongs to no cluster yet, or has not applied the registration yet"
+                "the peer has not registered this node's data directory: it belongs to no cluster yet, or has not applied the registration yet"
             ),
         }
     }

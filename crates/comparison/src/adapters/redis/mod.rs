@@ -51,6 +51,6 @@ async fn delete_if_owner(
 /// # Errors
 /// [`LockError::Lost`] if the client did not own the key.
 fn released(was_owner: bool) -> Result<(), LockError> {
-    let lost = || LockError::Lost("the key is gone or has another owner".to_owned());
+    let lost = || LockError::Lost("the key no longer exists or has another owner".to_owned());
     was_owner.then_some(()).ok_or_else(lost)
 }

@@ -73,7 +73,7 @@ impl Adapter for LockTable {
                 break;
             }
         }
-        let lost = || LockError::Lost("the row is gone or has another owner".to_owned());
+        let lost = || LockError::Lost("the row no longer exists or has another owner".to_owned());
         (deleted?.rows_affected == 1).then_some(()).ok_or_else(lost)
     }
 

@@ -68,7 +68,7 @@ impl Curator {
             names.sort_unstable();
             let name = child.rsplit('/').next().unwrap_or_default();
             let Some(at) = names.iter().position(|other| other == name) else {
-                return Err(LockError::Lost("the child in the queue is gone".to_owned()));
+                return Err(LockError::Lost("the child in the queue no longer exists".to_owned()));
             };
             let Some(before) = at.checked_sub(1).and_then(|at| names.get(at)) else {
                 return Ok(());

@@ -153,7 +153,7 @@ pub(super) async fn supervise_without_kill(
             }
             (lock, loss) = guard.lost(), if !is_lost => {
                 stderr.print(format!(
-                    "holdfast: {lock} is lost ({loss}), and the command goes on without it (--on-loss ignore)"
+                    "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
                 ));
                 is_lost = true;
             }
