@@ -13,7 +13,7 @@ use std::{fs, io};
 use holdfast_tests_tidy::Tree;
 use holdfast_tests_tidy::mutations::{self, Mutation, NamedTest};
 
-/// A mutation may let a test run for ever.
+/// A mutation can cause an endless test.
 const TEST_TIMEOUT: Duration = Duration::from_mins(5);
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many mutations were missed.
+/// The number of missed mutations.
 fn run() -> Result<usize, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tree = Tree::load(&root).map_err(text)?;
@@ -66,7 +66,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Files that are the same already are left alone, so that cargo does not build them again.
+    /// Leaves identical files unchanged, so that cargo does not rebuild them.
     fn of(tree: &Tree, folder: &Path) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(text)?;
         let folder = folder.canonicalize().map_err(text)?;
@@ -104,7 +104,7 @@ impl Copy {
         Ok(())
     }
 
-    /// The error says why the mutation is missed.
+    /// Returns the reason as an error if the mutation is missed.
     fn run(&self, mutation: &Mutation, tree: &Tree) -> Result<Result<(), String>, String> {
         let mut files: Vec<(&str, String)> = Vec::new();
         for edit in &mutation.edits {
@@ -152,7 +152,7 @@ impl Copy {
         Err(format!("does not compile:\n{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Whether one test passes, and what it printed. A test that does not end fails.
+    /// True if the test passes, with its output. A test that times out fails.
     fn test(&self, name: &str) -> Result<(bool, String), String> {
         let mut cargo = self.cargo();
         cargo.args(["--", "--exact", name]).env("PROPTEST_MAX_SHRINK_ITERS", "0");
@@ -171,7 +171,7 @@ impl Copy {
     }
 }
 
-/// Whether the process succeeded; `None` if it was killed because it took too long.
+/// True if the process succeeded; `None` if it was killed after the timeout.
 fn wait(child: &mut Child) -> io::Result<Option<bool>> {
     let began = Instant::now();
     loop {

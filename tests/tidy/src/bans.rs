@@ -1,15 +1,15 @@
-//! What is never written: panics outside tests, unfinished marks, tests that are skipped or that sleep.
+//! Forbidden code: panics outside tests, unfinished marks, and tests that are skipped or sleep.
 //!
-//! Owns the patterns; exceptions with their reasons are in [`crate::policy`].
+//! [`crate::policy`] has the exceptions with their reasons.
 
 use crate::lexer::{Kind, Token};
 use crate::policy::{self, Exception};
 use crate::{Source, Tree, Violation};
 
-/// Kinds of files in which unfinished marks are looked for.
+/// Extensions of the files that are searched for unfinished marks.
 const MARKED: [&str; 8] = [".rs", ".md", ".toml", ".sql", ".sh", ".service", ".yml", ".yaml"];
 
-/// `.unwrap()` and `.expect(…)` outside tests. A parser's own `self.expect(…)` is no panic.
+/// `.unwrap()` and `.expect(…)` outside tests. `self.expect(…)` is a parser's method and does not panic.
 pub fn unwraps(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let called = matches!(tokens[i].text.as_str(), "unwrap" | "expect")
@@ -17,13 +17,13 @@ pub fn unwraps(sources: &[Source]) -> Vec<Violation> {
             && !is_at(tokens, i, -2, "self")
             && is_at(tokens, i, 1, "(");
         let what = || {
-            format!("`.{}(…)` outside tests: return an error that says what to do", tokens[i].text)
+            format!("`.{}(…)` outside tests: return an error with the next step", tokens[i].text)
         };
         (called && !source.is_test(&tokens[i])).then(what)
     })
 }
 
-/// Macros that panic on purpose, outside tests; asserted invariants are welcome.
+/// Panicking macros outside tests; assertions are allowed.
 pub fn panics(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let token = &tokens[i];
@@ -32,12 +32,12 @@ pub fn panics(sources: &[Source]) -> Vec<Violation> {
             && !source.is_test(token)
             && !policy::excepted(policy::PANICS, &source.path, token.function.as_deref());
         called.then(|| {
-            format!("`{}!` outside tests: let a type rule it out, or return an error", token.text)
+            format!("`{}!` outside tests: use a type to exclude it, or return an error", token.text)
         })
     })
 }
 
-/// Fields of a log line that are Rust's debug text, in code that is not a test: `?field`, `name = ?value`.
+/// Log fields in `Debug` format outside tests: `?field`, `name = ?value`.
 pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let token = &tokens[i];
@@ -53,7 +53,7 @@ pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
                 ")" if depth == 1 => return None,
                 ")" => depth -= 1,
                 "?" if depth == 1 && ["(", ",", "="].contains(&tokens[at - 1].text.as_str()) => {
-                    let what = "a log field is Rust's debug text: log a number, a word or text (`%`), one field each";
+                    let what = "a log field has `Debug` format: log a number, a word or text (`%`), one field each";
                     return Some(what.to_owned());
                 }
                 _ => {}
@@ -63,12 +63,12 @@ pub fn debug_text_in_logs(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// Tests that do not run, or that pass whatever panics.
+/// Tests that do not run, or that pass on any panic.
 pub fn skipped_tests(sources: &[Source]) -> Vec<Violation> {
     each(sources, |_, tokens, i| {
         let attribute = is_at(tokens, i, -1, "[") && is_at(tokens, i, -2, "#");
         match tokens[i].text.as_str() {
-            "ignore" if attribute => Some("`#[ignore]`: run it, mend it or delete it".to_owned()),
+            "ignore" if attribute => Some("`#[ignore]`: run it, fix it or delete it".to_owned()),
             "should_panic" if attribute => {
                 Some("`#[should_panic]`: return an error and match on it".to_owned())
             }
@@ -77,7 +77,7 @@ pub fn skipped_tests(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// Examples in the documentation of a library whose manifest turns them off.
+/// Examples in the documentation of a library whose manifest disables doctests.
 pub fn skipped_examples(tree: &Tree) -> Vec<Violation> {
     let is_example = |line: &str| {
         let text = line.trim().strip_prefix("///").or_else(|| line.trim().strip_prefix("//!"));
@@ -100,7 +100,7 @@ pub fn skipped_examples(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Tests that wait for a time instead of a condition.
+/// Tests that wait for a fixed time instead of a condition.
 pub fn sleeps(sources: &[Source]) -> Vec<Violation> {
     each(sources, |source, tokens, i| {
         let token = &tokens[i];
@@ -115,7 +115,7 @@ pub fn sleeps(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// Exceptions whose place is gone.
+/// Exceptions for functions that no longer exist.
 pub fn stale_exceptions(sources: &[Source]) -> Vec<Violation> {
     let is_there = |exception: &Exception| {
         let mut sources = sources.iter().filter(|source| source.path == exception.path);
@@ -132,7 +132,7 @@ pub fn stale_exceptions(sources: &[Source]) -> Vec<Violation> {
     stale.map(|exception| Violation::of(exception.path, what(exception))).collect()
 }
 
-/// Unfinished marks in any text of ours.
+/// Unfinished marks in any text of the repository.
 pub fn marks(tree: &Tree) -> Vec<Violation> {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
     let mut found = Vec::new();

@@ -1,13 +1,12 @@
-//! Numbers in the documents are those of the code.
+//! Checks that numbers in the documents match the code.
 //!
-//! Owns two forms of code span: `` `path/to/file.rs::NAME = value` `` for a constant and
-//! `` `path/to/file.rs::field: value` `` for a default, both written as the code writes them. Refuses to judge numbers
-//! that are written any other way.
+//! The check covers two forms of code span: `` `path/to/file.rs::NAME = value` `` for a constant and
+//! `` `path/to/file.rs::field: value` `` for a default, with the value spelled as in the code.
 
 use crate::documents::code_spans;
 use crate::{Source, Tree, Violation};
 
-/// Spans whose file, name or value is not what the code says.
+/// Reports spans whose file, name or value differs from the code.
 pub fn check(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (document, text) in tree.ending(".md") {
@@ -20,11 +19,11 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     found
 }
 
-/// What a span says about a file.
+/// A code span that states a value in a file.
 struct Claim<'a> {
     path: &'a str,
     name: &'a str,
-    /// With its separator, `=` or `:`.
+    /// The name with its separator, `=` or `:`.
     value: (char, &'a str),
 }
 
@@ -48,7 +47,7 @@ fn objection(claim: &Claim<'_>, sources: &[Source]) -> Option<String> {
     let said: String = claim.value.1.split_whitespace().collect();
     (!values.contains(&said)).then(|| {
         format!(
-            "the code says {}",
+            "the code has {}",
             if values.is_empty() { "nothing".into() } else { values.join(" and ") }
         )
     })

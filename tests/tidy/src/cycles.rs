@@ -1,20 +1,20 @@
-//! Files of a crate depend on each other in one direction, by their `use` lines.
+//! Checks that the `use` lines between the files of a crate have no cycles.
 //!
-//! A file stands for its module. A folder's head and the files below it are one concept, so a module's `use` of what is
-//! below it does not count; neither does a `use` in a test. A re-exported name leads to the file that defines it.
-//! [`UNFINISHED`] says how many files of a crate are still in cycles; the numbers only shrink.
+//! A file represents its module. A `use` of a module's own submodules does not count, and neither does a `use` in a
+//! test. A re-exported name counts as a dependency on the file that defines it. [`UNFINISHED`] is the number of files
+//! of a crate that are still in cycles; these numbers must only decrease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Source, Violation};
 
-/// Crates with cycles between files, and how many files are in one.
+/// Crates with cycles between files, and the number of files in cycles.
 pub const UNFINISHED: &[(&str, usize)] = &[];
 
 /// A module's path within its crate; the crate's root is empty.
 type Module = Vec<String>;
 
-/// Crates with more files in cycles than they may have.
+/// Reports crates with more files in cycles than allowed.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (krate, files) in in_cycles(sources) {
@@ -22,7 +22,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
         if files.len() > allowed {
             let files: Vec<String> = files.iter().map(|file| file.join("::")).collect();
             let what = format!(
-                "{} files use each other in a circle, at most {allowed} may: {}",
+                "{} files are in `use` cycles, at most {allowed} are allowed: {}",
                 files.len(),
                 files.join(", ")
             );
@@ -32,7 +32,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     found
 }
 
-/// The files of each crate that reach themselves along `use` lines.
+/// The files of each crate that are in a cycle of `use` lines.
 pub fn in_cycles(sources: &[Source]) -> BTreeMap<String, Vec<Module>> {
     let mut crates: BTreeMap<String, Vec<&Source>> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.test && source.path.contains("/src/")) {
@@ -64,7 +64,7 @@ fn edges(files: &[&Source]) -> BTreeMap<Module, BTreeSet<Module>> {
     edges
 }
 
-/// The module of `path` that is a file, by way of re-exports.
+/// Resolves `path` through re-exports to the module of a file.
 fn home(path: &Module, imports: &BTreeMap<Module, Vec<Import>>, hops: usize) -> Option<Module> {
     let is_file = |len: &usize| imports.contains_key(&path[..*len]);
     let len = (0..=path.len()).rev().find(is_file)?;
@@ -89,7 +89,7 @@ fn module(path: &str) -> Option<Module> {
     Some(parts)
 }
 
-/// What the `use` lines of a file bring in from its own crate, tests apart.
+/// The names that the `use` lines of a file import from its own crate, except in tests.
 fn imports(source: &Source) -> Vec<Import> {
     let Some(module) = module(&source.path) else { return Vec::new() };
     let tokens = source.tokens();
@@ -109,7 +109,7 @@ fn imports(source: &Source) -> Vec<Import> {
     found
 }
 
-/// The paths of a `use` tree with the names that they get.
+/// The paths of a `use` tree with the imported names.
 fn tree(rest: &mut &[&str], prefix: &[String]) -> Vec<(Module, String)> {
     let mut path = prefix.to_vec();
     while let [first, after @ ..] = *rest {
@@ -164,7 +164,7 @@ fn absolute(path: &[String], module: &Module) -> Option<Module> {
     Some(base)
 }
 
-/// Modules that reach themselves.
+/// Modules that depend on themselves.
 fn cyclic(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Module> {
     let reaches_itself = |start: &&Module| {
         let mut seen: BTreeSet<&Module> = BTreeSet::new();

@@ -1,7 +1,7 @@
-//! Every dependency is in one place, with a reason, without features nobody asked for, and is used.
+//! Checks the manifests, the lock file and `deny.toml`.
 //!
-//! Owns the rules about the manifests, the lock file and `deny.toml`. Refuses to know the registry: nothing here
-//! asks the network whether a version exists.
+//! Every dependency is declared once, in the root manifest, with a reason and without default features, and is used.
+//! The checks do not access the registry.
 
 use toml::Value;
 
@@ -38,7 +38,7 @@ fn objections(name: &str, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if value.get("default-features").and_then(Value::as_bool) != Some(false) {
         found.push(format!(
-            "`{name}`: write `default-features = false` and name the features you need"
+            "`{name}`: write `default-features = false` and list the required features"
         ));
     }
     let version = value.get("version").or(Some(value)).and_then(Value::as_str).unwrap_or_default();
@@ -52,7 +52,7 @@ fn objections(name: &str, value: &Value) -> Vec<String> {
     found
 }
 
-/// Entries of `[workspace.dependencies]` with no comment above them or above their group; a blank line ends one.
+/// Entries of `[workspace.dependencies]` without a comment above them or above their group; a blank line ends a group.
 fn without_reason(text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let (mut inside, mut reason) = (false, false);
@@ -67,7 +67,7 @@ fn without_reason(text: &str) -> Vec<Violation> {
             Some(_) if inside && !reason && line.contains('=') => {
                 let name = line.split('=').next().unwrap_or_default().trim();
                 let what =
-                    format!("`{name}` has no reason: say in a comment above it why we need it");
+                    format!("`{name}` has no reason: add a comment above it with the reason");
                 found.push(Violation::at(ROOT, i + 1, what));
             }
             Some(_) => {}
@@ -76,24 +76,24 @@ fn without_reason(text: &str) -> Vec<Violation> {
     found
 }
 
-/// Members take every version from the root, and switch no default features on.
+/// Checks that members inherit every version from the root and enable no default features.
 ///
 /// # Errors
 /// A manifest that cannot be read.
 pub fn members(tree: &Tree) -> Result<Vec<Violation>, String> {
     let mut found = Vec::new();
     for manifest in member_manifests(tree)? {
-        // A package may name itself for its own tests, to switch a feature on.
+        // A package may depend on itself in its tests, to enable a feature.
         let others = all_dependencies(&manifest).into_iter();
         for (name, value) in others.filter(|(name, _)| *name != manifest.package()) {
             if value.get("workspace").and_then(Value::as_bool) != Some(true) {
                 let what = format!(
-                    "`{name}`: write `workspace = true`, its version stands in the root manifest"
+                    "`{name}`: write `workspace = true`; the root manifest has the version"
                 );
                 found.push(Violation::of(&manifest.path, what));
             }
             if value.get("default-features").and_then(Value::as_bool) == Some(true) {
-                let what = format!("`{name}`: name the features you need instead of the defaults");
+                let what = format!("`{name}`: list the required features instead of the defaults");
                 found.push(Violation::of(&manifest.path, what));
             }
         }
@@ -104,7 +104,7 @@ pub fn members(tree: &Tree) -> Result<Vec<Violation>, String> {
     Ok(found)
 }
 
-/// Entries of the root manifest that no member takes.
+/// Entries of the root manifest that no member uses.
 ///
 /// # Errors
 /// A manifest that cannot be read.
@@ -130,16 +130,16 @@ fn all_dependencies(manifest: &Manifest) -> Vec<(&str, &Value)> {
     manifest.dependencies().into_iter().chain(manifest.dev_dependencies()).collect()
 }
 
-/// The lock file is there, and nothing keeps it out of the repository.
+/// Checks that the lock file exists and `.gitignore` does not exclude it.
 pub fn lock_file(tree: &Tree) -> Vec<Violation> {
     let ignored = tree.text(".gitignore").unwrap_or_default();
     let hidden = ignored.lines().any(|line| line.trim().trim_start_matches('/') == LOCK);
     let missing = tree.text(LOCK).is_none();
-    let what = "the lock file belongs to the repository: commit it, and take it out of .gitignore";
+    let what = "the lock file belongs to the repository: commit it, and remove it from .gitignore";
     (hidden || missing).then(|| Violation::of(LOCK, what)).into_iter().collect()
 }
 
-/// Every exception in `deny.toml` has a reason, and is about something that is still there.
+/// Checks that every exception in `deny.toml` has a reason and applies to a package in the lock file.
 ///
 /// # Errors
 /// A `deny.toml` that cannot be read.

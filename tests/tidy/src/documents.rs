@@ -1,19 +1,19 @@
-//! The documents are true where a machine can tell: links, paths and tests that they name exist.
+//! Checks that the links, paths and tests that documents name exist.
 //!
-//! Owns the reading of Markdown as far as that needs it: links outside code, headings as anchors, and code spans
-//! that look like a path of this repository. Refuses to judge the prose.
+//! The parser reads a subset of Markdown: links outside code, headings as anchors, and code spans that look like a path
+//! of this repository.
 
 use std::collections::BTreeSet;
 
 use crate::{Source, Tree, Violation};
 
-/// Where reading starts.
+/// The document from which all others must be reachable.
 const ENTRY: &str = "README.md";
-/// Beginnings of code spans that are paths of this repository.
+/// Prefixes of code spans that are paths of this repository.
 const FOLDERS: [&str; 7] =
     ["crates/", "tests/", "docs/", "scripts/", "cluster-config/", ".ci/", ".config/"];
 
-/// A document without its code blocks, line by line; blanked lines keep the numbers right.
+/// The lines of a document with code blocks blanked, so that line numbers stay correct.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     text.lines().enumerate().filter_map(move |(i, line)| {
@@ -23,7 +23,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The pieces of a line outside and inside of backticks, in turn.
+/// The parts of a line outside and inside backticks, alternating.
 fn spans(line: &str) -> (String, Vec<&str>) {
     let pieces: Vec<&str> = line.split('`').collect();
     let outside = pieces.iter().step_by(2).copied().collect::<Vec<_>>().join("`");
@@ -43,7 +43,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// A link's target from the root, and its anchor; none for another site.
+/// A link's path from the root, and its anchor; `None` for an external link.
 fn resolve(document: &str, target: &str) -> Option<(String, String)> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -66,7 +66,7 @@ fn resolve(document: &str, target: &str) -> Option<(String, String)> {
     Some((parts.join("/"), anchor.to_owned()))
 }
 
-/// Links to files, folders or headings that are not there.
+/// Links to files, folders or headings that do not exist.
 pub fn broken_links(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (document, text) in tree.ending(".md") {
@@ -91,7 +91,7 @@ fn has_anchor(tree: &Tree, path: &str, anchor: &str) -> bool {
     titles.any(|(_, line)| slug(line.trim_start_matches('#')) == anchor)
 }
 
-/// A heading's anchor, as GitHub makes it.
+/// The anchor that GitHub generates for a heading.
 fn slug(title: &str) -> String {
     let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -111,7 +111,7 @@ pub fn unreachable(tree: &Tree) -> Vec<Violation> {
         next.extend(paths.map(|(path, _)| path));
     }
     let docs = tree.files().map(|(path, _)| path).filter(|path| path.starts_with("docs/"));
-    let what = "nothing links to it: link it from README.md or from the index of its folder";
+    let what = "no document links to it: link it from README.md or from the index of its folder";
     docs.filter(|path| !reached.contains(*path)).map(|path| Violation::of(path, what)).collect()
 }
 
@@ -121,14 +121,14 @@ pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .flat_map(|(line, content)| spans(content).1.into_iter().map(move |span| (line, span)))
 }
 
-/// A test as documents name it: `` `path/to/file.rs::function` ``.
+/// Parses a reference to a test: `` `path/to/file.rs::function` ``.
 pub(crate) fn named_test(span: &str) -> Option<(&str, &str)> {
     let (file, function) = span.split_once(".rs::")?;
     let is_name = function.chars().all(|c| c.is_alphanumeric() || c == '_');
     is_name.then(|| (&span[..file.len() + ".rs".len()], function))
 }
 
-/// Paths and tests in code spans that are not there.
+/// Paths and tests in code spans that do not exist.
 pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (document, text) in tree.ending(".md").filter(|(path, _)| *path != "CHANGELOG.md") {
@@ -138,7 +138,7 @@ pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
                     format!("there is no test `{name}` in {file}: name one that exists")
                 }
                 None if is_path(span) && !tree.exists(span.trim_start_matches("./")) => {
-                    format!("`{span}` is not there: name what is")
+                    format!("`{span}` does not exist: correct the path")
                 }
                 _ => continue,
             };
@@ -148,14 +148,14 @@ pub fn stale_names(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     found
 }
 
-/// Documents that comments and messages of the code name, and that are not there.
+/// Documents that comments and messages of the code name, and that do not exist.
 pub fn stale_mentions(tree: &Tree) -> Vec<Violation> {
     let ours = |path: &str| !path.starts_with("tests/tidy/");
     let mut found = Vec::new();
     for (path, text) in tree.ending(".rs").filter(|(path, _)| ours(path)) {
         for (i, line) in text.lines().enumerate() {
             let gone = mentions(line).into_iter().filter(|document| !tree.exists(document));
-            let what = |document| format!("{document} is not there: name a document that is");
+            let what = |document| format!("{document} does not exist: correct the path");
             found.extend(gone.map(|document| Violation::at(path, i + 1, what(document))));
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         let code = "//! See `docs/a.md`, docs/gone.md.\nconst A: &str = \"docs/a.md says what\";\n";
         let tree = Tree::of([("docs/a.md", ""), ("crates/a/src/lib.rs", code)]);
         let found: Vec<_> = stale_mentions(&tree).iter().map(ToString::to_string).collect();
-        let expected = "crates/a/src/lib.rs:1: docs/gone.md is not there: name a document that is";
+        let expected = "crates/a/src/lib.rs:1: docs/gone.md does not exist: correct the path";
         assert_eq!(found, [expected]);
     }
 
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "docs/a.md:1: `crates/b` is not there: name what is",
+                "docs/a.md:1: `crates/b` does not exist: correct the path",
                 "docs/a.md:1: there is no test `gone` in crates/a/src/lib.rs: name one that exists",
             ]
         );

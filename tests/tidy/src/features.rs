@@ -1,19 +1,20 @@
-//! The table of mechanisms: every row once, each with tests that exist, and those of our own locks with a test named after the row.
+//! Checks the table of mechanisms: every row occurs once and names tests that exist. Rows of holdfast's own
+//! locks have a test named after the row.
 
 use std::collections::BTreeMap;
 
 use crate::documents::{code_spans, has_test, named_test};
 use crate::{Source, Tree, Violation};
 
-/// Where the table stands.
+/// The document with the table.
 pub const DOCUMENT: &str = "docs/features.md";
-/// The last number.
+/// The last row number.
 const LAST: u32 = 81;
-/// Numbers that stand for several rows, with the letter of the last one.
+/// Numbers with several rows, and the letter of the last row.
 const SPLIT: [(u32, char); 4] = [(44, 'f'), (57, 'b'), (58, 'c'), (81, 'h')];
-/// Homes whose rows need a test named after them.
+/// Values of the column `home` whose rows need a test named after the row.
 const OURS: [&str; 3] = ["LOCK", "SESS", "SDK"];
-/// Rows that are not built yet, so that no test can be named after them.
+/// Rows that are not implemented yet, so that no test is named after them.
 pub const AWAITED: [&str; 0] = [];
 
 /// One line of the table.
@@ -26,7 +27,7 @@ struct Row<'a> {
     read: &'a str,
 }
 
-/// Every row is there once, names what shows it and where to read on; a lock's own also tests named after it.
+/// Reports rows that are missing, repeated, without a test or without a link.
 pub fn check(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let text = tree.text(DOCUMENT).unwrap_or_default();
     let mut rows: BTreeMap<&str, Vec<Row<'_>>> = BTreeMap::new();
@@ -38,12 +39,12 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
         match rows.remove(number.as_str()).as_deref() {
             None => found.push(Violation::of(DOCUMENT, format!("row {number} is missing"))),
             Some([row]) => found.extend(objection(row, sources)),
-            Some([row, ..]) => found.push(row.says("is there more than once")),
+            Some([row, ..]) => found.push(row.says("occurs more than once")),
             Some([]) => {}
         }
     }
     let strangers = rows.into_values().flatten();
-    found.extend(strangers.map(|row| row.says("is no row of the list of mechanisms")));
+    found.extend(strangers.map(|row| row.says("is not in the list of mechanisms")));
     found
 }
 
@@ -55,7 +56,7 @@ fn numbers() -> impl Iterator<Item = String> {
     })
 }
 
-/// `| 7 | mechanism | what holds | LOCK | tests | page |`; the heading and the rule below it are none.
+/// Parses `| 7 | mechanism | what holds | LOCK | tests | page |`; `None` for the heading and the rule below it.
 fn row(line: usize, text: &str) -> Option<Row<'_>> {
     let cells: Vec<&str> = text.strip_prefix('|')?.strip_suffix('|')?.split(" | ").collect();
     let [number, _, _, home, shown, read] = cells.as_slice() else { return None };
@@ -69,7 +70,7 @@ impl Row<'_> {
         Violation::at(DOCUMENT, self.line, format!("row {} {what}", self.number))
     }
 
-    /// How the tests named after it begin: `row_07_`, `row_44a_`.
+    /// Prefix of the names of its tests: `row_07_`, `row_44a_`.
     fn prefix(&self) -> String {
         let digits = self.number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let letter = &self.number[digits.len()..];
@@ -80,10 +81,10 @@ impl Row<'_> {
 fn objection(row: &Row<'_>, sources: &[Source]) -> Option<Violation> {
     let tests: Vec<_> = code_spans(row.shown).filter_map(|(_, span)| named_test(span)).collect();
     if let Some((file, name)) = tests.iter().find(|(file, name)| !has_test(sources, file, name)) {
-        return Some(row.says(format!("names `{name}` in {file}, which is not there")));
+        return Some(row.says(format!("names `{name}` in {file}, which does not exist")));
     }
     if !row.read.contains("](") {
-        return Some(row.says("links no page to read"));
+        return Some(row.says("has no link to a page"));
     }
     let prefix = row.prefix();
     let is_ours = OURS.iter().any(|home| row.home.contains(home));
@@ -91,9 +92,9 @@ fn objection(row: &Row<'_>, sources: &[Source]) -> Option<Violation> {
     let is_awaited = AWAITED.contains(&row.number);
     match (is_ours, is_named) {
         (true, false) if !is_awaited => {
-            Some(row.says(format!("needs a test of its own, whose name begins with `{prefix}`")))
+            Some(row.says(format!("needs a test whose name begins with `{prefix}`")))
         }
-        (_, true) if is_awaited => Some(row.says("is built: take it from `AWAITED`")),
+        (_, true) if is_awaited => Some(row.says("is implemented: remove it from `AWAITED`")),
         (false, _) if tests.is_empty() && row.home != "DOC" => {
             Some(row.says("names no test: add `path/to/file.rs::test`"))
         }
@@ -107,7 +108,7 @@ mod tests {
 
     const CODE: &str = "#[test] fn row_07_it_holds() {} #[test] fn shows() {}";
 
-    /// A table in which every row is well, but for what is changed in it.
+    /// Returns the violations of a valid table in which `change` replaces rows.
     fn table(changed: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let mut lines = vec!["| row | m | w | home | shown by | read |".to_owned()];
         for number in numbers() {

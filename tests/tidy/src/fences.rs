@@ -1,13 +1,13 @@
-//! Who alone may name what, and what a crate never names: the absences of `docs/architecture.md`.
+//! Checks which crates may name a dependency, and which names a crate must not use (`docs/architecture.md`).
 //!
-//! Owns the checks; the tables are in [`crate::policy`]. Packages of `tests/` may use anything.
+//! [`crate::policy`] has the tables. Packages of `tests/` are exempt.
 
 use crate::lexer::{Kind, Token};
 use crate::manifest::Manifest;
 use crate::policy::{self, Absence, Home};
 use crate::{Source, Tree, Violation};
 
-/// Third parties are named in their one crate only: in code, tests of crates included.
+/// Reports uses of a third-party crate outside the crates of its `Home`, in code and in tests of crates.
 pub fn named_only_at_home(sources: &[Source]) -> Vec<Violation> {
     each_word(sources, |source, token| {
         let crate_name = source.crate_name.as_deref()?;
@@ -16,7 +16,7 @@ pub fn named_only_at_home(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// The same for the manifests.
+/// Reports dependencies on a third-party crate outside the crates of its `Home`.
 ///
 /// # Errors
 /// A manifest that cannot be read.
@@ -37,10 +37,10 @@ pub fn depended_on_only_at_home(tree: &Tree) -> Result<Vec<Violation>, String> {
 }
 
 fn foreign(home: &Home, word: &str) -> String {
-    format!("`{word}` is named by `{}` alone: {}", home.crates.join("`, `"), home.instead)
+    format!("only `{}` may name `{word}`: {}", home.crates.join("`, `"), home.instead)
 }
 
-/// Crates do not say what they refuse to know.
+/// Reports words and modules that a crate must not use.
 pub fn absences(sources: &[Source]) -> Vec<Violation> {
     let ours = sources.iter().filter(|source| !source.path.contains(policy::EXAMPLES));
     let code = ours.flat_map(|source| {
@@ -63,7 +63,7 @@ fn absences_of(source: &Source, absence: &Absence) -> Vec<Violation> {
         (0..tokens.len()).filter(|i| tokens[*i].kind == Kind::Word && !source.is_test(&tokens[*i]));
     let found = words.filter(|i| named(*i)).map(|i| {
         let what = format!(
-            "`{}` has no place in `{}`: {}",
+            "`{}` is not allowed in `{}`: {}",
             tokens[i].text, absence.krate, absence.instead
         );
         Violation::at(&source.path, tokens[i].line, what)
@@ -71,10 +71,10 @@ fn absences_of(source: &Source, absence: &Absence) -> Vec<Violation> {
     found.collect()
 }
 
-/// Where the forbidden modules are, under the same names.
+/// Crates with the forbidden modules.
 const ROOTS: [&str; 2] = ["std", "tokio"];
 
-/// Whether the word at `i` is a module of a root: after `std::`, or an entry of `use std::{…}`.
+/// True if the word at `i` is a module of a root: after `std::`, or an entry of `use std::{…}`.
 fn is_std_module(tokens: &[Token], i: usize) -> bool {
     let text = |back: usize| i.checked_sub(back).map_or("", |at| tokens[at].text.as_str());
     if text(1) == "::" {
@@ -98,7 +98,7 @@ fn is_std_module(tokens: &[Token], i: usize) -> bool {
     matches!(text(1), "{" | ",") && open.is_some_and(is_list)
 }
 
-/// Only `http` knows status codes, beside programs that stand for a user's.
+/// Reports HTTP status codes outside `http` and the programs that act as a user's program.
 pub fn status_codes(sources: &[Source]) -> Vec<Violation> {
     let is_user =
         |source: &&Source| policy::BY_PLAIN_HTTP.iter().any(|part| source.path.contains(part));
@@ -112,8 +112,7 @@ fn status_codes_of(source: &Source) -> Vec<Violation> {
     let code = (0..tokens.len()).filter(|i| !source.is_test(&tokens[*i]));
     let found = code.filter_map(|i| {
         let what = if names_status(tokens, i, crate_name) {
-            "HTTP statuses belong to `http`: look at the stable `code` of the body instead"
-                .to_owned()
+            "HTTP statuses belong to `http`: use the stable `code` of the body instead".to_owned()
         } else if is_status_number(tokens, i) && !policy::STATUS_NUMBER_CRATES.contains(&crate_name)
         {
             format!("status {} belongs to `http`: use the stable `code`", tokens[i].text)
@@ -125,7 +124,7 @@ fn status_codes_of(source: &Source) -> Vec<Violation> {
     found.collect()
 }
 
-/// `StatusCode::…` outside `http`, or the type where it may not be either.
+/// `StatusCode::…` outside `http`, or the type where it is not allowed either.
 fn names_status(tokens: &[Token], i: usize, crate_name: &str) -> bool {
     let names_one = tokens.get(i + 1).is_some_and(|token| token.text == "::");
     let allowed: &[&str] =
@@ -141,7 +140,7 @@ fn is_status_number(tokens: &[Token], i: usize) -> bool {
     is_status && before.iter().any(|token| matches!(token.text.as_str(), "status" | "status_code"))
 }
 
-/// "zxid" is said by the `ZooKeeper` front-end alone; stat fields by `types` and `machine` too.
+/// Reports names with "zxid" outside the `ZooKeeper` front-end; `types`, `machine` and `service` may use stat fields.
 pub fn zxids(sources: &[Source]) -> Vec<Violation> {
     each_word(sources, |source, token| {
         let crate_name = source.crate_name.as_deref()?;
@@ -154,16 +153,16 @@ pub fn zxids(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// A violation for each word, tests included, for which there is something to say.
+/// A violation for each word for which `complaint` returns a message, tests included.
 fn each_word(
     sources: &[Source],
-    say: impl Fn(&Source, &Token) -> Option<String>,
+    complaint: impl Fn(&Source, &Token) -> Option<String>,
 ) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in sources {
         let words = source.tokens().iter().filter(|token| token.kind == Kind::Word);
-        let said = words.filter_map(|token| Some((token.line, say(source, token)?)));
-        found.extend(said.map(|(line, what)| Violation::at(&source.path, line, what)));
+        let complaints = words.filter_map(|token| Some((token.line, complaint(source, token)?)));
+        found.extend(complaints.map(|(line, what)| Violation::at(&source.path, line, what)));
     }
     found
 }

@@ -1,6 +1,4 @@
-//! The tables of `docs/formats/` say the same as the code.
-//!
-//! Owns the comparison of the envelope's kinds: a number in a document that nobody compares is a lie in waiting.
+//! Checks that the table of envelope kinds in `docs/formats/` matches the code.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +8,13 @@ use crate::{Source, Tree, Violation};
 const DOCUMENT: &str = "docs/formats/envelope.md";
 const CODE: &str = "crates/codec/src/lib.rs";
 
-/// The numbers of `enum Kind`, and the rows `| 1 | `Record` | …` of the document.
+/// Compares the numbers of `enum Kind` with the rows `| 1 | `Record` | …` of the document.
 pub fn kinds(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let code = sources.iter().find(|source| source.path == CODE);
     let code = code.map(|source| numbers(source.tokens())).unwrap_or_default();
     let document = rows(tree.text(DOCUMENT).unwrap_or_default());
     if code.is_empty() {
-        return vec![Violation::of(CODE, "no `enum Kind` with numbers: say here where it went")];
+        return vec![Violation::of(CODE, "no `enum Kind` with numbers: update this check")];
     }
     let names = code.keys().chain(document.keys().filter(|name| !code.contains_key(*name)));
     let differ = names.filter(|name| code.get(*name) != document.get(*name));
@@ -27,7 +25,7 @@ pub fn kinds(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     differ.map(|name| Violation::of(DOCUMENT, what(name))).collect()
 }
 
-/// `Name = number` within `enum Kind { … }`.
+/// Parses `Name = number` within `enum Kind { … }`.
 fn numbers(tokens: &[Token]) -> BTreeMap<String, String> {
     let start = tokens.windows(2).position(|pair| pair[0].text == "enum" && pair[1].text == "Kind");
     let body = start.map_or(&[][..], |start| &tokens[start..]);

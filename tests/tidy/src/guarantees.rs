@@ -1,14 +1,14 @@
-//! Each of the ten promises names tests that exist.
+//! Checks that each of the ten promises names tests that exist.
 
 use crate::documents::{code_spans, has_test, named_test};
 use crate::{Source, Tree, Violation};
 
-/// Where the promises stand.
+/// The document with the promises.
 pub const DOCUMENT: &str = "docs/guarantees.md";
-/// How many there are.
+/// The number of promises.
 pub const PROMISES: usize = 10;
 
-/// Sections `## 1. …` to `## 10. …`, each with at least one `` `path/to/file.rs::test` `` that is there.
+/// Checks sections `## 1. …` to `## 10. …`: each has at least one existing `` `path/to/file.rs::test` ``.
 pub fn check(tree: &Tree, sources: &[Source]) -> Vec<Violation> {
     let text = tree.text(DOCUMENT).unwrap_or_default();
     (1..=PROMISES).filter_map(|number| objection(text, number, sources)).collect()
@@ -31,7 +31,7 @@ fn objection(text: &str, number: usize, sources: &[Source]) -> Option<Violation>
             "promise {number} names no test: add `path/to/file.rs::test` that fails without it"
         ),
         (false, Some((file, name))) => {
-            format!("promise {number} names `{name}` in {file}, which is not there")
+            format!("promise {number} names `{name}` in {file}, which does not exist")
         }
         (false, None) => return None,
     };

@@ -1,11 +1,11 @@
-//! Every module begins by saying what it is.
+//! Every module begins with a header that states its purpose.
 
 use crate::{Source, Violation};
 
-/// Files without a `//!` header of at least one sentence.
+/// Reports files without a `//!` header of at least one sentence.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
     let what =
-        "begin the file with `//!` and a sentence: what it owns, and what it refuses to know";
+        "begin the file with a `//!` header of 2 to 8 lines: purpose, invariants, bounds of queues";
     let bare = sources.iter().filter(|source| !is_sentence(&header(source.text())));
     bare.map(|source| Violation::at(&source.path, 1, what)).collect()
 }
@@ -17,7 +17,7 @@ fn header(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// At least three words, closed like a sentence.
+/// True for at least three words and one punctuation mark that ends a clause.
 fn is_sentence(header: &str) -> bool {
     let closed = header.find(['.', ':', '?']).is_some();
     closed && header.split_whitespace().count() >= 3
@@ -31,8 +31,8 @@ mod tests {
     #[test]
     fn a_module_without_a_sentence_is_caught() {
         for (text, good) in [
-            ("//! Owns the words of a header.\nfn a() {}", true),
-            ("\n//! Owns the words\n//! of a header.\n", true),
+            ("//! Parses module headers.\nfn a() {}", true),
+            ("\n//! Parses the headers\n//! of modules.\n", true),
             ("fn a() {}", false),
             ("//! placeholder\nfn a() {}", false),
             ("/// Not about the file, but about the item.\nfn a() {}", false),

@@ -1,17 +1,16 @@
 //! A crate depends only on smaller layers.
 //!
-//! Owns the reading of the table of layers in `docs/architecture.md`, which is the law's only home: every folder
-//! of `crates/` has a row, and every row a folder. Dependencies of tests are free, packages of `tests/` too:
-//! cargo itself refuses circles among the others.
+//! The table in `docs/architecture.md` defines the layers: every folder of `crates/` has a row, and every row a folder.
+//! Test dependencies and packages of `tests/` are exempt; cargo rejects cycles among the other packages.
 
 use std::collections::BTreeMap;
 
 use crate::manifest::Manifest;
 use crate::{Tree, Violation};
 
-/// Where the table stands.
+/// The document with the table.
 pub const TABLE: &str = "docs/architecture.md";
-/// `fence` is for programs that want nothing else of us.
+/// `fence` is for programs that use no other holdfast crate.
 const NARROW: (&str, &[&str]) = ("fence", &["types"]);
 
 /// The layer of each crate, by the name of its folder: rows `| 0 | `types` | …` of the table.
@@ -81,9 +80,9 @@ fn upward(manifest: &Manifest, name: &str, layers: &BTreeMap<String, u8>) -> Vec
     ours.filter(|dependency| !allowed(dependency)).map(|dependency| {
         let what = format!(
             "`{name}` (layer {}) depends on `{dependency}` (layer {}): only smaller layers are allowed{}; \
-             move the shared type down, or turn the call around",
+             move the shared type down, or invert the call",
             shown(own), shown(layers.get(dependency)),
-            if name == NARROW.0 { ", and for `fence` nothing but `types`" } else { "" },
+            if name == NARROW.0 { ", and for `fence` only `types`" } else { "" },
         );
         Violation::of(&manifest.path, what)
     }).collect()

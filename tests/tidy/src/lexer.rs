@@ -1,15 +1,14 @@
-//! Rust text to a flat list of tokens that know their line, their function and whether they are test code.
+//! Converts Rust text to a flat list of tokens, each with its line, its function and a flag for test code.
 //!
-//! Owns what counts as test code inside a file: an item under `#[test]`, `#[…::test]` or a `#[cfg(…)]` that needs
-//! `test`, and everything in it. Refuses to know files and rules. Documentation comments are string literals
-//! here, so no rule about names sees them.
+//! Test code inside a file is an item under `#[test]`, `#[…::test]` or a `#[cfg(…)]` that requires `test`, with its
+//! contents. Documentation comments are string literals here, so rules about names ignore them.
 
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use proc_macro2::{Delimiter, Group, Punct, Spacing, TokenStream, TokenTree};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Word,
@@ -35,20 +34,20 @@ pub(crate) struct Function {
     pub(crate) test: bool,
 }
 
-/// What a file holds.
+/// Tokens, functions and test modules of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Lexed {
     pub(crate) tokens: Vec<Token>,
     pub(crate) functions: Vec<Function>,
     /// Lines of items that are test code.
     pub(crate) test_lines: Vec<RangeInclusive<usize>>,
-    /// `mod x;` in test code: the file of that module is test code as a whole.
+    /// `mod x;` in test code: the whole file of that module is test code.
     pub(crate) test_modules: Vec<String>,
-    /// The last token touches the next one.
+    /// No white space between the last token and the next one.
     joint: bool,
 }
 
-/// Reads a file.
+/// Converts the text of a file.
 pub(crate) fn lex(text: &str) -> Result<Lexed, String> {
     let stream: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
     let mut lexed = Lexed::default();
@@ -56,19 +55,19 @@ pub(crate) fn lex(text: &str) -> Result<Lexed, String> {
     Ok(lexed)
 }
 
-/// What the walk has entered.
+/// The enclosing items of the current token.
 #[derive(Clone, Copy)]
 struct Inside<'a> {
     test: bool,
     function: Option<&'a Rc<str>>,
 }
 
-/// Where the walk is within one level of brackets.
+/// The position within one level of brackets.
 #[derive(Default)]
 struct Item {
     /// First line of an item under a test attribute.
     test_from: Option<usize>,
-    /// A function whose body has not come yet, and its first line.
+    /// A function before its body, with its first line.
     function: Option<(Rc<str>, usize)>,
 }
 
@@ -132,7 +131,7 @@ impl Lexed {
         }
     }
 
-    /// Makes one token of the two colons of `::`.
+    /// Joins the two colons of `::` into one token.
     fn closes_path_separator(&mut self, punct: &Punct) -> bool {
         let joint = self.joint && punct.as_char() == ':';
         match self.tokens.last_mut().filter(|last| joint && last.text == ":") {

@@ -1,11 +1,9 @@
-//! The rules of `CONTRIBUTING.md` as code: each checker takes a [`Tree`] and returns what breaks its rule.
+//! The rules of `CONTRIBUTING.md` as code: each checker takes a [`Tree`] and returns the violations of its rule.
 //!
-//! Owns the tables of who may name what, the limits of size, and the words we do not use; the table of layers is
-//! read from `docs/architecture.md`, its only home. Refuses to know how the rules are run: `tests/tree.rs` holds
-//! the real tree against every one of them, and each checker's own tests plant a violation that it must catch.
-//!
-//! Rust is read as tokens, not as text, so comments and strings never count as code. Nothing here starts a
-//! process or needs a network.
+//! [`policy`] has the tables of allowed names and the size limits; `docs/architecture.md` has the table of layers.
+//! `tests/tree.rs` applies every checker to the repository. The unit tests of a checker contain violations that it must
+//! report. The checkers read Rust as tokens, so comments and strings never count as code. They start no process and use
+//! no network.
 
 pub mod bans;
 pub mod constants;
@@ -35,14 +33,14 @@ use std::fmt;
 pub use source::Source;
 pub use tree::Tree;
 
-/// One place that breaks a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The file, from the root of the repository.
     pub path: String,
-    /// The line, from 1; 0 when the file as a whole is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: usize,
-    /// What is wrong, and what to do about it.
+    /// The violation, and how to fix it.
     pub what: String,
 }
 

@@ -1,8 +1,8 @@
-//! One `Cargo.toml`: its package and its dependencies by the name of the package, whatever they are called here.
+//! One `Cargo.toml`: its package, and its dependencies by package name, also if they are renamed.
 
 use toml::{Table, Value};
 
-/// A manifest, read.
+/// A parsed manifest.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub(crate) path: String,
@@ -27,12 +27,12 @@ impl Manifest {
         rest.iter().try_fold(self.table.get(*first)?, |value, key| value.get(key))
     }
 
-    /// What the package needs to be built and run, on any target.
+    /// Normal and build dependencies, of any target.
     pub(crate) fn dependencies(&self) -> Vec<(&str, &Value)> {
         self.section(&["dependencies", "build-dependencies"])
     }
 
-    /// What its tests need on top.
+    /// Dev-dependencies.
     pub(crate) fn dev_dependencies(&self) -> Vec<(&str, &Value)> {
         self.section(&["dev-dependencies"])
     }

@@ -1,7 +1,7 @@
 //! The mutations of `crates/machine/mutations.toml`: bugs that the tests must find.
 //!
-//! Reads the file, applies a mutation to a source text, and checks that each one still applies: its original texts occur
-//! exactly once and its tests exist. `examples/mutations.rs` runs the tests on mutated copies.
+//! This module parses the file, applies a mutation to a source text, and checks that each mutation still applies: its
+//! original texts occur exactly once and its tests exist. `examples/mutations.rs` runs the tests on mutated copies.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use crate::{Source, Tree, Violation};
 
 /// The crate that is mutated, from the root of the repository.
 pub const CRATE: &str = "crates/machine";
-/// The mutations.
+/// The file of the mutations.
 pub const FILE: &str = "crates/machine/mutations.toml";
 
-/// One bug.
+/// A mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
-    /// What the bug does, in a few words.
+    /// Effect of the bug, in a few words.
     pub name: String,
     /// All of them must fail.
     pub tests: Vec<NamedTest>,
-    /// How the bug is made.
+    /// The changes of source text.
     pub edits: Vec<Edit>,
 }
 
@@ -30,7 +30,7 @@ pub struct Mutation {
 pub struct NamedTest {
     /// The path of the test in the crate.
     pub name: String,
-    /// What the failure must say; empty for any failure.
+    /// Text that the failure must contain; empty for any failure.
     pub output: String,
 }
 
@@ -41,14 +41,14 @@ pub struct Edit {
     pub file: String,
     /// Occurs exactly once in the file.
     pub original: String,
-    /// What stands there with the bug.
+    /// The text with the bug.
     pub replacement: String,
 }
 
 /// Reads the mutations.
 ///
 /// # Errors
-/// What is missing, or of the wrong type.
+/// The field that is missing or has the wrong type.
 pub fn parse(text: &str) -> Result<Vec<Mutation>, String> {
     let table: Table = text.parse().map_err(|error| format!("not TOML: {error}"))?;
     tables(&table, "mutation")?.into_iter().map(mutation).collect()
@@ -81,7 +81,7 @@ fn mutation(table: &Table) -> Result<Mutation, String> {
 fn tables<'a>(table: &'a Table, key: &str) -> Result<Vec<&'a Table>, String> {
     let items = table.get(key).and_then(Value::as_array).filter(|items| !items.is_empty());
     let items = items.ok_or_else(|| format!("no list `{key}`"))?;
-    items.iter().map(|item| item.as_table().ok_or(format!("`{key}` is no table"))).collect()
+    items.iter().map(|item| item.as_table().ok_or(format!("`{key}` is not a table"))).collect()
 }
 
 fn string(table: &Table, key: &str) -> Result<String, String> {
@@ -102,7 +102,7 @@ impl Edit {
     }
 }
 
-/// Each mutation has a name of its own, applies to the sources, changes them, and names tests that exist.
+/// Checks that each mutation has a unique name, applies to the sources, changes them, and names tests that exist.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -130,7 +130,7 @@ pub fn check(tree: &Tree, sources: &[Source]) -> Result<Vec<Violation>, String> 
     Ok(found)
 }
 
-/// True if the function stands in the file that its path names.
+/// True if the file in the test's path has a function of this name.
 fn exists(test: &NamedTest, sources: &[Source]) -> bool {
     let Some((module, function)) = test.name.rsplit_once("::") else { return false };
     let path = format!("{CRATE}/src/{}", module.replace("::", "/"));

@@ -1,18 +1,18 @@
-//! The tables behind the rules: who alone may name what, what a crate must never name, and the exceptions with
-//! their reasons. A new exception is a line here, so that a review sees it.
+//! The tables of the rules: which crates may use a name, which names a crate must not use, and the exceptions with
+//! their reasons. A new exception is a line here, so that a review can see it.
 
-/// Words that only some crates may say, tests included.
+/// Words that only some crates may use, tests included.
 #[derive(Debug)]
 pub struct Home {
-    /// Names of packages, or the beginnings of names.
+    /// Package names, or prefixes of names.
     pub words: &'static [&'static str],
-    /// Folders of `crates/` that may say them.
+    /// Folders of `crates/` that may use them.
     pub crates: &'static [&'static str],
-    /// What the others do instead.
+    /// The alternative for other crates.
     pub instead: &'static str,
 }
 
-/// Third parties that one crate alone names, so that it can be replaced there (design decisions D4, D5, D6).
+/// Third-party crates that only one crate uses, so that they can be replaced there (design decisions D4, D5, D6).
 pub const HOMES: &[Home] = &[
     Home {
         words: &["openraft", "openraft_macros", "openraft_rt", "openraft_rt_tokio"],
@@ -32,16 +32,16 @@ pub const HOMES: &[Home] = &[
     },
 ];
 
-/// Words that a crate never says outside its tests.
+/// Words that a crate must not use outside its tests.
 #[derive(Debug)]
 pub struct Absence {
     /// The folder below `crates/`.
     pub krate: &'static str,
     /// Exact words.
     pub words: &'static [&'static str],
-    /// Modules of `std` and `tokio` that are not to be reached.
+    /// Modules of `std` and `tokio` that the crate must not use.
     pub std_modules: &'static [&'static str],
-    /// Why, and what to do instead.
+    /// The reason, and the alternative.
     pub instead: &'static str,
 }
 
@@ -71,13 +71,13 @@ pub const ABSENCES: &[Absence] = &[
         krate: "types",
         words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
-        instead: "the nouns have no behaviour: put it into the crate that owns it",
+        instead: "`types` has data types without behaviour: move it to the crate that uses it",
     },
     Absence {
         krate: "codec",
         words: &["tokio", "async", "await", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "net", "process", "thread"],
-        instead: "the codec turns values into bytes and back, and moves none of them",
+        instead: "the codec converts values to bytes and back, and does no I/O",
     },
     Absence {
         krate: "zkwire",
@@ -89,50 +89,50 @@ pub const ABSENCES: &[Absence] = &[
         krate: "storage",
         words: &["openraft", "holdfast_raft", "LogId", "tokio", "async", "await"],
         std_modules: &["net", "process"],
-        instead: "the store keeps bytes: terms, votes and log ids are the business of `raft`",
+        instead: "the store keeps bytes: terms, votes and log ids belong to `raft`",
     },
     Absence {
         krate: "service",
         words: &["reqwest", "hyper"],
         std_modules: &["fs", "net", "process"],
-        instead: "the service knows no protocol: the front-ends call it",
+        instead: "the service is independent of protocols: the front-ends call it",
     },
 ];
 
 /// Field names of `ZooKeeper`'s stat structure, the only words with "zxid" outside the `ZooKeeper` front-end: `types`
-/// declares the structure, `machine` fills it and `service` compares with it what a client has seen. What they hold is
-/// a revision.
+/// declares the structure, `machine` fills it and `service` compares it with the client's last revision. The values are
+/// revisions.
 pub const STAT_FIELDS: [&str; 3] = ["czxid", "mzxid", "pzxid"];
-/// Crates that may say the stat fields.
+/// Crates that may use the stat fields.
 pub const STAT_CRATES: [&str; 3] = ["types", "machine", "service"];
-/// Crates that may say "zxid" as they like.
+/// Crates that may use "zxid" in any name.
 pub const ZXID_CRATES: [&str; 2] = ["zk", "zkwire"];
 
-/// Examples are programs beside the crate: what the crate refuses to know, they may know.
+/// Examples are separate programs: they may use names that are forbidden in their crate.
 pub const EXAMPLES: &str = "/examples/";
-/// Folders that stand for a user's program and speak plain HTTP on purpose: statuses are all they have.
+/// Folders of programs that act as a user's program: they use plain HTTP and see only statuses.
 pub const BY_PLAIN_HTTP: [&str; 2] = [EXAMPLES, "crates/holdfast/src/bench/"];
 /// Crates that may name HTTP statuses (`StatusCode::LOCKED`) outside tests: `http` answers with them, and the layer of
 /// `fence` answers the callers of a user's own service.
 pub const STATUS_CODE_CRATES: [&str; 2] = ["http", "fence"];
-/// Crates that may say the type `StatusCode`: `client` tells an answer of ours from a proxy's by its class, and by
-/// nothing else.
+/// Crates that may use the type `StatusCode`: `client` distinguishes replies of holdfast from replies of a proxy by the
+/// status class.
 pub const STATUS_TYPE_CRATES: [&str; 3] = ["http", "client", "fence"];
-/// Crates that may write a status down as a number: RFC 9457 wants it in the body, which `api` describes.
+/// Crates that may write a status as a number: RFC 9457 requires it in the body, which `api` describes.
 pub const STATUS_NUMBER_CRATES: [&str; 2] = ["http", "api"];
 
-/// A place where a rule does not hold, and why.
+/// A function that is exempt from a rule.
 #[derive(Debug)]
 pub struct Exception {
     /// The file.
     pub path: &'static str,
     /// The function in it.
     pub function: &'static str,
-    /// Why it is right there.
+    /// The reason for the exemption.
     pub reason: &'static str,
 }
 
-/// Sleeping in tests: only as the step of a bounded wait for a condition, or as the fault itself.
+/// Sleeps in tests: only as the step of a bounded wait for a condition, or as the injected fault.
 pub const SLEEPS: &[Exception] = &[
     Exception {
         path: "tests/tidy/examples/mutations.rs",
@@ -242,7 +242,7 @@ pub const SLEEPS: &[Exception] = &[
     Exception {
         path: "crates/comparison/tests/workload/simulated.rs",
         function: "acquire",
-        reason: "how long a simulated lock takes is what the loops are judged by",
+        reason: "the delay of a simulated lock is what the test measures",
     },
     Exception {
         path: "crates/fence/tests/scratch/mod.rs",
@@ -258,15 +258,15 @@ pub const SLEEPS: &[Exception] = &[
 /// `panic!` and `unreachable!` outside tests.
 pub const PANICS: &[Exception] = &[];
 
-/// Whether a place is excepted.
+/// True if a function is exempt.
 pub fn excepted(list: &[Exception], path: &str, function: Option<&str>) -> bool {
     list.iter().any(|exception| exception.path == path && Some(exception.function) == function)
 }
 
-/// Pinned exactly: a newer one is another decision (ADR 0001, 0002, 0003).
+/// Dependencies pinned to an exact version; a newer version needs a new ADR (ADR 0001, 0002, 0003).
 pub const PINNED: [&str; 3] = ["openraft", "sled", "bincode"];
 
-/// Limits of size, in lines that are not blank.
+/// Size limits, in lines that are not blank.
 pub mod limits {
     /// A file without its tests.
     pub const FILE: usize = 500;

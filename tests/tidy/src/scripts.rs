@@ -1,15 +1,15 @@
-//! Scripts are thin: they call programs in order, and hold no logic worth testing.
+//! Checks that scripts are short: they call programs in order and contain no logic that needs tests.
 
 use crate::policy::limits;
 use crate::{Tree, Violation};
 
 const CI: &str = ".ci/run";
 const TEST: &str = "scripts/test";
-/// First lines, and what makes that shell stop at an error.
+/// First lines, and the option that makes that shell stop at an error.
 const SHELLS: [(&str, &str); 2] =
     [("#!/usr/bin/env bash", "set -euo pipefail"), ("#!/bin/sh", "set -eu")];
 
-/// Scripts that cannot be run, do not stop at an error, or are too long.
+/// Scripts that are not executable, do not stop at an error, or are too long.
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let ours = tree.files().filter(|(path, _)| path.starts_with("scripts/") || *path == CI);
     let scripts = ours.filter(|(path, file)| file.text.starts_with("#!") || !path.contains('.'));
@@ -43,7 +43,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// What checks every change is the README's own test command.
+/// Checks that CI runs only the README's test command.
 pub fn ci_runs_the_tests(tree: &Tree) -> Vec<Violation> {
     let calls = tree.text(CI).is_some_and(|text| text.contains(TEST));
     (!calls)

@@ -1,4 +1,4 @@
-//! Files of at most 500 lines, blank lines and tests apart, and a report of the lengths of files and functions.
+//! Checks that files have at most 500 lines, without blank lines and tests, and reports lengths of files and functions.
 //!
 //! Clippy limits the length of a function (`too-many-lines-threshold`).
 
@@ -9,7 +9,7 @@ use crate::{Source, Violation};
 pub fn files(sources: &[Source]) -> Vec<Violation> {
     let long = sources.iter().filter(|source| source.code_lines() > limits::FILE);
     let what = |source: &Source| {
-        format!("{} lines, at most {}: split it by what it owns", source.code_lines(), limits::FILE)
+        format!("{} lines, at most {}: split it by purpose", source.code_lines(), limits::FILE)
     };
     long.map(|source| Violation::of(&source.path, what(source))).collect()
 }
@@ -17,18 +17,18 @@ pub fn files(sources: &[Source]) -> Vec<Violation> {
 /// Median, 90th percentile and maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// How many were measured.
+    /// Number of samples.
     pub count: usize,
-    /// Half are at most this.
+    /// Median.
     pub median: usize,
-    /// Nine of ten are at most this.
+    /// 90th percentile.
     pub p90: usize,
-    /// The largest.
+    /// Maximum.
     pub max: usize,
 }
 
 impl Spread {
-    /// Of some lengths; zeros of none.
+    /// The spread of `lengths`; zeros if there are none.
     pub fn of(mut lengths: Vec<usize>) -> Self {
         lengths.sort_unstable();
         let count = lengths.len();
@@ -38,7 +38,7 @@ impl Spread {
     }
 }
 
-/// The spread of files and of functions, tests apart.
+/// The spread of lengths of files and of functions, without tests.
 pub fn report(sources: &[Source]) -> (Spread, Spread) {
     let ours = || sources.iter().filter(|source| !source.test);
     let files = ours().map(Source::code_lines).collect();

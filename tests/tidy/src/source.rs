@@ -1,7 +1,7 @@
-//! One Rust file: whose it is, which of its lines are tests, and its tokens.
+//! One Rust file: its crate, its tokens, and which lines are test code.
 //!
-//! Owns the question "is this test code?" for whole files: folders `tests/` and `benches/`, and modules that their
-//! parent declares under `#[cfg(test)]`. Refuses to know the rules.
+//! A whole file is test code in the folders `tests/` and `benches/`, and if its parent declares the module under
+//! `#[cfg(test)]`.
 
 use crate::lexer::{self, Function, Lexed, Token};
 
@@ -10,7 +10,7 @@ use crate::lexer::{self, Function, Lexed, Token};
 pub struct Source {
     /// From the root of the repository.
     pub path: String,
-    /// The folder's name below `crates/`; none for `tests/*` and everything else.
+    /// The folder's name below `crates/`; `None` for files elsewhere.
     pub crate_name: Option<String>,
     /// The whole file is test code.
     pub test: bool,
@@ -19,10 +19,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// The path and reason if the text is not Rust.
+    /// The path and the reason if the text is not Rust.
     pub fn parse(path: &str, text: &str) -> Result<Self, String> {
         let lexed = lexer::lex(text).map_err(|error| format!("{path} is not Rust: {error}"))?;
         let crate_name = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
@@ -40,24 +40,24 @@ impl Source {
         &self.text
     }
 
-    /// Lines that are not blank and not test code, unless the whole file is: then all that are not blank.
+    /// Counts lines that are neither blank nor test code; in a file of test code, all lines that are not blank.
     pub fn code_lines(&self) -> usize {
         let lines = self.text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines.filter(|(i, _)| self.test || !self.is_test_line(i + 1)).count()
     }
 
-    /// Whether a function of this name stands here as test code.
+    /// True if the file has a test function of this name.
     pub fn has_test(&self, name: &str) -> bool {
         let mut functions = self.lexed.functions.iter();
         functions.any(|function| function.name.as_ref() == name && (self.test || function.test))
     }
 
-    /// Whether a function of this name stands here.
+    /// True if the file has a function of this name.
     pub fn has_function(&self, name: &str) -> bool {
         self.lexed.functions.iter().any(|function| function.name.as_ref() == name)
     }
 
-    /// Whether a line belongs to an item that is test code.
+    /// True if a line belongs to an item that is test code.
     pub fn is_test_line(&self, line: usize) -> bool {
         self.test || self.lexed.test_lines.iter().any(|lines| lines.contains(&line))
     }
@@ -72,7 +72,7 @@ impl Source {
         self.values("", name, ":", |text| matches!(text, "," | "}"))
     }
 
-    /// What stands after `keyword name … sign`, up to the end, brackets kept together.
+    /// The tokens after `keyword name … sign`, up to the end token outside of brackets.
     fn values(&self, keyword: &str, name: &str, sign: &str, ends: fn(&str) -> bool) -> Vec<String> {
         let tokens = &self.lexed.tokens;
         let named = (0..tokens.len()).filter(|i| {
@@ -117,7 +117,7 @@ impl Source {
     }
 }
 
-/// The text of tokens up to the first at this depth that ends them.
+/// The text of tokens up to the first end token at this depth.
 fn until(tokens: &[Token], ends: fn(&str) -> bool) -> String {
     let mut depth = 0_i32;
     let inside = tokens.iter().take_while(|token| {

@@ -1,6 +1,4 @@
-//! The files of the repository in memory: read from the disk once, or written down by a test.
-//!
-//! Owns which folders count as ours. Refuses to know what the files mean.
+//! The files of the repository in memory, read from the disk or constructed by a test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,15 +6,15 @@ use std::{fs, io};
 
 use crate::Source;
 
-/// Folders that hold nothing of ours, wherever they are.
+/// Ignored folders, at any depth.
 const SKIPPED: [&str; 3] = [".git", "target", "data"];
 
 /// One file.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// Its text; bytes that are not UTF-8 are replaced.
+    /// The text; bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Whether somebody may execute it.
+    /// True if any execute bit is set.
     pub executable: bool,
 }
 
@@ -67,13 +65,13 @@ impl Tree {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// Files whose name ends so.
+    /// Files whose path has this suffix.
     pub fn ending<'a>(&'a self, suffix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let files = self.files().filter(move |(path, _)| path.ends_with(suffix));
         files.map(|(path, file)| (path, file.text.as_str()))
     }
 
-    /// Whether there is a file or a folder of this path; the empty path is the root.
+    /// True if a file or a folder of this path exists; the empty path is the root.
     pub fn exists(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()
@@ -96,7 +94,7 @@ impl Tree {
         paths.filter_map(|path| inner(path).map(|len| &path[start..start + len])).collect()
     }
 
-    /// Every Rust file, read. A file that is none of a package's (a fixture, say) is left out.
+    /// Every Rust file, parsed. Files outside packages, e.g. fixtures, are left out.
     ///
     /// # Errors
     /// The path and reason of the first file that is not Rust.

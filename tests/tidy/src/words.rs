@@ -1,41 +1,40 @@
-//! One word, one meaning: names of modules and of what they declare.
+//! Checks the names of modules and of their declarations against the glossary (`docs/glossary.md`).
 //!
-//! Owns the words of the glossary (`docs/glossary.md`) that are never right in a name of ours. Words that are
-//! wrong only sometimes are left to the reader: a rule that cries wolf is switched off.
+//! The lists contain only words that are wrong in every name of the workspace, to avoid false reports.
 
 use crate::lexer::{Kind, Token};
 use crate::private_words::snake;
 use crate::{Source, Violation};
 
-/// Names of modules that say nothing about what is in them.
+/// Names of modules that do not describe the contents.
 const MODULES: [&str; 9] =
     ["utils", "util", "common", "helpers", "helper", "manager", "managers", "misc", "old"];
 /// Words that introduce a name.
 const DECLARE: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "mod", "const", "static"];
-/// Parts of names, and what to say instead.
+/// Forbidden parts of names, with their replacements.
 const PARTS: [(&str, &str); 8] = [
     ("master", "leader, node or member"),
     ("replica", "node, member, voter or learner"),
-    ("manager", "the noun of what it keeps"),
-    ("util", "the verb of what it does"),
-    ("utils", "the verb of what it does"),
-    ("helper", "the verb of what it does"),
+    ("manager", "a noun for what it stores"),
+    ("util", "a verb for what it does"),
+    ("utils", "a verb for what it does"),
+    ("helper", "a verb for what it does"),
     ("notification", "event or notice"),
     ("checkpoint", "snapshot"),
 ];
-/// Whole names, and what to say instead.
+/// Forbidden names, with their replacements.
 const NAMES: [(&str, &str); 4] = [
     ("lock_id", "lock, or fencing token"),
     ("LockId", "LockName, or FencingToken"),
     ("lease_id", "session and lease generation"),
     ("LeaseId", "SessionId and lease generation"),
 ];
-/// Endings of the names of types.
+/// Forbidden endings of type names.
 const ENDINGS: [&str; 2] = ["Handler", "Impl"];
 
-/// Files and folders whose names say nothing.
+/// Reports files and folders whose names do not describe the contents.
 pub fn modules(sources: &[Source]) -> Vec<Violation> {
-    let what = |name: &str| format!("`{name}` says nothing about what is in it: name what it owns");
+    let what = |name: &str| format!("`{name}` does not describe the contents: name the purpose");
     let mut found = Vec::new();
     for source in sources {
         let names = source.path.split('/').map(|name| name.trim_end_matches(".rs"));
@@ -61,7 +60,7 @@ fn says_nothing(name: &str) -> bool {
     MODULES.contains(&name) || name.ends_with("_old") || versioned().unwrap_or(false)
 }
 
-/// Declared names with a word that the glossary replaces.
+/// Reports declared names with a word that the glossary replaces.
 pub fn glossary(sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in sources {
@@ -74,7 +73,7 @@ pub fn glossary(sources: &[Source]) -> Vec<Violation> {
     found
 }
 
-/// Whether the name was our choice: that of a method without `pub` may be the trait's.
+/// True if the declaration determines the name: a method without `pub` may have the name of a trait's method.
 fn is_ours(source: &Source, keyword: &Token) -> bool {
     let line = source.text().lines().nth(keyword.line - 1).unwrap_or_default();
     keyword.text != "fn" || line.starts_with("fn ") || line.contains("pub")
@@ -82,21 +81,21 @@ fn is_ours(source: &Source, keyword: &Token) -> bool {
 
 fn objection(keyword: &str, name: &str) -> Option<String> {
     if keyword == "fn" && name.starts_with("get_") && name != "get_mut" {
-        return Some(format!("`{name}`: no `get_`, the noun is enough"));
+        return Some(format!("`{name}`: remove `get_`"));
     }
     if let Some((_, instead)) = NAMES.iter().find(|(word, _)| *word == name) {
-        return Some(format!("`{name}`: say {instead}"));
+        return Some(format!("`{name}`: use {instead}"));
     }
     let part = PARTS.iter().find(|(word, _)| snake(name).split('_').any(|part| part == *word));
     if let Some((word, instead)) = part {
-        return Some(format!("`{name}`: do not say {word}, say {instead}"));
+        return Some(format!("`{name}`: replace {word} by {instead}"));
     }
     let is_type = matches!(keyword, "struct" | "enum" | "trait" | "type");
     let ending = ENDINGS.iter().find(|ending| is_type && name.ends_with(**ending))?;
     Some(format!("`{name}`: a type is a noun, not a {ending}"))
 }
 
-/// Names that are declared in a file, with the word that declares them.
+/// The names declared in a file, with their keywords.
 fn declared(source: &Source) -> impl Iterator<Item = (&Token, &Token)> {
     let pairs = source.tokens().windows(2).map(|pair| (&pair[0], &pair[1]));
     pairs.filter(|(keyword, name)| {

@@ -1,4 +1,4 @@
-//! The tree keeps its rules. Each test is one rule of `CONTRIBUTING.md`; what it prints says what to do.
+//! Applies the rules of `CONTRIBUTING.md` to the repository, one test per rule. A failure prints the fix.
 
 #![expect(clippy::unwrap_used, reason = "a rule that cannot be checked is broken")]
 
@@ -167,7 +167,7 @@ fn exceptions_of_deny_have_reasons() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_have_existing_targets() {
     none(&documents::broken_links(&tree()));
 }
 
@@ -183,12 +183,12 @@ fn documents_name_paths_and_tests_that_exist() {
 }
 
 #[test]
-fn numbers_in_documents_are_those_of_the_code() {
+fn numbers_in_documents_match_the_code() {
     none(&constants::check(&tree(), &sources()));
 }
 
 #[test]
-fn tables_of_formats_follow_the_code() {
+fn tables_of_formats_match_the_code() {
     none(&formats::kinds(&tree(), &sources()));
 }
 
@@ -203,11 +203,11 @@ fn every_mechanism_has_its_row_and_its_tests() {
 }
 
 #[test]
-fn scripts_are_thin_and_run() {
+fn scripts_are_short_and_executable() {
     none(&scripts::check(&tree()));
 }
 
 #[test]
-fn the_machine_that_checks_runs_the_readmes_command() {
+fn ci_runs_the_test_command_of_the_readme() {
     none(&scripts::ci_runs_the_tests(&tree()));
 }
