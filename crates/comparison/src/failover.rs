@@ -1,9 +1,9 @@
 //! From the loss of a leader to the next grant.
 //!
-//! Clients at every node acquire and release their own locks, a new lock each time, so that no lease of a dead client
-//! delays a grant. The tool kills the leader (`kill -9`); the gap ends with the first grant requested after its death.
-//! Without another node, this tool restarts the server or promotes its replica at once; in production, the detection
-//! of the loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
+//! Clients at every node acquire and release their own locks. Each lock is new, so no lease of a dead client delays a
+//! grant. The tool kills the leader (`kill -9`); the gap ends with the first grant requested after its death. Without
+//! another node, this tool restarts the server or promotes its replica at once; in production, the detection of the
+//! loss takes additional time. Bounds: [`CLIENTS`] clients; a trial ends at its deadline, and a system after
 //! [`FAILURES_MAX`] failed trials.
 
 use std::path::Path;

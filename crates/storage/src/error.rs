@@ -55,7 +55,7 @@ pub enum StoreError {
         /// The maximum length, bytes.
         bytes_max: u64,
     },
-    /// The call does not fit the state of the store (a gap in the log, a purged index, a name with a slash), which
+    /// The call does not fit the state of the store: a gap in the log, a purged index, a name with a slash. The store
     /// wrote nothing. This is a bug of the caller; a repeated call fails again.
     #[error("wrong use of the store: {what}")]
     Misuse {

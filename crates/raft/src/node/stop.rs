@@ -6,9 +6,9 @@ use super::RaftNode;
 use crate::handover;
 
 impl RaftNode {
-    /// Shuts down: rejects new commands, transfers leadership to a caught-up voter if this node leads (within about
-    /// twice the longest election timeout), stops openraft, and closes the log after all queued requests are on the
-    /// disk.
+    /// Shuts down in four steps: rejects new commands; transfers leadership to a caught-up voter if this node leads;
+    /// stops openraft; closes the log after all queued requests are on the disk. The transfer takes at most about
+    /// twice the longest election timeout.
     pub async fn shutdown(&self) {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {

@@ -1,8 +1,8 @@
 //! The log thread, the only writer of the disk.
 //!
-//! The thread takes all queued requests, writes one frame for each change, syncs once if a request must be durable,
-//! raises the watermark, and completes the requests in order. Readers see a change after its write. After an error
-//! every request fails with that error, and the thread makes no further call to the disk.
+//! The thread takes all queued requests and writes one frame for each change. It syncs once if a request must be
+//! durable, raises the watermark, and completes the requests in order. Readers see a change after its write. After an
+//! error every request fails with that error, and the thread makes no further call to the disk.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

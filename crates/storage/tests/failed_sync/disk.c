@@ -1,9 +1,10 @@
-/* A disk that fails one sync and loses the dirty pages, as Linux does: the bytes stay in the page cache, where every
- * process reads them until the machine restarts, and no later sync writes them. Preloaded into the worker by main.rs.
+/* A disk that fails one sync and loses the dirty pages, like Linux. The bytes stay in the page cache, where every
+ * process reads them until the machine restarts, and no later sync writes them. main.rs preloads it into the worker.
  *
- * FAILED_SYNC_DIR    the directory of the log; files below it are on this disk
- * FAILED_SYNC_IMAGE  where the disk is: <inode>.image what is durable of a file, <inode>.dirty which ranges are not
- * FAILED_SYNC_FILE, FAILED_SYNC_AT   the name of a file, and which of its syncs fails, from 1; 0 for none */
+ * FAILED_SYNC_DIR    the directory of the log; the files below it are on this disk
+ * FAILED_SYNC_IMAGE  the directory of the disk: <inode>.image has the durable content of a file, <inode>.dirty the
+ *                    ranges that are not durable
+ * FAILED_SYNC_FILE, FAILED_SYNC_AT   the name of a file, and the number of its failing sync, from 1; 0 for none */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ static void must(int good, const char *what) {
     }
 }
 
-/* Whether a descriptor is a file of this disk; its path and inode. */
+/* Returns whether a descriptor is a file of this disk, with its path and inode. */
 static int is_ours(int fd, char path[PATH_MAX], ino_t *inode) {
     const char *dir = getenv("FAILED_SYNC_DIR");
     struct stat stat;

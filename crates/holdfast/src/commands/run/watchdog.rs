@@ -1,11 +1,11 @@
-//! The watchdog: a small process that leads the command's process group and kills the group when the lease runs out,
+//! The watchdog: a small process that leads the command's process group. It kills the group at the end of the lease,
 //! even if `holdfast run` is stopped, starved or killed at that moment.
 //!
-//! `holdfast run` writes lines to the stdin of the watchdog: `release` with the call that releases a lock after the
-//! death of `run` and of the group, and `until MS`, the kill time on a clock that both processes share. The watchdog
-//! kills no later than the last `until`, and needs neither network nor locks for the kill. It blocks every signal that
-//! a process can block, because signals to its group are for the command. Bound: `run` never waits for the watchdog to
-//! read.
+//! `holdfast run` writes two kinds of lines to the stdin of the watchdog. `release` has the call that releases a lock
+//! after the death of `run` and of the group. `until MS` is the kill time on a clock that both processes share. The
+//! watchdog kills no later than the last `until`, and needs neither network nor locks for the kill. It blocks every
+//! signal that a process can block, because signals to its group are for the command. Bound: `run` never waits for the
+//! watchdog to read.
 
 use std::process::Stdio;
 use std::time::Duration;
