@@ -47,14 +47,14 @@ impl Progress {
         if self.is_terminal { self.bar.println(what) } else { say(what) }
     }
 
-    /// Removes the bar.
-    /// Notes the first line of a failure.
+    /// Prints the first line of a failure.
     pub fn note_failure(&self, system: &str, failure: Option<&str>) {
         if let Some(failure) = failure {
             self.note(&format!("{system}: {}", failure.lines().next().unwrap_or_default()));
         }
     }
 
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -13,7 +13,7 @@ use crate::exit::Stop;
 /// The nodes of the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodesArgs {
-    /// HTTP addresses of one or more nodes, separated by commas; any node answers for the whole cluster.
+    /// HTTP addresses of one or more nodes, separated by commas; any node serves the whole cluster.
     #[arg(
         long,
         env = "HOLDFAST_ADDR",

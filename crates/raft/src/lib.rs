@@ -14,7 +14,7 @@
 //! - `node`: the public interface, and the order of start and shutdown. Start reading here.
 //! - `proposer`: batches of commands, in this node's log or forwarded to the leader. Its first page explains retries.
 //! - `barrier`: linearizable reads. `leadership`: who leads, and since when this node may act as the leader.
-//! - `transport`, `peers`, `network`, `dispatch`: TCP between nodes, calls, and their answers. `wire`: their bytes.
+//! - `transport`, `peers`, `network`, `dispatch`: TCP between nodes, calls, and their replies. `wire`: their bytes.
 //! - `log_store`, `cache`, `snapshot`, `state_machine`: openraft's storage traits over `holdfast_storage` and
 //!   `holdfast_machine`.
 //! - `bootstrap`, `initial_members`, `membership_registry`, `identity`: how a cluster starts, and which data directory

@@ -79,7 +79,7 @@ pub(super) struct WaitingArgs {
     /// Do not wait in the queue.
     #[arg(long = "try", conflicts_with = "wait")]
     pub(super) try_once: bool,
-    /// How long to look for a node that answers: 10s; 3s with --try or a shorter --wait.
+    /// How long to look for a node that replies: 10s; 3s with --try or a shorter --wait.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// A label of the session that other callers see; may be given several times.

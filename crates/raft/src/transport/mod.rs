@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! peers ─► channel ─► connection ═══ frames ═══► server ─► dispatch
-//!          (opens,     (numbers requests,         (accepts, reads,     (answers)
+//!          (opens,     (numbers requests,         (accepts, reads,     (replies)
 //!           backs off)  matches replies)           writes replies)
 //! ```
 //!
