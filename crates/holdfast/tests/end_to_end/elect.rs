@@ -192,7 +192,7 @@ fn a_lock_is_handed_to_another_session() {
     let token: u64 = holder.next_stdout_line().parse().unwrap();
     let refused = cluster.client(&["unlock", "a", "--session", "web1", "--to", "web2"]);
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("no open session"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not an open session"), "{}", refused.stderr);
     let mut other = cluster.spawn_client(&["lock", "b", "--session", "web2"]);
     other.next_stdout_line();
     let handed =
