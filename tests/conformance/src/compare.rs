@@ -1,9 +1,8 @@
-//! Two transcripts of one script, word by word.
+//! Compares two transcripts of one script word by word.
 //!
-//! Owns what "the same" means: numbers of changes (`z:`) are the same if they stand in the same order, equal where the
-//! others are equal; a number in a header (`h:`) is, if as many of the changes seen so far lie before it; sessions
-//! (`s:`) are, if each stands for the same one everywhere; 0 and −1 are themselves. Every other word is compared as it
-//! is. Refuses to know what the words mean.
+//! Change numbers (`z:`) match if they have the same order and are equal at the same positions. A header number (`h:`)
+//! matches if the same number of earlier changes precedes it. Sessions (`s:`) match if the mapping between them is
+//! one-to-one. 0, −1 and every other word must be equal.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +10,20 @@ use crate::excuse;
 use crate::play::Transcript;
 use crate::script::Step;
 
-/// The first step that differs.
+/// The first difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The step, from 0.
     pub step: usize,
-    /// What differs.
+    /// Description of the difference.
     pub what: String,
-    /// All lines of the step, from the yardstick.
+    /// All lines of the step, from the reference.
     pub expected: Vec<String>,
     /// All lines of the step, from the server under test.
     pub found: Vec<String>,
 }
 
-/// Compares what was seen of a script; none if it is the same.
+/// Compares two transcripts of a script; `None` if they match.
 pub fn compare(steps: &[Step], expected: &Transcript, found: &Transcript) -> Option<Difference> {
     let mut pairing = Pairing::new();
     let none = Vec::new();
@@ -47,7 +46,7 @@ pub fn compare(steps: &[Step], expected: &Transcript, found: &Transcript) -> Opt
 }
 
 struct Pairing {
-    /// Numbers of changes: theirs to ours. In order on both sides.
+    /// Change numbers of the reference mapped to those of holdfast, ordered on both sides.
     changes: BTreeMap<i64, i64>,
     sessions: BTreeMap<i64, i64>,
 }
@@ -65,7 +64,7 @@ impl Pairing {
         })
     }
 
-    /// Changes before headers, so that an answer is held against all that it says itself.
+    /// Compares changes before headers, so that a header is compared with the changes of its own reply.
     fn line(&mut self, left: &str, right: &str) -> Option<String> {
         let words = || left.split(' ').zip(right.split(' '));
         if left.split(' ').count() != right.split(' ').count() {
@@ -94,7 +93,7 @@ impl Pairing {
 
     fn change(&mut self, left: i64, right: i64) -> Option<String> {
         if let Some(known) = self.changes.get(&left) {
-            let what = || format!("change {right}, where {left} has been {known} before");
+            let what = || format!("change {right}, but {left} was {known} before");
             return (*known != right).then(what);
         }
         let before = self.changes.range(..left).next_back();
@@ -113,11 +112,11 @@ impl Pairing {
     fn session(&mut self, left: i64, right: i64) -> Option<String> {
         let known = *self.sessions.entry(left).or_insert(right);
         let twice = self.sessions.values().filter(|session| **session == right).count() != 1;
-        let what = || format!("session {right}, where {left} is {known}");
+        let what = || format!("session {right}, but {left} is {known}");
         (known != right || twice).then(what)
     }
 
-    /// What is 0 or below is exact.
+    /// Numbers of 0 or below must be equal.
     fn header(&self, left: i64, right: i64) -> Option<String> {
         let shown = |count: usize| format!("{count} of the changes seen so far");
         let before = self.changes.keys().filter(|change| **change <= left).count();
@@ -129,7 +128,7 @@ impl Pairing {
     }
 }
 
-/// A mark and its number, if the word has one, also behind `name=`.
+/// The prefix (`z`, `h`, `s`) and number of a word, also after `name=`.
 fn marked(word: &str) -> Option<(&str, i64)> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let mark = ["z:", "h:", "s:"].into_iter().find(|mark| value.starts_with(mark))?;
@@ -157,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn a_header_lies_after_as_many_changes() {
+    fn a_header_number_follows_the_same_number_of_changes() {
         assert!(!differ(&["z:5", "h:6 error -101", "z:9"], &["z:50", "h:50 error -101", "z:51"]));
         assert!(differ(&["z:5", "z:6", "h:6"], &["z:50", "z:51", "h:50"]));
         assert!(differ(&["h:-1"], &["h:7"]));
     }
 
     #[test]
-    fn a_session_stands_for_one_session() {
+    fn sessions_map_one_to_one() {
         assert!(!differ(&["s:7", "s:8", "owner=s:7"], &["s:1", "s:2", "owner=s:1"]));
         assert!(differ(&["s:7", "s:8"], &["s:1", "s:1"]));
         assert!(differ(&["s:7", "s:8", "owner=s:7"], &["s:1", "s:2", "owner=s:2"]));
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_lines_are_compared_as_they_are() {
+    fn other_words_and_lines_must_be_equal() {
         assert!(differ(&["a"], &["b"]) && differ(&["a"], &["a", "b"]) && differ(&["a b"], &["a"]));
     }
 }

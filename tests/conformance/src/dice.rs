@@ -1,13 +1,11 @@
-//! Numbers from a seed: the same seed, the same numbers, on every machine and in every version.
-//!
-//! Owns the generator (splitmix64). Refuses to be good for anything but tests.
+//! Pseudo-random numbers for tests (splitmix64): a seed gives the same numbers on every machine and in every version.
 
 /// A generator.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -20,23 +18,23 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Below `n`, which is not 0.
+    /// A number below `n`; `n` must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         let n = u64::try_from(n.max(1)).unwrap_or(1);
         usize::try_from(self.next() % n).unwrap_or(0)
     }
 
-    /// True in `percent` of a hundred cases.
+    /// True with this probability, in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them; they are not empty.
+    /// One of the items, which must not be empty.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    /// A place in `weights`, more often where the weight is larger.
+    /// An index of `weights`, with probability proportional to the weight.
     pub fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (i, weight) in weights.iter().enumerate() {

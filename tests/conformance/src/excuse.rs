@@ -1,6 +1,6 @@
-//! Where holdfast answers otherwise on purpose: each with its reason, and narrow enough to hide nothing else.
+//! The intended differences between holdfast and `ZooKeeper`, each with its reason and a narrow condition.
 //!
-//! Owns the list; `docs/zookeeper.md` has it in prose, with what the scripts leave out altogether.
+//! `docs/zookeeper.md` describes these differences, and the requests that the scripts leave out.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ struct Excuse {
 
 const EXCUSES: &[Excuse] = &[
     Excuse {
-        why: "a check that holds, outside a multi, is answered: a client that waits for ever helps nobody",
+        why: "holdfast replies to a successful check outside a multi: without a reply the client would wait forever",
         holds: |step, theirs, ours| {
             asks(step, |request| matches!(request, Request::Check { .. }))
                 && theirs.ends_with(" reply none")
@@ -24,7 +24,7 @@ const EXCUSES: &[Excuse] = &[
         },
     },
     Excuse {
-        why: "checkWatches tells of one's own watches: ZooKeeper says yes if anybody has one there",
+        why: "checkWatches covers the session's own watches: ZooKeeper's covers the watches of every session",
         holds: |step, theirs, ours| {
             asks(step, |request| matches!(request, Request::CheckWatches { .. }))
                 && theirs.ends_with(" done")
@@ -32,7 +32,7 @@ const EXCUSES: &[Excuse] = &[
         },
     },
     Excuse {
-        why: "of a path that no node can have, the path is told, before what the parent's list forbids",
+        why: "holdfast reports an invalid path before a missing permission on the parent",
         holds: |step, theirs, ours| {
             let told = |code: &str| without_header(&theirs.replacen("error -102", code, 1));
             asks(step, names_an_impossible_path)
@@ -41,7 +41,7 @@ const EXCUSES: &[Excuse] = &[
         },
     },
     Excuse {
-        why: "an ensemble shows its members; the ZooKeeper beside it is alone and has none to show",
+        why: "an ensemble shows its members; the standalone ZooKeeper has no members to show",
         holds: |step, theirs, ours| {
             asks(step, reads_the_members)
                 && theirs.contains(" len=0 ")
@@ -64,7 +64,7 @@ fn reads_the_members(request: &Request) -> bool {
     }
 }
 
-/// A line without data and its length.
+/// A line without data and data length.
 fn without_data(line: &str) -> Vec<&str> {
     let words = line.split(' ').scan(false, |is_data, word| {
         let was_data = std::mem::replace(is_data, word == "data");
@@ -103,18 +103,18 @@ fn impossible(path: &str) -> bool {
         || path.contains('\u{f8ff}')
 }
 
-/// Why these lines may differ, if they may.
+/// The reason for an intended difference of these lines.
 pub(crate) fn of(step: &Step, theirs: &str, ours: &str) -> Option<&'static str> {
     let excuse = EXCUSES.iter().find(|excuse| (excuse.holds)(step, theirs, ours));
     excuse.map(|excuse| excuse.why)
 }
 
-/// Our lines in their order. Of what one connection is told, events stand in the same order and so do replies; but an
-/// event may come before replies to requests that were sent before the change: a client that learns of a
-/// change early cannot take the older replies for newer ones, since it knows what it asked.
+/// Sorts holdfast's lines into the order of `ZooKeeper`'s. On one connection, events must have the same order, and so
+/// must replies. An event may precede replies to requests sent before the change: the client can still match each reply
+/// to its request.
 ///
 /// # Errors
-/// What does not fit: lines are missing or too many, or an event comes later than theirs.
+/// The difference: a missing or extra line, or an event that is later than in `ZooKeeper`.
 pub(crate) fn in_order<'a>(
     theirs: &[String],
     ours: &'a [String],
@@ -129,25 +129,25 @@ pub(crate) fn in_order<'a>(
     let mut ordered = Vec::new();
     for (expected, line) in places(theirs) {
         let next = lines.get_mut(&of_whom(line)).and_then(Vec::pop);
-        let (place, found) = next.ok_or_else(|| format!("`{line}` is missing"))?;
+        let (position, found) = next.ok_or_else(|| format!("`{line}` is missing"))?;
         if place > expected {
-            return Err(format!("`{found}` comes {} replies late", place - expected));
+            return Err(format!("`{found}` is {} replies late", position - expected));
         }
         ordered.push(found);
     }
     match lines.into_values().flatten().next() {
-        Some((_, line)) => Err(format!("`{line}` is too much")),
+        Some((_, line)) => Err(format!("`{line}` is an extra line")),
         None => Ok(ordered),
     }
 }
 
-/// Whose line it is, and whether it is an event.
+/// The connection of a line, and whether the line is an event.
 fn of_whom(line: &str) -> (&str, bool) {
     let (slot, rest) = line.split_once(' ').unwrap_or((line, ""));
     (slot, rest.starts_with("event "))
 }
 
-/// Each line with how many of the same connection's, but events, came before.
+/// Each line with the number of earlier replies on the same connection.
 fn places(lines: &[String]) -> impl Iterator<Item = (usize, &String)> {
     let mut replies: BTreeMap<&str, usize> = BTreeMap::new();
     lines.iter().map(move |line| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn events_may_come_early_but_never_late_or_in_another_order() {
+    fn events_may_be_early_but_never_late_or_reordered() {
         let theirs = lines(&["0 reply a", "0 event x", "0 reply b", "1 event x"]);
         let fits = |ours: &[&str]| in_order(&theirs, &lines(ours)).is_ok();
         assert!(fits(&["0 reply a", "0 event x", "0 reply b", "1 event x"]));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excuse_holds_for_its_own_request_alone() {
+    fn an_intended_difference_applies_only_to_its_request() {
         let step = |text| parse_script(text).unwrap().remove(0);
         let excused = |text, theirs, ours| of(&step(text), theirs, ours).is_some();
         assert!(excused("0: check / -1", "0 reply none", "0 reply h:7 done"));

@@ -1,7 +1,7 @@
-//! A server that lies once: what the comparer is held against.
+//! A proxy that falsifies one frame, to test that the comparison finds the difference.
 //!
-//! Owns a proxy that hands frames on in both directions, and changes one of those to the client. Knows as much of the
-//! layouts as the lies need, by their offsets. Bounds: one frame a direction.
+//! The proxy forwards frames in both directions and changes one frame to the client, at fixed offsets.
+//! Bounds: one frame per direction.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Bytes of a reply's header, and with a stat and nothing else behind it.
+/// Lengths in bytes of a reply's header, and of a reply that has only a stat.
 const HEADER: usize = 16;
 const STAT: usize = HEADER + 68;
-/// The reply to the `sync` of `/` after each step, of which only its place counts.
+/// The reply to the `sync` of `/` after each step; the comparison uses only its position.
 const SYNC: usize = HEADER + 5;
 
-/// One lie; told of the first frame that it fits.
+/// A falsification, applied to the first matching frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// An error instead of success.
+    /// Replaces success by an error.
     Error,
-    /// The number of a change in a header is that of one long ago.
+    /// Replaces the zxid in a header by a much older one.
     OldHeader,
-    /// A field of a stat, of so many bytes at this offset, is one more.
+    /// Increments a field of a stat: offset and length in bytes.
     Stat(usize, usize),
-    /// An event is not told.
+    /// Drops an event.
     Lost,
-    /// An event is told twice.
+    /// Sends an event twice.
     Doubled,
-    /// An event comes after the next reply.
+    /// Sends an event after the next reply.
     Late,
-    /// An event says that something else happened.
+    /// Changes the type of an event.
     OtherEvent,
 }
 
 impl Lie {
-    /// All of them, each field of a stat apart.
+    /// All falsifications, with one for each field of a stat.
     pub const ALL: [Self; 17] = [
         Self::Error,
         Self::OldHeader,
@@ -64,7 +64,7 @@ impl Lie {
         let good = frame.len() >= HEADER && frame[12..HEADER] == [0; 4];
         match self {
             Self::Error | Self::OldHeader => good && !event && frame.len() > SYNC,
-            // When a node was changed, only its clock knows: a time is wrong if it differs within one change.
+            // Clocks of servers differ: a time is detectably wrong only if it differs within one change.
             Self::Stat(16 | 24, _) => {
                 good && !event && frame.len() == STAT && frame[16..24] == frame[24..32]
             }
@@ -73,7 +73,7 @@ impl Lie {
         }
     }
 
-    /// The frames instead of this one, and one for later.
+    /// The frames to send instead of this one, and a frame to send later.
     fn tell(self, mut frame: Vec<u8>) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
         match self {
             Self::Error => {
@@ -100,17 +100,17 @@ fn increment(number: &mut [u8]) {
     }
 }
 
-/// The proxy; it ends with the value.
+/// The proxy. Dropping it stops the proxy.
 #[derive(Debug)]
 pub struct Liar {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
     told: Arc<AtomicBool>,
     proxy: JoinHandle<()>,
 }
 
 impl Liar {
-    /// Stands before a server.
+    /// Starts a proxy for a server.
     ///
     /// # Panics
     /// If there is no free port.
@@ -122,7 +122,7 @@ impl Liar {
         Self { address, told, proxy }
     }
 
-    /// Whether it has lied.
+    /// True after the falsification.
     pub fn has_lied(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
@@ -135,7 +135,7 @@ impl Drop for Liar {
 }
 
 async fn serve(listener: TcpListener, server: SocketAddr, lie: Lie, told: Arc<AtomicBool>) {
-    // The first connection only makes the folder of the run.
+    // The first connection only creates the folder of the run.
     let mut lying = false;
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(server).await else { continue };
@@ -156,7 +156,7 @@ async fn hand_on(
     let mut later = None;
     while let Some(frame) = frame(&mut from).await {
         let (frames, held) = match &lie {
-            // The answer to the first frame has no header.
+            // The reply to the first frame has no header.
             Some((lie, told))
                 if !first && lie.fits(&frame) && !told.swap(true, Ordering::Relaxed) =>
             {

@@ -1,14 +1,13 @@
-//! Conformance: the same things done to holdfast and to others, and the answers compared.
+//! Conformance tests: the same requests to holdfast and to a reference, with a comparison of the replies.
 //!
-//! Owns the differential run: scripts of `ZooKeeper` requests ([`Generator`], [`Step`]) are played ([`play`]) against a real
-//! `ZooKeeper` and against holdfast, and the transcripts compared ([`compare`]) word by word; a difference is shrunk to few
-//! steps ([`shrink`]), and kept with `ZooKeeper`'s answers ([`Recording`]). Refuses to know how either server works:
-//! everything goes through sockets.
+//! The differential run plays ([`play`]) scripts of `ZooKeeper` requests ([`Generator`], [`Step`]) against `ZooKeeper` and
+//! against holdfast, through sockets, and compares the transcripts word by word ([`compare`]). A script with a difference
+//! is shrunk to few steps ([`shrink`]) and stored with the replies of `ZooKeeper` ([`Recording`]).
 //!
-//! Bounds: a transcript lives in memory and is as long as its script; a connection has at most a burst's requests open.
+//! Bounds: a transcript is in memory and as long as its script; a connection has at most one burst of open requests.
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a harness: what does not hold is a failed test, and what is not expected is shown as it is"
+    reason = "test harness: an unexpected value is shown in the failure"
 )]
 
 mod compare;

@@ -1,7 +1,6 @@
-//! The two servers of a differential run, and runs against both.
+//! Runs scripts against the two servers of a differential run.
 //!
-//! Owns their processes, and a folder of its own for every run, so that runs do not see each other and a failing one can
-//! be repeated, with fewer steps each time.
+//! Every run has its own folder, so that runs are independent and a failing run can be repeated with fewer steps.
 
 use holdfast_lab::Cluster;
 
@@ -12,15 +11,15 @@ use crate::script::Step;
 use crate::shrink::shrink;
 use crate::zookeeper::ZooKeeper;
 
-/// How often a failing script is played again to make it smaller.
+/// Limit of runs that shrink a failing script.
 const SHRINKING_MAX: usize = 400;
 
-/// A script whose answers differ.
+/// A script with different replies.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The smallest script that was found, with what `ZooKeeper` answered.
+    /// The smallest script found, with the replies of `ZooKeeper`.
     pub recording: Recording,
-    /// Where they differ.
+    /// The first difference.
     pub difference: Difference,
 }
 
@@ -34,7 +33,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts `ZooKeeper`, and so many nodes of holdfast.
+    /// Starts `ZooKeeper` and this number of holdfast nodes.
     pub async fn start(nodes: u64) -> Self {
         let (zookeeper, cluster) = tokio::join!(ZooKeeper::start(), Cluster::of(nodes).start());
         let theirs = Target { nodes: vec![zookeeper.address()] };
@@ -47,7 +46,7 @@ impl Pair {
         &self.cluster
     }
 
-    /// Lets holdfast be reached by another way.
+    /// Sets other addresses for holdfast, e.g. of a proxy.
     pub fn through(&mut self, ours: Target) -> Target {
         std::mem::replace(&mut self.ours, ours)
     }
@@ -67,7 +66,7 @@ impl Pair {
         tokio::try_join!(theirs, ours)
     }
 
-    /// Plays a script and compares; of one that differs, a small script that does.
+    /// Plays a script, compares the transcripts, and shrinks the script if they differ.
     ///
     /// # Errors
     /// One of them cannot be reached any more.
@@ -92,7 +91,7 @@ impl Pair {
         failure
     }
 
-    /// Plays a script and compares; the script up to where they differ, if they do.
+    /// Plays a script and compares the transcripts; returns the script up to the first difference.
     ///
     /// # Errors
     /// One of them cannot be reached any more.

@@ -1,8 +1,8 @@
-//! A script played against one server, and what was seen.
+//! Plays a script against one server and records the transcript.
 //!
-//! Owns the sessions of a run and the folder it works in. After every step each connection asks for a `sync`, so that
-//! whatever the step made the server tell has come: events to others belong to the step that caused them. Events to
-//! the client that caused them stand exactly where they came, between the replies.
+//! A run has its own sessions and its own folder. After every step each connection sends a `sync`, so that all events
+//! of the step have arrived: events to other clients are recorded with the step that caused them. Events to the client
+//! that caused them keep their position between the replies.
 
 mod folder;
 mod session;
@@ -12,20 +12,20 @@ use std::net::SocketAddr;
 use crate::script::{SLOTS, Step};
 use session::Session;
 
-/// Where a server listens.
+/// The addresses of a server.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its nodes; each connection of a session goes to the next.
+    /// The nodes; each new connection of a session goes to the next one.
     pub nodes: Vec<SocketAddr>,
 }
 
-/// What was seen, by steps: lines of [`crate::compare()`]'s words.
+/// The transcript by steps: lines in the format of [`crate::compare()`].
 pub type Transcript = Vec<Vec<String>>;
 
-/// Plays a script in a new folder of this name (such as `/run7`).
+/// Plays a script in a new folder of this name (e.g. `/run7`).
 ///
 /// # Errors
-/// The server cannot be reached, or the folder not made.
+/// The server cannot be reached, or the folder cannot be created.
 pub async fn play(target: &Target, folder: &str, steps: &[Step]) -> Result<Transcript, String> {
     folder::make(target, folder).await?;
     let mut player =
@@ -70,8 +70,8 @@ impl Player<'_> {
         }
     }
 
-    /// Waits for what the step has caused, and records it. The client that caused it comes first: the others learn of it
-    /// later. The end of a session deletes its nodes in no order.
+    /// Waits for the effects of the step and records them, those of the client that caused them first. The end of a
+    /// session deletes its nodes in no particular order.
     async fn settle(&mut self, step: &Step) {
         let actor = step.slot();
         for slot in std::iter::once(actor).chain((0..SLOTS).filter(|slot| *slot != actor)) {

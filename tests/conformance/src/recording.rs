@@ -1,6 +1,6 @@
-//! A script with what a server answered: a file that needs no server.
+//! A recording: a script with a server's replies, for comparison without that server.
 //!
-//! Owns the format: comments (`#`), then a line each for a step (`> step`) and what was seen (indented by two).
+//! Format: comments (`#`), then one line for each step (`> step`), followed by its replies, indented by two spaces.
 
 use crate::play::Transcript;
 use crate::script::{Step, parse_script};
@@ -8,19 +8,19 @@ use crate::script::{Step, parse_script};
 /// A script and its transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// What it shows, for readers.
+    /// Description for readers.
     pub about: String,
     /// The script.
     pub steps: Vec<Step>,
-    /// What was seen.
+    /// The transcript.
     pub transcript: Transcript,
 }
 
 impl Recording {
-    /// Reads a file's text.
+    /// Parses a file's text.
     ///
     /// # Errors
-    /// The line and what is wrong with it.
+    /// The line and its error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut about, mut steps, mut transcript) = (String::new(), Vec::new(), Transcript::new());
         for line in text.lines() {
@@ -34,7 +34,7 @@ impl Recording {
                 let lines = transcript.last_mut().ok_or("a line before the first step")?;
                 lines.push(seen.to_owned());
             } else if !line.trim().is_empty() {
-                return Err(format!("`{line}`: neither a step nor what was seen"));
+                return Err(format!("`{line}`: neither a step nor a reply"));
             }
         }
         Ok(Self { about, steps, transcript })
@@ -59,7 +59,7 @@ mod tests {
     use crate::generate::Generator;
 
     #[test]
-    fn every_generated_script_is_written_and_read_back() {
+    fn every_generated_script_round_trips() {
         for seed in 0..200 {
             let steps = Generator::script(seed, 100);
             let transcript = steps.iter().map(|_| vec!["0 reply h:1 done".to_owned()]).collect();

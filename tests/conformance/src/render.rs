@@ -1,8 +1,8 @@
-//! Answers as lines of words that can be compared.
+//! Renders replies and events as lines of words for comparison.
 //!
-//! Owns the marks in front of numbers that differ from server to server: `z:` a change's number, `h:` the number in
-//! the header of an answer that changed nothing, `s:` a session. Times are reduced to whether they fit the changes'
-//! numbers. What has no order is sorted.
+//! Prefixes mark numbers that differ between servers: `z:` a change number, `h:` the number in the header of a reply
+//! that changed nothing, `s:` a session. Times are reduced to whether they are consistent with the change numbers.
+//! Unordered lists are sorted.
 
 use holdfast_zkwire::{
     Acl, MultiResult, ReadResult, ReplyHeader, Response, Stat, WatchEventType, WatchedEvent,
@@ -10,7 +10,7 @@ use holdfast_zkwire::{
 
 use crate::script::words::{data_word, short, word};
 
-/// Takes the folder of the run off a path.
+/// Removes the folder of the run from a path.
 pub(crate) struct Folder<'a>(pub(crate) &'a str);
 
 impl Folder<'_> {
@@ -97,7 +97,7 @@ impl Folder<'_> {
     }
 }
 
-/// Whether it is the answer of an own change, whose number is exact.
+/// True for the reply to the client's own change, whose number is exact.
 fn changes(body: &Response) -> bool {
     match body {
         Response::Created { .. } | Response::Created2 { .. } => true,
@@ -133,7 +133,7 @@ fn data_of(data: Option<&bytes::Bytes>) -> String {
     data.map_or_else(|| data_word(None), |data| short(data))
 }
 
-/// Entries have no order that means anything: those of one's own identities stand as a set gives them.
+/// Sorted, because the order of entries has no meaning.
 fn acls(acls: &[Acl]) -> String {
     sorted(acls.iter().map(|acl| format!("{}:{}:{}", acl.perms, word(&acl.scheme), word(&acl.id))))
 }

@@ -1,13 +1,13 @@
-//! Fewer steps that still fail.
+//! Shrinks a failing script.
 //!
-//! Owns the search: ever smaller parts of the script are left out, then requests of bursts and of multis, for as
-//! long as what remains still fails. Refuses to know what failing means; it asks.
+//! The search leaves out ever smaller parts of the script, then requests of bursts and of multis, as long as the
+//! remaining script still fails. The caller defines failure.
 
 use holdfast_zkwire::Request;
 
 use crate::script::Step;
 
-/// The smallest failing script that `fails` leads to; asked at most `tries` times.
+/// Returns the smallest failing script found with at most `tries` calls of `fails`.
 pub async fn shrink(
     steps: Vec<Step>,
     mut tries: usize,
@@ -39,7 +39,7 @@ async fn without_parts(
 ) -> Vec<Step> {
     let mut size = steps.len() / 2;
     while size > 0 && *tries > 0 {
-        // From behind: what comes last depends on what came before.
+        // From the end: later steps depend on earlier ones.
         let mut end = steps.len();
         while end > 0 && *tries > 0 {
             let start = end.saturating_sub(size);
@@ -56,7 +56,7 @@ async fn without_parts(
     steps
 }
 
-/// The step with one request, or one item of a multi, less.
+/// The step without one request, or without one item of a multi.
 fn simpler(step: &Step) -> Vec<Step> {
     let Step::Burst { slot, requests } = step else { return Vec::new() };
     let burst = |requests| Step::Burst { slot: *slot, requests };
@@ -86,7 +86,7 @@ mod tests {
     use crate::script::parse_script;
 
     #[tokio::test]
-    async fn only_what_makes_it_fail_remains() {
+    async fn only_steps_that_cause_the_failure_remain() {
         let text = "open 0\nopen 1\n0: get /a ; set /b null 0 ; ping\ndrop 1\n1: ping\n0: multi | check /a 1 | check /b 2\n0: ping\n";
         let fails = |steps: &[Step]| {
             let has = |wanted: &str| steps.iter().any(|step| step.to_string().contains(wanted));

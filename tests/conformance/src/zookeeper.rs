@@ -1,7 +1,7 @@
-//! The yardstick: one standalone `ZooKeeper` 3.8.0, as Debian packages it.
+//! The reference: one standalone `ZooKeeper` 3.8.0 from Debian's package.
 //!
-//! Owns its process, its directory and its settings: nothing is swept by itself, and nothing is synced to disk, since
-//! what it answers is the target and not what it survives. Everything ends with the value.
+//! The settings disable automatic clean-up and disk syncs, because only the replies matter. Dropping the value stops the
+//! process and removes its directory.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    /// Why it cannot be started on this machine, if so.
+    /// The reason why this machine cannot run it, if any.
     pub fn missing() -> Option<String> {
         let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
         if !Path::new(JAR).is_file() || !java.is_ok_and(|status| status.success()) {
@@ -36,10 +36,10 @@ impl ZooKeeper {
         None
     }
 
-    /// Starts one and waits until it serves.
+    /// Starts the server and waits until it serves.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the server does not serve in time.
     pub async fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("holdfast-zookeeper-").tempdir();
         let directory = directory.expect("a temporary directory");
@@ -51,7 +51,7 @@ impl ZooKeeper {
         server
     }
 
-    /// Where it listens.
+    /// Listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -59,7 +59,7 @@ impl ZooKeeper {
 
 impl Drop for ZooKeeper {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited on its own.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -91,7 +91,7 @@ fn spawn(directory: &Path, address: SocketAddr) -> Child {
     command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().expect("java starts")
 }
 
-/// A server that is still starting may take the question and never answer it.
+/// A starting server may accept the request and never reply.
 async fn serves(address: SocketAddr) -> bool {
     let asked = tokio::time::timeout(Duration::from_secs(2), srvr(address)).await;
     asked.is_ok_and(|answer| answer.is_ok_and(|answer| answer.contains("Mode: standalone")))

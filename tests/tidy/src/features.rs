@@ -108,7 +108,7 @@ mod tests {
 
     const CODE: &str = "#[test] fn row_07_it_holds() {} #[test] fn shows() {}";
 
-    /// Returns the violations of a valid table in which `change` replaces rows.
+    /// Returns the violations of a valid table in which `changed` replaces rows.
     fn table(changed: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let mut lines = vec!["| row | m | w | home | shown by | read |".to_owned()];
         for number in numbers() {

@@ -1,9 +1,9 @@
-//! Campaigns of the differential run against a real `ZooKeeper`: `differential [OPERATIONS] [SEED] [NODES]`, and
-//! `differential play FILE [NODES]` for one script or regression; `differential record FILE [SEED OPERATIONS]` writes what
-//! `ZooKeeper` answers into a file, to the script that is in it or to a new one.
+//! Campaigns of the differential run against `ZooKeeper`: `differential [OPERATIONS] [SEED] [NODES]`.
 //!
-//! Ends with 0 if every answer was the same, 1 if one differed, 3 if there is no `ZooKeeper` here. A difference is shrunk,
-//! printed, and written beside the build's own files, in the form of `tests/conformance/regressions`.
+//! `differential play FILE [NODES]` plays one script or regression. `differential record FILE [SEED OPERATIONS]` writes
+//! the replies of `ZooKeeper` to a file, for the script in the file or for a new one. Exit codes: 0 if all replies match, 1
+//! if one differs, 3 without `ZooKeeper`. A difference is shrunk, printed, and written to the build directory, in the
+//! format of `tests/conformance/regressions`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program: this is its output")]
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use holdfast_tests_conformance::{
 
 /// Requests of one run.
 const RUN: usize = 400;
-/// A campaign stops looking after so many differences.
+/// A campaign stops after this number of differences.
 const FAILURES_MAX: usize = 10;
 
 #[tokio::main]
@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
 fn number(arguments: &[String], at: usize, default: u64) -> Result<u64, String> {
     let Some(word) = arguments.get(at) else { return Ok(default) };
     word.parse().map_err(|_| {
-        format!("`{word}` is no number; usage: differential [OPERATIONS] [SEED] [NODES]")
+        format!("`{word}` is not a number; usage: differential [OPERATIONS] [SEED] [NODES]")
     })
 }
 

@@ -1,8 +1,8 @@
-//! Random scripts from a seed.
+//! Generates random scripts from a seed.
 //!
-//! Owns how often what happens. It knows no tree: names are so few that requests meet each other's nodes all the time,
-//! and what fails is as interesting as what does not. Of sessions it knows which are connected, so that most steps have
-//! one. Never generated: what ends `ZooKeeper`'s own process (a time-to-live of −1).
+//! The generator does not track the tree: names are few, so that requests often use the same nodes, and failed requests
+//! are useful too. It tracks which sessions are connected, so that most steps have a connection. It never generates a TTL
+//! of −1, which terminates `ZooKeeper`.
 
 mod names;
 mod requests;
@@ -23,11 +23,11 @@ enum Slot {
     Cut,
 }
 
-/// A seed's numbers, and what kind of script it is.
+/// The random numbers of a seed, and the kind of script.
 struct Luck {
     dice: Dice,
-    /// Nodes that not everybody may read. Then there are no watches: who is told of a node that it may not read is a
-    /// rule of our own.
+    /// True for scripts with nodes that some sessions may not read. Such scripts have no watches, because holdfast has a
+    /// different rule for events of unreadable nodes.
     secrets: bool,
 }
 
@@ -51,7 +51,7 @@ impl DerefMut for Luck {
     }
 }
 
-/// Writes scripts.
+/// Generator of scripts.
 pub struct Generator {
     dice: Luck,
     slots: [Slot; SLOTS],
@@ -59,7 +59,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A script of at least so many requests.
+    /// A script with at least this number of requests.
     pub fn script(seed: u64, requests: usize) -> Vec<Step> {
         let mut generator =
             Self { dice: Luck::new(seed), slots: [Slot::Empty; SLOTS], steps: Vec::new() };
@@ -70,7 +70,7 @@ impl Generator {
         generator.steps
     }
 
-    /// One or two steps, and how many requests they have.
+    /// One or two steps, and their number of requests.
     fn step(&mut self) -> usize {
         let slot = self.dice.below(SLOTS);
         match self.slots[slot] {
@@ -106,7 +106,7 @@ impl Generator {
         many
     }
 
-    /// As clients do: back, and the watches with it.
+    /// Reconnects and sets the watches again, as clients do.
     fn resume(&mut self, slot: usize) -> usize {
         self.push(slot, Step::Resume { slot }, Slot::Connected);
         if self.dice.secrets || self.dice.percent(25) {
@@ -130,8 +130,8 @@ impl Generator {
     }
 }
 
-/// Auth is answered before what was asked first, by `ZooKeeper`, and what is asked right after a new access list is
-/// judged by the old one. Here neither is so.
+/// `ZooKeeper` replies to auth before earlier requests, and checks a request right after a new access list against the
+/// old list. holdfast does neither.
 fn stands_alone(request: &Request) -> bool {
     matches!(request, Request::Auth { .. } | Request::SetAcl { .. })
 }

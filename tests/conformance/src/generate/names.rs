@@ -1,6 +1,4 @@
-//! The few paths, data and access lists that scripts are made of.
-//!
-//! Owns the namespace, bad paths among it.
+//! The small sets of paths, data and access lists in scripts, with invalid paths among them.
 
 use bytes::Bytes;
 use holdfast_zkwire::{Acl, perms};
@@ -27,14 +25,14 @@ const ODD: [&str; 17] = [
     "/ü",
     "/\u{f8ff}",
 ];
-/// Paths outside the folder of the run; only read. Not the root: it has `/locks` here.
+/// Read-only paths outside the folder of the run. The root is left out, because holdfast's root has `/locks`.
 const OUTSIDE: [&str; 3] = ["^/zookeeper", "^/zookeeper/quota", "^/zookeeper/config"];
 
 /// Users, with the hashes of their passwords.
 pub(super) const PROOFS: [&str; 3] = ["u1:p1", "u2:p2", "u1:wrong"];
 const DIGESTS: [&str; 2] = ["u1:fpT/y03U+EjItKZOSLGvjnJlyng=", "u2:o9NxcCGDPOlcV7JVhmKHOf5ctVE="];
 
-/// Mostly one that a node may have.
+/// A path, usually a valid one.
 pub(super) fn path(dice: &mut Luck) -> String {
     match dice.weighted(&[40, 40, 8, 8, 3, 3]) {
         0 => format!("/{}", dice.pick(&NAMES)),
@@ -51,8 +49,8 @@ pub(super) fn readable(dice: &mut Luck) -> String {
     if dice.percent(2) { dice.pick(&OUTSIDE).to_owned() } else { path(dice) }
 }
 
-/// How a path is watched, always in this way alone: `ZooKeeper` 3.8 keeps one mode for each path and client, so that watches
-/// of several kinds on one path spoil each other. As from 3.9, they do not here.
+/// The only watch mode of a path: `ZooKeeper` 3.8 keeps one mode per path and client, so that watches of different kinds
+/// on one path interfere. They do not in `ZooKeeper` 3.9 and in holdfast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watched {
     Once,
@@ -60,7 +58,7 @@ pub(super) enum Watched {
     Below,
 }
 
-/// How this one is.
+/// The watch mode of this path.
 pub(super) fn how(path: &str) -> Watched {
     match path.as_bytes().last() {
         Some(b'b') => Watched::Always,
@@ -69,12 +67,12 @@ pub(super) fn how(path: &str) -> Watched {
     }
 }
 
-/// Whether a bad path is one that scripts have.
+/// True for an invalid path of the scripts.
 pub(super) fn is_odd(path: &str) -> bool {
     path == "/" || ODD.contains(&path) || path.ends_with('/')
 }
 
-/// A path that a watch may be on.
+/// A path for a watch.
 pub(super) fn watched(dice: &mut Luck) -> String {
     match dice.weighted(&[50, 40, 10]) {
         0 => format!("/{}", dice.pick(&NAMES)),
@@ -83,7 +81,7 @@ pub(super) fn watched(dice: &mut Luck) -> String {
     }
 }
 
-/// The name of a node with a number, as it may come out.
+/// A possible name of a sequential node.
 fn sequential(dice: &mut Luck) -> String {
     let number = dice.below(6);
     let prefix = dice.pick(&["", "a", "s-"]);
@@ -93,7 +91,7 @@ fn sequential(dice: &mut Luck) -> String {
     }
 }
 
-/// Where a node with a number is to be made.
+/// The path of a create of a sequential node.
 pub(super) fn numbered(dice: &mut Luck) -> String {
     match dice.weighted(&[40, 40, 10, 5]) {
         0 => format!("/{}/s-", dice.pick(&NAMES)),
@@ -103,7 +101,7 @@ pub(super) fn numbered(dice: &mut Luck) -> String {
     }
 }
 
-/// None, nothing, or something.
+/// Null, empty or some data.
 pub(super) fn data(dice: &mut Luck) -> Option<Bytes> {
     match dice.below(8) {
         0 => None,
@@ -113,7 +111,7 @@ pub(super) fn data(dice: &mut Luck) -> Option<Bytes> {
     }
 }
 
-/// Mostly any, else a small one that may or may not be right.
+/// A version: usually any, otherwise a small one that may not match.
 pub(super) fn version(dice: &mut Luck) -> i32 {
     match dice.weighted(&[50, 18, 14, 8, 4, 2]) {
         0 => -1,
@@ -129,12 +127,12 @@ fn entry(perms: i32, scheme: &str, id: &str) -> Acl {
     Acl { perms, scheme: scheme.to_owned(), id: id.to_owned() }
 }
 
-/// The list of a new node: mostly everybody's.
+/// The access list of a new node: usually open to all.
 pub(super) fn acl(dice: &mut Luck) -> Vec<Acl> {
     if dice.percent(85) { vec![Acl::open()] } else { closed_acl(dice) }
 }
 
-/// A list that forbids something, or is none. Without secrets, everybody may read.
+/// A restrictive or invalid access list. Without secrets, all sessions may read.
 pub(super) fn closed_acl(dice: &mut Luck) -> Vec<Acl> {
     let some = i32::try_from(dice.below(32)).unwrap_or(perms::ALL);
     let some = if dice.secrets { some } else { some | perms::READ };

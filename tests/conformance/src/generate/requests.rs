@@ -1,6 +1,4 @@
-//! Random requests.
-//!
-//! Owns the weight of each kind, and the parameters that belong together.
+//! Generates random requests: the weight of each kind, and matching parameters.
 
 use holdfast_zkwire::{
     Acl, AddWatchMode, Create, CreateMode, CreateOp, MultiOp, ReadOp, Reconfig, Request,
@@ -10,7 +8,7 @@ use holdfast_zkwire::{
 use super::names::Watched;
 use super::{Luck, names};
 
-/// What creates of it are given, milliseconds; −1 ends the process of `ZooKeeper`.
+/// TTLs of creates, milliseconds; −1 would terminate `ZooKeeper`.
 const TTLS_MS: [i64; 6] = [3_600_000, 7_200_000, 1, (1 << 40) - 1, 1 << 40, 0];
 
 /// One request.
@@ -83,7 +81,7 @@ fn create(dice: &mut Luck) -> Create {
     };
     let numbered = matches!(mode.flags(), 2 | 3 | 6);
     let path = if numbered { names::numbered(dice) } else { names::path(dice) };
-    // Of what is wrong twice, nobody minds what is told first.
+    // For a request with two errors, either error is correct.
     let acl = if names::is_odd(&path) { vec![Acl::open()] } else { names::acl(dice) };
     Create { op, path, data: names::data(dice), acl, mode }
 }
@@ -92,13 +90,13 @@ fn either(dice: &mut Luck) -> CreateOp {
     dice.pick(&[CreateOp::Create, CreateOp::Create2])
 }
 
-/// Not so short that the node could go within a run.
+/// Long enough that the node does not expire within a run.
 fn ttl_mode(dice: &mut Luck, ttl: i64) -> CreateMode {
     let ttl = if ttl == 1 { 3_600_001 } else { ttl };
     if dice.percent(50) { CreateMode::Ttl(ttl) } else { CreateMode::TtlSequential(ttl) }
 }
 
-/// Flags and operations that may not fit.
+/// Flags and operations that may not match.
 fn mixed(dice: &mut Luck, ttl: i64) -> (CreateOp, CreateMode) {
     let op = dice.pick(&[CreateOp::Create, CreateOp::Create2, CreateOp::Container, CreateOp::Ttl]);
     let flags = dice.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, -1]);

@@ -1,6 +1,6 @@
-//! One line of a golden script, if a front-end can express it.
+//! Parses one line of a golden script into a command, if a front-end can express it.
 //!
-//! Owns the parts of the scripts' language that are about the tree and its sessions; anything else is none of them.
+//! The parser covers the commands on the tree and its sessions; it returns `None` for all others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -50,7 +50,7 @@ pub(super) enum Kind {
     Ttl(i64),
 }
 
-/// What is looked at.
+/// A query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Node,
@@ -59,14 +59,14 @@ pub(super) enum What {
     Acl,
 }
 
-/// Who asks: a session, and somebody who can prove who it is (`user:password`).
+/// The caller: a session, and proofs of identity (`user:password`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) session: Option<String>,
     pub(super) proofs: Vec<String>,
 }
 
-/// A question or a command.
+/// A query or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ScriptCommand {
     Ops { ops: Vec<Op>, multi: bool, who: Who },
@@ -101,7 +101,7 @@ impl<'a> Words<'a> {
             return None;
         }
         let shown = self.value("as").unwrap_or("").split(',').filter(|shown| !shown.is_empty());
-        // The hash of a script is taken for a password, so that somebody can know it.
+        // The hash in a script serves as the password, so that a client can present it.
         let proof = |shown: &str| shown.strip_prefix("digest:").map(str::to_owned);
         Some(Who {
             session: self.value("session").map(str::to_owned),
@@ -158,7 +158,7 @@ fn entry(text: &str) -> Option<Entry> {
     Some((scheme.to_owned(), proven(scheme, id), perms.to_owned()))
 }
 
-/// `alice:h` as a client that knows the password `h` proves it; anything else as it is.
+/// The id of `alice:h` for a client with the password `h`; other ids unchanged.
 fn proven(scheme: &str, id: &str) -> String {
     match id.split_once(':') {
         Some((user, password)) if scheme == "digest" && !password.contains(':') => {
@@ -168,7 +168,7 @@ fn proven(scheme: &str, id: &str) -> String {
     }
 }
 
-/// An entry of an access list as the script has it, from the form that a front-end shows. The masked hash stays `x`.
+/// Converts the id of an access list entry from a front-end's form to the script's form. The masked hash stays `x`.
 pub(super) fn scripted(id: &str) -> String {
     let Some((user, hash)) = id.split_once(':') else { return id.to_owned() };
     let known = ["h", "h1", "h2", "g", "p"].into_iter();

@@ -1,7 +1,7 @@
-//! The two front-ends, and the name of each rejection of the machine there. Rejections that a front-end does not tell
-//! apart have the same name.
+//! The two front-ends, and their error for each rejection of the machine. Rejections that a front-end does not
+//! distinguish have the same error.
 
-/// The API over which a script is played.
+/// The API of a script run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
     /// `/v1/tree` and `/v1/txn`.
@@ -10,7 +10,7 @@ pub enum FrontEnd {
     ZooKeeper,
 }
 
-/// The machine's, HTTP's, `ZooKeeper`'s.
+/// Name in the machine, code in HTTP, code in `ZooKeeper`.
 const NAMES: &[(&str, &str, i32)] = &[
     ("NoZnode", "not-found", -101),
     ("NotAllowed", "forbidden", -102),
@@ -24,7 +24,7 @@ const NAMES: &[(&str, &str, i32)] = &[
 ];
 
 impl FrontEnd {
-    /// The name of a rejection of the machine at this front-end; `None` if there is no single name.
+    /// This front-end's error for a rejection of the machine; `None` if there is no single one.
     pub(super) fn name_of(self, refusal: &str) -> Option<String> {
         let (_, http, zookeeper) = NAMES.iter().find(|(name, _, _)| *name == refusal)?;
         Some(match self {

@@ -1,4 +1,4 @@
-//! The golden scripts over HTTP: changes by `/v1/txn`, looks by `/v1/tree`.
+//! The golden scripts over HTTP: changes by `/v1/txn`, queries by `/v1/tree`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::command::{Entry, Kind, Op, ScriptCommand, What, Who};
 use super::front_end::FrontEnd;
 use super::said::{self, Stat};
 
-/// The longest time-to-live that HTTP takes, milliseconds.
+/// Longest TTL that HTTP accepts, milliseconds.
 const TTL_MAX_MS: i64 = 24 * 3_600_000;
 
 /// The HTTP API of one node.
@@ -32,7 +32,7 @@ impl HttpPlayer {
         let basic = match who.proofs.as_slice() {
             [] => None,
             [proof] => Some(format!("Basic {}", STANDARD.encode(proof))),
-            // One call shows one name.
+            // A call can present only one identity.
             _ => return None,
         };
         let headers: Vec<(&str, &str)> =
@@ -45,7 +45,7 @@ impl HttpPlayer {
     }
 
     async fn change(&self, ops: &[Op], multi: bool, who: &Who) -> Option<String> {
-        // The HTTP API rejects an ephemeral without a session with an error of its own, before the machine does.
+        // The HTTP API rejects an ephemeral without a session before the machine does, with a different error.
         let of_nobody = |op: &Op| {
             who.session.is_none() && matches!(op, Op::Create { kind: Kind::Ephemeral, .. })
         };
@@ -129,7 +129,7 @@ fn entries(acl: &[Entry]) -> Vec<String> {
     acl.iter().map(|(scheme, id, perms)| format!("{scheme}:{id}:{perms}")).collect()
 }
 
-/// No list is everybody's list, and times-to-live end somewhere.
+/// HTTP cannot express an empty access list, or a TTL above its limit.
 fn expressible(op: &Op) -> bool {
     match op {
         Op::Create { acl: Some(acl), .. } if acl.is_empty() => false,

@@ -1,8 +1,8 @@
 //! Plays the golden scripts of the machine (`crates/machine/scripts`) over both front-ends of a real node.
 //!
-//! [`crate::compare()`] compares the machine's answers with those of the front-end: revisions by their order, session
-//! numbers by identity. A line that no front-end can express, such as a clock, is left out; a script ends at such a line if
-//! the line changes the tree.
+//! [`crate::compare()`] compares the machine's replies with those of the front-end: revisions by order, session numbers
+//! by identity. A line that no front-end can express, e.g. a clock, is skipped; a script ends at such a line if the line
+//! changes the tree.
 
 mod command;
 mod front_end;
@@ -22,16 +22,16 @@ use zookeeper::ZooKeeperPlayer;
 /// The result of a script over a front-end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Answers that were the same.
+    /// Number of equal replies.
     pub compared: usize,
-    /// Lines that the front-end cannot express.
+    /// Number of lines that the front-end cannot express.
     pub left_out: usize,
 }
 
 /// Plays a script over a front-end of a new node.
 ///
 /// # Errors
-/// The first line that is answered otherwise.
+/// The first line with a different reply.
 pub async fn play_golden(script: &str, front_end: FrontEnd) -> Result<Outcome, String> {
     let lines = lines(script);
     if lines.first().is_none_or(|line| line.command.is_none()) {
@@ -45,7 +45,7 @@ pub async fn play_golden(script: &str, front_end: FrontEnd) -> Result<Outcome, S
     }
 }
 
-/// A command, and the answers of the machine.
+/// A command, and the machine's replies.
 struct Line {
     text: String,
     command: Option<ScriptCommand>,
@@ -59,7 +59,7 @@ fn lines(script: &str) -> Vec<Line> {
         let command = line.strip_prefix("> ").or_else(|| line.strip_prefix("? "));
         if let Some(text) = command.filter(|text| !ignored(text)) {
             let start = lines.len();
-            // Several commands of one entry are asked one after the other.
+            // Commands of one log entry are sent one after the other.
             for text in text.split(" ; ") {
                 let command = ScriptCommand::parse(text, line.starts_with('?'));
                 lines.push(Line { text: text.to_owned(), command, said: Vec::new() });
@@ -68,7 +68,7 @@ fn lines(script: &str) -> Vec<Line> {
         } else if command.is_some() {
             open = 0..0;
         } else if let Some(said) = line.strip_prefix("  ").filter(|said| !said.starts_with("  !")) {
-            // One answer each, but a question may have many lines.
+            // One reply each, but the reply to a query may have many lines.
             let next = open.clone().find(|at| lines[*at].said.is_empty()).or(open.clone().last());
             if let Some(line) = next.and_then(|at| lines.get_mut(at)) {
                 line.said.push(said.to_owned());
@@ -78,7 +78,7 @@ fn lines(script: &str) -> Vec<Line> {
     lines
 }
 
-/// The clock is the node's, and a snapshot changes nothing.
+/// A front-end cannot set the node's clock, and a snapshot changes nothing.
 fn ignored(command: &str) -> bool {
     command.starts_with("at ") || command == "reload"
 }
@@ -87,7 +87,7 @@ fn ignored(command: &str) -> bool {
 trait ScriptPlayer {
     const FRONT_END: FrontEnd;
 
-    /// Executes a command and returns the answer in common words, or `None` if the front-end cannot express it.
+    /// Executes a command and returns the reply in the common form, or `None` if the front-end cannot express it.
     async fn execute(&mut self, command: &ScriptCommand) -> Option<String>;
 
     async fn run(&mut self, lines: &[Line]) -> Result<Outcome, String> {
@@ -127,14 +127,14 @@ trait ScriptPlayer {
 }
 
 impl Line {
-    /// Whether what follows depends on it.
+    /// True if later lines depend on this line.
     fn changes_something(&self) -> bool {
         let question =
             matches!(self.command, Some(ScriptCommand::Look { .. })) || self.is_question();
         !question && !self.said.first().is_some_and(|said| said.contains(" REJECTED "))
     }
 
-    /// Questions are answered without a revision.
+    /// Replies to queries have no revision.
     fn is_question(&self) -> bool {
         let numbered = |said: &String| {
             let revision = said.strip_prefix('r').and_then(|rest| rest.split(' ').next());

@@ -1,15 +1,15 @@
-//! What the machine said, in words common to both front-ends.
+//! Converts output of the state machine to a form that both front-ends can produce.
 //!
-//! Owns what is left out: times, how many nodes a deletion took, and which kind of node it is that no session owns, of
-//! which the `ZooKeeper` port shows nothing.
+//! The form omits times, the number of nodes of a deletion, and the kind of a node without an owner, because the
+//! `ZooKeeper` front-end does not show them.
 
 use super::command::scripted;
 use super::front_end::FrontEnd;
 
-/// The group of rejections that both front-ends have a name for.
+/// The group of rejections for which both front-ends have a name.
 const TREE: &str = "Tree(";
 
-/// A stat, in common words.
+/// A stat in the common form.
 pub(super) struct Stat {
     pub(super) created: i64,
     pub(super) modified: i64,
@@ -32,7 +32,7 @@ impl Stat {
     }
 }
 
-/// Data as the scripts write it.
+/// Data in the format of the scripts.
 pub(super) fn data(bytes: &[u8]) -> String {
     format!("data={:?}", String::from_utf8_lossy(bytes)).replace(' ', "_")
 }
@@ -49,7 +49,7 @@ pub(super) fn acl<'a>(
     format!("{}aversion={version}", entries.map(entry).collect::<String>())
 }
 
-/// The machine's line, or `None` if the front-end has no single answer for it.
+/// The machine's line in the common form, or `None` if the front-end has no single reply for it.
 pub(super) fn by_machine(line: &str, front_end: FrontEnd) -> Option<String> {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let numbered = first.strip_prefix('r').is_some_and(|number| number.parse::<u64>().is_ok());
@@ -69,7 +69,7 @@ pub(super) fn by_machine(line: &str, front_end: FrontEnd) -> Option<String> {
     Some(said.split(" | ").map(item).collect::<Vec<_>>().join(" | "))
 }
 
-/// In a multi, `ZooKeeper`'s protocol tells the path alone.
+/// In a multi, `ZooKeeper`'s protocol returns only the path of a created node.
 pub(super) fn without_stats_of_new_nodes(said: &str) -> String {
     let short =
         |item: &str| match item.starts_with("created ").then(|| item.find(" c=z:")).flatten() {
@@ -104,7 +104,7 @@ fn item(item: &str) -> String {
     }
 }
 
-/// The words of a stat, and what follows it.
+/// The words of a stat, and the text after them.
 fn stat(words: &str) -> String {
     let (stat, data) =
         words.split_once(" data=").map_or((words, None), |(stat, data)| (stat, Some(data)));

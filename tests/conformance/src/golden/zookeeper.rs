@@ -18,7 +18,7 @@ type Reply = (ReplyHeader, Option<Response>);
 /// The `ZooKeeper` port of one node.
 pub(super) struct ZooKeeperPlayer {
     address: SocketAddr,
-    /// By session, or by what is proved without one.
+    /// By session, or by the proofs of a caller without a session.
     connections: BTreeMap<String, ZkConnection>,
 }
 
@@ -27,7 +27,7 @@ impl ZooKeeperPlayer {
         Self { address, connections: BTreeMap::new() }
     }
 
-    /// The connection of the caller; `None` if there is no such session, or it would have to prove something, too.
+    /// The caller's connection; `None` if the session does not exist or the caller also has proofs.
     async fn connection(&mut self, who: &Who) -> Option<&mut ZkConnection> {
         let name = match (&who.session, who.proofs.as_slice()) {
             (Some(session), []) => return self.connections.get_mut(&format!("session {session}")),
@@ -59,7 +59,7 @@ impl ZooKeeperPlayer {
     }
 
     async fn change(&mut self, ops: &[Op], multi: bool, who: &Who) -> Option<String> {
-        // Every connection is a session's, so that nobody can ask for an ephemeral of none.
+        // Every connection has a session, so no client can request an ephemeral without one.
         let ephemeral = |op: &Op| matches!(op, Op::Create { kind: Kind::Ephemeral, .. });
         if who.session.is_none() && ops.iter().any(ephemeral) {
             return None;
@@ -171,7 +171,7 @@ fn acls(acl: &[Entry]) -> Vec<Acl> {
     acl.iter().map(entry).collect()
 }
 
-/// −1 is any version.
+/// −1 means any version.
 fn any(version: Option<i32>) -> i32 {
     version.unwrap_or(-1)
 }
@@ -211,7 +211,7 @@ fn mode(kind: Kind, sequential: bool) -> (CreateOp, CreateMode) {
         (Kind::Ephemeral, false) => (CreateOp::Create2, CreateMode::Ephemeral),
         (Kind::Ephemeral, true) => (CreateOp::Create2, CreateMode::EphemeralSequential),
         (Kind::Container, false) => (CreateOp::Container, CreateMode::Container),
-        // There are no flags for both; the operation alone makes a container.
+        // No flags express both; the operation determines that the node is a container.
         (Kind::Container, true) => (CreateOp::Container, CreateMode::PersistentSequential),
         (Kind::Ttl(ms), false) => (CreateOp::Ttl, CreateMode::Ttl(ms)),
         (Kind::Ttl(ms), true) => (CreateOp::Ttl, CreateMode::TtlSequential(ms)),

@@ -1,14 +1,13 @@
-//! The folder that a run works in: every path of its requests gets it in front.
+//! Prefixes every path of a run's requests with the folder of the run.
 //!
-//! Owns one arm for each request that has paths. Only bad and empty paths, and those that begin with `^`, stay as they
-//! are.
+//! Invalid and empty paths, and paths that begin with `^`, stay unchanged.
 
 use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, MultiOp, ReadOp, Request, SetWatches};
 
 use super::Target;
 use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
-/// Makes the folder, in a session of its own.
+/// Creates the folder in a separate session.
 pub(super) async fn make(target: &Target, folder: &str) -> Result<(), String> {
     let hello = new_session(SESSION_MS);
     let address = *target.nodes.first().ok_or("a target without nodes")?;
@@ -25,13 +24,13 @@ pub(super) async fn make(target: &Target, folder: &str) -> Result<(), String> {
     connection.send(&Request::CloseSession).await;
     match connection.next().await {
         ZkIncoming::Reply { header, .. } if header.err == 0 => {}
-        other => return Err(format!("the folder {folder} cannot be made: {other:?}")),
+        other => return Err(format!("the folder {folder} cannot be created: {other:?}")),
     }
     connection.next().await;
     Ok(())
 }
 
-/// How long sessions live without a request.
+/// Session timeout.
 pub(super) const SESSION_MS: i32 = 40_000;
 
 fn put(path: &mut String, folder: &str) {
@@ -45,7 +44,7 @@ fn put(path: &mut String, folder: &str) {
 }
 
 fn put_create(create: &mut Create, folder: &str) {
-    // A node below the folder, never one beside it.
+    // A node below the folder, never a sibling of it.
     if create.path == "/" {
         create.path = format!("{folder}/");
     } else {
@@ -53,7 +52,7 @@ fn put_create(create: &mut Create, folder: &str) {
     }
 }
 
-/// The request as it is sent.
+/// The request with prefixed paths.
 pub(super) fn inside(request: &Request, folder: &str) -> Request {
     let mut request = request.clone();
     match &mut request {

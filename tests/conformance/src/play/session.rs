@@ -1,4 +1,4 @@
-//! One session of a run: its connection, what it has seen, and what it was told.
+//! One session of a run: its connection, its last zxid, and its recorded lines.
 
 use holdfast_zkwire::{ConnectRequest, ErrorCode, PASSWORD_LEN, Request, xid};
 
@@ -7,7 +7,7 @@ use crate::render::Folder;
 use crate::script::SEEN;
 use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
-/// How often a session is asked for that a node does not take over yet.
+/// Attempts to take over a session that a node does not know yet.
 const ATTEMPTS: usize = 200;
 
 pub(super) struct Session {
@@ -15,7 +15,7 @@ pub(super) struct Session {
     connections: usize,
     identity: Option<(i64, [u8; PASSWORD_LEN])>,
     connection: Option<ZkConnection>,
-    /// The largest number of a change that it was told.
+    /// The largest zxid received.
     seen: i64,
     lines: Vec<String>,
 }
@@ -57,8 +57,8 @@ impl Session {
         self.connect(target, hello).await?;
         if let Some(mut old) = old {
             if target.nodes.len() > 1 {
-                // On another node it lives until it wants to change something, as in an ensemble of ZooKeeper. A
-                // session that may still do this gets the error that the root cannot be deleted.
+                // On another node the old connection stays open until its next write, as in a ZooKeeper ensemble. A
+                // session that may still write gets the error that the root cannot be deleted.
                 old.send(&Request::Delete { path: "/".to_owned(), version: -1 }).await;
             }
             self.drain(&mut old).await;
@@ -66,7 +66,7 @@ impl Session {
         Ok(())
     }
 
-    /// What an old connection is told until the server closes it.
+    /// Records the frames on an old connection until the server closes it.
     async fn drain(&mut self, old: &mut ZkConnection) {
         loop {
             match old.next().await {
@@ -99,7 +99,8 @@ impl Session {
         Err(format!("no node took the session {:#x}", hello.session_id))
     }
 
-    /// Only when the session has no connection: `ZooKeeper` closes it for a caller that knows the session's number; holdfast does not.
+    /// Only for a session without a connection: `ZooKeeper` closes the connection on a request with the session's number,
+    /// holdfast does not.
     pub(super) async fn impostor(&mut self, target: &Target) -> Result<(), String> {
         let Some((session_id, mut password)) = self.identity else {
             self.say("no session");
@@ -149,7 +150,7 @@ impl Session {
         self.connection = Some(connection);
     }
 
-    /// Reads until everything that was asked is answered.
+    /// Reads until every request has a reply.
     pub(super) async fn settle(&mut self, folder: &str) {
         let Some(mut connection) = self.connection.take() else { return };
         let last = connection.send(&Request::Sync { path: "/".to_owned() }).await;
@@ -158,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Writes down what comes, up to the reply that `stops`; false if the connection ends before.
+    /// Records incoming frames up to the reply for which `stops` is true; false if the connection closes first.
     async fn listen(
         &mut self,
         connection: &mut ZkConnection,
@@ -197,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Leaves nothing behind that would end later by itself.
+    /// Closes the session, so that it cannot expire later.
     pub(super) async fn end(&mut self, target: &Target, folder: &str) -> Result<(), String> {
         if self.identity.is_some() && self.connection.is_none() {
             self.resume(target).await?;

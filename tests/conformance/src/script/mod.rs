@@ -1,8 +1,6 @@
-//! What is played against a server: steps of a few sessions, written as text.
+//! Scripts: steps of a few sessions, with a text format (`print`, `parse`) for failure output and regression files.
 //!
-//! Owns the steps and their text (`print`, `parse`), which is what a failing run prints and what a regression keeps.
-//! Refuses to know servers. Paths are relative to the folder that a run works in; one that begins with `^` is meant as
-//! it is.
+//! Paths are relative to the folder of the run; a path that begins with `^` is absolute.
 
 mod parse;
 mod print;
@@ -10,14 +8,14 @@ pub(crate) mod words;
 
 use holdfast_zkwire::Request;
 
-/// Sessions of one script at most.
+/// Limit of sessions in one script.
 pub const SLOTS: usize = 3;
 
-/// Instead of a number: what the session had seen when its connection ended. The only number of this kind that a script
-/// can say, since the numbers themselves differ from server to server.
+/// Placeholder for the session's last zxid before its disconnect. Scripts have no other zxid, because zxids differ
+/// between servers.
 pub const SEEN: i64 = -1;
 
-/// One step; `slot` says whose.
+/// One step of the session `slot`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A new session.
@@ -32,22 +30,22 @@ pub enum Step {
         /// In order.
         requests: Vec<Request>,
     },
-    /// The session ends.
+    /// Closes the session.
     Close {
         /// Whose.
         slot: usize,
     },
-    /// The connection ends, without a word.
+    /// Drops the connection without a close request.
     Drop {
         /// Whose.
         slot: usize,
     },
-    /// A new connection of the same session; an old one stays open until the server closes it.
+    /// Reconnects the session; an old connection stays open until the server closes it.
     Resume {
         /// Whose.
         slot: usize,
     },
-    /// The connection ends, and another one claims the session with a wrong password.
+    /// Drops the connection, and opens another one for the session with a wrong password.
     Impostor {
         /// Whose.
         slot: usize,
@@ -55,7 +53,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whose step it is.
+    /// The session of the step.
     pub fn slot(&self) -> usize {
         match self {
             Self::Open { slot }
@@ -68,16 +66,16 @@ impl Step {
     }
 }
 
-/// Reads a script: a step a line; empty lines and what follows `#` do not count.
+/// Parses a script: one step per line; empty lines and text after `#` are ignored.
 ///
 /// # Errors
-/// The line and what is wrong with it.
+/// The line and its error.
 pub fn parse_script(text: &str) -> Result<Vec<Step>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty()).map(parse::step).collect()
 }
 
-/// Writes a script.
+/// Prints a script.
 pub fn print_script(steps: &[Step]) -> String {
     steps.iter().map(Step::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }

@@ -1,4 +1,4 @@
-//! Text as steps. Owns one arm for each word that begins a request; `print` writes what is read here.
+//! Parses the text format of steps, with one arm for each keyword of a request. `print` is the inverse.
 
 use holdfast_zkwire::{
     Acl, AddWatchMode, Create, CreateMode, CreateOp, MultiOp, ReadOp, Reconfig, Request,

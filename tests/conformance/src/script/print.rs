@@ -1,4 +1,4 @@
-//! Steps as text. Owns one arm for each kind of request; `parse` reads what is written here.
+//! Prints steps as text, with one arm for each kind of request. `parse` is the inverse.
 
 use std::fmt;
 
@@ -90,7 +90,7 @@ fn mode(mode: CreateMode) -> String {
     }
 }
 
-/// Entries joined by commas; `open` is everybody's list, `none` an empty one.
+/// Entries joined by commas; `open` is the list that permits all, `none` an empty one.
 fn acls(acls: &[Acl]) -> String {
     if acls == [Acl::open()] {
         return "open".to_owned();

@@ -1,13 +1,12 @@
-//! Strings as words of a script: whatever they hold, one word without spaces, and back.
+//! Encodes strings as words of a script, without spaces, and decodes them.
 //!
-//! Owns the escapes. Letters, digits and a few signs stand for themselves, every other byte is `%` and two hex digits,
-//! and nothing at all is `""`.
+//! Letters, digits and a few signs are literal, every other byte is `%` and two hex digits, and the empty string is `""`.
 
 use bytes::Bytes;
 
 /// The word of an empty string.
 const EMPTY: &str = "\"\"";
-/// The word of no bytes, where that differs from none.
+/// The word of missing data, where that differs from empty data.
 pub(crate) const NULL: &str = "null";
 
 /// Bytes as a word.
@@ -30,7 +29,7 @@ pub(crate) fn word(bytes: impl AsRef<[u8]>) -> String {
     out
 }
 
-/// Long data as a word that stays short: its beginning and its length.
+/// Long data as a short word: its prefix and its length.
 pub(crate) fn short(bytes: &[u8]) -> String {
     if bytes.len() <= 64 {
         return word(bytes);
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_string_is_a_word_and_comes_back() {
+    fn every_string_round_trips_as_one_word() {
         for string in ["", "/a/b-0000000001", "/a\0", "a b%", "ü", "null ", "\"\""] {
             let word = word(string);
             assert!(!word.contains(' ') && !word.is_empty(), "{word}");

@@ -1,4 +1,4 @@
-//! The same operations sent to `ZooKeeper` 3.8.0 and to holdfast.
+//! The same operations on `ZooKeeper` 3.8.0 and on holdfast, with a comparison of the replies.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use holdfast_tests_conformance::{
     play, print_script,
 };
 
-/// Requests of one run, and seeds; campaigns are for `scripts/conformance differential`.
+/// Requests per run, and seeds; `scripts/conformance differential` runs longer campaigns.
 const RUN: usize = 300;
 const SEEDS: std::ops::Range<u64> = 1..11;
 
@@ -34,7 +34,7 @@ fn target(cluster: &Cluster) -> Target {
 async fn what_zookeeper_once_answered_is_what_holdfast_answers() {
     let cluster = Cluster::of(1).start().await;
     let recordings = recordings();
-    assert!(recordings.len() >= 10, "the recordings are gone");
+    assert!(recordings.len() >= 10, "recordings are missing");
     for (at, (file, recording)) in recordings.iter().enumerate() {
         let found = play(&target(&cluster), &format!("/recorded{at}"), &recording.steps).await;
         let found = found.unwrap_or_else(|why| panic!("{file}: {why}"));
@@ -72,7 +72,7 @@ async fn sessions_on_three_nodes_are_answered_as_by_one_zookeeper() {
     campaign(3, 101..105).await;
 }
 
-/// Every kind of reply that a lie is told of, and events between replies.
+/// Every kind of reply that a [`Lie`] changes, and events between replies.
 const SCRIPT: &str = "
 open 0
 open 1
@@ -101,9 +101,9 @@ async fn every_injected_difference_is_found() {
         let liar = Liar::before(server, lie).await;
         let lying = Target { nodes: vec![liar.address] };
         let found: Transcript = play(&lying, &format!("/lie{at}"), &steps).await.unwrap();
-        assert!(liar.has_lied(), "{lie:?} was never told");
+        assert!(liar.has_lied(), "no frame matched {lie:?}");
         assert!(compare(&steps, &expected, &found).is_some(), "{lie:?} was not found: {found:#?}");
     }
     let again = play(&target(&cluster), "/again", &steps).await.unwrap();
-    assert_eq!(compare(&steps, &expected, &again), None, "without a lie there is none");
+    assert_eq!(compare(&steps, &expected, &again), None, "no difference without a falsified frame");
 }

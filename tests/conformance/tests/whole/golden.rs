@@ -4,7 +4,7 @@ use std::path::Path;
 
 use holdfast_tests_conformance::{FrontEnd, Outcome, play_golden};
 
-/// Every script; returns how much of them could be said.
+/// Plays every script; returns the number of lines that the front-end could express.
 async fn all_scripts(front_end: FrontEnd) -> Outcome {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/machine/scripts");
     let mut all = Outcome::default();

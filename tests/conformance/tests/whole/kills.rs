@@ -1,4 +1,4 @@
-//! Sessions, ephemerals and watches of clients whose nodes are killed: no watch is lost, none is told twice.
+//! Sessions, ephemerals and watches of clients whose nodes are killed: no event is lost or duplicated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, Request, Response};
 use crate::wanderer::{Wanderer, WatchTarget};
 
 const KEYS: usize = 4;
-/// Children that the writer makes and removes.
+/// Children that the writer creates and deletes.
 const CHILDREN: usize = 8;
 
-/// What goes on while nodes die.
+/// The load while nodes are killed.
 #[derive(Default)]
 struct Load {
     stop: AtomicBool,
@@ -22,7 +22,7 @@ struct Load {
 }
 
 impl Load {
-    /// Until so many more changes were made.
+    /// Waits for this number of further changes.
     async fn goes_on(&self) {
         let enough = self.writes.load(Ordering::Relaxed) + 4 * KEYS;
         let more = || async { self.writes.load(Ordering::Relaxed) >= enough };
@@ -51,7 +51,7 @@ async fn prepare(cluster: &Cluster) -> Vec<std::net::SocketAddr> {
     nodes
 }
 
-/// Changes one thing after the other until it is told to stop; an attempt whose outcome is unknown is made again.
+/// Changes nodes one after the other until the test stops it; retries an attempt with an unknown outcome.
 async fn write(mut client: Wanderer, load: Arc<Load>) {
     while !load.stop.load(Ordering::Relaxed) {
         let writes = load.writes.load(Ordering::Relaxed);
@@ -68,7 +68,7 @@ async fn write(mut client: Wanderer, load: Arc<Load>) {
     }
 }
 
-/// Watches everything, over and over.
+/// Sets watches on all paths repeatedly.
 async fn follow(mut client: Wanderer, load: Arc<Load>) -> Wanderer {
     while !load.stop.load(Ordering::Relaxed) {
         for target in targets() {
@@ -99,16 +99,19 @@ async fn survive(harm: impl AsyncFn(&Cluster, &Load)) {
     for (at, follower) in followers.into_iter().enumerate() {
         let mut client = follower.await.expect("the follower goes on");
         assert!(client.wrong.is_empty(), "client {at}: {:?}", client.wrong);
-        assert_eq!(client.missed().await, [], "changes that client {at} was not told of");
+        assert_eq!(client.missed().await, [], "changes without an event for client {at}");
         assert!(client.events > 0 && client.moves > 0, "{} events", client.events);
         let path = format!("/own{at}");
         let own = client.ask(&Request::Exists { path, watch: false }).await.1;
-        assert!(matches!(own, Some(Response::Stat(_))), "the ephemeral of a live session is gone");
+        assert!(
+            matches!(own, Some(Response::Stat(_))),
+            "the ephemeral of a live session is missing"
+        );
         assert!(client.at() < nodes.len());
     }
 }
 
-/// The node is killed, is away while the others go on, and comes back.
+/// Kills the node, waits for changes at the others, and restarts the node.
 async fn lose(cluster: &Cluster, node: u64) {
     cluster.node(node).kill();
     let others: Vec<u64> = cluster.others(node).map(|node| node.id).collect();
@@ -132,7 +135,7 @@ async fn no_watch_is_lost_or_told_twice_when_each_node_dies_in_turn() {
 async fn no_watch_is_lost_or_told_twice_when_leader_after_leader_dies() {
     survive(async |cluster, load| {
         let mut dead = Vec::new();
-        // Until every node has died once: each of them served clients.
+        // Until every node has been killed once, because each of them serves clients.
         while dead.len() < 3 {
             let leader = cluster.wait_ready().await;
             let next = if dead.contains(&leader) {
@@ -161,12 +164,12 @@ async fn no_watch_is_lost_or_told_twice_when_all_nodes_die_at_once() {
     .await;
 }
 
-/// A client whose connection is lied to once, and somebody who changes what it watches.
+/// A client with a falsified connection, and a writer of its watched nodes.
 async fn lied_to(lie: Lie) -> (Cluster, Liar, Wanderer) {
     let cluster = Cluster::of(1).start().await;
     let nodes = prepare(&cluster).await;
     let liar = Liar::before(nodes[0], lie).await;
-    // The first connection is told the truth.
+    // The first connection is not falsified.
     drop(Wanderer::open(vec![liar.address], 0).await);
     let mut client = Wanderer::open(vec![liar.address], 0).await;
     client.watch(&targets()[0]).await;

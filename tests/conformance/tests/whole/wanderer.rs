@@ -1,8 +1,8 @@
-//! A client as real ones are: it keeps one session, goes from node to node, and takes its watches along.
+//! A client that keeps one session, reconnects to other nodes, and sets its watches again.
 //!
-//! Owns the account of what it watches: a one-shot watch is armed by a read, and gone with its event. An event that
-//! belongs to no armed watch, or that no change is behind, is noted ([`Wanderer::wrong`]); a session that is refused is a
-//! failure of the test, there and then. What was changed and never told shows at the end ([`Wanderer::missed`]).
+//! The client tracks its one-shot watches: a read arms a watch, its event removes it. [`Wanderer::wrong`] lists events
+//! without an armed watch or without a change. [`Wanderer::missed`] returns changes without an event. A rejected session
+//! fails the test immediately.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use holdfast_zkwire::{
     ConnectRequest, PASSWORD_LEN, Request, Response, SetWatches, WatchEventType, WatchedEvent,
 };
 
-/// Longer than any outage of these tests, and than anything a session may be renewed too late by.
+/// Session timeout, longer than any outage of these tests.
 const SESSION_MS: i32 = 30_000;
-/// Within this a cluster that is whole again takes its clients back.
+/// Deadline for a reconnect to a recovered cluster.
 const AWAY_MAX: Duration = Duration::from_secs(25);
 
-/// What a watch is on.
+/// The target of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WatchTarget {
     /// A node's data.
@@ -34,20 +34,20 @@ pub(crate) struct Wanderer {
     identity: (i64, [u8; PASSWORD_LEN]),
     connection: Option<ZkConnection>,
     seen: i64,
-    /// What is watched, and the change that the read that armed it has shown.
+    /// Armed watches, with the change shown by the read that armed each.
     armed: BTreeMap<WatchTarget, i64>,
-    /// The change before the last event: what is read next must be newer.
+    /// The change before the last event: the next read must show a newer one.
     told: BTreeMap<WatchTarget, i64>,
-    /// Events that should not have been.
+    /// Unexpected events.
     pub(crate) wrong: Vec<String>,
-    /// Events.
+    /// Number of events.
     pub(crate) events: usize,
-    /// Connections after the first.
+    /// Number of reconnects.
     pub(crate) moves: usize,
 }
 
 impl Wanderer {
-    /// A session that begins on node `at`, from 0.
+    /// Opens a session at node `at`, from 0.
     pub(crate) async fn open(nodes: Vec<SocketAddr>, at: usize) -> Self {
         let opened = ZkConnection::open(nodes[at], &new_session(SESSION_MS))
             .await
@@ -67,12 +67,12 @@ impl Wanderer {
         }
     }
 
-    /// The node it is connected to, from 0.
+    /// The index of the connected node, from 0.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The connection; a new one, on whichever node takes the session, if the old one is gone.
+    /// The connection; reconnects to any node that accepts the session if the old one is closed.
     async fn connected(&mut self) {
         let since = Instant::now();
         while self.connection.is_none() {
@@ -91,7 +91,7 @@ impl Wanderer {
                 tokio::task::yield_now().await;
                 continue;
             };
-            assert_eq!(answer.session_id, session_id, "the session has ended within its time");
+            assert_eq!(answer.session_id, session_id, "the session ended before its timeout");
             self.connection = Some(connection);
             self.moves += 1;
             self.take_watches_along().await;
@@ -106,11 +106,11 @@ impl Wanderer {
                 WatchTarget::Children(path) => watches.child.push(path.clone()),
             }
         }
-        // Without an answer it begins again.
+        // Without a reply the client retries.
         self.exchange(&Request::SetWatches(watches)).await;
     }
 
-    /// One request on the present connection; none if that ends first.
+    /// Sends one request on the current connection; `None` if the connection closes first.
     async fn exchange(&mut self, request: &Request) -> Option<(i32, Option<Response>)> {
         let mut connection = self.connection.take()?;
         let number = connection.send(request).await;
