@@ -1,11 +1,11 @@
-//! Encodes values as versioned, checksummed bytes, and decodes them; the only crate that names bincode.
+//! Encodes values as versioned, checksummed bytes, and decodes them. No other crate uses bincode.
 //!
-//! Everything on a disk and between nodes is in this envelope (`docs/formats/envelope.md`):
+//! All data on disk and between nodes is in this envelope (`docs/formats/envelope.md`):
 //!
 //! ```text
 //! offset  0..2   magic   "HF"
 //!         2      version 1
-//!         3      kind    what the payload is, see `Kind`
+//!         3      kind    type of the payload, see `Kind`
 //!         4..8   length  of the payload, little endian
 //!         8..12  CRC-32C of bytes 0..8 and the payload, little endian
 //!         12..   payload bincode 1.3.3, fixed-size little-endian integers
@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 12;
-/// The largest payload, bytes: a snapshot part or a batch of entries fits with room to spare.
+/// The maximum payload, bytes: far larger than a snapshot part or a batch of entries.
 pub const PAYLOAD_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 2] = *b"HF";
@@ -52,11 +52,11 @@ pub enum Kind {
     /// A request between the services of two nodes, carried inside a `PeerRequest`.
     ServiceRequest = 11,
     ServiceReply = 12,
-    /// The commands of a log record, with their stamp.
+    /// The commands and the stamp of a log record.
     Batch = 13,
-    /// The data directories that agreed to become one cluster.
+    /// The data directories of the initial members of a cluster.
     InitialMembers = 14,
-    /// Past holds of locks, in a node's own history.
+    /// Past holds of locks, from the history that each node keeps.
     PastHolds = 16,
 }
 
@@ -68,10 +68,10 @@ pub struct EncodeError {
     reason: String,
 }
 
-/// Undecodable bytes. The caller knows whether they come from a damaged disk or from a faulty peer.
+/// Undecodable bytes, from a damaged disk or a faulty peer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Fewer bytes than the header, or than its length.
+    /// Fewer bytes than the header, or than the length in it.
     #[error("{have} bytes where {need} are needed")]
     Short { have: usize, need: usize },
     /// Not an envelope of holdfast.
@@ -97,7 +97,7 @@ fn options() -> impl Options {
     bincode::DefaultOptions::new().with_fixint_encoding().with_limit(PAYLOAD_MAX as u64)
 }
 
-/// Wraps a value into an envelope.
+/// Encodes a value into an envelope.
 ///
 /// # Errors
 /// [`EncodeError`] if the payload would be larger than [`PAYLOAD_MAX`].
@@ -115,7 +115,7 @@ pub fn encode<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<Vec<u8>, E
     Ok(bytes)
 }
 
-/// Unwraps an envelope that must be exactly `bytes`.
+/// Decodes the envelope `bytes`, which must contain nothing else.
 ///
 /// # Errors
 /// [`DecodeError`]; nothing larger than `bytes` is allocated.
@@ -126,7 +126,7 @@ pub fn decode<T: DeserializeOwned>(kind: Kind, bytes: &[u8]) -> Result<T, Decode
         .map_err(|error| DecodeError::Payload { kind, reason: error.to_string() })
 }
 
-/// Unwraps an envelope that must be exactly `bytes`, and decodes only the value at the beginning of its payload.
+/// Checks the envelope `bytes` as [`decode`] does, and decodes only the value at the beginning of its payload.
 ///
 /// # Errors
 /// [`DecodeError`] as for [`decode`].
@@ -156,7 +156,7 @@ fn payload(kind: Kind, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     Ok(&bytes[HEADER_LEN..])
 }
 
-/// The length of the whole envelope that begins with `header`, checked against the limit before a reader allocates it.
+/// Returns the length of the envelope that starts with `header`, so that a reader checks the limit before it allocates.
 ///
 /// # Errors
 /// [`DecodeError`] if `header` is invalid, or the length is over [`PAYLOAD_MAX`].
@@ -174,10 +174,10 @@ pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
     Ok(HEADER_LEN + len)
 }
 
-/// The bytes of `value` in a payload, without the header. Cheaper than encoding it.
+/// Returns the payload length of `value`, without the header. Cheaper than [`encode`].
 ///
 /// # Errors
-/// [`EncodeError`] if that is more than [`PAYLOAD_MAX`].
+/// [`EncodeError`] if the payload would be larger than [`PAYLOAD_MAX`].
 pub fn encoded_len<T: Serialize + ?Sized>(kind: Kind, value: &T) -> Result<usize, EncodeError> {
     let fail = |reason: String| EncodeError { kind, reason };
     let len = options().serialized_size(value).map_err(|error| fail(error.to_string()))?;

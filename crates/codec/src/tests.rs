@@ -1,4 +1,4 @@
-//! Golden bytes of version 1, and damaged bytes.
+//! Golden bytes of format version 1, and errors for damaged bytes.
 
 use proptest::prelude::*;
 
@@ -8,9 +8,9 @@ fn sample() -> (u64, String, Option<u8>) {
     (7, "orders".to_owned(), Some(3))
 }
 
-/// The bytes of version 1. If this fails, old disks and peers cannot be read: make a new version instead.
+/// If this test fails, the node cannot read old disks and peers: add a new format version instead.
 #[test]
-fn version_1_is_these_bytes() {
+fn version_1_encodes_to_fixed_bytes() {
     let bytes = encode(Kind::Record, &sample()).unwrap();
     let payload =
         [7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, b'o', b'r', b'd', b'e', b'r', b's', 1, 3];
@@ -52,7 +52,7 @@ fn a_payload_with_trailing_bytes_is_an_error() {
 }
 
 #[test]
-fn a_prefix_of_a_payload_is_decoded_from_a_whole_envelope_only() {
+fn decode_prefix_rejects_an_incomplete_envelope() {
     let bytes = encode(Kind::Record, &(1_u64, "rest".to_owned())).unwrap();
     assert_eq!(decode_prefix::<u64>(Kind::Record, &bytes), Ok(1));
     assert!(decode_prefix::<u64>(Kind::Record, &bytes[..bytes.len() - 1]).is_err());
@@ -60,7 +60,7 @@ fn a_prefix_of_a_payload_is_decoded_from_a_whole_envelope_only() {
 }
 
 #[test]
-fn another_kind_and_a_newer_version_are_named() {
+fn another_kind_and_a_newer_version_are_errors() {
     let mut bytes = encode(Kind::Vote, &1_u8).unwrap();
     assert_eq!(
         decode::<u8>(Kind::Record, &bytes),
@@ -79,11 +79,11 @@ fn a_length_over_the_limit_is_an_error_before_allocation() {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _refused = decode::<Vec<(String, u64)>>(Kind::Record, &bytes);
+        let _result = decode::<Vec<(String, u64)>>(Kind::Record, &bytes);
         let framed = encode(Kind::Record, &bytes).unwrap();
         let mut wrong = framed.clone();
         wrong.truncate(12);
         wrong.extend_from_slice(&bytes);
-        let _refused = decode::<Vec<holdfast_types::Command>>(Kind::Record, &wrong);
+        let _result = decode::<Vec<holdfast_types::Command>>(Kind::Record, &wrong);
     }
 }

@@ -1,8 +1,6 @@
-//! Who may do what with a znode: `ZooKeeper`'s access lists.
+//! `ZooKeeper`'s access lists: permissions, identities, and the match of an entry with an identity.
 //!
-//! Owns the permissions, the identities a caller has shown, and what it means that an entry names somebody. Refuses to
-//! know how an identity is proved: that happens at the door. Source: the `ZooKeeper` programmer's guide, "Access
-//! control using ACLs".
+//! The front-ends authenticate identities. Source: the `ZooKeeper` programmer's guide, "Access control using ACLs".
 
 use core::net::IpAddr;
 use std::fmt;
@@ -25,10 +23,9 @@ impl Perms {
     pub const DELETE: Self = Self(8);
     /// Replace the access list.
     pub const ADMIN: Self = Self(16);
-    /// All of them.
     pub const ALL: Self = Self(31);
 
-    /// A set from its bits; none if there are others than the five.
+    /// A set from its bits; `None` if any other bit is set.
     pub fn from_bits(bits: u32) -> Option<Self> {
         u8::try_from(bits).ok().filter(|bits| *bits <= Self::ALL.0).map(Self)
     }
@@ -68,12 +65,13 @@ impl fmt::Display for Perms {
     }
 }
 
-/// Somebody, under a scheme: `world:anyone`, `ip:10.0.0.7`, `digest:user:hash`, `auth:` (in a list: whoever asks).
+/// An identity: `world:anyone`, `ip:10.0.0.7`, `digest:user:hash`. In a list to set, `auth:` stands for every identity
+/// that the caller has authenticated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// How the identity is proved.
+    /// The authentication scheme.
     pub scheme: String,
-    /// Who, in the scheme's own words.
+    /// The id, in the syntax of the scheme.
     pub id: String,
 }
 
@@ -83,7 +81,7 @@ impl Identity {
         Self { scheme: "world".to_owned(), id: "anyone".to_owned() }
     }
 
-    /// True if an entry for `self` is meant for a caller who has shown `shown`.
+    /// True if an entry for `self` applies to a caller with the identity `shown`.
     pub fn covers(&self, shown: &Self) -> bool {
         match (self.scheme.as_str(), shown.scheme.as_str()) {
             ("world", _) => self.id == "anyone",
@@ -93,7 +91,7 @@ impl Identity {
     }
 }
 
-/// One line of an access list.
+/// One entry of an access list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
     pub perms: Perms,
@@ -101,16 +99,16 @@ pub struct AclEntry {
 }
 
 impl AclEntry {
-    /// Entries of one list at most.
+    /// The maximum number of entries in a list.
     pub const MAX_COUNT: usize = 64;
 
-    /// Everybody may do everything.
+    /// Grants every permission to every caller.
     pub fn open() -> Self {
         Self { perms: Perms::ALL, who: Identity::anyone() }
     }
 }
 
-/// True if the address lies in the network `address[/bits]`.
+/// True if the address is in the network, `address[/bits]`.
 fn covers_address(network: &str, address: &str) -> bool {
     let (base, bits) = match network.split_once('/') {
         Some((base, bits)) => (base, bits.parse::<u32>().ok()),
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_names_those_it_covers() {
+    fn an_entry_covers_matching_identities() {
         let home = identity("ip", "127.0.0.1");
         assert!(Identity::anyone().covers(&home));
         assert!(identity("ip", "127.0.0.1").covers(&home));
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_print_as_letters_and_refuse_other_bits() {
+    fn permissions_print_as_letters_and_reject_other_bits() {
         assert_eq!(Perms::ALL.to_string(), "cdrwa");
         assert_eq!((Perms::READ | Perms::ADMIN).to_string(), "ra");
         assert_eq!(Perms::from_bits(31), Some(Perms::ALL));

@@ -1,4 +1,4 @@
-//! What can be asked of the replicated state machine. A closed enum: there is no other way to change it.
+//! The commands of the replicated state machine. Its state changes only through [`Command`], a closed enum.
 
 use std::time::Duration;
 
@@ -10,96 +10,94 @@ use crate::{
     Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
 };
 
-/// One entry of the log: a batch of commands with the leader's stamp. Revisions are given by the machine, one to
-/// each command, in order.
+/// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
+/// in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The leader's wall clock when it proposed the batch. The machine uses the largest it has seen.
+    /// The leader's wall clock at the proposal. `apply` uses the largest stamp so far, so time never goes back.
     pub stamped_at: Stamp,
-    /// In the order in which they take effect.
+    /// In the order of `apply`.
     pub commands: Vec<Command>,
 }
 
-/// A change that somebody wants. Append-only: the order of the variants is part of the format.
+/// A change of the replicated state. Append-only: the order of the variants is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Opens a session, or renews it if it is open.
     OpenSession(OpenSession),
-    /// Gives a session a new lease, and another time-to-live if one is named.
+    /// Renews the lease of a session, and optionally changes its TTL.
     RenewSession {
         session: SessionName,
-        /// Its time-to-live from now on; none keeps it.
+        /// The new TTL; `None` keeps the present one.
         ttl: Option<Ttl>,
     },
-    /// Ends a session by its own wish: everything it owns goes in the same entry.
-    /// On a session that expired: takes note of the loss, and frees the name for a new one.
+    /// Closes a session, and removes its queue entries and ephemeral znodes in the same command.
+    /// For an expired session: acknowledges the loss, and frees the name for a new session.
     CloseSession {
         session: SessionName,
-        /// The connection that asks; none if it does not speak for one.
+        /// The caller's connection: the revision that opened or attached it. Rejected if the session is bound to
+        /// another connection. `None` skips the check.
         attachment: Option<Revision>,
-        /// The one session of that name that is meant; on any other nothing changes. None means whichever is open.
+        /// The session to close, among all sessions of that name; any other stays open. `None` closes the open one.
         incarnation: Option<SessionId>,
     },
-    /// Ends a session whose lease ran out. Refused if the lease was renewed since.
+    /// Ends a session whose lease expired. Rejected if the lease was renewed since.
     ExpireSession {
         session: SessionId,
-        /// The lease that ran out.
+        /// The expired lease.
         generation: u64,
     },
-    /// Takes a place in a lock's queue, and the lock itself if it is free.
+    /// Adds the owner to a lock's queue, and grants the lock if it is free.
     Acquire(Acquire),
-    /// Gives a held lock back, or leaves its queue.
+    /// Releases a held lock, or removes the owner's waiting entry.
     Release(Release),
-    /// Leaves a queue if still in it. If the grant came first, it stands and is the answer.
+    /// Ends a wait. If the lock was granted before, the hold stays, and the reply is the grant.
     Cancel(Cancel),
     /// Changes znodes, all or nothing.
     Multi(Multi),
-    /// Removes containers that have been empty since before a stamp, and childless znodes whose time-to-live is over.
-    Sweep {
-        /// Empty since before this.
-        empty_before: Stamp,
-        count_max: u32,
-    },
-    /// Changes the bounds.
+    /// Deletes containers that have been empty since before `empty_before`, and childless znodes whose TTL has passed.
+    Sweep { empty_before: Stamp, count_max: u32 },
+    /// Replaces the limits.
     SetLimits(Limits),
-    /// Ties a node's id to the data directory that first served under it.
+    /// Binds a node id to the first data directory that uses it.
     RegisterNode {
         node: NodeId,
-        /// Its data directory.
+        /// Identifies the data directory.
         incarnation: Incarnation,
     },
-    /// Moves a session to another connection: what the one before still sends is refused.
+    /// Moves a session to another connection. Later commands of the former connection are rejected.
     AttachSession {
         session: SessionId,
-        /// What the session was opened with.
+        /// The password that opened the session.
         password: Password,
-        /// Its time-to-live from now on.
+        /// The new TTL.
         ttl: Ttl,
     },
     /// Changes a latch, a barrier, a double barrier or a counter.
     Recipe(Recipe),
-    /// Changes the rules of a lock, whether or not it was ever taken.
+    /// Changes the policy of a lock, even if the lock was never acquired.
     SetPolicy { lock: LockName, change: PolicyChange },
-    /// Does what is due of a lock at this entry's stamp: ends holds, opens it. Nothing due is no error.
+    /// Runs the expired timers of a lock: ends holds and cooldowns. Succeeds if no timer has expired.
     Due { lock: LockName },
-    /// Takes places away from whoever has them, by an operator's will. Nobody there is no error.
+    /// Removes holders or waiters for an operator. Succeeds if no entry matches.
     Break(Break),
-    /// Asks holders to give a lock back, and if wanted takes it away from those that do not in time.
+    /// Requests holders to release a lock, and optionally ends their holds at the deadline.
     RequestRelease(RequestRelease),
-    /// Hands a hold to another live session, under a new token and with nobody in between.
+    /// Transfers a hold to another live session, under a new token and without another grant in between.
     HandOver(HandOver),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
     pub session: SessionName,
-    /// How long it lives without a renewal; none means the default, or what an open session has.
+    /// The time without a renewal after which the session expires. `None` means [`Ttl::DEFAULT`] for a new session,
+    /// and unchanged for an open one.
     pub ttl: Option<Ttl>,
-    /// Made by the server for one lock: it closes itself with its last release.
+    /// Whether the server made the session for one acquire. It closes with its last release.
     pub anonymous: bool,
-    /// Shown to those who wait for its locks.
+    /// Shown beside the session's queue entries.
     pub labels: Labels,
-    /// What another connection must show to take the session over; none if it is known by its name alone.
+    /// Required from another connection to take over the session; `None` if the name is sufficient.
     pub password: Option<Password>,
 }
 
@@ -110,8 +108,8 @@ pub struct Acquire {
     /// The session, opened by the same command if it is new.
     pub open: OpenSession,
     pub owner: Owner,
-    /// The attempt that this command is a copy of. A hold counts each attempt once, and a copy of an attempt that is over
-    /// is rejected. `None` enters as [`Attempt::UNNAMED`] in a new entry, and counts nothing on a renewal.
+    /// The attempt of which this command is a copy. A hold counts each attempt once, and a copy of an ended attempt is
+    /// rejected. `None` enters as [`Attempt::UNNAMED`] in a new entry, and counts nothing on a renewal.
     pub attempt: Option<Attempt>,
     /// Whether to queue. Otherwise a lock that is not free rejects the command.
     pub wait: bool,
@@ -220,7 +218,7 @@ pub enum ReleaseTarget {
     /// The owner's queue entry at the time of `apply`.
     #[default]
     AnyPlace,
-    /// This attempt: it leaves the entry, and no later copy of it has an effect. With its last attempt the entry leaves.
+    /// One attempt; its later copies have no effect. The entry is removed with its last attempt.
     Attempt(Attempt),
     /// The hold of this token, with all its attempts.
     Hold(FencingToken),
@@ -231,9 +229,9 @@ pub struct Cancel {
     pub lock: LockName,
     pub session: SessionName,
     pub owner: Owner,
-    /// The place: a later one of the same owner is left alone.
+    /// The queue entry; a later entry of the same owner stays.
     pub ticket: Ticket,
-    /// Revision of the acquire that the caller waited on ([`crate::Queued::asked`]). If the owner has asked again
-    /// since, it still wants the place, and the cancel is answered like that later acquire: `Queued`.
+    /// Revision of the acquire that the caller waited on ([`crate::Queued::asked`]). If the owner has repeated the
+    /// acquire since, the entry stays, and the reply is that of the later acquire.
     pub asked: Revision,
 }

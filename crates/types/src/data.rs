@@ -1,4 +1,4 @@
-//! What a znode holds: bytes, or nothing at all.
+//! The data of a znode: bytes, or null.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The data of a znode. `ZooKeeper`'s protocol tells no data (null) from empty data, and its clients can see which they
-/// get; for everybody else both are empty. Cheap to clone; empty data takes no memory of its own. The default is empty.
+/// The data of a znode. `ZooKeeper`'s protocol distinguishes null from empty data; all other readers see both as empty.
+/// Cheap to clone; empty data allocates nothing. The default is empty.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Data(Option<Arc<[u8]>>);
 
 impl Data {
-    /// No data at all.
+    /// Null, not empty.
     pub const NULL: Self = Self(None);
 
-    /// True for no data at all; false for empty data.
+    /// False for empty data.
     pub fn is_null(&self) -> bool {
         self.0.is_none()
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_data_is_not_empty_data_but_reads_alike() {
+    fn null_differs_from_empty_data_but_both_read_as_empty() {
         let empty = Data::from(Vec::new());
         assert_ne!(empty, Data::NULL);
         assert!(Data::NULL.is_null() && !empty.is_null());

@@ -1,4 +1,4 @@
-//! The result of applying a log entry: outcomes and events. Events wake waiters, leases and watches; they are not stored.
+//! The result of `apply`: outcomes and events. Events drive waiters, leases and watches, and are not stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     RecipeEvent, ReleaseRequest, Revision, SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
 };
 
-/// The result of applying one entry.
+/// The outcomes and events of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// Revision of the last command; that of the i-th of n outcomes is `revision - (n - 1 - i)`.

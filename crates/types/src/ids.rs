@@ -1,4 +1,4 @@
-//! Numbers that identify or order things. Each is a newtype, so that no two kinds can be mixed up.
+//! Numbers that identify or order things. Each is a newtype, so that the compiler rejects a mix-up of two kinds.
 
 use std::fmt;
 
@@ -20,37 +20,37 @@ macro_rules! number {
 }
 
 number! {
-    /// A member of the cluster, from 1. Never reused, not even after its data was wiped.
+    /// A member of the cluster, from 1. Never reused, even after its data is wiped.
     NodeId
 }
 number! {
-    /// Order number of an applied command, cluster-wide, from 1; 0 is the empty machine.
-    /// Every command of a batch has its own, so two changes never share one (a multi is one command).
+    /// Order number of an applied command, cluster-wide, from 1; 0 is the empty state.
+    /// Every command of a batch has its own revision. A multi is one command.
     Revision
 }
 number! {
-    /// A session as the tree knows it (`ephemeralOwner`), from 1, minted by the machine, never reused.
+    /// Number of a session, from 1, assigned by `apply`, never reused. `ephemeralOwner` in the tree.
     SessionId
 }
 number! {
-    /// A place in a lock's queue: the revision of the command that enqueued it. Only places made by one multi share one.
+    /// Identifies a queue entry: the revision of the command that enqueued it. Only entries of one command share it.
     Ticket
 }
 number! {
-    /// Number of one attempt to take a lock, chosen by the client: larger than every earlier attempt of its session.
+    /// Number of one attempt to acquire a lock, chosen by the client: larger than every earlier attempt of its session.
     /// Copies of a call carry the same number, so a copy that arrives after the attempt is over has no effect.
-    /// From 1 to [`Attempt::MAX`]; 0 stands for a call that names none.
+    /// From 1 to [`Attempt::MAX`]; 0 means that the call has no attempt.
     Attempt
 }
 number! {
-    /// Proof of order handed to a holder. Minted at the grant from one replicated counter, so it only grows; the
-    /// protected resource refuses anything smaller than the largest it has seen. Always below 2^53, so that JSON,
-    /// JavaScript and Lua hold it exactly.
+    /// Order number of a grant, minted from one replicated counter, so it only grows. The protected resource rejects a
+    /// token that is smaller than the largest one it has received. Below 2^53, so JSON, JavaScript and Lua represent it
+    /// exactly.
     FencingToken
 }
 number! {
-    /// Random number written into a node's data directory when it is first made. A node that comes back under its
-    /// old id with a wiped disk has another one, and its peers refuse it.
+    /// Random number, written into a node's data directory at its creation. A node with its old id and a wiped disk has
+    /// another incarnation, and its peers reject it.
     Incarnation
 }
 
@@ -59,15 +59,15 @@ impl FencingToken {
     pub const END: u64 = 1 << 53;
 }
 
-/// What proves that a connection may speak for a session: 16 random bytes, chosen when the session is opened.
+/// The secret of a session, required to attach another connection: 16 random bytes, chosen when the session is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Password(pub [u8; 16]);
 
 impl Attempt {
-    /// The attempt of an acquire that names none.
+    /// The attempt of an acquire without one.
     pub const UNNAMED: Self = Self(0);
-    /// The largest number: nanoseconds since 1970 stay below it until the year 2262.
+    /// Nanoseconds since 1970 stay below it until the year 2262.
     pub const MAX: Self = Self((1 << 63) - 1);
 }
 

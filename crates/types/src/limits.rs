@@ -1,8 +1,8 @@
-//! Bounds that are part of the replicated state, so that every node refuses the same command.
+//! Limits that are part of the replicated state, so that every node rejects the same commands.
 
 use serde::{Deserialize, Serialize};
 
-/// What the machine refuses to exceed. Changed only by a command in the log.
+/// The limits of the state machine. Only [`crate::Command::SetLimits`] changes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// Live sessions.
@@ -11,24 +11,24 @@ pub struct Limits {
     pub znodes_max: u32,
     /// Waiters on one lock.
     pub waiters_per_lock_max: u32,
-    /// Contenders (holding or waiting) of one session.
+    /// Queue entries (holders and waiters) of one session.
     pub queue_entries_per_session_max: u32,
-    /// Entries of one hold.
+    /// Attempts of one hold.
     pub hold_count_max: u32,
     /// Bytes of data in one znode.
     pub data_bytes_max: u32,
-    /// Bytes that clients have stored: of znodes their paths, data, access lists and places in queues; of live sessions
-    /// their names, labels and remembered answers.
+    /// Bytes that clients have stored: paths, data, access lists and queue entries of znodes; names, labels and
+    /// remembered replies of live sessions.
     pub tree_bytes_max: u64,
-    /// Remembered answers of one session; the oldest is forgotten first.
+    /// Remembered replies of one session; the oldest is forgotten first.
     pub memo_per_session_max: u32,
-    /// Remembered ends of sessions; the oldest is forgotten first.
+    /// Tombstones of sessions; the oldest is forgotten first.
     pub tombstones_max: u32,
-    /// How long the end of a session is remembered at least, milliseconds of stamps, room permitting.
+    /// The minimum age of a forgotten tombstone, unless `tombstones_max` is reached; milliseconds of stamps.
     pub tombstone_ms: u64,
-    /// Ephemerals of one session that are not contenders.
+    /// Ephemeral znodes of one session that are not queue entries.
     pub ephemerals_per_session_max: u32,
-    /// Latches, barriers, double barriers and counters, together.
+    /// Latches, barriers, double barriers and counters.
     pub recipes_max: u32,
 }
 

@@ -13,19 +13,19 @@ pub struct LockSet {
     others: Vec<LockName>,
 }
 
-/// Names that are no [`LockSet`]: none, too many, or one of them twice.
+/// No name, too many names, or a repeated name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a multi-lock has from 1 to {} locks, each named once", LockSet::MAX)]
 pub struct LockSetError;
 
 impl LockSet {
-    /// Locks of a multi-lock.
+    /// The maximum number of locks in a multi-lock.
     pub const MAX: usize = 16;
 
     /// Sorts the names.
     ///
     /// # Errors
-    /// [`LockSetError`] without a name, with more than [`LockSet::MAX`], and if a name occurs twice.
+    /// [`LockSetError`] without a name, with more than [`LockSet::MAX`] names, or with a repeated name.
     pub fn new(mut names: Vec<LockName>) -> Result<Self, LockSetError> {
         names.sort();
         if names.is_empty() || names.len() > Self::MAX || !names.is_sorted_by(|a, b| a < b) {
@@ -35,7 +35,7 @@ impl LockSet {
         Ok(Self { first, others: names })
     }
 
-    /// The names in their order.
+    /// The names, sorted.
     pub fn iter(&self) -> impl Iterator<Item = &LockName> {
         std::iter::once(&self.first).chain(&self.others)
     }
@@ -48,7 +48,7 @@ impl LockSet {
         &self.first
     }
 
-    /// The lock, if it is the only one.
+    /// The only lock; `None` for a multi-lock.
     pub fn single(&self) -> Option<&LockName> {
         self.others.is_empty().then_some(&self.first)
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn unsound_names_do_not_deserialize() {
+    fn invalid_sets_do_not_deserialize() {
         let decode = |names: &[&'static str]| {
             LockSet::deserialize(SeqDeserializer::<_, Error>::new(names.iter().copied()))
         };

@@ -1,4 +1,4 @@
-//! Changes of the tree: one or many operations by one caller, all or nothing, in one revision.
+//! Changes of the tree: the operations of one caller, applied atomically in one revision.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,41 +6,41 @@ use crate::{
     AclEntry, Data, FencingToken, Identity, LockName, RequestId, Revision, SessionName, ZnodePath,
 };
 
-/// For whom a change is made.
+/// The caller of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
-    /// The caller's session: owner of ephemerals, keeper of the memo. It must be open. The change is no renewal of its
-    /// lease: whoever brings it sees to that.
+    /// The session that owns new ephemeral znodes, and stores the reply for retries. It must be open. The change does
+    /// not renew its lease.
     pub session: Option<SessionName>,
-    /// The connection that speaks for the session: the revision that opened or attached it. Refused if another does
-    /// by now. None: not through a connection.
+    /// The caller's connection: the revision that opened or attached it. Rejected if the session is bound to another
+    /// connection. `None` skips the check.
     pub attachment: Option<Revision>,
-    /// With a session: a retry under the same id gets the first answer.
+    /// With a session: a retry under the same id gets the first reply.
     pub request: Option<RequestId>,
-    /// Whom the caller has proved to be. `world:anyone` need not be named.
+    /// The caller's authenticated identities, without the implicit `world:anyone`.
     pub identities: Vec<Identity>,
 }
 
-/// Operations that are done together or not at all.
+/// Operations that are applied atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Multi {
     pub caller: Caller,
-    /// All must hold for `then` to be done; with none, they hold.
+    /// `then` is applied if all conditions hold; an empty list holds.
     pub conditions: Vec<Condition>,
-    /// Done in order, each seeing what those before did.
+    /// Applied in order; each operation sees the changes of the earlier ones.
     pub then: Vec<Op>,
-    /// Done instead if a condition does not hold.
+    /// Applied instead if a condition does not hold.
     pub otherwise: Vec<Op>,
 }
 
-/// What must be true.
+/// A condition of a multi.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// There is such a node, or there is none.
+    /// The znode exists, or does not exist.
     Exists { path: ZnodePath, exists: bool },
-    /// There is such a node, with this version.
+    /// The znode exists with this version.
     Version { path: ZnodePath, version: i32 },
-    /// There is such a node, with this data.
+    /// The znode exists with this data.
     Data { path: ZnodePath, data: Vec<u8> },
     /// The lock is held under this token.
     Holds { lock: LockName, token: FencingToken },
@@ -51,50 +51,47 @@ pub enum Condition {
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
-    /// Creates a znode.
     Create(Create),
     /// Deletes a znode.
     Delete {
         path: ZnodePath,
-        /// The version it must have; none means any.
+        /// The required version; `None` means any.
         version: Option<i32>,
-        /// With everything below it; otherwise it must have no children.
+        /// Whether to delete its descendants, too. If false, it must have no children.
         recursive: bool,
     },
-    /// Replaces a znode's data.
     SetData {
         path: ZnodePath,
         data: Data,
-        /// The version it must have; none means any.
+        /// The required version; `None` means any.
         version: Option<i32>,
     },
-    /// Replaces a znode's access list.
     SetAcl {
         path: ZnodePath,
         acl: Vec<AclEntry>,
-        /// The `aversion` it must have; none means any.
+        /// The required `aversion`; `None` means any.
         version: Option<i32>,
     },
-    /// Does nothing if the node is there with this version, and is refused otherwise.
+    /// Changes nothing; rejected unless the znode exists with this version.
     Check {
         path: ZnodePath,
-        /// The version it must have; none means any.
+        /// The required version; `None` means any.
         version: Option<i32>,
     },
 }
 
-/// What kind of znode to create.
+/// The kind of a new znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CreateKind {
-    /// Stays until deleted.
+    /// Exists until it is deleted.
     Persistent,
-    /// Stays until deleted, or swept when its last child has gone.
+    /// Swept some time after its last child is deleted.
     Container,
-    /// Goes with its session; has no children.
+    /// Deleted when its session ends; cannot have children.
     Ephemeral,
-    /// Stays until deleted, or swept when it has no children and was not changed for so long.
+    /// Swept if it has no children, and its data was not changed for the TTL.
     Ttl {
-        /// How long, milliseconds, 1 to [`Create::TTL_MAX_MS`].
+        /// Milliseconds, 1 to [`Create::TTL_MAX_MS`].
         ms: u64,
     },
 }
@@ -102,24 +99,24 @@ pub enum CreateKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
     pub directory: ZnodePath,
-    /// Its name there; with `sequential` the beginning of it, which may be empty.
+    /// The name in the directory; with `sequential` its prefix, which may be empty.
     pub name: String,
     pub data: Data,
     pub kind: CreateKind,
-    /// Whether the directory's counter is appended to the name, as ten digits or more.
+    /// Whether the directory's counter is appended to the name, with at least ten digits.
     pub sequential: bool,
-    /// Its access list; none lets everybody do everything.
+    /// The access list; `None` grants every permission to every caller.
     pub acl: Option<Vec<AclEntry>>,
-    /// Whether to create the directories on the way as well, if they are missing.
+    /// Whether to create missing parent directories.
     pub parents: bool,
 }
 
 impl Multi {
-    /// Operations and conditions of one multi at most.
+    /// The maximum number of operations and conditions.
     pub const OPS_MAX: usize = 1000;
 }
 
 impl Create {
-    /// The longest time-to-live of a znode, milliseconds: 40 bits, as `ZooKeeper` keeps it.
+    /// The longest TTL of a znode, milliseconds: 40 bits, as in `ZooKeeper`.
     pub const TTL_MAX_MS: u64 = (1 << 40) - 1;
 }

@@ -1,4 +1,4 @@
-//! Names that callers choose, checked once at construction: locks, sessions, owners, entries, requests, labels.
+//! Names chosen by callers, checked at construction: locks, recipes, sessions, owners, reasons, requests, labels.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,37 +10,31 @@ use thiserror::Error;
 
 use crate::ids::SessionId;
 
-/// Why a name was refused. The message says what to change.
+/// Why a name was rejected. The message contains the rule or the bound.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Nothing was given.
     #[error("{what} is empty: give it at least one character")]
     Empty { what: &'static str },
     /// Longer than its bound.
     #[error("{what} is {len} bytes long: at most {max} are allowed")]
     TooLong {
         what: &'static str,
-        /// Its length, bytes.
+        /// In bytes.
         len: usize,
-        /// The bound, bytes.
+        /// In bytes.
         max: usize,
     },
     /// A character that no name may contain.
     #[error("{what} contains {found:?}: {rule}")]
     BadCharacter {
         what: &'static str,
-        /// The offending character.
         found: char,
-        /// What is allowed instead.
+        /// The violated rule, the end of the message.
         rule: &'static str,
     },
     /// A path component such as `.`, `..` or an empty one.
     #[error("{what} has the component {component:?}: components may not be empty, '.' or '..'")]
-    BadComponent {
-        what: &'static str,
-        /// The offending component.
-        component: String,
-    },
+    BadComponent { what: &'static str, component: String },
     /// Too many of something, such as labels.
     #[error("{count} {what}: at most {max} are allowed")]
     TooMany { what: &'static str, count: usize, max: usize },
@@ -60,13 +54,11 @@ macro_rules! name {
         }
 
         impl $name {
-            /// The longest allowed, bytes.
+            /// The maximum length, bytes.
             pub const MAX_LEN: usize = $max;
 
-            /// Checks the name.
-            ///
             /// # Errors
-            /// [`NameError`] says which rule it breaks.
+            /// [`NameError`] if the name violates a rule.
             pub fn new(name: impl AsRef<str>) -> Result<Self, NameError> {
                 let name = name.as_ref();
                 check_len($what, name, $max)?;
@@ -74,7 +66,6 @@ macro_rules! name {
                 Ok(Self(name.into()))
             }
 
-            /// The name as given.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -108,62 +99,59 @@ macro_rules! name {
 }
 
 name! {
-    /// A lock: one or more components joined by `/`, without a leading one. `orders` is the directory
-    /// `/locks/orders` of the tree.
+    /// A lock: components joined by `/`, without a leading `/`. The lock `orders` is the directory `/locks/orders`.
     LockName, "the lock name", 512, check_components
 }
 name! {
-    /// A latch, a barrier or a counter: one or more components joined by `/`, as for locks. Each kind has names of its own.
+    /// A latch, a barrier or a counter: components joined by `/`, as for locks. Each kind has its own name space.
     RecipeName, "the name", 512, check_components
 }
 name! {
-    /// A session as its client names it (`?session=me`).
+    /// A session id chosen by the client (`?session=me`).
     SessionName, "the session id", 128, check_flat
 }
 name! {
-    /// Who within a session: two owners of one session exclude each other.
+    /// The owner within a session: two owners of one session exclude each other.
     Owner, "the owner", 128, check_flat
 }
 name! {
-    /// Why somebody takes a lock away from another, or asks for it. Any text in one line.
+    /// The reason for a break or a release request: any text in one line.
     Reason, "the reason", 256, check_controls
 }
 name! {
-    /// Names one attempt at a change, so that a retry gets the first answer.
+    /// Identifies a change across its retries, so that a retry gets the first reply.
     RequestId, "the request id", 64, check_flat
 }
 
 impl SessionName {
-    /// How a session is called of which only the number is known: `#7`.
+    /// A name made from the session number, such as `#7`, for use when the real name is not available.
     pub fn of(id: SessionId) -> Self {
         Self(format!("#{id}").into())
     }
 }
 
 impl Owner {
-    /// The owner of a call that names none.
+    /// The owner of a call without one.
     pub fn unnamed() -> Self {
         Self("-".into())
     }
 }
 
-/// Small facts about a holder (`host=web3`), shown to those who wait. Ordered by key.
+/// Key-value pairs of a session (`host=web3`), shown beside its holds and waits. Ordered by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
-    /// At most this many labels.
+    /// The maximum number of labels.
     pub const MAX_COUNT: usize = 16;
-    /// The longest key, bytes.
+    /// The maximum length of a key, bytes.
     pub const MAX_KEY_LEN: usize = 64;
-    /// The longest value, bytes.
+    /// The maximum length of a value, bytes.
     pub const MAX_VALUE_LEN: usize = 256;
 
-    /// Checks count, lengths and characters.
-    ///
     /// # Errors
-    /// [`NameError`] says which bound is broken.
+    /// [`NameError`] for too many labels, a length over its maximum, or a forbidden character.
     pub fn new(labels: BTreeMap<String, String>) -> Result<Self, NameError> {
         if labels.len() > Self::MAX_COUNT {
             let count = labels.len();
@@ -186,7 +174,6 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// True without any label.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -226,7 +213,7 @@ fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {
         let rule = "'/' and white space are not allowed";
         return Err(NameError::BadCharacter { what, found, rule });
     }
-    // URL libraries would take these for steps in a path.
+    // URL libraries remove these two as path segments.
     if matches!(name, "." | "..") {
         return Err(NameError::BadComponent { what, component: name.to_owned() });
     }
@@ -238,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flat_names_have_no_path_in_them() {
+    fn session_names_contain_no_path_separator() {
         for good in ["me", "web1-812", "a.b", "...", "ü"] {
             assert!(SessionName::new(good).is_ok(), "{good}");
         }

@@ -1,4 +1,4 @@
-//! The deterministic answer to a command: the same on every node, part of the log's meaning.
+//! The deterministic outcome of a command: the same on every node.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::{
     ZnodePath,
 };
 
-/// What a command did, or why it did nothing. A rejected command changes nothing except the revision counter.
+/// The reply or the rejection of a command. A rejected command changes only the revision counter.
 pub type Outcome = Result<Reply, Rejection>;
 
-/// What a command did.
+/// The result of a successful command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reply {
     /// The caller has an entry in the queue of each lock of its acquire.
@@ -19,53 +19,45 @@ pub enum Reply {
     Released(Released),
     /// The caller left the queue before a grant.
     Cancelled,
-    /// The session is open.
     SessionOpened(SessionOpenedReply),
-    /// The session has a new lease.
     SessionRenewed {
         id: SessionId,
-        /// What it lives without a renewal.
         ttl: Ttl,
     },
     /// The session has ended, now or before.
     SessionEnded,
-    /// The znodes are changed.
     Multi(MultiReply),
-    /// So many containers were removed.
+    /// Containers and znodes with a TTL were deleted.
     Swept {
         count: u32,
     },
-    /// The bounds are changed.
     LimitsSet,
-    /// The node's id is tied to its data directory.
+    /// The node id is bound to the data directory.
     NodeRegistered,
-    /// The session speaks through another connection from this revision on.
+    /// The session is bound to the connection of this revision.
     SessionAttached {
         session: SessionName,
-        /// What it lives without a renewal.
         ttl: Ttl,
     },
-    /// The recipe is changed.
     Recipe(RecipeReply),
-    /// The rules of the lock are changed.
     PolicySet {
-        /// All of them, as they are now.
+        /// The whole policy after the change.
         policy: LockPolicy,
     },
-    /// What was due of the lock is done.
+    /// The expired timers of the lock have run.
     DueDone {
-        /// How many holds ended.
+        /// The number of holds that ended.
         ended: u32,
     },
-    /// Places were taken away.
+    /// Queue entries were removed.
     Broken {
         places: u32,
     },
-    /// Holders are asked to give the lock back.
+    /// The number of holders that the request names.
     ReleaseRequested {
         holders: u32,
     },
-    /// Another session holds the lock now.
+    /// The hold of the receiving session.
     HandedOver(Grant),
 }
 
@@ -84,7 +76,7 @@ impl EntryState {
     }
 }
 
-/// The answer to [`crate::Command::OpenSession`].
+/// The reply to [`crate::Command::OpenSession`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionOpenedReply {
     pub id: SessionId,
@@ -93,102 +85,101 @@ pub struct SessionOpenedReply {
     pub created: bool,
 }
 
-/// The answer to [`crate::Command::Multi`].
+/// The reply to [`crate::Command::Multi`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MultiReply {
-    /// Whether the conditions held: `then` was done, or else `otherwise`.
+    /// Whether the conditions held: `then` was applied, otherwise `otherwise`.
     pub succeeded: bool,
-    /// One to each operation that was done, in order.
+    /// One for each applied operation, in order.
     pub results: Vec<OpReply>,
 }
 
-/// What one operation of a multi did.
+/// The result of one operation of a multi.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OpReply {
-    /// The node exists now.
     Created {
-        /// With the sequence number, if any.
+        /// With the sequence number of a sequential znode.
         path: ZnodePath,
         stat: Stat,
     },
-    /// So many nodes are gone: one, or a subtree.
-    Deleted { count: u32 },
-    /// The data is replaced.
-    DataSet { stat: Stat },
-    /// The access list is replaced.
-    AclSet { stat: Stat },
-    /// The node is as expected.
+    /// The number of deleted znodes: 1, or the size of a subtree.
+    Deleted {
+        count: u32,
+    },
+    DataSet {
+        stat: Stat,
+    },
+    AclSet {
+        stat: Stat,
+    },
+    /// The znode exists with the expected version.
     Checked,
 }
 
-/// A hold of a lock, as its holder sees it.
+/// The holder's view of a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     pub lock: LockName,
     pub session: SessionName,
     pub owner: Owner,
-    /// The place that was granted.
     pub ticket: Ticket,
-    /// Larger than every token minted before.
+    /// Larger than every token minted before, of any lock.
     pub token: FencingToken,
-    /// How it is held.
     pub mode: Mode,
-    /// Permits held; 1 on a lock that is no semaphore.
+    /// Permits held; 1 unless the lock is a semaphore.
     pub permits: u32,
-    /// On a semaphore: one slot to each permit, held by nobody else, sorted.
+    /// One slot for each permit of a semaphore, sorted. No other holder has the same slot at the same time.
     pub slots: Vec<u32>,
-    /// The smallest token of the lock that is still good: a store that shared holders write to refuses less.
+    /// The smallest valid token of the lock. A store with shared holders rejects smaller tokens.
     pub floor: FencingToken,
-    /// When the hold ends whatever the session does, if the acquire said so.
+    /// When `max_hold` or a revoke deadline ends the hold, even if the session is renewed.
     pub ends_at: Option<Stamp>,
-    /// The session's time-to-live.
+    /// The TTL of the session.
     pub ttl: Ttl,
-    /// Entries counted.
+    /// Attempts that hold the lock: each re-entrance counts once.
     pub hold_count: u32,
-    /// True if the lock was held by this owner before the command.
+    /// True if the owner held the lock before the command.
     pub renewed: bool,
-    /// Who waits behind it.
+    /// The number of waiters of the lock.
     pub waiters: u32,
-    /// When it was granted.
     pub granted_at: Stamp,
     /// Revision of the grant.
     pub granted_in: Revision,
-    /// What its acquire said to show.
+    /// The `value` option of its acquire.
     pub value: Option<Data>,
 }
 
-/// A place in a queue.
+/// The waiter's view of its queue entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Queued {
-    /// In the queue of which lock: of one that was asked for by its segments, the segment.
+    /// The lock; for an acquire of a sharded lock, the shard.
     pub lock: LockName,
     pub ticket: Ticket,
-    /// Revision of the owner's latest acquire for this place: the first one's equals the ticket.
+    /// Revision of the owner's latest acquire for this entry; the first one's equals the ticket.
     pub asked: Revision,
     /// Waiters ahead; holders are not counted.
     pub ahead: u32,
-    /// The first of those who hold the lock now, itself apart; none only if it is closed, or kept for
-    /// somebody who waits for several.
+    /// The first holder other than this entry. `None` if the lock is in cooldown, or reserved for a multi-lock that
+    /// waits for another lock.
     pub holder: Option<Box<HolderView>>,
-    /// Until when the lock is granted to nobody, if it is closed.
     pub cooldown: Option<Cooldown>,
-    /// How it is to be held.
+    /// The requested mode.
     pub mode: Mode,
     pub session: SessionId,
-    /// The session's time-to-live.
+    /// The TTL of the session.
     pub ttl: Ttl,
 }
 
 /// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Released {
-    /// Attempts that still keep the lock, of several locks the largest number. 0 means that the owner has no entry left.
+    /// Attempts that still hold the lock; of several locks the largest number. 0 if the owner has no entry left.
     pub hold_count: u32,
-    /// False if there was nothing to release.
+    /// False if no entry matched the release.
     pub changed: bool,
 }
 
-/// A bound of the machine.
+/// A limit of the state machine; most are fields of [`crate::Limits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Bound {
     /// `sessions_max`.
@@ -203,33 +194,33 @@ pub enum Bound {
     HoldCount,
     /// `data_bytes_max`.
     DataBytes,
-    /// The sequence counter of a directory, or the grant counter, has reached its end.
+    /// The end of a directory's sequence counter, or of the grant counter.
     Counter,
-    /// A path grew too long.
+    /// The length of a path after the sequence number is appended.
     PathLength,
-    /// Znodes of a subtree that one command deletes.
+    /// Znodes that one command deletes with a subtree.
     DeletedAtOnce,
     /// Operations and conditions of one multi.
     OpsOfMulti,
     /// Entries of an access list.
     AclEntries,
-    /// Znodes that one command counts because it sets a quota on them.
+    /// Znodes that one command counts when it sets a quota on a subtree.
     CountedAtOnce,
     /// `ephemerals_per_session_max`.
     EphemeralsPerSession,
     /// `recipes_max`.
     Recipes,
-    /// Places of one session in recipes, promises of one latch, or arrivals at one double barrier.
+    /// Arrivals and promises of one session, promises of one latch, or arrivals at one double barrier.
     RecipePlaces,
-    /// Permits of one request: the limit of the semaphore.
+    /// Permits of one acquire: the limit of the semaphore.
     Permits,
-    /// Bytes of a place's value.
+    /// Bytes of the `value` of a queue entry.
     ValueBytes,
     /// `tree_bytes_max`.
     TreeBytes,
 }
 
-/// Why a command changed nothing.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rejection {
     Lock(LockRejection),
@@ -241,7 +232,6 @@ pub enum Rejection {
         bound: Bound,
         limit: u64,
     },
-    /// A number of the request is out of its bounds.
     OutOfBounds {
         what: OutOfBounds,
     },
@@ -286,7 +276,7 @@ pub enum LockRejection {
         /// Holders and waiters.
         entries: u32,
     },
-    /// The caller would wait for itself.
+    /// The wait would close a cycle of waiters.
     Deadlock {
         /// The wait cycle from the caller on: each waits for the next, the last for the caller. At most
         /// [`LockRejection::CYCLE_MAX`] are named. The caller is missing if its session is new.
@@ -313,7 +303,7 @@ pub enum LockRejection {
 }
 
 impl LockRejection {
-    /// Members of a wait cycle that are named.
+    /// The maximum number of members in `cycle`.
     pub const CYCLE_MAX: usize = 16;
 }
 
@@ -400,7 +390,7 @@ impl From<TreeRejection> for Rejection {
 /// A member of a wait cycle: a session, its owner, and the lock that it waits for.
 pub type Blocked = (SessionName, Owner, LockName);
 
-/// A number that no call of ours makes so large or so small.
+/// A field that is out of its bounds. The front-ends reject such a call before the proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OutOfBounds {
     /// `permits`.
@@ -413,11 +403,11 @@ pub enum OutOfBounds {
     MaxHold,
     /// `min_hold`.
     MinHold,
-    /// A rule of a policy.
+    /// A field of a policy.
     Policy,
-    /// The deadline of a request to release.
+    /// The deadline of a release request.
     Deadline,
-    /// An option of a single lock on a multi-lock.
+    /// A multi-lock with an option that only an acquire of one lock may have.
     Locks,
     /// `segments`.
     Segments,

@@ -1,4 +1,4 @@
-//! The tree's paths, with `ZooKeeper`'s rules, for both doors.
+//! Paths of the tree, with `ZooKeeper`'s rules, for both front-ends.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::{LockName, NameError, check_components, check_len};
 
 /// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
-/// Source of the rules: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
+/// Source: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ZnodePath(Arc<str>);
@@ -25,11 +25,9 @@ const WHAT: &str = "the path";
 impl ZnodePath {
     /// The longest path, bytes.
     pub const MAX_LEN: usize = 1024;
-    /// The directory below which every lock has its own.
+    /// The parent of all lock directories.
     pub const LOCKS: &str = "/locks";
 
-    /// Checks the path.
-    ///
     /// # Errors
     /// [`NameError`] for a path that is empty, relative, too long, ends with `/`, or has a bad component.
     pub fn new(path: impl AsRef<str>) -> Result<Self, NameError> {
@@ -46,12 +44,11 @@ impl ZnodePath {
         Ok(Self(path.into()))
     }
 
-    /// The directory and the name of a znode to be created. A sequential one gets digits appended, so that its name
-    /// may be empty: `/a/` makes `/a/0000000000`.
+    /// Splits the path of a znode to create into directory and name. The name of a sequential znode may be empty,
+    /// because digits are appended: `/a/` creates `/a/0000000000`.
     ///
     /// # Errors
-    /// [`NameError`] as for [`ZnodePath::new`], of the path with a digit appended if it is sequential; the root
-    /// cannot be created.
+    /// [`NameError`] as for [`ZnodePath::new`], checked with a digit appended if sequential; and for the root.
     pub fn for_create(path: &str, sequential: bool) -> Result<(Self, String), NameError> {
         let digit = if sequential { "0" } else { "" };
         let whole = Self::new(format!("{path}{digit}"))?;
@@ -73,18 +70,17 @@ impl ZnodePath {
         Self(format!("{}/{lock}", Self::LOCKS).into())
     }
 
-    /// The lock whose directory this is; none for paths outside `/locks/`.
+    /// The lock of this directory; `None` for paths outside `/locks/`.
     pub fn as_lock(&self) -> Option<LockName> {
         let name = self.0.strip_prefix(Self::LOCKS)?.strip_prefix('/')?;
         LockName::new(name).ok()
     }
 
-    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The directory this node lies in; none for the root.
+    /// The parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         let (parent, name) = self.0.rsplit_once('/')?;
         match (parent, name) {
@@ -102,7 +98,7 @@ impl ZnodePath {
     /// The child with this name.
     ///
     /// # Errors
-    /// [`NameError`] if the name is not one component, or the path becomes too long.
+    /// [`NameError`] if the name is not a valid component, or the path becomes too long.
     pub fn child(&self, name: &str) -> Result<Self, NameError> {
         let separator = if self.0.len() == 1 { "" } else { "/" };
         Self::new(format!("{}{separator}{name}", self.0))
@@ -162,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_longer_than_the_bound_is_refused() {
+    fn a_path_longer_than_the_bound_is_rejected() {
         assert!(ZnodePath::new(format!("/{}", "a".repeat(1023))).is_ok());
         assert!(ZnodePath::new(format!("/{}", "a".repeat(1024))).is_err());
     }
 
     #[test]
-    fn a_path_to_create_is_a_directory_and_a_name() {
+    fn a_path_to_create_splits_into_directory_and_name() {
         let split = |path, sequential| {
             ZnodePath::for_create(path, sequential).ok().map(|(at, name)| (at.to_string(), name))
         };

@@ -1,34 +1,31 @@
-//! How a lock may be held, and the rules that one lock follows: its policy.
+//! Modes of a hold, the policy of a lock, and cooldowns.
 //!
-//! Owns the words and their bounds. Refuses to know queues and grants: the machine does. Bounds: [`LockPolicy::LIMIT_MAX`]
-//! permits, [`LockPolicy::LOCK_DELAY_MAX_MS`], [`LockPolicy::COOLDOWN_MAX_MS`], [`LockPolicy::AGEING_MAX_MS`],
-//! [`LockPolicy::SEGMENTS_MAX`] segments.
+//! Bounds: [`LockPolicy::LIMIT_MAX`] permits, [`LockPolicy::LOCK_DELAY_MAX_MS`], [`LockPolicy::COOLDOWN_MAX_MS`],
+//! [`LockPolicy::AGEING_MAX_MS`], [`LockPolicy::SEGMENTS_MAX`] shards.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Stamp;
 
-/// How a place wants to hold, or holds.
+/// The mode in which a lock is held or requested.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Mode {
-    /// Beside nobody. On a semaphore: beside others, as long as the permits last.
+    /// Held alone; on a semaphore held together with others while permits last.
     #[default]
     Exclusive,
-    /// Beside shared holders, and one upgradable one.
+    /// Held together with shared holders and one upgradable holder.
     Shared,
-    /// Beside shared holders; may become exclusive later. There is one at a time.
+    /// Held together with shared holders; may become exclusive later. At most one holder at a time.
     Upgradable,
 }
 
 impl Mode {
-    /// Every mode.
     pub const ALL: [Self; 3] = [Self::Exclusive, Self::Shared, Self::Upgradable];
 
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -38,12 +35,12 @@ impl Mode {
     }
 }
 
-/// Who goes before whom in a queue.
+/// The order of a lock's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum QueueOrder {
-    /// Who came first goes first.
+    /// In the order of arrival.
     #[default]
     Fifo,
     /// Exclusive and upgradable requests go before shared ones.
@@ -53,10 +50,8 @@ pub enum QueueOrder {
 }
 
 impl QueueOrder {
-    /// Every order.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::WriterFirst, Self::ReaderFirst];
 
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -66,28 +61,27 @@ impl QueueOrder {
     }
 }
 
-/// The rules of one lock. What was never set is as by default.
+/// The policy of one lock. A field that was never set has its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LockPolicy {
-    /// Permits that may be held at a time, from 1 to [`LockPolicy::LIMIT_MAX`]: the lock is a semaphore. None: it is a lock.
+    /// The permits of a semaphore, from 1 to [`LockPolicy::LIMIT_MAX`]; `None` for a lock that is not a semaphore.
     pub limit: Option<u32>,
-    /// Who goes before whom.
     pub order: QueueOrder,
-    /// How much waiting one level of priority is worth, milliseconds, up to [`LockPolicy::AGEING_MAX_MS`].
+    /// The waiting time that equals one level of priority, milliseconds, up to [`LockPolicy::AGEING_MAX_MS`].
     pub ageing_ms: u64,
-    /// How long the lock stays closed after a holder was lost that may not know it, milliseconds, up to
-    /// [`LockPolicy::LOCK_DELAY_MAX_MS`]; 0 for not at all.
+    /// The cooldown after a hold expires, is revoked or is broken, because its holder may still write. Milliseconds, up
+    /// to [`LockPolicy::LOCK_DELAY_MAX_MS`]; 0 for none.
     pub lock_delay_ms: u64,
-    /// How long after a grant there is no other one, milliseconds, up to [`LockPolicy::COOLDOWN_MAX_MS`]; 0 for no such rule.
+    /// The minimum time between two grants, milliseconds, up to [`LockPolicy::COOLDOWN_MAX_MS`]; 0 for none.
     pub cooldown_ms: u64,
-    /// Whether a request that would close a cycle of waiters is refused.
+    /// Whether an acquire that would close a cycle of waiters is rejected.
     pub detect_deadlocks: bool,
-    /// Into how many segments the resource is cut, from 1 to [`LockPolicy::SEGMENTS_MAX`].
+    /// The number of shards of a sharded lock, from 1 to [`LockPolicy::SEGMENTS_MAX`].
     pub segments: Option<u32>,
 }
 
 impl LockPolicy {
-    /// The most permits of a semaphore.
+    /// The maximum permits of a semaphore.
     pub const LIMIT_MAX: u32 = 10_000;
     /// One minute.
     pub const LOCK_DELAY_MAX_MS: u64 = 60_000;
@@ -95,10 +89,10 @@ impl LockPolicy {
     pub const COOLDOWN_MAX_MS: u64 = 7 * 86_400_000;
     /// One day.
     pub const AGEING_MAX_MS: u64 = 86_400_000;
-    /// The most segments.
+    /// The maximum number of shards.
     pub const SEGMENTS_MAX: u32 = 1_024;
 
-    /// The rules of a lock that nobody set any for.
+    /// The policy of a lock without a stored policy.
     pub const DEFAULT: Self = Self {
         limit: None,
         order: QueueOrder::Fifo,
@@ -125,22 +119,22 @@ impl Default for LockPolicy {
     }
 }
 
-/// Rules to be changed: what is none stays as it is.
+/// A change of a policy: a `None` field stays unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PolicyChange {
-    /// See [`LockPolicy::limit`]; `Some(None)` makes it a lock again.
+    /// See [`LockPolicy::limit`]; `Some(None)` turns the semaphore into a lock.
     pub limit: Option<Option<u32>>,
     pub order: Option<QueueOrder>,
     pub ageing_ms: Option<u64>,
     pub lock_delay_ms: Option<u64>,
     pub cooldown_ms: Option<u64>,
     pub detect_deadlocks: Option<bool>,
-    /// See [`LockPolicy::segments`]; `Some(None)` makes it whole again.
+    /// See [`LockPolicy::segments`]; `Some(None)` turns the sharded lock into one lock.
     pub segments: Option<Option<u32>>,
 }
 
 impl PolicyChange {
-    /// The rules after the change.
+    /// The policy after the change.
     #[must_use]
     pub fn of(&self, policy: LockPolicy) -> LockPolicy {
         LockPolicy {
@@ -164,7 +158,7 @@ pub enum CooldownCause {
     MinHold,
     /// The policy names a cooldown after each grant.
     Cooldown,
-    /// The last hold was lost, and its holder may not know it yet.
+    /// The last hold expired, was revoked or was broken, and its holder may still write.
     LockDelay,
 }
 
@@ -182,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_changes_what_it_names() {
+    fn a_policy_change_keeps_all_other_fields() {
         let change = PolicyChange { limit: Some(Some(3)), ..PolicyChange::default() };
         let changed = change.of(LockPolicy::DEFAULT);
         assert_eq!(changed, LockPolicy { limit: Some(3), ..LockPolicy::DEFAULT });
@@ -191,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_bounds() {
+    fn a_policy_out_of_bounds_is_not_sound() {
         assert!(LockPolicy::DEFAULT.is_sound());
         for limit in [0, LockPolicy::LIMIT_MAX + 1] {
             assert!(!LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT }.is_sound());

@@ -1,8 +1,7 @@
-//! Recipes that are not locks: latches, barriers, double barriers and counters. What can be asked of them, what they
-//! answer, and how they look.
+//! Recipes other than locks: commands, replies, events and views of latches, barriers, double barriers and counters.
 //!
-//! Owns their words. They live beside the tree, each kind with names of its own. Everything here is append-only: the
-//! order of variants and fields is part of the format.
+//! Recipes are stored outside the tree, and each kind has its own name space. Every type is append-only: the order of
+//! variants and fields is part of the format.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,80 +13,79 @@ use crate::{
 /// A change of a recipe. See [`crate::Command::Recipe`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recipe {
-    /// Makes a latch; nothing changes if there is one of the same count.
+    /// Creates a latch. A latch with the same count stays as it is; another count is rejected.
     MakeLatch {
         latch: RecipeName,
-        /// How often it has to be counted down, 1 to [`Recipe::COUNT_MAX`].
+        /// The number of count-downs until it opens, 1 to [`Recipe::COUNT_MAX`].
         count: u32,
     },
     /// Counts a latch down, once for each key.
     CountDown {
         latch: RecipeName,
-        /// Names the event that is counted.
+        /// Identifies the counted event.
         key: RequestId,
     },
-    /// Promises that a latch is counted down under this key when a session ends, if it was not before.
+    /// Counts a latch down under this key when a session ends, unless the key is counted before. Replaces an earlier
+    /// promise of the key.
     Promise {
         latch: RecipeName,
-        /// Names the event that is counted.
+        /// Identifies the counted event.
         key: RequestId,
-        /// Whose end counts. It must be open.
+        /// The session whose end counts. It must be open.
         session: SessionName,
     },
-    /// Removes a latch; whoever waits for it is told.
+    /// Deletes a latch; its waiters get an error.
     DeleteLatch { latch: RecipeName },
-    /// Arrives at a barrier, or at a double barrier in order to enter.
+    /// Arrives at a barrier, or at the entrance of a double barrier.
     Arrive(Arrive),
-    /// Leaves: a barrier breaks, an entered double barrier is left, a place to enter is free again.
+    /// Leaves a barrier, which breaks it; or leaves a double barrier, from inside or while waiting to enter.
     LeaveBarrier(LeaveBarrier),
-    /// Ends the wait of an arrival whose caller waits no longer.
+    /// Withdraws an arrival whose caller no longer waits.
     CancelArrival(CancelArrival),
     /// Changes a counter.
     ChangeCounter(ChangeCounter),
 }
 
 impl Recipe {
-    /// The largest count of a latch.
+    /// The maximum count of a latch.
     pub const COUNT_MAX: u32 = 10_000;
-    /// The most parties of a barrier.
+    /// The maximum number of parties of a barrier.
     pub const PARTIES_MAX: u32 = 1_000;
-    /// Places that one session has in all recipes together: arrivals, and promises.
+    /// The maximum number of arrivals and promises of one session, in all recipes.
     pub const PLACES_MAX: u32 = 256;
-    /// Promises of one latch at most.
+    /// The maximum number of promises of one latch.
     pub const PROMISES_MAX: u32 = 1_000;
-    /// Arrivals that wait to enter one double barrier at most.
+    /// The maximum number of arrivals that wait to enter one double barrier.
     pub const ENTRANTS_MAX: u32 = 2_000;
 }
 
-/// Which kind of barrier.
+/// The kind of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BarrierKind {
-    /// Opens once for each generation.
+    /// Opens once for each generation of members.
     Barrier,
-    /// Is entered together and left together.
+    /// All members enter at once; the round ends when all have left.
     Double,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrive {
-    /// Of which kind.
     pub gate: BarrierKind,
     pub name: RecipeName,
-    /// How many pass together, 1 to [`Recipe::PARTIES_MAX`].
+    /// The number of members that pass at once, 1 to [`Recipe::PARTIES_MAX`].
     pub parties: u32,
-    /// For which session; opened in the same step if it is new.
+    /// The member's session, opened by the same command if it is new.
     pub open: OpenSession,
     pub owner: Owner,
-    /// A retry under the same id gets the first final answer.
+    /// A retry under the same id gets the first final reply.
     pub request: Option<RequestId>,
-    /// How long the caller waits, milliseconds; none arrives only if that lets it pass at once. Asking again replaces
-    /// it. The machine only remembers it: a [`Recipe::CancelArrival`] ends the wait.
+    /// Longest wait in milliseconds. `None` arrives only if the caller passes at once. A repetition replaces it. The
+    /// state machine only stores it: a [`Recipe::CancelArrival`] ends the wait.
     pub wait_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaveBarrier {
-    /// Of which kind.
     pub gate: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
@@ -96,172 +94,165 @@ pub struct LeaveBarrier {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelArrival {
-    /// Of which kind.
     pub gate: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
-    /// Revision of the arrival that the caller waited on ([`Arrived::asked`]). If the same member has asked again since,
-    /// it still wants the place, and nothing changes.
+    /// Revision of the arrival that the caller waited on ([`Arrived::asked`]). Nothing changes if the member has
+    /// repeated its arrival since.
     pub asked: Revision,
-    /// The id of that arrival: what it was answered in the end is the answer to this.
+    /// The request id of that arrival. If it has a final reply, the command returns that reply.
     pub request: Option<RequestId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCounter {
     pub counter: RecipeName,
-    /// Keeper of the memo. It must be open; the change does not renew it.
+    /// The session that stores the reply for retries. It must be open; the change does not renew it.
     pub session: Option<SessionName>,
-    /// With a session: a retry under the same id gets the first answer.
+    /// With a session: a retry under the same id gets the first reply.
     pub request: Option<RequestId>,
-    /// What to do.
     pub change: CounterChange,
 }
 
-/// What to do with a counter.
+/// The change of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CounterChange {
-    /// Adds; refused beyond the ends of 64 bits.
+    /// Adds; rejected on overflow of 64 bits.
     Add {
-        /// How much; may be negative.
+        /// May be negative.
         amount: i64,
     },
     /// Replaces the value.
     Set {
-        /// The new one.
         value: i64,
-        /// Only if the counter has this version; 0 means that it has never been changed.
+        /// The required version; 0 means never changed. `None` means any.
         version: Option<u64>,
     },
-    /// Forgets the counter: its value is 0 again.
+    /// Deletes the counter; it then reads as 0.
     Delete,
 }
 
-/// The answer to [`crate::Recipe::LeaveBarrier`].
+/// The reply to [`crate::Recipe::LeaveBarrier`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaveBarrierReply {
-    /// Of a double barrier that others have not left yet: the round, and how many are inside.
+    /// The round and its number of members inside, if other members have not left the double barrier.
     pub leaving: Option<(Revision, u32)>,
-    /// False if there was nothing to leave.
+    /// False if the caller was not a member.
     pub changed: bool,
 }
 
-/// What a change of a recipe did. See [`crate::Reply::Recipe`].
+/// The reply to a change of a recipe. See [`crate::Reply::Recipe`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RecipeReply {
     /// The latch exists.
     Latch {
-        /// As it is now.
         view: LatchView,
         /// False if it existed before.
         created: bool,
     },
-    /// The latch was counted down under this key, now or before; or it was open already.
+    /// The key is counted, now or before; or the latch was already open.
     Counted {
-        /// What was left right after the key was counted.
+        /// The remaining count right after this key.
         left: u32,
-        /// False if the latch was open before the key came.
+        /// False if the latch was open before this key.
         counted: bool,
     },
-    /// The latch will be counted down when the session ends.
+    /// The end of the session will count the latch down, unless the latch is open or the key is counted.
     Promised {
-        /// What is left now.
+        /// The remaining count.
         left: u32,
     },
-    /// It is gone.
+    /// The recipe does not exist any more.
     Deleted {
-        /// False if there was none.
+        /// False if it did not exist before.
         existed: bool,
     },
-    /// The caller has arrived and waits for others.
+    /// The caller has arrived and waits for other members.
     Arrived(Arrived),
     /// The caller has passed the barrier, or entered the double barrier.
     Tripped(Tripped),
-    /// The caller has left, or was not there.
+    /// The caller is not a member any more.
     LeftBarrier(LeaveBarrierReply),
     /// The caller no longer waits.
     ArrivalCancelled,
-    /// The counter as it is now.
+    /// The counter after the change.
     Counter(CounterView),
 }
 
-/// A place at a barrier.
+/// A waiting arrival at a barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Arrived {
-    /// The place: revision of the arrival.
+    /// Revision of the first arrival.
     pub ticket: Ticket,
-    /// Revision of the member's latest arrival for this place.
+    /// Revision of the member's latest repetition of the arrival; the first one's equals the ticket.
     pub asked: Revision,
-    /// Of a barrier: the generation that gathers. 0 for a double barrier, whose rounds are numbered when they begin.
+    /// The present generation of a barrier; 0 for a double barrier, whose round gets its number at its start.
     pub generation: Revision,
-    /// How many have arrived.
+    /// The number of members that have arrived.
     pub arrived: u32,
-    /// How many pass together.
+    /// The number of members that pass at once.
     pub parties: u32,
     pub session: SessionId,
-    /// The session's time-to-live.
+    /// The TTL of the session.
     pub ttl: Ttl,
 }
 
 /// A barrier that opened for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tripped {
-    /// Of a barrier: the revision of its generation's first arrival; of a double barrier: the revision in which the
-    /// round began. Larger than every one before.
+    /// The revision of the generation's first arrival; of a double barrier, the revision that started the round. Larger
+    /// than every earlier one.
     pub generation: Revision,
-    /// The caller's place in the order of arrival, from 0.
+    /// The caller's position in the order of arrival, from 0.
     pub index: u32,
-    /// How many passed together.
+    /// The number of members that passed.
     pub parties: u32,
 }
 
-/// Why a change of a recipe was refused. See [`crate::Rejection::Recipe`].
+/// Why a change of a recipe was rejected. See [`crate::Rejection::Recipe`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RecipeRejection {
-    /// There is a latch of another count.
+    /// The latch exists with another count.
     CountMismatch {
-        /// The count it was made with.
+        /// The count at its creation.
         count: u32,
     },
-    /// There is no such latch.
+    /// The latch does not exist.
     NoLatch,
     /// A count or a number of parties is out of its bounds.
     OutOfBounds {
-        /// The largest allowed; the smallest is 1.
+        /// The maximum; the minimum is 1.
         max: u32,
     },
-    /// The others who have arrived are to pass in another number.
-    PartiesMismatch {
-        /// Theirs.
-        parties: u32,
-    },
-    /// Others are missing, and the caller did not want to wait. It has not arrived.
+    /// The barrier has another number of parties.
+    PartiesMismatch { parties: u32 },
+    /// Other members are missing, and the caller does not wait. Its arrival does not count.
     NotYet {
-        /// Who has arrived.
+        /// The number of members that have arrived.
         arrived: u32,
-        /// How many pass together.
+        /// The number of members that pass at once.
         parties: u32,
     },
     /// The generation broke before it opened.
     Broken(Breach),
-    /// The counter would pass an end of 64 bits.
+    /// The counter would overflow 64 bits.
     Overflow {
-        /// What it is.
+        /// The present value.
         value: i64,
     },
     /// The counter has another version.
     CounterVersion {
-        /// The version it has.
+        /// The present version.
         actual: u64,
     },
 }
 
-/// How a generation broke.
+/// A broken generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Breach {
     pub generation: Revision,
-    /// Who broke it.
+    /// The session that broke it.
     pub session: SessionName,
     pub cause: BreachCause,
 }
@@ -271,67 +262,66 @@ pub struct Breach {
 pub enum BreachCause {
     /// A member left.
     Left,
-    /// A member's wait ended.
+    /// A member's wait timed out.
     TimedOut,
     /// A member's session ended.
     SessionEnded(SessionEnd),
 }
 
-/// What happened to a recipe that somebody may wait for. See [`crate::Event::Recipe`].
+/// A change of a recipe that can end a wait. See [`crate::Event::Recipe`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RecipeEvent {
     /// A latch was counted down to zero.
     LatchOpened { latch: RecipeName },
-    /// A latch was removed.
+    /// A latch was deleted.
     LatchDeleted { latch: RecipeName },
-    /// A generation of a barrier opened for all who had arrived, or a round of a double barrier began.
+    /// A barrier opened for the members of a generation, or a round of a double barrier started.
     Opened {
-        /// Of which kind.
         gate: BarrierKind,
         name: RecipeName,
         /// The generation, or the round.
         generation: Revision,
     },
-    /// A generation of a barrier broke for all who had arrived.
+    /// A barrier broke for all members that had arrived.
     Broken { name: RecipeName, breach: Breach },
-    /// A place to enter a double barrier is free again.
+    /// An arrival that waited to enter a double barrier was withdrawn.
     PlaceFreed { name: RecipeName },
-    /// The last one has left a double barrier.
+    /// The last member has left a double barrier.
     Out { name: RecipeName, generation: Revision },
 }
 
 /// A latch at one revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LatchView {
-    /// What it was made with.
+    /// The count at its creation.
     pub count: u32,
-    /// What is left; zero means open.
+    /// The remaining count; 0 means open.
     pub left: u32,
-    /// Keys that are counted when their sessions end.
+    /// The number of keys that are counted when their sessions end.
     pub promised: u32,
-    /// Revision that made it: another latch of the same name is another one.
+    /// Revision of its creation: distinguishes it from other latches of the same name.
     pub made: Revision,
 }
 
-/// A counter at one revision. One that nobody changed is 0.
+/// A counter at one revision. A counter that was never changed is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CounterView {
     pub value: i64,
-    /// Revision of its last change; 0 if there was none. So no version ever comes back.
+    /// Revision of the last change, so no version is reused; 0 if the counter was never changed.
     pub version: u64,
 }
 
 /// A barrier or a double barrier at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BarrierView {
-    /// How many pass together; 0 if nobody is there.
+    /// The number of members that pass at once; 0 without members.
     pub parties: u32,
-    /// Of a barrier: the generation that gathers.
+    /// The present generation of a barrier.
     pub generation: Option<Revision>,
-    /// Who has arrived and waits, in order.
+    /// The sessions of waiting members, in the order of arrival.
     pub arrived: Vec<SessionName>,
-    /// Of a double barrier: the round that is inside.
+    /// The present round of a double barrier.
     pub round: Option<Revision>,
-    /// Who is inside and has not left, in the order of arrival.
+    /// The sessions of members inside a double barrier, in the order of arrival.
     pub inside: Vec<SessionName>,
 }

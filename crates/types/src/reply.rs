@@ -1,14 +1,13 @@
-//! Typed access to a [`Reply`]: the proposer of a command knows which variant answers it.
+//! Typed access to a [`Reply`]: each command has one reply variant.
 //!
-//! Each method returns `None` for every other variant. A reply that does not belong to its command is a bug of the
-//! program, never of the caller.
+//! A method returns `None` for every other variant, which is always a bug in holdfast.
 
 use crate::{
     Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
     RecipeReply, Released, Reply, SessionName, SessionOpenedReply, Tripped,
 };
 
-/// The answer to [`crate::Recipe::Arrive`].
+/// The reply to [`crate::Recipe::Arrive`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArriveReply {
     Tripped(Tripped),
@@ -16,7 +15,7 @@ pub enum ArriveReply {
 }
 
 impl Reply {
-    /// The answer to [`crate::Command::Acquire`].
+    /// The reply to [`crate::Command::Acquire`].
     pub fn into_entry_state(self) -> Option<EntryState> {
         if let Self::Acquired(state) = self { Some(state) } else { None }
     }
@@ -25,12 +24,12 @@ impl Reply {
         if let Self::Released(released) = self { Some(released) } else { None }
     }
 
-    /// How many places an operator took away.
+    /// The number of queue entries that a break removed.
     pub fn into_broken(self) -> Option<u32> {
         if let Self::Broken { places } = self { Some(places) } else { None }
     }
 
-    /// How many holders were asked.
+    /// The number of holders that a release request names.
     pub fn into_release_asked(self) -> Option<u32> {
         if let Self::ReleaseRequested { holders } = self { Some(holders) } else { None }
     }
@@ -65,12 +64,12 @@ impl Reply {
 }
 
 impl RecipeReply {
-    /// The latch, and whether the command created it.
+    /// Returns the latch, and whether the command created it.
     pub fn into_latch(self) -> Option<(LatchView, bool)> {
         if let Self::Latch { view, created } = self { Some((view, created)) } else { None }
     }
 
-    /// What is left of the latch, and whether the key was counted.
+    /// Returns the remaining count, and whether the key was counted.
     pub fn into_counted(self) -> Option<(u32, bool)> {
         if let Self::Counted { left, counted } = self {
             Some((left, counted))
@@ -81,7 +80,7 @@ impl RecipeReply {
         }
     }
 
-    /// Whether there was one to delete.
+    /// Returns whether the recipe existed.
     pub fn into_deleted(self) -> Option<bool> {
         if let Self::Deleted { existed } = self { Some(existed) } else { None }
     }
@@ -109,7 +108,7 @@ impl RecipeReply {
         if let Self::LeftBarrier(left) = self { Some(left) } else { None }
     }
 
-    /// The answer to [`crate::Recipe::CancelArrival`] if the caller had passed before; `None` if it had not.
+    /// The reply to [`crate::Recipe::CancelArrival`] if the caller passed before the cancel.
     pub fn into_passed(self) -> Option<Tripped> {
         if let Self::Tripped(passed) = self { Some(passed) } else { None }
     }

@@ -1,7 +1,6 @@
-//! What names and numbers look like in JSON, for the description of the API.
+//! JSON schemas of names and numbers, for the `OpenAPI` description.
 //!
-//! Owns one schema for each noun that bodies carry. Only with the feature `schema`: a program that only uses the
-//! nouns takes on nothing for it. Refuses to know bodies, parameters and routes.
+//! Compiled only with the feature `schema`, so that other programs do not depend on `schemars`.
 
 use std::borrow::Cow;
 
@@ -50,12 +49,12 @@ inline! {
     });
 }
 
-/// A name of so many bytes at most. Characters are never more than bytes.
+/// A name with at most `bytes_max` bytes. `maxLength` counts characters, of which there are never more than bytes.
 fn name(bytes_max: usize) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
 }
 
-/// A number from 0 that is exact in every language.
+/// A number from 0 to below `end`, which JavaScript and Lua represent exactly.
 fn below(end: u64) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0, "exclusiveMaximum": end })
 }

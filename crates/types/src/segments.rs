@@ -1,34 +1,32 @@
-//! One resource cut into segments: locks of their own, `stock/0` to `stock/7`, of which a caller takes one.
+//! Sharded locks: a lock with several shards, e.g. `stock/0` to `stock/7`. `apply` selects one shard for an acquire.
 //!
-//! Owns the words and how a segment is called. Refuses to know who gets which one: the machine chooses. Bound:
-//! [`LockPolicy::SEGMENTS_MAX`] segments.
+//! A shard is a lock with a name of its own. Bound: [`LockPolicy::SEGMENTS_MAX`] shards.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{FencingToken, LockName, LockPolicy, NameError, SessionName};
 
-/// Says that an acquire is for one segment of what it names.
+/// The request of an acquire for one shard of a sharded lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Segments {
-    /// Into how many the resource is cut, from 1 to [`LockPolicy::SEGMENTS_MAX`]. The first call that says so cuts it, later ones
-    /// must agree. None: as many as there are.
+    /// The number of shards, from 1 to [`LockPolicy::SEGMENTS_MAX`]. The first acquire sets it; a later one with
+    /// another number is rejected. `None` accepts the present number.
     pub count: Option<u32>,
-    /// Which of them.
     pub choice: SegmentChoice,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SegmentChoice {
-    /// The one in which the caller has its place; if it has none, one that can be had at once, and of several such, or if
-    /// there is none, the one with the fewest holders and waiters; then the first.
+    /// The shard in which the owner has its entry. Otherwise a shard that can be granted at once, or any shard if there
+    /// is none; of several, the first with the fewest holders and waiters.
     #[default]
     Any,
-    /// This one, from 0.
+    /// The shard of this number, from 0.
     At(u32),
 }
 
 impl Segments {
-    /// The lock that a segment is.
+    /// The name of a shard.
     ///
     /// # Errors
     /// [`NameError`] if the name becomes too long.
@@ -36,7 +34,7 @@ impl Segments {
         LockName::new(format!("{whole}/{segment}"))
     }
 
-    /// Which segment of a resource a lock is; none if it cannot be one.
+    /// The number of the shard that `lock` names; `None` if the name is not that of a shard of `whole`.
     pub fn index_of(whole: &LockName, lock: &LockName) -> Option<u32> {
         let digits = lock.as_str().strip_prefix(whole.as_str())?.strip_prefix('/')?;
         let plain = digits.bytes().all(|b| b.is_ascii_digit())
@@ -45,14 +43,14 @@ impl Segments {
     }
 }
 
-/// One segment as those who look at the whole see it.
+/// The view of one shard in a read of the sharded lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentView {
-    /// The first of those who hold it, and under which token.
+    /// The first holder.
     pub holder: Option<(SessionName, FencingToken)>,
-    /// How many hold it.
+    /// The number of holders.
     pub holders: u32,
-    /// How many wait for it.
+    /// The number of waiters.
     pub waiters: u32,
 }
 
@@ -65,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_known_by_its_name_alone() {
+    fn the_shard_number_is_read_from_the_name() {
         for index in [0, 7, 10, LockPolicy::SEGMENTS_MAX - 1] {
             let name = Segments::name_of(&lock("shop/stock"), index).unwrap();
             assert_eq!(Segments::index_of(&lock("shop/stock"), &name), Some(index), "{name}");

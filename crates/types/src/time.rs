@@ -1,4 +1,4 @@
-//! Time as the log carries it: stamps (wall clock, chosen by the leader) and time-to-live.
+//! Time in the log: stamps of the leader's wall clock, and session TTLs.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Wall-clock milliseconds since the Unix epoch, stamped by the leader on an entry. The machine never lets it go
-/// back. Used for display and for idle times, never to decide that a session has expired.
+/// Milliseconds since the Unix epoch: the leader's wall clock at the proposal of an entry. `apply` never lets it go
+/// back. Used for display, lock timers and idle times, never for the expiry of sessions.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -38,21 +38,17 @@ impl Ttl {
     pub const MIN: Ttl = Ttl(1_000);
     /// 24 hours.
     pub const MAX: Ttl = Ttl(86_400_000);
-    /// 30 seconds, what a call without `ttl` gets.
+    /// 30 seconds: the TTL of a call without `ttl`.
     pub const DEFAULT: Ttl = Ttl(30_000);
 
-    /// The time-to-live in milliseconds.
     pub const fn as_millis(self) -> u32 {
         self.0
     }
 
-    /// The time-to-live as a duration.
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0 as u64)
     }
 
-    /// Checks the bounds.
-    ///
     /// # Errors
     /// [`TtlError`] below 1 s or above 24 h.
     pub fn from_millis(ms: u64) -> Result<Self, TtlError> {

@@ -1,4 +1,4 @@
-//! What reads answer: copies of a part of the machine, taken at one revision.
+//! Results of reads: copies of a part of the machine's state at one revision.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,51 +7,49 @@ use crate::{
     Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
-/// A holder as others see it.
+/// The public view of a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HolderView {
     pub session: SessionName,
     pub owner: Owner,
     pub token: FencingToken,
-    /// Since when.
     pub granted_at: Stamp,
-    /// Entries counted.
+    /// Attempts that hold the lock: each re-entrance counts once.
     pub hold_count: u32,
-    /// The session's labels.
+    /// Labels of the session.
     pub labels: Labels,
-    /// How it holds.
     pub mode: Mode,
-    /// Permits held; 1 on a lock that is no semaphore.
+    /// Permits held; 1 unless the lock is a semaphore.
     pub permits: u32,
-    /// On a semaphore: one slot to each permit, sorted.
+    /// One slot for each permit of a semaphore, sorted.
     pub slots: Vec<u32>,
-    /// It waits to become exclusive.
+    /// Whether it waits to become exclusive.
     pub upgrading: bool,
-    /// When the hold ends whatever the session does.
+    /// When `max_hold` or a revoke deadline ends the hold, even if the session is renewed.
     pub ends_at: Option<Stamp>,
-    /// What its acquire said to show.
+    /// The `value` option of its acquire.
     pub value: Option<Data>,
 }
 
-/// A waiter as others see it.
+/// The public view of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaiterView {
     pub session: SessionName,
     pub owner: Owner,
     pub ticket: Ticket,
-    /// Since when.
+    /// Stamp of the enqueue.
     pub since: Stamp,
-    /// The session's labels.
+    /// Labels of the session.
     pub labels: Labels,
-    /// How it wants to hold.
+    /// The requested mode.
     pub mode: Mode,
-    /// Permits it wants; 1 on a lock that is no semaphore.
+    /// Permits requested; 1 unless the lock is a semaphore.
     pub permits: u32,
     /// From 0 to [`crate::AcquireOptions::PRIORITY_MAX`].
     pub priority: u8,
-    /// What its acquire said to show.
+    /// The `value` option of its acquire.
     pub value: Option<Data>,
-    /// The locks that it waits for together, this one among them, sorted; empty if it waits for this one alone.
+    /// The locks of its multi-lock, this one included, sorted; empty for an acquire of one lock.
     pub bundle: Vec<LockName>,
 }
 
@@ -59,38 +57,37 @@ pub struct WaiterView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockView {
     pub lock: LockName,
-    /// Who holds it, in the order of their places; at most as many as were asked for.
+    /// In the order of their queue entries; at most the number that the read requests.
     pub holders: Vec<HolderView>,
-    /// How many hold it in all.
+    /// The number of all holders.
     pub holders_total: u32,
-    /// Permits held in all; on a lock that is no semaphore as many as holders.
+    /// Permits of all holders; one for each holder unless the lock is a semaphore.
     pub permits_held: u32,
-    /// Who waits, in order; at most as many as were asked for.
+    /// In queue order; at most the number that the read requests.
     pub waiters: Vec<WaiterView>,
-    /// How many wait in all.
+    /// The number of all waiters.
     pub waiters_total: u32,
-    /// The last token minted for it; none if never held since its directory was made.
+    /// The last token minted for the lock; `None` if it was never held since its directory was created.
     pub last_token: Option<FencingToken>,
-    /// The smallest token that is still good: that of the oldest grant among the holders, or if nobody holds, the next one
-    /// that could be minted.
+    /// The smallest valid token: the smallest one of the holders; without a holder, the next token to mint.
     pub floor: FencingToken,
     pub policy: LockPolicy,
     pub cooldown: Option<Cooldown>,
-    /// What else there is to say of those of [`LockView::holders`] of whom there is.
+    /// Further facts of some of [`LockView::holders`].
     pub notes: Vec<HolderNote>,
-    /// Its segments from 0 on, if it is cut into some; none in a list.
+    /// The shards of a sharded lock, from 0; empty in a list.
     pub segments: Vec<SegmentView>,
 }
 
-/// What is said of few holders only.
+/// Facts that only few holders have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HolderNote {
-    /// Which: the token that it holds under.
+    /// Identifies the holder.
     pub token: FencingToken,
-    /// It is asked to give the lock back.
+    /// The open request to release the lock.
     pub release_request: Option<ReleaseRequest>,
-    /// The locks that were granted together with it, itself among them, sorted; some may have been given back since. Empty
-    /// if it came alone.
+    /// The locks of its multi-lock, this one included, sorted; some may be released since. Empty for an acquire of one
+    /// lock.
     pub bundle: Vec<LockName>,
 }
 
@@ -100,22 +97,21 @@ impl LockView {
         self.holders.first()
     }
 
-    /// What else there is to say of a holder.
+    /// The further facts of a holder, if it has any.
     pub fn note(&self, holder: &HolderView) -> Option<&HolderNote> {
         self.notes.iter().find(|note| note.token == holder.token)
     }
 }
 
-/// What is known of a session's name.
+/// The state of a session name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionStatus {
-    /// It lives.
     Open(SessionView),
-    /// It expired, and that is still remembered.
+    /// Expired, and the tombstone is not yet forgotten.
     Expired,
-    /// It was closed, and that is still remembered.
+    /// Closed, and the tombstone is not yet forgotten.
     Closed,
-    /// Nothing is known.
+    /// Never opened, or its tombstone is forgotten.
     Unknown,
 }
 
@@ -124,41 +120,36 @@ pub enum SessionStatus {
 pub struct SessionView {
     pub id: SessionId,
     pub session: SessionName,
-    /// What it lives without a renewal.
     pub ttl: Ttl,
-    /// Its lease.
+    /// Number of the lease; each renewal through the log increases it.
     pub generation: u64,
-    /// Made by the server for one lock.
+    /// Whether the server made the session for one acquire.
     pub anonymous: bool,
-    /// Since when.
     pub opened_at: Stamp,
-    /// Its labels.
     pub labels: Labels,
-    /// Locks it holds, with their tokens.
     pub holds: Vec<(LockName, FencingToken)>,
-    /// Locks it waits for.
     pub waits: Vec<LockName>,
 }
 
-/// The newest token of a lock, for the question "is mine still good?".
+/// The tokens of a lock, for the check whether a token is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FenceView {
-    /// Token of the present holder; of several the largest.
+    /// The token of the present holder; of several holders the largest.
     pub current: Option<FencingToken>,
-    /// Smallest token that is still good, as in [`LockView::floor`].
+    /// The smallest valid token, as in [`LockView::floor`].
     pub floor: FencingToken,
-    /// Largest token ever minted for the lock, as far as its directory remembers.
+    /// The largest token minted for the lock since its directory was created.
     pub highest: Option<FencingToken>,
 }
 
 /// One page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// The items, in order of their names.
+    /// In order of their names.
     pub items: Vec<T>,
-    /// Ask again after this name for more.
+    /// The last name of this page if more items follow.
     pub next: Option<String>,
-    /// The revision they were read at.
+    /// The revision of the read.
     pub revision: Revision,
 }
 
