@@ -1,8 +1,8 @@
-//! Applies an entry: each command gets a revision, the expired timers of the locks that it names run, and the command
-//! goes to the function that implements it.
+//! Applies a log entry. Each command gets a revision, the expired timers of the locks that it names run, and its
+//! function executes it.
 //!
-//! Revisions, the machine's time and the rolling digest change here alone. A rejected command changes nothing beyond
-//! those timers ([`Machine::undo_if_rejected`]).
+//! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
+//! except those timers ([`Machine::undo_if_rejected`]).
 
 use holdfast_types::{
     Applied, Command, Entry, Event, Incarnation, NodeId, Outcome, Rejection, Reply, Revision,
@@ -12,9 +12,9 @@ use crate::context::ApplyContext;
 use crate::{Machine, digest, stored_bytes};
 
 impl Machine {
-    /// Executes the commands of one entry in order. Total: whatever the entry holds, there is an outcome to each of
-    /// its commands. A rejected command takes a revision and changes nothing else, except that expired timers of the locks
-    /// that it names have run, and that a rejection may be remembered under its request id.
+    /// Executes the commands of one entry in order, and returns one outcome for each. A rejected command takes a
+    /// revision. It changes nothing else, except that expired timers of the locks that it names run, and a session may
+    /// remember the rejection under the request id.
     pub fn apply(&mut self, entry: Entry) -> Applied {
         self.now = self.now.max(entry.stamped_at);
         let mut outcomes = Vec::with_capacity(entry.commands.len());
@@ -76,7 +76,7 @@ impl Machine {
         }
     }
 
-    /// Runs a change, and undoes it with its events if it is rejected. The maps are persistent: the copy to go back to
+    /// Runs a change. If it is rejected, undoes it and its events. The maps are persistent, so the copy to restore
     /// costs O(1).
     pub(crate) fn undo_if_rejected<T>(
         &mut self,

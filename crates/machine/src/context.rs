@@ -1,4 +1,4 @@
-//! What a command carries through the functions that apply it, and the rejections that many commands share.
+//! The context of the command that is applied, and rejections that many commands share.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use holdfast_types::{
     TreeEvent, ZnodePath,
 };
 
-/// The command that is applied: its revision and stamp, and what it has changed so far.
+/// The command that is applied: its revision and stamp, its events, and the work that it has done so far.
 #[derive(Debug)]
 pub(crate) struct ApplyContext<'a> {
     pub(crate) revision: Revision,
     pub(crate) now: Stamp,
     events: &'a mut Vec<(Revision, Event)>,
-    /// Operations of a multi, and directories they make on the way. Bound: [`Multi::OPS_MAX`].
+    /// Operations of a multi, and the missing directories that they create. Bound: [`Multi::OPS_MAX`].
     ops: usize,
-    /// Znodes deleted with all below them. Bound: [`crate::tree::change::DELETED_MAX`].
+    /// Znodes that recursive deletes removed. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
-    /// Locks whose queues have changed and that are still to be granted.
+    /// Locks whose queues have changed, and whose waiters have not been granted since.
     pub(crate) stale: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
@@ -47,7 +47,7 @@ impl ApplyContext<'_> {
         }
     }
 
-    /// Counts operations, and rejects more than one multi may have.
+    /// Counts operations. Rejects more than [`Multi::OPS_MAX`].
     pub(crate) fn charge_ops(&mut self, count: usize) -> Result<(), Rejection> {
         self.ops += count;
         if self.ops > Multi::OPS_MAX {

@@ -1,8 +1,8 @@
-//! A small fixed hash with which nodes compare what they applied and what they hold.
+//! A small fixed hash: nodes compare the digests of their applied commands and of their state.
 //!
-//! 64 bits of state fold words of eight little-endian bytes with rotate, xor and an odd multiplier, and an avalanche at
-//! the end. It is the same on each platform and does not withstand an adversary. What `derive(Hash)` feeds it may
-//! differ between compilers, so digests are compared only between nodes of one build.
+//! The state has 64 bits. Each word of eight little-endian bytes is folded in with rotate, xor and an odd multiplier;
+//! an avalanche step ends the hash. The hash is the same on each platform, and does not withstand an adversary. The
+//! input from `derive(Hash)` may differ between compilers, so only nodes of one build compare digests.
 
 use std::hash::{Hash, Hasher};
 
@@ -11,12 +11,12 @@ use holdfast_types::{Event, Outcome, Revision};
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const ROTATION: u32 = 23;
 
-/// The hasher.
+/// The state of the hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold(u64);
 
 impl Fold {
-    /// Begins with what was folded before; 0 is the beginning of everything.
+    /// Continues from an earlier digest; 0 starts a new one.
     pub(crate) fn from(seed: u64) -> Self {
         Self(seed)
     }
@@ -68,8 +68,8 @@ impl Hasher for Fold {
     }
 }
 
-/// Folds one command's effect into the rolling digest. Command by command, so that it does not depend on how
-/// commands were batched into entries.
+/// Folds the outcome and the events of one command into the rolling digest. The result does not depend on the batching
+/// of commands into entries.
 pub(crate) fn absorb(
     digest: u64,
     revision: Revision,
@@ -95,7 +95,7 @@ mod tests {
         fold.finish()
     }
 
-    /// Changing these bytes means that nodes of two builds disagree: that is a change of format.
+    /// A change of these values is a change of format: nodes of two builds would have different digests.
     #[test]
     fn the_algorithm_is_fixed() {
         assert_eq!(fold(b""), 0);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_positions_count() {
+    fn length_and_position_change_the_digest() {
         let all = [&b"a"[..], b"a\0", b"\0a", b"\0", b"\0\0", b"abcdefgh", b"abcdefgh\0"];
         for (i, a) in all.iter().enumerate() {
             for b in &all[..i] {

@@ -1,6 +1,6 @@
-//! Invariants that hold after each command. Tests, the simulator and the loading of snapshots check them.
+//! Invariants that hold after each command. Tests, the simulator and the snapshot loader check them.
 //!
-//! The index of locks is rebuilt from the znodes and compared (`lock/rebuild.rs`). A check reads the whole state.
+//! A check reads the whole state. It rebuilds the lock index from the znodes and compares both (`lock/rebuild.rs`).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 use crate::tree::{BUILT_IN, holds_locks};
 
 impl Machine {
-    /// Checks every sentence.
+    /// Checks all invariants.
     ///
     /// # Errors
-    /// The first sentence that does not hold, with the place where it does not.
+    /// The first violated invariant, with the item that violates it.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_counters()?;
         self.check_sessions()?;
@@ -32,9 +32,11 @@ impl Machine {
     fn check_counters(&self) -> Result<(), String> {
         let (sessions, tombstones) = self.sessions.counters();
         for counter in [self.revision.0, sessions, tombstones] {
-            ensure(counter <= COUNTER_END, || "a counter is beyond its end".to_owned())?;
+            ensure(counter <= COUNTER_END, || "a counter exceeds its maximum".to_owned())?;
         }
-        ensure(self.locks.grants() < FencingToken::END, || "tokens stay below 2^53".to_owned())
+        ensure(self.locks.grants() < FencingToken::END, || {
+            "the token counter has reached 2^53".to_owned()
+        })
     }
 
     fn check_sessions(&self) -> Result<(), String> {
@@ -45,13 +47,13 @@ impl Machine {
             names += 1;
             let attached = attachment.is_none_or(|at| at.0 > 0 && at <= self.revision);
             ensure(attached && attachment.is_some() == session.password.is_some(), || {
-                format!("session {name} was attached if it has a password")
+                format!("session {name} has a password without an attachment, or the reverse")
             })?;
             ensure(self.sessions.named(name) == Some(KnownSession::Open(*id)), || {
-                format!("session {name} is not found by its name")
+                format!("the name index does not contain session {name}")
             })?;
             ensure(id.0 >= 1 && id.0 <= minted && session.generation <= COUNTER_END, || {
-                format!("session {name} has a number that was never given")
+                format!("session {name} has a number that was never assigned")
             })?;
         }
         for end in [SessionEnd::Expired, SessionEnd::Closed] {
@@ -59,20 +61,26 @@ impl Machine {
                 names += 1;
                 let name = &tombstone.name;
                 let found = self.sessions.named(name) == Some(KnownSession::Ended { end, number });
-                ensure(found, || format!("the tombstone of {name} is not found by its name"))?;
-                ensure(number <= buried, || "a tombstone has a number never given".to_owned())?;
+                ensure(found, || {
+                    format!("the name index does not contain the tombstone of {name}")
+                })?;
+                ensure(number <= buried, || {
+                    "a tombstone has a number that was never assigned".to_owned()
+                })?;
             }
         }
         let known = self.sessions.names_after(None).count();
         ensure(known == names && names == self.sessions.len() + self.sessions.tombstones(), || {
-            "a name stands for nothing".to_owned()
+            "a name has neither a session nor a tombstone".to_owned()
         })
     }
 
     fn check_tree(&self) -> Result<(), String> {
         for path in BUILT_IN.iter().filter_map(|path| ZnodePath::new(path).ok()) {
             let kind = self.tree.get(&path).map(|node| node.kind);
-            ensure(kind == Some(ZnodeKind::Persistent), || format!("{path} is built in"))?;
+            ensure(kind == Some(ZnodeKind::Persistent), || {
+                format!("the built-in {path} is missing or not persistent")
+            })?;
         }
         let mut children: BTreeMap<ZnodePath, u32> = BTreeMap::new();
         for (path, node) in self.tree.iter() {
@@ -80,41 +88,51 @@ impl Machine {
             if let Some(parent) = path.parent() {
                 let parent_node = self.tree.get(&parent);
                 ensure(parent_node.is_some_and(|parent| !parent.is_ephemeral()), || {
-                    format!("{path} has a parent, which is not ephemeral")
+                    format!("{path} has no parent, or an ephemeral parent")
                 })?;
                 *children.entry(parent).or_default() += 1;
             }
         }
         for (path, node) in self.tree.iter() {
             let counted = children.get(path).copied().unwrap_or(0);
-            ensure(node.children == counted, || format!("{path} counts its children"))?;
+            ensure(node.children == counted, || format!("{path} has a wrong number of children"))?;
         }
         Ok(())
     }
 
     fn check_node(&self, path: &ZnodePath, node: &Znode) -> Result<(), String> {
         if let ZnodeKind::Ephemeral(session) = node.kind {
-            // Promise 8: ephemerals die with their session.
-            ensure(self.sessions.get(session).is_some(), || format!("{path} has a live owner"))?;
+            // Promise 8: the end of a session removes its ephemerals.
+            ensure(self.sessions.get(session).is_some(), || {
+                format!("ephemeral {path} has no live session")
+            })?;
         }
         let revisions = [node.czxid, node.mzxid, node.pzxid];
         ensure(revisions.iter().all(|r| *r >= node.czxid && *r <= self.revision), || {
-            format!("the revisions of {path} lie between its creation and now")
+            format!("{path} has a revision before its creation or after the last command")
         })?;
         let built_in = BUILT_IN.contains(&path.as_str());
-        ensure(built_in || node.czxid.0 > 0, || format!("{path} was created by a command"))?;
-        ensure(node.created <= COUNTER_END, || format!("{path} counts beyond the end"))?;
+        ensure(built_in || node.czxid.0 > 0, || format!("{path} has no creation revision"))?;
+        ensure(node.created <= COUNTER_END, || {
+            format!("the child counter of {path} exceeds its maximum")
+        })?;
         ensure(
-            node.lock_directory()
-                .is_none_or(|lock_directory| self.is_a_past(path, node, lock_directory)),
-            || format!("{path} cannot have what it remembers as a directory of locks"),
+            node.lock_directory().is_none_or(|lock_directory| {
+                self.is_possible_directory(path, node, lock_directory)
+            }),
+            || format!("{path} has impossible lock directory state"),
         )
     }
 
-    /// Only directories of locks remember anything, and only what that they can have had.
-    fn is_a_past(&self, path: &ZnodePath, node: &Znode, lock_directory: &LockDirectory) -> bool {
+    /// Whether a directory can have this lock directory state. Only directories of locks have any.
+    fn is_possible_directory(
+        &self,
+        path: &ZnodePath,
+        node: &Znode,
+        lock_directory: &LockDirectory,
+    ) -> bool {
         let LockDirectory { base, floor, .. } = lock_directory;
-        // A directory began to count where the one above it said, which since then only went up.
+        // `base` is an earlier `floor` of the parent directory, and a floor never decreases.
         let above = path.parent().filter(holds_locks);
         let above = above.and_then(|parent| self.tree.get(&parent)).map_or(0, Znode::floor);
         *lock_directory != LockDirectory::default()
@@ -128,22 +146,20 @@ impl Machine {
             && (lock_directory.cooldowns.is_none() || lock_directory.last_token.is_some())
     }
 
-    /// The orders over the tree are those that the nodes give; what is used of quotas, and stored in all, is what the
-    /// nodes and the sessions have.
+    /// Compares the node index, the quota usage and the byte totals with those computed from the nodes and the
+    /// sessions.
     fn check_orders(&self) -> Result<(), String> {
         let (orders, quotas, totals) = self.tree.rebuilt();
         let (kept_orders, kept_quotas, kept_totals) = self.tree.kept();
         let kept_in_sessions = self.sessions.bytes() == self.sessions.counted_bytes();
         ensure(kept_totals == totals && kept_in_sessions, || {
-            "the totals are those of the znodes and the sessions".to_owned()
+            "the totals differ from the znodes and the sessions".to_owned()
         })?;
-        ensure(*kept_orders == orders, || {
-            "the orders of the tree are those of its nodes".to_owned()
-        })?;
-        ensure(*kept_quotas == quotas, || "quotas count what the nodes have".to_owned())
+        ensure(*kept_orders == orders, || "the node index differs from the nodes".to_owned())?;
+        ensure(*kept_quotas == quotas, || "the quota usage differs from the nodes".to_owned())
     }
 }
 
-pub(crate) fn ensure(holds: bool, sentence: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(sentence()) }
+pub(crate) fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(violation()) }
 }

@@ -1,12 +1,12 @@
 //! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits and the registry
-//! of nodes. A pure value: the same entries make the same machine on every node.
+//! of nodes. The same log entries produce the same machine on every node.
 //!
-//! [`Machine::apply`] is total: no error, no panic, no clock, no randomness, no I/O, and work bounded by the
-//! [`Limits`], which are part of the state. A lock is a directory of the tree, a holder or waiter an ephemeral
-//! sequential child of it. Start with `lock/mod.rs`. The maps are persistent: a clone costs O(1) and does not change
-//! when the machine does, which is how snapshots and reads are taken.
+//! [`Machine::apply`] is total and deterministic: no error, no panic, no clock, no randomness, no I/O. The [`Limits`],
+//! which are part of the state, bound its work. A lock is a directory of the tree. A holder or waiter is an ephemeral
+//! sequential child of it. Start with `lock/mod.rs`. The maps are persistent: a clone costs O(1) and never changes.
+//! Snapshots and reads use such clones.
 //!
-//! Each thing that clients can make grow is bounded by a limit, a named constant beside the field, or both.
+//! A limit, a named constant beside the field, or both bound everything that a client can grow.
 
 mod apply;
 mod context;
@@ -40,12 +40,12 @@ use crate::tree::Tree;
 /// The state of the cluster at one revision. Cloning is O(1) and gives a frozen view.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Of the last command applied.
+    /// The revision of the last applied command.
     revision: Revision,
-    /// The largest stamp seen. Invariant: never goes back.
+    /// The largest stamp so far. Invariant: it never decreases.
     now: Stamp,
     limits: Limits,
-    /// Rolling, over every command's outcome and events.
+    /// A rolling hash of the outcome and the events of each command.
     digest: u64,
     tree: Tree,
     sessions: Sessions,
@@ -55,7 +55,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine before the first command: the built-in directories and the default limits.
+    /// Creates the machine before the first command, with the built-in directories and the default limits.
     pub fn new() -> Self {
         Self {
             revision: Revision(0),

@@ -1,6 +1,6 @@
-//! Reads of the machine. Results are copies at its revision; whether that is current is decided by the read barrier.
+//! Reads of the machine. Results are copies at its revision. The read barrier decides whether that revision is current.
 //!
-//! Bound: a page reads at most [`SCAN_MAX`] locks, so that a filter that matches few cannot delay `apply`.
+//! Bound: a page reads at most [`SCAN_MAX`] locks, so a filter with few matches does not delay `apply`.
 
 use std::ops::Bound;
 
@@ -13,66 +13,66 @@ use crate::Machine;
 use crate::lock::index::Lock;
 use crate::session::store::{KnownSession, Session};
 
-/// Locks read for one page at most. A page may therefore be short, or even empty, and still name where to go on.
+/// The largest number of locks read for one page. A page may therefore be short or empty, and still have a `next`.
 pub const SCAN_MAX: usize = 50_000;
 
-/// Holders shown of one lock in a listing at most; the total is always told.
+/// The largest number of holders of one lock in a listing. `holders_total` counts all holders.
 pub const LISTED_HOLDERS_MAX: usize = 16;
 
-/// Places that a listing shows of one session at most; asking for the session itself shows all.
+/// The largest number of queue entries of one session in a listing. [`Machine::session`] returns all.
 pub const LISTED_PLACES_MAX: usize = 100;
 
-/// Which locks to list. Everything given must hold.
+/// Selects the locks to list. A lock must match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockFilter {
-    /// Names that begin so.
+    /// The prefix of the lock names.
     pub prefix: String,
-    /// Held: by the session, if one is named, else by anybody.
+    /// Only locks with a holder; with `session`, only locks that the session holds.
     pub held: bool,
-    /// Waited for: by the session, if one is named, else by anybody.
+    /// Only locks with a waiter; with `session`, only locks for which the session waits.
     pub waiting: bool,
-    /// Locks that this session holds or waits for.
+    /// Only locks that this session holds or waits for.
     pub session: Option<SessionName>,
 }
 
-/// How much there is.
+/// Sizes of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Live sessions.
     pub sessions: u64,
-    /// Znodes, the built-in ones included.
+    /// Znodes, including the built-in ones.
     pub znodes: u64,
     /// Locks with a holder.
     pub locks_held: u64,
     /// Waiters of all locks.
     pub waiters: u64,
-    /// Tokens minted ever: the last one's value.
+    /// Tokens minted so far, which is the value of the last one.
     pub grants: u64,
     /// Bytes that clients have stored, as `tree_bytes_max` bounds them.
     pub tree_bytes: u64,
-    /// Those of them that are in znodes, their paths included.
+    /// The part of `tree_bytes` that is in znodes, including their paths.
     pub znode_bytes: u64,
-    /// Ephemeral znodes, places in queues among them.
+    /// Ephemeral znodes, including queue entries.
     pub ephemerals: u64,
 }
 
 impl Machine {
-    /// Revision of the last command applied; 0 before the first.
+    /// The revision of the last applied command; 0 before the first.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The largest stamp seen.
+    /// The largest stamp so far.
     pub fn now(&self) -> Stamp {
         self.now
     }
 
-    /// The bounds in force.
+    /// The current limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// How much there is. O(1).
+    /// Returns the sizes of the state. O(1).
     pub fn counts(&self) -> Counts {
         Counts {
             sessions: self.sessions.len() as u64,
@@ -86,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// A lock with its first holders and waiters, so many of each, and all its segments if it is sharded. One that nobody took
-    /// since its directory was made is a view without holders.
+    /// Returns a lock with its first `shown_max` holders and waiters, and all its shards if it is sharded. A lock that
+    /// was never granted has no holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
             Some(indexed) => LockView {
@@ -98,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// A lock as a listing shows it: with its first holders, and without its waiters, which are only counted.
+    /// Returns the list view of a lock: its first holders, and the number of its waiters.
     pub fn lock_in_list(&self, lock: &LockName) -> LockView {
         match self.locks.get(lock) {
             Some(indexed) => self.lock_view(lock, indexed, (LISTED_HOLDERS_MAX, 0)),
@@ -106,8 +106,8 @@ impl Machine {
         }
     }
 
-    /// A page of the locks that pass a filter, by name, after a name; without their waiters, which are only counted.
-    /// At most `limit` of them; fewer, with `next`, if [`SCAN_MAX`] locks were read before.
+    /// Returns a page of the locks that match a filter, in name order, after a name. The views have the number of
+    /// waiters, but no waiters. The page has at most `limit` locks; fewer, with `next`, if it read [`SCAN_MAX`] locks.
     pub fn locks(&self, filter: &LockFilter, after: Option<&str>, limit: usize) -> Page<LockView> {
         match &filter.session {
             Some(session) => self.locks_of_session(session, filter, after, limit),
@@ -150,7 +150,7 @@ impl Machine {
             Some(KnownSession::Ended { .. }) | None => SessionId(0),
         };
         let mut keys: Vec<(&LockName, bool)> = self
-            .places_with_hold(id)
+            .entries_with_token(id)
             .filter(|(lock, token)| {
                 lock.as_str().starts_with(&filter.prefix)
                     && after.is_none_or(|after| lock.as_str() > after)
@@ -167,7 +167,7 @@ impl Machine {
         self.page_of_locks(keys.iter().map(|(lock, _)| (*lock, self.locks.get(lock))), limit)
     }
 
-    /// Reads candidates until the page or the scan is full.
+    /// Reads candidates until the page is full, or the scan reaches its bound.
     fn page_of_locks<'a>(
         &self,
         candidates: impl Iterator<Item = (&'a LockName, Option<&'a Lock>)>,
@@ -185,7 +185,7 @@ impl Machine {
         Page { items, next, revision: self.revision }
     }
 
-    /// What is known of a session's name, with all its places.
+    /// Returns the status of a session by name; for a live session, all its queue entries.
     pub fn session(&self, session: &SessionName) -> SessionStatus {
         match self.sessions.named(session) {
             Some(KnownSession::Open(id)) => match self.sessions.get(id) {
@@ -198,8 +198,8 @@ impl Machine {
         }
     }
 
-    /// A page of the live sessions, by name, after a name. Each shows at most [`LISTED_PLACES_MAX`] places.
-    /// Fewer than `limit`, with `next`, if [`SCAN_MAX`] names were read before.
+    /// Returns a page of the live sessions, in name order, after a name. Each has at most [`LISTED_PLACES_MAX`] queue
+    /// entries. The page has fewer than `limit` sessions, with `next`, if it read [`SCAN_MAX`] names.
     pub fn sessions(&self, after: Option<&str>, limit: usize) -> Page<SessionView> {
         let (mut items, mut last, mut next) = (Vec::new(), None, None);
         for (read, (name, named)) in self.sessions.names_after(after).enumerate() {
@@ -217,9 +217,9 @@ impl Machine {
         Page { items, next, revision: self.revision }
     }
 
-    fn session_view(&self, session: &Session, places_max: usize) -> SessionView {
+    fn session_view(&self, session: &Session, entries_max: usize) -> SessionView {
         let (mut holds, mut waits) = (Vec::new(), Vec::new());
-        for (lock, token) in self.places_with_hold(session.id).take(places_max) {
+        for (lock, token) in self.entries_with_token(session.id).take(entries_max) {
             match token {
                 Some(token) => holds.push((lock.clone(), token)),
                 None => waits.push(lock.clone()),
@@ -238,8 +238,8 @@ impl Machine {
         }
     }
 
-    /// A session's places by lock, with the token of those that hold.
-    fn places_with_hold(
+    /// The locks of a session's queue entries, each with its token if it is held.
+    fn entries_with_token(
         &self,
         session: SessionId,
     ) -> impl Iterator<Item = (&LockName, Option<FencingToken>)> {
@@ -255,7 +255,7 @@ impl Machine {
         self.sessions.get(id).map(|session| session.name.clone())
     }
 
-    /// A live session's number and time-to-live, without its places.
+    /// The number and the TTL of a live session.
     pub fn session_id(&self, session: &SessionName) -> Option<(SessionId, Ttl)> {
         match self.sessions.named(session)? {
             KnownSession::Open(id) => self.sessions.get(id).map(|session| (id, session.ttl)),
@@ -263,19 +263,19 @@ impl Machine {
         }
     }
 
-    /// A live session's time-to-live and the generation of its lease.
+    /// The TTL of a live session and the generation of its lease.
     pub fn lease(&self, id: SessionId) -> Option<(Ttl, u64)> {
         self.sessions.get(id).map(|session| (session.ttl, session.generation))
     }
 
-    /// The leases of all live sessions, by number.
+    /// The leases of all live sessions, in the order of their numbers.
     pub fn leases(&self) -> impl Iterator<Item = (SessionId, Ttl, u64)> {
         self.sessions.iter().map(|session| (session.id, session.ttl, session.generation))
     }
 
-    /// Whether a command would do no more now than take the last place of an exclusive lock's queue, behind a holder and
-    /// somebody who is next. Whatever comes before it in the log, short of the end of both, leaves that so: whichever caller
-    /// packs commands can let it wait for another one's entry.
+    /// True if a command would only add a waiter at the end of an exclusive lock's queue, behind a holder and another
+    /// waiter. Earlier commands in the log keep this true, unless both leave. A proposer may therefore delay the
+    /// command until it proposes another one.
     pub fn only_queues(&self, command: &Command) -> bool {
         let Command::Acquire(acquire) = command else { return false };
         let plain = acquire.wait
@@ -291,7 +291,7 @@ impl Machine {
             && self.entry_state(&acquire.locks, &acquire.open.session, &acquire.owner).is_none()
     }
 
-    /// The newest tokens of a lock.
+    /// Returns the tokens of a lock: the largest of its holders, the floor, and the last one minted.
     pub fn fence(&self, lock: &LockName) -> FenceView {
         let indexed = self.locks.get(lock);
         FenceView {
@@ -301,12 +301,12 @@ impl Machine {
         }
     }
 
-    /// Whether one of a lock's present holders has this token.
+    /// True if a current holder of the lock has this token.
     pub fn is_held_with(&self, lock: &LockName, token: FencingToken) -> bool {
         self.locks.get(lock).is_some_and(|lock| lock.holders.of_token(token).is_some())
     }
 
-    /// The data directory that serves under a node's id.
+    /// The incarnation that is registered under a node id.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.members.get(&node).copied()
     }

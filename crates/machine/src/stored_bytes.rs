@@ -1,33 +1,33 @@
 //! The bound on the bytes that clients store (`tree_bytes_max`).
 //!
-//! What counts: the path, data, access list and place of each znode; the name, labels and remembered answers of each
-//! live session. The tree and the sessions keep their sums up with every change. A command (of a multi, an operation)
-//! that leaves more bytes than the bound, and more than there were before, is undone and rejected; whatever stores
-//! nothing passes. Numbers of items have bounds of their own, and so have recipes and tombstones, which do not count
-//! here.
+//! The path, data, access list and queue entry of each znode count; so do the name, labels and remembered answers of
+//! each live session. The tree and the sessions update their sums with each change. A command, or an operation of a
+//! multi, is undone and rejected if it adds bytes and exceeds the bound. Item counts, recipes and tombstones have
+//! bounds of their own and do not count here.
 
 use holdfast_types::{AclEntry, Bound, Command, Identity, Op, Outcome, Rejection, ZnodePath};
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 
-/// More than one command that is no multi can add: 16 places with a value, their directories, and a session.
+/// An upper bound on the bytes that one command other than a multi adds: 16 queue entries with a value, their
+/// directories, and a session.
 pub(crate) const OF_A_COMMAND: u64 = 4 << 20;
-/// More than the path and the place of one new znode.
+/// An upper bound on the bytes of the path and the queue entry of one new znode.
 const OF_A_ZNODE: u64 = 4 << 10;
 
 impl Machine {
-    /// Bytes that clients have stored. O(1).
+    /// The number of bytes that clients have stored. O(1).
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.tree.totals().bytes + self.sessions.bytes()
     }
 
-    /// True if so many bytes more could be beyond the bound.
+    /// True if `more` bytes would exceed the bound.
     pub(crate) fn is_nearly_full(&self, more: u64) -> bool {
         self.stored_bytes().saturating_add(more) > self.limits.tree_bytes_max
     }
 
-    /// Rejects what has grown beyond the bound; the caller undoes it.
+    /// Rejects growth beyond the bound. The caller undoes the change.
     pub(crate) fn check_growth(&self, before: u64) -> Result<(), Rejection> {
         let (max, now) = (self.limits.tree_bytes_max, self.stored_bytes());
         if now > max && now > before {
@@ -36,7 +36,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs a command that may store something, and undoes it if that is too much.
+    /// Runs a command that may store bytes, and undoes it if it exceeds the bound.
     pub(crate) fn within_bytes(
         &mut self,
         ctx: &mut ApplyContext<'_>,
@@ -54,8 +54,8 @@ impl Machine {
     }
 }
 
-/// True for the commands that may store something. A multi looks after each of its operations; a hand-over puts one place
-/// where another was.
+/// True for commands that may add bytes. A multi checks each of its operations itself. A hand-over replaces one queue
+/// entry by another.
 pub(crate) fn may_store(command: &Command) -> bool {
     match command {
         Command::OpenSession(_)
@@ -79,10 +79,10 @@ pub(crate) fn may_store(command: &Command) -> bool {
     }
 }
 
-/// More than these operations can add.
+/// An upper bound on the bytes that these operations add.
 pub(crate) fn stored_by(ops: &[Op], shown: &[Identity]) -> u64 {
     let shown: usize = shown.iter().map(bytes_of).sum();
-    // What the caller has proved stands for each entry of the scheme `auth`.
+    // The proved identities replace each entry with the scheme `auth`.
     let list = |acl: &[AclEntry]| acl.iter().map(|entry| bytes_of(&entry.who) + shown).sum();
     let of = |op: &Op| match op {
         Op::Create(create) => {
@@ -97,12 +97,12 @@ pub(crate) fn stored_by(ops: &[Op], shown: &[Identity]) -> u64 {
     ops.iter().map(of).sum()
 }
 
-/// How many directories a path has at most, itself included.
+/// The largest number of directories that a path has, including itself.
 fn depth(path: &ZnodePath) -> u64 {
     path.as_str().bytes().filter(|byte| *byte == b'/').count() as u64
 }
 
-/// Bytes of an identity.
+/// The number of bytes of an identity.
 pub(crate) fn bytes_of(who: &Identity) -> usize {
     who.scheme.len() + who.id.len()
 }

@@ -44,8 +44,8 @@ impl Machine {
             let keeps = |attempt| entry.as_ref().is_some_and(|e| e.attempts.contains(attempt));
             if !acquire.attempt.is_some_and(keeps) {
                 let remembered = sharded.clone().unwrap_or_else(|| self.remembered_as(lock));
-                let place = (&remembered, &acquire.owner);
-                self.check_attempt(&acquire.open.session, place, acquire.attempt)
+                let lock_and_owner = (&remembered, &acquire.owner);
+                self.check_attempt(&acquire.open.session, lock_and_owner, acquire.attempt)
                     .map_err(|why| in_lock(&acquire.locks, lock, why))?;
             }
         }
@@ -470,13 +470,13 @@ fn entries_of_one_acquire(
     entries: &[Option<Arc<LockEntry>>],
     locks: &LockSet,
 ) -> Result<Vec<Arc<LockEntry>>, Rejection> {
-    let mut there = entries.iter().flatten();
-    let all: Vec<Arc<LockEntry>> = there.clone().cloned().collect();
+    let mut found = entries.iter().flatten();
+    let all: Vec<Arc<LockEntry>> = found.clone().cloned().collect();
     let of_multi_lock = |entry: &Arc<LockEntry>| {
         entry.multi_lock.as_deref() == Some(locks)
             && all.first().is_some_and(|first| entry.ticket == first.ticket)
     };
-    let complete = all.len() == locks.count() && there.all(of_multi_lock);
+    let complete = all.len() == locks.count() && found.all(of_multi_lock);
     if locks.is_multi_lock() && !complete {
         let first = locks.iter().zip(entries).find(|(_, entry)| entry.is_some());
         let lock = first.map_or(locks.first(), |(lock, _)| lock).clone();
@@ -485,7 +485,7 @@ fn entries_of_one_acquire(
     Ok(all)
 }
 
-/// Adds the lock to a rejection of a multi-lock acquire.
+/// Adds the name of the lock to a rejection of a multi-lock acquire.
 pub(crate) fn in_lock(locks: &LockSet, lock: &LockName, why: Rejection) -> Rejection {
     if locks.is_multi_lock() {
         LockRejection::OfMultiLock { lock: lock.clone(), why: Box::new(why) }.into()

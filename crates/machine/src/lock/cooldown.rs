@@ -59,7 +59,7 @@ impl Cooldowns {
         self.delay.as_ref().map_or(&[], |delay| &delay.lost)
     }
 
-    /// Adds a lost session that may not know of its loss.
+    /// Adds a lost session that has not acknowledged its loss.
     pub(crate) fn add_loss(&mut self, session: &SessionName, now: Stamp, ms: u64) {
         let until = later(now, ms);
         let Some(delay) = &mut self.delay else {

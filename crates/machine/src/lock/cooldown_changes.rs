@@ -1,7 +1,7 @@
 //! Starts and ends the cooldowns of a lock.
 //!
-//! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that
-//! may not know of it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
+//! A cooldown starts with a grant (`cooldown`), an early release (`min_hold`), or the loss of a holder that may not
+//! have observed it (`lock_delay`). It ends when its timer runs (`timers.rs`). A lock delay also ends when every lost
 //! session has acknowledged its loss. Bound: a lock delay stores [`LockDelay::LOST_MAX`] lost sessions.
 
 use holdfast_types::{LockEvent, LockName, LossCause, SessionName};
@@ -11,7 +11,7 @@ use crate::context::ApplyContext;
 use crate::lock::cooldown::{Cooldowns, GrantInterval, later};
 use crate::lock::lock_entry::LockEntry;
 
-/// Whether a holder that lost the lock for this cause may not know of the loss.
+/// Whether a holder that lost the lock for this cause may not have observed the loss.
 fn is_unclean(cause: LossCause) -> bool {
     match cause {
         LossCause::SessionExpired | LossCause::MaxHold | LossCause::Revoked | LossCause::Broken => {

@@ -74,7 +74,7 @@ impl Machine {
         };
         let wanted: Vec<_> = wanted.iter().filter(searched).cloned().collect();
         let overtakes = |(lock, wanted): &(LockName, Wanted)| match wanted {
-            Wanted::Place { rank, .. } => self.is_before_somebody(lock, rank),
+            Wanted::Place { rank, .. } => self.is_before_a_waiter(lock, rank),
             Wanted::Upgrade(_) => false,
         };
         let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
@@ -82,8 +82,8 @@ impl Machine {
             return Ok(());
         }
         // No live session has the number 0.
-        let newcomer = (session.unwrap_or(SessionId(0)), owner);
-        match Search::of(self, newcomer, &wanted, None).cycle() {
+        let caller = (session.unwrap_or(SessionId(0)), owner);
+        match Search::of(self, caller, &wanted, None).cycle() {
             Some(cycle) => Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
             None => Ok(()),
         }
@@ -110,7 +110,7 @@ impl Machine {
         Err(Rejection::Lock(LockRejection::Deadlock { cycle }))
     }
 
-    fn is_before_somebody(&self, lock: &LockName, rank: &Rank) -> bool {
+    fn is_before_a_waiter(&self, lock: &LockName, rank: &Rank) -> bool {
         let last = self.locks.get(lock).and_then(|lock| lock.waiters.get_max());
         last.is_some_and(|(last, _)| last > rank)
     }
@@ -130,10 +130,10 @@ impl Machine {
 }
 
 impl<'a> Search<'a> {
-    /// Collects, within the bound, all agents for which the caller would wait directly or indirectly.
+    /// Collects, within the bound, all agents for which agent 0 waits or would wait, directly or indirectly.
     fn of(
         machine: &'a Machine,
-        newcomer: Agent<'a>,
+        first: Agent<'a>,
         wanted: &'a [(LockName, Wanted)],
         without: Option<(&'a LockName, u64)>,
     ) -> Self {
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
             blocks: Vec::new(),
             steps: 0,
         };
-        search.number(newcomer);
+        search.number(first);
         for (name, wanted) in wanted {
             let Some(lock) = machine.locks.get(name) else { continue };
             let wait = search.add_wait(0, name, true);
@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
     }
 
     /// Counts one step. Returns false beyond the bound.
-    fn ctx(&mut self) -> bool {
+    fn count_step(&mut self) -> bool {
         self.steps += 1;
         self.steps <= STEPS_MAX
     }
@@ -200,8 +200,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn blocked_by(&mut self, wait: usize, place: &'a LockEntry, weight: u64) {
-        let agent = self.number((place.session, &place.owner));
+    fn blocked_by(&mut self, wait: usize, blocker: &'a LockEntry, weight: u64) {
+        let agent = self.number((blocker.session, &blocker.owner));
         self.block(wait, agent, weight);
     }
 
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
     fn waits_already(&mut self, at: usize, (session, owner): Agent<'a>) {
         let machine = self.machine;
         for key in machine.locks.keys_of(session) {
-            if !self.ctx() {
+            if !self.count_step() {
                 return;
             }
             let Some(name) = key.lock.as_ref().filter(|_| key.owner == *owner) else {
@@ -257,17 +257,18 @@ impl<'a> Search<'a> {
     ) {
         let (mut modes, mut most, mut others) =
             (BTreeSet::from([request.mode]), request.permits, vec![]);
-        let newcomer = self.agents.first().map(|(session, _)| *session);
-        let whose = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
-        let holds =
-            self.holders(name, lock).any(|holder| whose == Some(&(holder.session, &holder.owner)));
+        let first_session = self.agents.first().map(|(session, _)| *session);
+        let agent_of_wait = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
+        let holds = self
+            .holders(name, lock)
+            .any(|holder| agent_of_wait == Some(&(holder.session, &holder.owner)));
         for (_, ahead) in lock.waiters.range(..*rank) {
-            if !self.ctx() {
+            if !self.count_step() {
                 break;
             }
             let session = self.machine.sessions.get(ahead.session);
-            let elsewhere = session.is_some_and(|session| session.queue_entries > 1);
-            if elsewhere || holds || Some(ahead.session) == newcomer {
+            let has_other_entries = session.is_some_and(|session| session.queue_entries > 1);
+            if has_other_entries || holds || Some(ahead.session) == first_session {
                 others.push(&**ahead);
                 continue;
             }
@@ -285,7 +286,7 @@ impl<'a> Search<'a> {
                 }
                 None => continue,
             };
-            if !self.ctx() {
+            if !self.count_step() {
                 return;
             }
             self.blocked_by(wait, holder, weight);
@@ -303,7 +304,7 @@ impl<'a> Search<'a> {
         sequence: u64,
     ) {
         for holder in self.holders(name, lock).filter(|holder| holder.sequence() != sequence) {
-            if !self.ctx() {
+            if !self.count_step() {
                 return;
             }
             self.blocked_by(wait, holder, u64::MAX);
@@ -333,8 +334,8 @@ impl<'a> Search<'a> {
     /// breadth-first: a wait on a stuck agent is stuck, until a wait of agent 0 is.
     fn cycle(mut self) -> Option<Vec<Blocked>> {
         let mut via: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut hopeless = VecDeque::from([0]);
-        while let Some(agent) = hopeless.pop_front() {
+        let mut stuck = VecDeque::from([0]);
+        while let Some(agent) = stuck.pop_front() {
             for (at, weight) in self.blocks.get_mut(agent).map(std::mem::take).unwrap_or_default() {
                 let Some(wait) = self.waits.get_mut(at).filter(|w| w.stuck_on.is_none()) else {
                     continue;
@@ -350,7 +351,7 @@ impl<'a> Search<'a> {
                     (other, _) if via.contains_key(&other) => {}
                     (other, _) => {
                         via.insert(other, at);
-                        hopeless.push_back(other);
+                        stuck.push_back(other);
                     }
                 }
             }

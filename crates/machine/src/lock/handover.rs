@@ -94,12 +94,12 @@ impl Machine {
         token: Option<FencingToken>,
     ) -> Result<Arc<LockEntry>, Rejection> {
         let id = self.live(session)?;
-        let is_meant = |place: &&Arc<LockEntry>| {
-            place.hold.is_some() && (token.is_none() || place.token() == token)
+        let is_meant = |entry: &&Arc<LockEntry>| {
+            entry.hold.is_some() && (token.is_none() || entry.token() == token)
         };
-        let place = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
+        let entry = self.locks.find(id, lock, owner, Ticket(0)).filter(is_meant);
         let first = || self.locks.get(lock).and_then(|lock| self.first_holder(lock, None));
-        place.cloned().ok_or_else(|| match first() {
+        entry.cloned().ok_or_else(|| match first() {
             Some(holder) => Rejection::Lock(LockRejection::NotHolder { holder: Box::new(holder) }),
             None => Rejection::Lock(LockRejection::NotHeld),
         })

@@ -160,12 +160,12 @@ impl Holders {
 
     /// All holders, in the order of their sequence numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<LockEntry>> {
-        let (one, several) = match self {
+        let (one, many) = match self {
             Self::None => (None, None),
             Self::One(one) => (Some(one), None),
             Self::Many(many) => (None, Some(many.by_sequence.values())),
         };
-        one.into_iter().chain(several.into_iter().flatten())
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// The holder with the smallest sequence number.
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_slots_are_given_again() {
+    fn free_slots_are_reused_lowest_first() {
         let mut slots = Slots::default();
         let free = |slots: &Slots, count| slots.free().take(count).collect::<Vec<_>>();
         assert_eq!(free(&slots, 2), [0, 1]);

@@ -232,16 +232,16 @@ impl LockIndex {
         if self.get(lock).is_none() {
             self.restore_lock(lock.clone(), Lock::new(directory.clone()));
         }
-        let plain = stored_policy.policy == LockPolicy::DEFAULT;
-        let stored_policy = (!plain).then(|| Arc::new(stored_policy));
+        let is_default = stored_policy.policy == LockPolicy::DEFAULT;
+        let stored_policy = (!is_default).then(|| Arc::new(stored_policy));
         tree.note(directory, |lock_directory| {
             lock_directory.stored_policy.clone_from(&stored_policy);
         });
-        let nothing = self.change(lock, |indexed| {
+        let forgettable = self.change(lock, |indexed| {
             indexed.stored_policy = stored_policy;
             indexed.is_forgettable()
         });
-        if nothing == Some(true) {
+        if forgettable == Some(true) {
             self.forget(lock);
         }
     }

@@ -20,7 +20,9 @@ impl Machine {
             self.check_lock(name, lock)?;
             for holder in lock.holders.iter() {
                 // Promise 2: no two holds have the same token.
-                ensure(tokens.insert(holder.token()), || format!("{name} has a token of its own"))?;
+                ensure(tokens.insert(holder.token()), || {
+                    format!("two holds have the same token, one of them on {name}")
+                })?;
             }
         }
         Ok(())
@@ -28,22 +30,22 @@ impl Machine {
 
     fn check_lock(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         ensure(lock.last_token.is_none_or(|t| t.0 >= 1 && t.0 <= self.locks.grants()), || {
-            format!("the last token of {name} was minted")
+            format!("the last token of {name} was never minted")
         })?;
         let first = lock.waiters.get_min();
         let kept = first.is_none_or(|(_, first)| first.is_of_multi_lock());
         let known = lock.last_token.is_some() || (lock.holders.is_empty() && kept);
-        ensure(known, || format!("{name} was granted before anybody waited"))?;
+        ensure(known, || format!("{name} has a holder or a waiter, but was never granted"))?;
         lock.holders.iter().try_for_each(|holder| self.check_holder(name, lock, holder))?;
         check_compatible(name, lock)?;
         self.check_turn(name, lock)?;
-        self.check_bundles(name, lock)?;
+        self.check_multi_locks(name, lock)?;
         check_order(name, lock)
     }
 
     fn check_holder(&self, name: &LockName, lock: &Lock, holder: &LockEntry) -> Result<(), String> {
         let Some(hold) = holder.hold.as_deref() else {
-            return Err(format!("a holder of {name} holds it"));
+            return Err(format!("a holder of {name} has no hold"));
         };
         let sound = Some(hold.token) <= lock.last_token
             && hold.token.0 >= 1
@@ -53,20 +55,22 @@ impl Machine {
                 .release_request
                 .as_ref()
                 .is_none_or(|asked| asked.requested_at <= asked.deadline);
-        ensure(sound, || format!("the holder of {name} has the last token minted for it"))?;
+        ensure(sound, || format!("a holder of {name} has an impossible token, revision or stamp"))?;
         let converts = hold.mode == holder.mode
             || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);
-        ensure(converts, || format!("a holder of {name} waits for what it can become"))?;
+        ensure(converts, || format!("a holder of {name} waits for an impossible conversion"))?;
         let slots = hold.slots.len();
-        ensure(hold.slots.is_sorted_by(|a, b| a < b), || format!("slots of {name} are sorted"))?;
+        ensure(hold.slots.is_sorted_by(|a, b| a < b), || {
+            format!("a holder of {name} has unsorted or repeated slots")
+        })?;
         ensure(slots == 0 || u32::try_from(slots) == Ok(holder.permits), || {
-            format!("a holder of {name} has a slot to each permit")
+            format!("a holder of {name} has more or fewer slots than permits")
         })?;
         // No waiter ranks before the holder if it was queued before the grant. An upgrade is exempt.
         let overtaken = lock.waiters.range(..holder.rank).any(|(_, waiter)| {
             waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
         });
-        ensure(!overtaken, || format!("the holder of {name} came before its waiters"))
+        ensure(!overtaken, || format!("the holder of {name} overtook a waiter"))
     }
 }
 
@@ -87,28 +91,32 @@ impl Machine {
                     })
                 })
         });
-        ensure(!lost, || format!("{name} is free, and waited for"))?;
+        ensure(!lost, || {
+            format!("{name} could be granted to its first waiter, which still waits")
+        })?;
         let stuck = lock.holders.upgrading().is_some()
             && lock.holders.len() == 1
             && self.locks.tokens_left() > 0;
-        ensure(!stuck, || format!("{name} has nobody beside whom the upgrade waits for"))
+        ensure(!stuck, || format!("the only holder of {name} still waits for its upgrade"))
     }
 
-    /// The entries of a multi-lock are all held or all waiting. Held ones may have been released one by one.
-    fn check_bundles(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
+    /// The entries of a multi-lock are all held or all waiting. A held entry may have been released alone.
+    fn check_multi_locks(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
-        for place in lock.holders.iter().chain(waiting).filter(|p| p.is_of_multi_lock()) {
-            let own = place.multi_lock().count() > 1 && place.multi_lock().any(|lock| lock == name);
-            ensure(own && place.fixed, || format!("a place in {name} is one of those it names"))?;
-            let others = self.other_members(name, place);
+        for entry in lock.holders.iter().chain(waiting).filter(|p| p.is_of_multi_lock()) {
+            let own = entry.multi_lock().count() > 1 && entry.multi_lock().any(|lock| lock == name);
+            ensure(own && entry.fixed, || {
+                format!("a multi-lock entry in {name} does not name the lock")
+            })?;
+            let others = self.other_members(name, entry);
             let same = |key: &SessionLockKey| {
                 let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
                 let other = lock.and_then(|lock| lock.entry(&key.rank));
-                other.is_some_and(|other| other.hold.is_some() == place.hold.is_some())
+                other.is_some_and(|other| other.hold.is_some() == entry.hold.is_some())
             };
-            let all = place.hold.is_some() || others.len() + 1 == place.multi_lock().count();
+            let all = entry.hold.is_some() || others.len() + 1 == entry.multi_lock().count();
             ensure(all && others.iter().all(|(_, other)| same(other)), || {
-                format!("all that were asked for with {name} are held, or all are waited for")
+                format!("a multi-lock with {name} is held in some locks and waits in others")
             })?;
         }
         Ok(())
@@ -123,8 +131,8 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
     };
     if lock.policy().limit.is_none() {
         let alone = modes(Mode::Exclusive) == 0 || lock.holders.len() == 1;
-        ensure(alone, || format!("{name} has one holder, if it is held exclusively"))?;
-        ensure(modes(Mode::Upgradable) <= 1, || format!("{name} has one upgradable holder"))?;
+        ensure(alone, || format!("{name} has an exclusive holder beside another holder"))?;
+        ensure(modes(Mode::Upgradable) <= 1, || format!("{name} has two upgradable holders"))?;
     }
     let mut slots = BTreeSet::new();
     let held = |holder: &std::sync::Arc<LockEntry>| holder.hold.as_ref().map(|h| h.slots.clone());
@@ -133,19 +141,19 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
         .iter()
         .filter_map(held)
         .all(|held| held.iter().all(|slot| slots.insert(*slot)));
-    ensure(own, || format!("the holders of {name} have slots of their own"))
+    ensure(own, || format!("two holders of {name} have the same slot"))
 }
 
 /// The queue is in rank order, and no entry that must not be overtaken was overtaken.
 fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
     let ranked = lock.waiters.iter().all(|(rank, waiter)| *rank == waiter.rank);
     let fixed = lock.waiters.values().filter(|waiter| waiter.fixed).count() == lock.fixed.len();
-    ensure(ranked && fixed, || format!("the queue of {name} is in the order of its ranks"))?;
+    ensure(ranked && fixed, || format!("the queue of {name} is not in rank order"))?;
     let (mut latest, mut last_fixed) = (None, None);
     for waiter in lock.waiters.values() {
         let sequence = Some(waiter.sequence());
         ensure(sequence > last_fixed && (!waiter.fixed || sequence > latest), || {
-            format!("nobody overtakes a client of the tree in the queue of {name}")
+            format!("a waiter of {name} overtook a ZooKeeper client or a multi-lock")
         })?;
         latest = latest.max(sequence);
         if waiter.fixed {

@@ -19,21 +19,21 @@ impl Machine {
     /// Removes entries, and grants the lock to the next waiters.
     pub(crate) fn break_entries(&mut self, breaking: Break, ctx: &mut ApplyContext<'_>) -> Reply {
         let Break { lock, what, reason } = breaking;
-        let places = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.places(what));
-        for place in &places {
+        let entries = self.locks.get(&lock).map_or(Vec::new(), |indexed| indexed.matching(what));
+        for entry in &entries {
             ctx.emit(LockEvent::BrokenByOperator {
                 lock: lock.clone(),
-                session: place.session_name.clone(),
-                owner: place.owner.clone(),
-                ticket: place.ticket,
-                token: place.token(),
+                session: entry.session_name.clone(),
+                owner: entry.owner.clone(),
+                ticket: entry.ticket,
+                token: entry.token(),
                 reason: reason.clone(),
             });
-            self.leave(&SessionLockKey::of(&lock, place), LossCause::Broken, ctx);
-            self.close_if_anonymous_and_idle(place.session, ctx);
+            self.leave(&SessionLockKey::of(&lock, entry), LossCause::Broken, ctx);
+            self.close_if_anonymous_and_idle(entry.session, ctx);
         }
         self.grant_next(&lock, ctx);
-        Reply::Broken { places: u32::try_from(places.len()).unwrap_or(u32::MAX) }
+        Reply::Broken { places: u32::try_from(entries.len()).unwrap_or(u32::MAX) }
     }
 
     /// Requests holders to release the lock.
@@ -89,14 +89,14 @@ impl Machine {
 }
 
 impl Lock {
-    /// Returns the entries that a break names.
-    fn places(&self, what: BreakTarget) -> Vec<Arc<LockEntry>> {
+    /// Returns the entries that a break removes.
+    fn matching(&self, what: BreakTarget) -> Vec<Arc<LockEntry>> {
         let all = self.holders.iter().chain(self.waiters.values());
-        let meant = all.filter(|place| match what {
-            BreakTarget::Holders => place.hold.is_some(),
-            BreakTarget::Ticket(ticket) => place.ticket == ticket,
-            BreakTarget::Sequence(sequence) => place.sequence() == sequence,
-            BreakTarget::Token(token) => place.token() == Some(token),
+        let meant = all.filter(|entry| match what {
+            BreakTarget::Holders => entry.hold.is_some(),
+            BreakTarget::Ticket(ticket) => entry.ticket == ticket,
+            BreakTarget::Sequence(sequence) => entry.sequence() == sequence,
+            BreakTarget::Token(token) => entry.token() == Some(token),
         });
         meant.cloned().collect()
     }

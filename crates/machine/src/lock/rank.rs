@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_go_before_everything_else() {
+    fn the_class_precedes_priority_and_time() {
         let writer = |order| rank(order, Mode::Exclusive, 0, 99, 9);
         let reader = |order| rank(order, Mode::Shared, 9, 0, 1);
         assert!(writer(QueueOrder::WriterFirst) < reader(QueueOrder::WriterFirst));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_comes_before_whom_it_is_put_behind() {
+    fn behind_returns_a_rank_after_the_other() {
         let first = rank(QueueOrder::Fifo, Mode::Exclusive, 0, 50, 1);
         let urgent = rank(QueueOrder::Fifo, Mode::Exclusive, 9, 60, 2);
         let put = urgent.behind(Some(&first));

@@ -18,11 +18,11 @@ impl Machine {
     /// Builds the index from the znodes alone.
     ///
     /// # Errors
-    /// An entry contradicts its znode, is in a directory that is no lock, or repeats a sequence number or an acquire
+    /// An entry contradicts its znode, lies outside a lock's directory, or repeats a sequence number or an acquire
     /// revision.
     pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
         let mut locks = LockIndex::new(self.locks.grants());
-        let mut places = BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for (path, node) in self.tree.iter() {
             if let (Some(lock_directory), Some(lock)) = (node.lock_directory(), path.as_lock())
                 && lock_directory.is_of_lock()
@@ -38,10 +38,10 @@ impl Machine {
         for (path, node) in self.tree.iter() {
             if let Some(entry) = node.entry() {
                 self.rebuild_entry(&mut locks, path, node, entry)?;
-                *places.entry(entry.session).or_default() += 1;
+                *counts.entry(entry.session).or_default() += 1;
             }
         }
-        Ok((locks, places))
+        Ok((locks, counts))
     }
 
     fn rebuild_entry(
@@ -51,7 +51,9 @@ impl Machine {
         node: &Znode,
         entry: &Arc<LockEntry>,
     ) -> Result<(), String> {
-        let Some(directory) = path.parent() else { return Err("the root contends".to_owned()) };
+        let Some(directory) = path.parent() else {
+            return Err("the root is a queue entry".to_owned());
+        };
         let counter = self.tree.get(&directory).map_or(0, Znode::counter);
         let name = self.sessions.get(entry.session).map(|session| &session.name);
         let sound = node.kind == ZnodeKind::Ephemeral(entry.session)
@@ -62,25 +64,25 @@ impl Machine {
             && entry.asked <= self.revision
             && entry.sequence() < counter
             && name == Some(&entry.session_name);
-        ensure(sound, || format!("{path} and its entry say the same"))?;
-        let nowhere = || format!("{path} contends in a directory that is no lock's");
-        let lock = directory.as_lock().ok_or_else(nowhere)?;
+        ensure(sound, || format!("{path} contradicts its queue entry"))?;
+        let outside = || format!("queue entry {path} is outside a lock's directory");
+        let lock = directory.as_lock().ok_or_else(outside)?;
         let own = locks.restore_entry(&lock, &directory, entry);
-        ensure(own, || format!("{path} has a number and a revision of its own"))
+        ensure(own, || format!("{path} repeats a sequence number or an acquire revision"))
     }
 
     pub(crate) fn check_index(&self, rebuilt: &LockIndex) -> Result<(), String> {
         match self.locks.difference(rebuilt) {
-            Some(part) => Err(format!("the index of locks is that of the znodes: {part}")),
+            Some(part) => Err(format!("the lock index differs from the znodes: {part}")),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn check_places(&self, places: &BTreeMap<SessionId, u32>) -> Result<(), String> {
+    pub(crate) fn check_places(&self, counts: &BTreeMap<SessionId, u32>) -> Result<(), String> {
         for session in self.sessions.iter() {
-            let counted = places.get(&session.id).copied().unwrap_or(0);
+            let counted = counts.get(&session.id).copied().unwrap_or(0);
             ensure(session.queue_entries == counted, || {
-                format!("session {} counts its places", session.name)
+                format!("session {} has a wrong number of queue entries", session.name)
             })?;
         }
         Ok(())

@@ -117,7 +117,7 @@ impl Machine {
         if entry.converts() {
             self.cancel_upgrade(&lock, &entry, ctx);
         } else {
-            self.give_up(&lock, &entry, ctx);
+            self.leave_queue(&lock, &entry, ctx);
         }
         Reply::Cancelled
     }
@@ -159,7 +159,7 @@ impl Machine {
         }
     }
 
-    fn give_up(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
+    fn leave_queue(&mut self, lock: &LockName, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
         self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
         self.close_if_anonymous_and_idle(entry.session, ctx);
         self.grant_next(lock, ctx);

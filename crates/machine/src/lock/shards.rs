@@ -102,8 +102,8 @@ impl Machine {
         count: u32,
     ) -> Option<u32> {
         let first = Segments::name_of(sharded, 0).ok()?;
-        let places = self.locks.keys_from(session, &first, owner);
-        let below = places.map_while(|key| {
+        let keys = self.locks.keys_from(session, &first, owner);
+        let below = keys.map_while(|key| {
             let lock = key.lock.as_ref()?;
             let inside = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
             inside.then(|| (Segments::index_of(sharded, lock), &key.owner))
@@ -165,10 +165,10 @@ impl Machine {
     ) -> bool {
         let mut acknowledged = self.acknowledge_loss(session, lock, ctx);
         if self.shard_count(lock).is_some() {
-            let closed = self.locks.delayed_by(session);
-            let closed = closed.filter(|other| Segments::index_of(lock, other).is_some());
-            for segment in closed.cloned().collect::<Vec<_>>() {
-                acknowledged |= self.acknowledge_loss(session, &segment, ctx);
+            let delayed = self.locks.delayed_by(session);
+            let delayed = delayed.filter(|other| Segments::index_of(lock, other).is_some());
+            for shard in delayed.cloned().collect::<Vec<_>>() {
+                acknowledged |= self.acknowledge_loss(session, &shard, ctx);
             }
         }
         acknowledged

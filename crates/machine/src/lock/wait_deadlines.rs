@@ -33,8 +33,8 @@ impl Waits {
         if !entry.waits() || entry.wait_ms.is_none() {
             return true;
         }
-        let place = (lock.clone(), entry.rank);
-        self.by_asked.insert(entry.asked, place).is_none()
+        let location = (lock.clone(), entry.rank);
+        self.by_asked.insert(entry.asked, location).is_none()
     }
 
     pub(crate) fn leave(&mut self, entry: &LockEntry) {
