@@ -216,18 +216,18 @@ impl<'a> Search<'a> {
                 continue;
             };
             let Some(lock) = machine.locks.get(name) else { continue };
-            let Some(place) = lock.entry(&key.rank).filter(|place| place.waits()) else {
+            let Some(entry) = lock.entry(&key.rank).filter(|entry| entry.waits()) else {
                 continue;
             };
             let wait = self.add_wait(at, name, false);
-            if place.converts() {
-                self.waits_to_be_alone(wait, (name, lock), place.sequence());
+            if entry.converts() {
+                self.waits_to_be_alone(wait, (name, lock), entry.sequence());
                 continue;
             }
-            self.waits_in_queue(wait, (name, lock), (place.request(), &place.rank));
+            self.waits_in_queue(wait, (name, lock), (entry.request(), &entry.rank));
             // The caller would overtake this waiter.
             let overtaken = |(other, wanted): &(LockName, Wanted)| {
-                other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < place.rank)
+                other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < entry.rank)
             };
             if self.wanted.iter().any(overtaken) {
                 self.block(wait, 0, u64::MAX);

@@ -73,9 +73,9 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) {
         let Some(lock) = key.lock.as_ref() else { return };
-        let place = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
-        let others = place.filter(|place| place.hold.is_none() && place.is_of_multi_lock());
-        let others = others.map_or(Vec::new(), |place| self.other_members(lock, place));
+        let entry = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
+        let others = entry.filter(|entry| entry.hold.is_none() && entry.is_of_multi_lock());
+        let others = others.map_or(Vec::new(), |entry| self.other_members(lock, entry));
         self.leave_one(key, cause, ctx);
         for (other, key) in others {
             self.leave_one(&key, cause, ctx);

@@ -1,35 +1,34 @@
-//! Attempts to take a lock: which of them keep a place, and which are over.
+//! Attempts to acquire a lock: the attempts that keep an entry, and the attempts that are over.
 //!
-//! A client numbers its attempts, each larger than the one before. All copies of a call carry the same number. An
-//! attempt is over when it was released or cancelled, or when its place went for any other reason; a copy that arrives
-//! later is rejected. A session remembers for each lock and owner the newest attempt that is over. When it forgets the
-//! oldest of these records, every attempt up to that number counts as over, unless it still keeps a place: so a late
-//! copy never has an effect, however late it is. The numbering follows "Implementing Linearizability at Large Scale and
-//! Low Latency" (Lee et al., SOSP 2015), with one watermark for each lock and owner. Bound: [`LeftLocks::COUNT_MAX`]
-//! records.
+//! A client numbers its attempts in ascending order. All copies of a call have the same number. An attempt is over
+//! after a release, a cancel, or any other removal of its entry; a later copy is rejected. A session remembers the
+//! newest attempt that is over for each lock and owner. When it forgets the oldest of these records, all attempts up to
+//! that number are over, except those that keep an entry. A late copy therefore never has an effect. The numbering
+//! follows "Implementing Linearizability at Large Scale and Low Latency" (Lee et al., SOSP 2015), with one watermark
+//! for each lock and owner. Bound: [`LeftLocks::COUNT_MAX`] records.
 
 use std::collections::VecDeque;
 
 use holdfast_types::{Attempt, LockName, Owner};
 use serde::{Deserialize, Serialize};
 
-/// The attempts that keep an entry in its place: sorted, without duplicates, never empty.
+/// The attempts that keep one entry. Invariant: sorted, without duplicates, never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempts(Vec<Attempt>);
 
 impl Attempts {
-    /// A set of one.
+    /// Creates a set of one attempt.
     pub(crate) fn of(attempt: Option<Attempt>) -> Self {
         Self(vec![attempt.unwrap_or(Attempt::UNNAMED)])
     }
 
-    /// A set read from a snapshot; `None` if it breaks the invariants.
+    /// Creates a set from a snapshot; `None` if it violates the invariant.
     pub(crate) fn restore(attempts: Vec<Attempt>) -> Option<Self> {
         let sound = !attempts.is_empty() && attempts.is_sorted_by(|a, b| a < b);
         sound.then_some(Self(attempts))
     }
 
-    /// How many there are, at least one.
+    /// The number of attempts, at least 1.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
@@ -38,21 +37,21 @@ impl Attempts {
         self.0.binary_search(&attempt).is_ok()
     }
 
-    /// Counts one more; one that is counted already changes nothing.
+    /// Adds an attempt. Has no effect if the set contains it.
     pub(crate) fn insert(&mut self, attempt: Attempt) {
         if let Err(at) = self.0.binary_search(&attempt) {
             self.0.insert(at, attempt);
         }
     }
 
-    /// Stops counting one, unless it is the last.
+    /// Removes an attempt, unless it is the only one.
     pub(crate) fn remove(&mut self, attempt: Attempt) {
         if let (Ok(at), 2..) = (self.0.binary_search(&attempt), self.0.len()) {
             self.0.remove(at);
         }
     }
 
-    /// The largest number among them.
+    /// The largest attempt.
     pub(crate) fn newest(&self) -> Attempt {
         self.0.last().copied().unwrap_or(Attempt::UNNAMED)
     }
@@ -62,35 +61,35 @@ impl Attempts {
     }
 }
 
-/// What a session remembers of a lock that one of its owners left.
+/// A session's record of a lock that one of its owners left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LeftLock {
     pub(crate) lock: LockName,
     pub(crate) owner: Owner,
-    /// The owner released the lock itself and has not come back since.
+    /// True if the owner released the lock itself, and has not acquired it since.
     pub(crate) released: bool,
-    /// The newest attempt that is over; [`Attempt::UNNAMED`] if none of them had a number.
+    /// The newest attempt that is over; [`Attempt::UNNAMED`] if no attempt had a number.
     pub(crate) over: Attempt,
 }
 
-/// The locks that a session left, the oldest record first.
+/// The locks that a session left, oldest record first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftLocks {
     records: VecDeque<LeftLock>,
-    /// Attempts up to this one are over, unless they keep a place.
+    /// All attempts up to this one are over, except those that keep an entry.
     floor: Attempt,
 }
 
 impl LeftLocks {
-    /// How many records are kept; the oldest is forgotten first.
+    /// The largest number of records. The oldest record is forgotten first.
     pub(crate) const COUNT_MAX: usize = 256;
 
-    /// No records, and the floor of a session of the same name that ended.
+    /// Creates an empty set of records, with the floor of an ended session of the same name.
     pub(crate) fn after(floor: Attempt) -> Self {
         Self { records: VecDeque::new(), floor }
     }
 
-    /// As a snapshot had it; `None` if it breaks the bound.
+    /// Creates the records from a snapshot; `None` if there are too many.
     pub(crate) fn restore(records: Vec<LeftLock>, floor: Attempt) -> Option<Self> {
         (records.len() <= Self::COUNT_MAX).then(|| Self { records: records.into(), floor })
     }
@@ -103,22 +102,22 @@ impl LeftLocks {
         self.floor
     }
 
-    /// The newest attempt that is over, of any lock.
+    /// The newest attempt that is over, for any lock.
     pub(crate) fn newest(&self) -> Attempt {
         self.records.iter().map(|record| record.over).fold(self.floor, Attempt::max)
     }
 
-    /// The newest attempt of this lock and owner that is over.
+    /// The newest attempt that is over for a lock and owner.
     pub(crate) fn over(&self, lock: &LockName, owner: &Owner) -> Attempt {
         self.find(lock, owner).map_or(self.floor, |record| record.over.max(self.floor))
     }
 
-    /// True if the owner released this lock and did not come back since, as far as is remembered.
+    /// True if the owner released this lock and has not acquired it since. False if the record is forgotten.
     pub(crate) fn has_released(&self, lock: &LockName, owner: &Owner) -> bool {
         self.find(lock, owner).is_some_and(|record| record.released)
     }
 
-    /// Ends the attempts of a lock and owner up to this one. `released` says that the owner gave up its place itself.
+    /// Ends the attempts of a lock and owner up to `over`. `released` is true if the owner released its entry itself.
     pub(crate) fn end(&mut self, lock: &LockName, owner: &Owner, over: Attempt, released: bool) {
         let old = self.take(lock, owner);
         // The end of another entry of the owner does not undo a release.
@@ -131,12 +130,12 @@ impl LeftLocks {
         self.push(LeftLock { lock, owner, released, over });
     }
 
-    /// Ends one attempt of an owner that keeps its place, or has none.
+    /// Ends one attempt of an owner that keeps its entry, or has no entry.
     pub(crate) fn end_one(&mut self, lock: &LockName, owner: &Owner, attempt: Attempt) {
         self.end(lock, owner, attempt, false);
     }
 
-    /// Notes that the owner has a place again.
+    /// Records that the owner has an entry again.
     pub(crate) fn came_back(&mut self, lock: &LockName, owner: &Owner) {
         let at = self.position(lock, owner);
         let Some(record) = at.and_then(|at| self.records.get_mut(at)) else { return };
@@ -163,7 +162,7 @@ impl LeftLocks {
         self.records.get(self.position(lock, owner)?)
     }
 
-    /// From the newest record on: a busy owner leaves the same lock again and again.
+    /// Searches from the newest record, because a busy owner leaves the same lock repeatedly.
     fn position(&self, lock: &LockName, owner: &Owner) -> Option<usize> {
         self.records.iter().rposition(|record| record.owner == *owner && record.lock == *lock)
     }

@@ -1,4 +1,4 @@
-//! The commands that open, attach, renew, close and expire sessions. Deadlines are kept by the leader.
+//! The commands that open, attach, renew, close and expire sessions. The leader tracks the deadlines.
 
 use holdfast_types::{
     Bound, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
@@ -10,7 +10,7 @@ use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::session::store::KnownSession;
 
 impl Machine {
-    /// Opens a session, or renews it if it is open. One that expired is told so until it takes note by closing.
+    /// Opens a session, or renews it if it is open. Rejects an expired session until a close acknowledges the expiry.
     pub(crate) fn open_session(
         &mut self,
         open: OpenSession,
@@ -43,7 +43,7 @@ impl Machine {
         Ok(Reply::SessionOpened(SessionOpenedReply { id, ttl, created }))
     }
 
-    /// Gives a live session a new lease.
+    /// Renews the lease of a live session.
     pub(crate) fn renew_session(
         &mut self,
         session: SessionName,
@@ -62,8 +62,8 @@ impl Machine {
         }
     }
 
-    /// Ends a session by its own wish; on one that expired, takes note and frees the name. With an incarnation it ends that
-    /// one alone.
+    /// Closes a session. For an expired session, acknowledges the expiry and frees the name. With an incarnation, ends
+    /// only that one.
     pub(crate) fn close_session(
         &mut self,
         session: SessionName,
@@ -78,7 +78,7 @@ impl Machine {
             }
         };
         if incarnation.is_some() && incarnation != current {
-            // The session that is meant has ended before.
+            // The requested incarnation has already ended.
             return Ok(Reply::SessionEnded);
         }
         match named {
@@ -96,7 +96,8 @@ impl Machine {
         Ok(Reply::SessionEnded)
     }
 
-    /// Moves a session to the connection that this revision makes. A caller that does not know the password learns nothing.
+    /// Moves a session to the connection of this revision. A wrong password gets the same rejection as an unknown
+    /// session.
     pub(crate) fn attach_session(
         &mut self,
         id: SessionId,
@@ -124,7 +125,7 @@ impl Machine {
         }
     }
 
-    /// Rejects a connection that no longer speaks for a live session.
+    /// Rejects a connection from which a live session has moved to another one.
     pub(crate) fn check_attachment(
         &self,
         id: SessionId,
@@ -138,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// Ends a session whose lease ran out, unless the lease was renewed since.
+    /// Ends a session whose lease expired. Rejects the command if the lease was renewed in the meantime.
     pub(crate) fn expire_session(
         &mut self,
         session: SessionId,
@@ -154,7 +155,7 @@ impl Machine {
         }
     }
 
-    /// Rejects one session too many.
+    /// Rejects a new session beyond `sessions_max`.
     pub(crate) fn check_room_for_session(&self) -> Result<(), Rejection> {
         let max = self.limits.sessions_max;
         if self.sessions.len() as u64 >= u64::from(max) {
@@ -163,7 +164,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A new session, the checks done.
+    /// Opens a new session. The caller has done all checks.
     pub(crate) fn begin_session(
         &mut self,
         open: OpenSession,
@@ -179,8 +180,7 @@ impl Machine {
         id
     }
 
-    /// A sign of life: the next lease, and another time-to-live or labels if some are given. Answers the
-    /// time-to-live from now on.
+    /// Renews the lease, and replaces the TTL and the labels if the call has any. Returns the current TTL.
     pub(crate) fn touch(
         &mut self,
         id: SessionId,
@@ -199,8 +199,8 @@ impl Machine {
         ttl
     }
 
-    /// As [`Machine::touch`], for callers who know the session by its name alone: the time-to-live of one with a password
-    /// is agreed with its connection, which counts on it, and stays.
+    /// As [`Machine::touch`], for a caller that has only the session's name. A session with a password keeps its TTL,
+    /// because its connection has negotiated it.
     pub(crate) fn touch_by_name(
         &mut self,
         id: SessionId,

@@ -1,8 +1,6 @@
-//! The end of a session: all that it owns is removed in the same command, then its locks are granted to the next
-//! waiters.
+//! Ends a session: removes everything that it owns, and grants its locks to the next waiters, in one command.
 //!
-//! First all its entries and ephemerals are removed, so that none of them can be granted, then the session, then the
-//! queues are granted.
+//! All its entries and ephemerals are removed before any queue is granted, so no entry of the session is granted again.
 
 use holdfast_types::{LossCause, SessionEnd, SessionEvent, SessionId, TreeEvent};
 
@@ -11,7 +9,7 @@ use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
 impl Machine {
-    /// Ends a live session. As many steps as it has places and ephemerals.
+    /// Ends a live session. Costs one step for each of its entries and ephemerals.
     pub(crate) fn end_session(
         &mut self,
         id: SessionId,
@@ -27,7 +25,7 @@ impl Machine {
         for key in &keys {
             self.leave(key, cause, ctx);
         }
-        self.drop_ephemerals(id, ctx);
+        self.remove_ephemerals(id, ctx);
         self.end_in_recipes(id, end, ctx);
         self.sessions.end(id, end, ctx.now, &self.limits);
         ctx.emit(SessionEvent::Ended { id, session: name, end });
@@ -38,7 +36,7 @@ impl Machine {
         }
     }
 
-    fn drop_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
+    fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
         for path in self.tree.orders.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
                 self.tree.remove(&directory, &path, ctx.revision, ctx.now);

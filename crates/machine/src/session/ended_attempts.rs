@@ -1,4 +1,4 @@
-//! Rejects late copies of attempts that are over, and records the attempts that end (`attempts.rs`).
+//! Rejects late copies of attempts that are over, and records ended attempts (`attempts.rs`).
 
 use holdfast_types::{
     Attempt, LockName, LockRejection, Owner, Rejection, Segments, SessionId, SessionName,
@@ -9,7 +9,7 @@ use crate::context::ApplyContext;
 use crate::session::store::KnownSession;
 
 impl Machine {
-    /// Rejects a copy of an attempt that is over. One that keeps a place is not.
+    /// Rejects a copy of an attempt that is over. The caller has checked that the attempt keeps no entry.
     pub(crate) fn check_attempt(
         &self,
         session: &SessionName,
@@ -34,8 +34,8 @@ impl Machine {
         }
     }
 
-    /// The lock under whose name a session remembers its attempts: of a shard the sharded lock, because a copy may be given
-    /// another segment.
+    /// Returns the lock name under which a session records attempts. For a shard, this is the sharded lock, because a
+    /// copy may select another shard.
     pub(crate) fn remembered_as(&self, lock: &LockName) -> LockName {
         let sharded =
             lock.as_str().rsplit_once('/').and_then(|(sharded, _)| LockName::new(sharded).ok());
@@ -45,7 +45,7 @@ impl Machine {
         sharded.unwrap_or_else(|| lock.clone())
     }
 
-    /// Ends an attempt that keeps no place, so that a copy of its acquire that arrives later is rejected.
+    /// Ends an attempt that keeps no entry. A later copy of its acquire is rejected.
     pub(crate) fn end_attempt(
         &mut self,
         session: SessionId,
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::end_attempt`], of a session that is not open: a copy of its acquire would open it.
+    /// As [`Machine::end_attempt`], for a session that is not open: a copy of the acquire would open it.
     pub(crate) fn end_attempt_unopened(
         &mut self,
         session: SessionName,

@@ -1,7 +1,7 @@
-//! The first answers to requests that carry an id, so that a retry has no second effect.
+//! The first answers to requests with an id, so that a retry has no second effect.
 //!
-//! Bound: `memo_per_session_max`, and never more than [`Memo::MAX`] answers or, except for the last answer,
-//! [`Memo::BYTES_MAX`]; the oldest answer is forgotten first.
+//! Bounds: `memo_per_session_max` and [`Memo::MAX`] answers, and [`Memo::BYTES_MAX`] except for the last answer. The
+//! oldest answer is forgotten first.
 
 use std::collections::VecDeque;
 use std::hash::Hasher as _;
@@ -10,18 +10,18 @@ use holdfast_types::{Multi, MultiReply, Op, OpReply, Outcome, Reply, RequestId, 
 
 use crate::digest::Fold;
 
-/// One session's remembered answers.
+/// The remembered answers of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memo {
     /// Oldest first.
     answers: VecDeque<(RequestId, Outcome)>,
-    /// Invariant: what they weigh together.
+    /// Invariant: the sum of [`weight`] over all answers.
     bytes: usize,
-    /// Invariant: what of them their client has named.
+    /// Invariant: the sum of [`named`] over all answers.
     named: usize,
 }
 
-/// What a remembered answer keeps of the client's, bytes: the request's id and the paths it made.
+/// The number of bytes in an answer that the client has chosen: the request id and the created paths.
 fn named(request: &RequestId, outcome: &Outcome) -> usize {
     let result = |result: &OpReply| match result {
         OpReply::Created { path, .. } => path.as_str().len(),
@@ -37,7 +37,7 @@ fn named(request: &RequestId, outcome: &Outcome) -> usize {
     request.as_str().len() + made
 }
 
-/// What an answer weighs, roughly bytes: a multi has a path to each operation.
+/// The approximate size of an answer in bytes. A multi has a path for each operation.
 pub(crate) fn weight(outcome: &Outcome) -> usize {
     let result = |result: &OpReply| match result {
         OpReply::Created { path, .. } => 128 + path.as_str().len(),
@@ -54,8 +54,8 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
     }
 }
 
-/// The id under which an answer is remembered: the request's, and what it asked for. The same id given to another call is
-/// another id, so that a call never gets the answer to a different one. Two hashes of 64 bits.
+/// Returns the id under which an answer is remembered: two 64-bit hashes of the scope and the request id. A call with
+/// the same id and another scope never gets this answer.
 pub(crate) fn scoped(scope: &[&str], request: Option<&RequestId>) -> Option<RequestId> {
     let request = request?;
     let half = |seed| {
@@ -69,7 +69,7 @@ pub(crate) fn scoped(scope: &[&str], request: Option<&RequestId>) -> Option<Requ
     RequestId::new(format!("~{:016x}{:016x}", half(1), half(2))).ok()
 }
 
-/// What a multi asks for: its operations and their places, whatever they write there.
+/// The scope of a multi: its operations and their paths, without the data.
 pub(crate) fn scope_of(multi: &Multi) -> Vec<&str> {
     let mut scope = vec!["multi"];
     for op in multi.then.iter().chain(&multi.otherwise) {
@@ -85,28 +85,28 @@ pub(crate) fn scope_of(multi: &Multi) -> Vec<&str> {
 }
 
 impl Memo {
-    /// What no limit can exceed: a look-up reads them all.
+    /// The largest number of answers under any limit. A lookup reads all of them.
     pub(crate) const MAX: usize = 1024;
 
-    /// What they weigh together at most, roughly bytes; the last one is kept whatever it weighs.
+    /// The largest total size in bytes, approximately. The last answer is kept regardless of its size.
     pub(crate) const BYTES_MAX: usize = 256 * 1024;
 
-    /// The first answer to a request; none if it is new, or forgotten.
+    /// The first answer to a request; `None` if the request is new or forgotten.
     pub(crate) fn recall(&self, request: &RequestId) -> Option<&Outcome> {
         self.answers.iter().find(|(id, _)| id == request).map(|(_, outcome)| outcome)
     }
 
-    /// Remembers an answer, and forgets the oldest beyond the bounds.
+    /// Remembers an answer, and forgets the oldest answers beyond the bounds.
     pub(crate) fn remember(&mut self, request: RequestId, outcome: Outcome, count_max: u32) {
         let count_max = usize::try_from(count_max).unwrap_or(Self::MAX).min(Self::MAX);
         self.bytes += weight(&outcome);
         self.named += named(&request, &outcome);
         self.answers.push_back((request, outcome));
-        let is_too_much = |memo: &Self| {
+        let exceeds_bounds = |memo: &Self| {
             memo.answers.len() > count_max
                 || (memo.bytes > Self::BYTES_MAX && memo.answers.len() > 1)
         };
-        while is_too_much(self)
+        while exceeds_bounds(self)
             && let Some((request, oldest)) = self.answers.pop_front()
         {
             self.bytes = self.bytes.saturating_sub(weight(&oldest));
@@ -114,7 +114,7 @@ impl Memo {
         }
     }
 
-    /// What the client has named in the answers, bytes.
+    /// The number of bytes in the answers that the client has chosen.
     pub(crate) fn bytes_named(&self) -> usize {
         self.named
     }
@@ -124,7 +124,7 @@ impl Memo {
         self.answers.iter()
     }
 
-    /// A memory read from a snapshot; none if it breaks the bound or names a request twice.
+    /// Creates the answers from a snapshot; `None` if there are too many, or a request repeats.
     pub(crate) fn restore(answers: Vec<(RequestId, Outcome)>) -> Option<Self> {
         let twice = (1..answers.len()).any(|i| {
             answers.iter().take(i).any(|(id, _)| Some(id) == answers.get(i).map(|a| &a.0))

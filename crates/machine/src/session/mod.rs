@@ -1,9 +1,9 @@
-//! Sessions: the commands that open, renew, attach and end them, and what a session owns outside the tree.
+//! Sessions: the commands that open, renew, attach and end them, and their state outside the tree.
 //!
-//! A session expires by a command that names the generation of its lease, so a renewal that reached the log first wins.
-//! When it ends, its entries in queues, its ephemerals and its places in recipes go in the same command (`end.rs`), and
-//! a tombstone remembers how it ended (`store.rs`). Request ids (`memo.rs`) and attempts (`attempts.rs`) make retries
-//! safe.
+//! The command that expires a session names the generation of its lease, so an earlier renewal in the log prevents the
+//! expiry. The end of a session removes its queue entries, ephemerals and recipe arrivals in the same command
+//! (`end.rs`). A tombstone records the end (`store.rs`). Request ids (`memo.rs`) and attempts (`attempts.rs`) make
+//! retries safe.
 
 pub(crate) mod attempts;
 mod commands;

@@ -7,8 +7,8 @@ use crate::context::{ApplyContext, expired, no_session};
 use crate::session::store::KnownSession;
 
 impl Machine {
-    /// Runs a command once for each request id of a session. The session, if one is named, must be live and speak
-    /// through the connection that asks, if it is one.
+    /// Runs a command once for each request id of a session. If the call names a session, it must be live. If the call
+    /// comes from a connection, the session must be attached to it.
     pub(crate) fn once(
         &mut self,
         ctx: &mut ApplyContext<'_>,

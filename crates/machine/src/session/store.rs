@@ -1,6 +1,6 @@
 //! Live sessions and the tombstones of ended ones.
 //!
-//! Bounds: live sessions by `sessions_max` (checked by callers); tombstones by `tombstones_max`; in each session
+//! Bounds: `sessions_max` live sessions, which callers check; `tombstones_max` tombstones; for each session,
 //! [`LeftLocks::COUNT_MAX`] records of left locks and `memo_per_session_max` remembered answers.
 
 use std::sync::Arc;
@@ -20,93 +20,94 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) name: SessionName,
     pub(crate) ttl: Ttl,
-    /// The lease. Moves with every sign of life that came through the log.
+    /// The generation of the lease. Each renewal through the log increments it.
     pub(crate) generation: u64,
     pub(crate) anonymous: bool,
     pub(crate) opened_at: Stamp,
     pub(crate) labels: Labels,
-    /// Invariant: equals the number of its keys.
+    /// Invariant: the number of its keys in the lock index.
     pub(crate) queue_entries: u32,
     pub(crate) left: LeftLocks,
     pub(crate) memo: Memo,
-    /// What another connection must show to take it over.
+    /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
-    /// The connection that speaks for it: the revision that opened or attached it. Invariant: present exactly with a
-    /// password.
+    /// The attached connection: the revision of the command that opened or attached the session. Invariant: present
+    /// exactly if `password` is.
     pub(crate) attachment: Option<Revision>,
 }
 
 impl Session {
-    /// What its client has stored, bytes.
+    /// The number of bytes that the client has stored.
     fn bytes(&self) -> u64 {
         let labels: usize = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
         (self.name.as_str().len() + labels + self.memo.bytes_named()) as u64
     }
 }
 
-/// What a name stands for.
+/// The session, live or ended, that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KnownSession {
     /// A live session.
     Open(SessionId),
-    /// One that ended.
+    /// An ended session.
     Ended {
-        /// How.
+        /// The kind of end.
         end: SessionEnd,
-        /// Its tombstone.
+        /// The number of its tombstone.
         number: u64,
     },
 }
 
-/// The memory of an ended session.
+/// The record of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tombstone {
     pub(crate) name: SessionName,
     pub(crate) ended_at: Stamp,
-    /// The session that ended; 0 if none of that name was ever opened.
+    /// The ended session; 0 if no session of that name was ever open.
     pub(crate) incarnation: SessionId,
-    /// Its attempts up to this one are over.
+    /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
 }
 
-/// All sessions.
+/// All live sessions and tombstones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sessions {
     by_id: OrdMap<SessionId, Arc<Session>>,
-    /// Invariant: names every live session and every tombstone, and nothing else.
+    /// Invariant: exactly the names of the live sessions and the tombstones.
     by_name: OrdMap<SessionName, KnownSession>,
-    /// Tombstones in the order of the endings, by how the session ended.
+    /// Tombstones of expired sessions, in the order of their ends.
     expired: OrdMap<u64, Tombstone>,
     closed: OrdMap<u64, Tombstone>,
-    /// The last session number given.
+    /// The last session number.
     minted: u64,
-    /// The last tombstone number given.
+    /// The last tombstone number.
     buried: u64,
-    /// Invariant: what the clients of live sessions have stored.
+    /// Invariant: the number of bytes that the clients of live sessions have stored.
     bytes: u64,
 }
 
 impl Sessions {
-    /// Tombstones forgotten at most for each new one: keeps a command short after the bound was lowered.
+    /// The largest number of tombstones forgotten for each new one. It bounds the work of a command after the limit was
+    /// lowered.
     const FORGET_MAX: usize = 8;
 
     pub(crate) fn new() -> Self {
         Self::restored(0, 0)
     }
 
-    /// Empty, with the counters of a snapshot.
+    /// Creates an empty store with the counters of a snapshot.
     pub(crate) fn restored(minted: u64, buried: u64) -> Self {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
         let (expired, closed) = (OrdMap::new(), OrdMap::new());
         Self { by_id, by_name, expired, closed, minted, buried, bytes: 0 }
     }
 
-    /// The last session number given, and the last tombstone's.
+    /// The last session number and the last tombstone number.
     pub(crate) fn counters(&self) -> (u64, u64) {
         (self.minted, self.buried)
     }
 
-    /// What a name stands for; none if nothing is known.
+    /// Returns the session with a name, live or ended; `None` if the name is unknown.
     pub(crate) fn named(&self, name: &SessionName) -> Option<KnownSession> {
         self.by_name.get(name).copied()
     }
@@ -115,7 +116,7 @@ impl Sessions {
         self.by_id.get(&id).map(|session| &**session)
     }
 
-    /// The session, to be changed. The caller leaves alone what its client has stored.
+    /// Returns a session for a change. The caller must not change its stored bytes.
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.by_id.get_mut(&id).map(Arc::make_mut)
     }
@@ -143,38 +144,38 @@ impl Sessions {
         self.bytes = self.bytes + session.bytes() - before;
     }
 
-    /// What the clients of live sessions have stored, bytes.
+    /// The number of bytes that the clients of live sessions have stored.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The same, counted anew.
+    /// Computes [`Sessions::bytes`] from the sessions.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.iter().map(|session| session.bytes()).sum()
     }
 
-    /// How many live.
+    /// The number of live sessions.
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// How many tombstones there are.
+    /// The number of tombstones.
     pub(crate) fn tombstones(&self) -> usize {
         self.expired.len() + self.closed.len()
     }
 
-    /// Live sessions by number.
+    /// Live sessions, in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Session>> {
         self.by_id.values()
     }
 
-    /// Live sessions by number, after one.
+    /// Live sessions, in the order of their numbers, after one.
     pub(crate) fn iter_after(&self, after: SessionId) -> impl Iterator<Item = &Arc<Session>> {
         let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
         self.by_id.range(start).map(|(_, session)| session)
     }
 
-    /// What names stand for, by name, after one.
+    /// Live and ended sessions in name order, after a name.
     pub(crate) fn names_after<'a>(
         &'a self,
         after: Option<&str>,
@@ -188,31 +189,31 @@ impl Sessions {
         self.by_name.range::<_, str>(range).map(|(name, named)| (name, *named))
     }
 
-    /// Tombstones of one kind in the order of the endings, after one.
+    /// Tombstones of one kind of end, in the order of the ends, after one.
     pub(crate) fn tombstones_after(
         &self,
         end: SessionEnd,
         after: u64,
     ) -> impl Iterator<Item = (u64, &Tombstone)> {
         let start = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        self.graves(end).range(start).map(|(number, tombstone)| (*number, tombstone))
+        self.tombstones_of(end).range(start).map(|(number, tombstone)| (*number, tombstone))
     }
 
-    fn graves(&self, end: SessionEnd) -> &OrdMap<u64, Tombstone> {
+    fn tombstones_of(&self, end: SessionEnd) -> &OrdMap<u64, Tombstone> {
         match end {
             SessionEnd::Expired => &self.expired,
             SessionEnd::Closed => &self.closed,
         }
     }
 
-    fn graves_mut(&mut self, end: SessionEnd) -> &mut OrdMap<u64, Tombstone> {
+    fn tombstones_of_mut(&mut self, end: SessionEnd) -> &mut OrdMap<u64, Tombstone> {
         match end {
             SessionEnd::Expired => &mut self.expired,
             SessionEnd::Closed => &mut self.closed,
         }
     }
 
-    /// A new session under a name that no live one has; a tombstone of that name goes.
+    /// Opens a session under a name that no live session has. Removes a tombstone of that name.
     pub(crate) fn open(&mut self, open: OpenSession, now: Stamp) -> SessionId {
         let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
         self.forget(&open.session);
@@ -238,7 +239,7 @@ impl Sessions {
         id
     }
 
-    /// Ends a live session and remembers how.
+    /// Ends a live session and adds its tombstone.
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
@@ -247,14 +248,14 @@ impl Sessions {
         self.forget_old(now, limits);
     }
 
-    /// Notes that the client of an expired session knows of the loss: the name is free for a new session.
+    /// Records that the client has acknowledged the expiry. A new session can then have the name.
     pub(crate) fn acknowledge_expiry(&mut self, name: &SessionName) {
         let Some(tombstone) = self.tombstone(name).cloned() else { return };
         self.forget(name);
         self.bury(SessionEnd::Closed, tombstone);
     }
 
-    /// Ends the attempts up to this one under the name of a session that is not open.
+    /// Ends the attempts up to this one of a session that is not open.
     pub(crate) fn bury_attempt(
         &mut self,
         name: SessionName,
@@ -274,34 +275,35 @@ impl Sessions {
         self.buried += 1;
         let number = self.buried;
         self.by_name.insert(tombstone.name.clone(), KnownSession::Ended { end, number });
-        self.graves_mut(end).insert(number, tombstone);
+        self.tombstones_of_mut(end).insert(number, tombstone);
     }
 
-    /// The memory of the session of this name that ended; `None` if it is open or not remembered.
+    /// The tombstone of the session with this name; `None` if the session is open or unknown.
     pub(crate) fn tombstone(&self, name: &SessionName) -> Option<&Tombstone> {
         let Some(KnownSession::Ended { end, number }) = self.named(name) else { return None };
-        self.graves(end).get(&number)
+        self.tombstones_of(end).get(&number)
     }
 
-    /// Drops a tombstone, if the name has one.
+    /// Removes a tombstone, if the name has one.
     pub(crate) fn forget(&mut self, name: &SessionName) {
         if let Some(KnownSession::Ended { end, number }) = self.named(name) {
             self.by_name.remove(name);
-            self.graves_mut(end).remove(&number);
+            self.tombstones_of_mut(end).remove(&number);
         }
     }
 
-    /// Forgets what is old, and what is too many. Those that were closed go first: who closed its session knows, who
-    /// lost it may not have heard yet.
+    /// Forgets tombstones that are too old or exceed the limit. Closed sessions come first, because a client that lost
+    /// its session by expiry may not have observed it.
     fn forget_old(&mut self, now: Stamp, limits: &Limits) {
         let room = usize::try_from(limits.tombstones_max).unwrap_or(usize::MAX);
         for _ in 0..Self::FORGET_MAX {
-            let crowded = self.tombstones() > room;
-            let aged = |grave: &&(u64, Tombstone)| {
-                crowded || grave.1.ended_at.0.saturating_add(limits.tombstone_ms) < now.0
+            let over_limit = self.tombstones() > room;
+            let removable = |numbered: &&(u64, Tombstone)| {
+                over_limit || numbered.1.ended_at.0.saturating_add(limits.tombstone_ms) < now.0
             };
-            let oldest = self.closed.get_min().filter(aged);
-            let Some((_, oldest)) = oldest.or_else(|| self.expired.get_min().filter(aged)) else {
+            let oldest = self.closed.get_min().filter(removable);
+            let Some((_, oldest)) = oldest.or_else(|| self.expired.get_min().filter(removable))
+            else {
                 return;
             };
             let name = oldest.name.clone();
@@ -309,7 +311,7 @@ impl Sessions {
         }
     }
 
-    /// Puts a live session where a snapshot had it. False if its number or name is taken.
+    /// Adds a live session from a snapshot. Returns false if its number or name exists.
     pub(crate) fn restore(&mut self, session: Session) -> bool {
         let (id, name) = (session.id, session.name.clone());
         self.bytes += session.bytes();
@@ -317,7 +319,7 @@ impl Sessions {
             && self.by_id.insert(id, Arc::new(session)).is_none()
     }
 
-    /// Puts a tombstone where a snapshot had it. False if its number or name is taken.
+    /// Adds a tombstone from a snapshot. Returns false if its number or name exists.
     pub(crate) fn restore_tombstone(
         &mut self,
         number: u64,
@@ -326,6 +328,6 @@ impl Sessions {
     ) -> bool {
         let named = KnownSession::Ended { end, number };
         self.by_name.insert(tombstone.name.clone(), named).is_none()
-            && self.graves_mut(end).insert(number, tombstone).is_none()
+            && self.tombstones_of_mut(end).insert(number, tombstone).is_none()
     }
 }
