@@ -12,8 +12,8 @@ use holdfast_types::AcquireOptions;
 use crate::HttpConfig;
 use crate::status::{HttpError, problem};
 
-/// Up to this many bytes beyond the bound are read and discarded, so that the client reads the error. A larger body is
-/// cut off.
+/// The server reads and discards up to this many bytes beyond the bound, so that the client receives the error. It
+/// closes the connection on a larger body.
 const DISCARDED_MAX: usize = 1024 * 1024;
 
 /// The content of a request's body.
@@ -57,17 +57,17 @@ impl BodyKind {
 /// A body, with its permit if it is large.
 #[derive(Debug, Default)]
 pub(crate) struct Received<'p> {
-    /// Empty if there is none.
+    /// Empty if the request has no body.
     pub(crate) bytes: Bytes,
-    /// Released when the call is answered.
+    /// The permit is released when the call returns its reply.
     pub(crate) place: Option<SemaphorePermit<'p>>,
 }
 
 /// Reads the whole body.
 ///
 /// # Errors
-/// `payload-too-large` beyond its bound, `rate-limited` if too many large bodies are being read, `invalid-argument`
-/// if it does not arrive in time.
+/// `payload-too-large` if the body exceeds its bound, `rate-limited` if no permit for a large body is free,
+/// `invalid-argument` if the body does not arrive in time.
 pub(crate) async fn read<'p>(
     body: Body,
     kind: BodyKind,
@@ -91,7 +91,7 @@ pub(crate) async fn read<'p>(
     }
 }
 
-/// A permit for a body that is large, or of unknown length.
+/// Acquires a permit for a large body or a body of unknown length.
 fn place<'p>(
     body: &Body,
     config: &HttpConfig,

@@ -1,33 +1,33 @@
-//! The front-end's tunables.
+//! Configuration of the front-end.
 
 use std::time::Duration;
 
 /// Bounds and time limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Open connections at most; one more is answered 503 and closed.
+    /// The maximum number of open connections. The server replies 503 to further connections and closes them.
     pub connections_max: usize,
-    /// From the first byte of a request's head to its last.
+    /// The time limit from the first to the last byte of a request's head.
     pub head_timeout: Duration,
-    /// The whole body.
+    /// The time limit for reading the whole body.
     pub body_timeout: Duration,
     /// A connection without a request in flight is closed after this time.
     pub idle_timeout: Duration,
-    /// From the shutdown signal to the last answer; connections still busy then are cut.
+    /// The time limit from the shutdown signal to the last reply. Connections that are still busy then are closed.
     pub drain_timeout: Duration,
-    /// Bytes of a request's head, start line included. At least 8 KiB.
+    /// The maximum bytes of a request's head, including the start line. At least 8 KiB.
     pub head_bytes_max: usize,
-    /// Bytes of a request's body.
+    /// The maximum bytes of a request's body.
     pub body_bytes_max: usize,
-    /// Bytes of a body that is a node's data. Not below the cluster's `data_bytes_max`.
+    /// The maximum bytes of a body that is a node's data. At least the cluster's `data_bytes_max`.
     pub data_bytes_max: usize,
-    /// Bytes of a body that is a transaction.
+    /// The maximum bytes of a body that is a transaction.
     pub txn_bytes_max: usize,
-    /// Calls with a body larger than `body_bytes_max` at the same time; one more is answered 429.
+    /// The maximum number of concurrent calls with a body above `body_bytes_max`. Further calls get 429.
     pub large_bodies_max: usize,
-    /// A stream without events says a comment this often, so that nobody between takes it for dead.
+    /// The interval of comments on a stream without events. Comments keep proxies from closing the stream as idle.
     pub stream_comment: Duration,
-    /// Calls that take longer than this, apart from the wait they asked for, are logged at `info`.
+    /// Calls that take longer than this, without their requested wait, are logged at `info`.
     pub slow: Duration,
     /// The commit the binary was built from, for `/version`.
     pub commit: Option<String>,

@@ -1,5 +1,5 @@
-//! The request id of a change, as the parameter `request` or the header `Idempotency-Key`, and the session that
-//! remembers the answer to it.
+//! The request id of a change, from the parameter `request` or the header `Idempotency-Key`, and the session that
+//! stores the reply.
 
 use axum::http::HeaderName;
 use holdfast_api::{ErrorCode, IDEMPOTENCY_KEY, ParamError};
@@ -14,7 +14,7 @@ use crate::status::HttpError;
 pub(crate) const KEY: Header =
     Header::text(IDEMPOTENCY_KEY, "The request id, instead of the parameter request");
 
-/// The request id. Quotes around the value of the header do not belong to it.
+/// Returns the request id. Quotes around the header's value are removed.
 ///
 /// # Errors
 /// `invalid-argument` if the parameter and the header are both given.
@@ -26,10 +26,10 @@ pub(crate) fn request_id(
     Ok(one_id(param, header)?)
 }
 
-/// The caller of a change of the tree or of a counter. Its session becomes part of the log line.
+/// Returns the caller of a change of the tree or of a counter, and adds its session to the log line.
 ///
 /// # Errors
-/// As [`request_id`]; and `invalid-argument` for a request id without a session.
+/// The errors of [`request_id`], and `invalid-argument` for a request id without a session.
 pub(crate) fn caller(
     call: &mut CallContext<'_>,
     session: Option<SessionName>,

@@ -1,7 +1,7 @@
 //! The identities of a caller for access lists: its address, and the name and password of `Authorization: Basic`.
 //!
-//! A password is not checked against anything. Name and password together are the identity, as in `ZooKeeper`'s digest
-//! scheme. The replicated state decides what an identity may do.
+//! No component verifies a password. Name and password together are the identity, as in `ZooKeeper`'s digest scheme.
+//! The state machine decides which operations an identity may use.
 
 use std::net::IpAddr;
 
@@ -17,18 +17,18 @@ use holdfast_types::Identity;
 
 use crate::status::HttpError;
 
-/// The address at the other end of the connection, an extension of every request.
+/// The client's address, stored as an extension of every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// The caller.
+/// Returns the caller's identities.
 ///
 /// # Errors
-/// `unauthenticated` for a scheme that is not known, `invalid-argument` for credentials of the wrong form.
+/// `unauthenticated` for an unknown scheme, `invalid-argument` for malformed credentials.
 pub(crate) fn principal(parts: &Parts) -> Result<Principal, HttpError> {
     let mut identities = Vec::new();
     if let Some(Peer(address)) = parts.extensions.get::<Peer>() {
-        // ::ffff:10.0.0.7 is 10.0.0.7, however the socket was opened.
+        // A dual-stack socket reports 10.0.0.7 as ::ffff:10.0.0.7.
         let id = address.to_canonical().to_string();
         identities.push(Identity { scheme: "ip".to_owned(), id });
     }
@@ -42,7 +42,7 @@ pub(crate) fn principal(parts: &Parts) -> Result<Principal, HttpError> {
     Ok(Principal::Known { identities })
 }
 
-/// `user:base64(sha1("user:password"))`, as access lists name it.
+/// Returns `user:base64(sha1("user:password"))`, the form of access lists.
 fn credentials(header: &[u8]) -> Result<Identity, HttpError> {
     let text = std::str::from_utf8(header).unwrap_or_default();
     let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));

@@ -1,7 +1,7 @@
-//! Metrics of the front-end: calls by route, method and status, and how long they took.
+//! Metrics of the front-end: calls and latencies by route, method and status.
 //!
-//! Counters are looked up in a table of their own, so that a call takes no lock in the metrics library to be counted.
-//! The number of series is bounded: routes are patterns, methods and statuses closed lists.
+//! A table caches the counters, so that counting a call takes no lock of the metrics library. The number of series is
+//! bounded: routes are patterns, methods and statuses are closed lists.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 type Series<const N: usize> = [(&'static str, &'static str); N];
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
-/// 499 stands for a client that disconnected before its answer.
+/// 499 if the client disconnected before its reply.
 const STATUSES: [(u16, &str); 18] = [
     (200, "200"),
     (201, "201"),
@@ -38,7 +38,7 @@ const STATUSES: [(u16, &str); 18] = [
     (503, "503"),
     (0, "other"),
 ];
-/// The status counted for a client that disconnected.
+/// The status of a call whose client disconnected.
 const DISCONNECTED: u16 = 499;
 /// Upper bounds of the buckets, seconds: from a renewal on the leader to the longest wait.
 const BUCKETS: [f64; 16] = [
@@ -59,7 +59,7 @@ struct Inner {
 }
 
 impl HttpMetrics {
-    /// Makes the metrics and puts them into a registry, which sets the prefix.
+    /// Registers the metrics; the registry adds the prefix.
     pub fn register(registry: &mut Registry) -> Self {
         let inner = Inner {
             requests: Family::default(),
@@ -92,7 +92,7 @@ impl HttpMetrics {
         &self.0.connections
     }
 
-    /// Connections refused.
+    /// Rejected connections.
     pub(crate) fn refused(&self) -> &Counter {
         &self.0.refused
     }
@@ -109,7 +109,7 @@ pub(crate) struct RouteMetrics {
 }
 
 impl RouteMetrics {
-    /// Follows one call. Unless it is answered, it counts as a disconnect when dropped.
+    /// Starts measuring one call. A call that is dropped without a reply counts as a disconnect.
     pub(crate) fn begin(&self, method: &Method) -> InFlight<'_> {
         InFlight { metrics: self, method: method_number(method), answered: false }
     }
@@ -148,7 +148,7 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// Counts the call as answered.
+    /// Counts the call with the status of its reply.
     pub(crate) fn answered(mut self, status: StatusCode, took: Duration) {
         self.answered = true;
         self.metrics.count(self.method, status.as_u16());

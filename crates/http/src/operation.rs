@@ -1,7 +1,7 @@
-//! One HTTP call: everything that the router, the description, the metrics and the logs know about it.
+//! The definition of one HTTP call, for the router, the description, the metrics and the logs.
 //!
 //! A call is one file: an [`Operation`], the struct of its parameters, and its handler. [`crate::operations`] lists all
-//! of them. The `OpenAPI` document and the page `/docs` are derived from the list, so that they cannot disagree with it.
+//! of them. The `OpenAPI` document and the page `/docs` are derived from the list, so that they always match it.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::reply::Reply;
 use crate::routes::Route;
 use crate::status::HttpError;
 
-/// Answers one call.
+/// The handler of one call.
 pub(crate) type AnswerFn =
     for<'a, 'b> fn(&'a mut CallContext<'b>) -> BoxFuture<'a, Result<Reply, HttpError>>;
 
@@ -25,7 +25,7 @@ pub(crate) type AnswerFn =
 pub(crate) struct Operation {
     /// Unique, in camel case: the name in generated clients.
     pub(crate) id: &'static str,
-    /// A `GET` answers `HEAD`, too.
+    /// A `GET` also handles `HEAD`.
     pub(crate) method: Method,
     pub(crate) route: &'static Route,
     /// One line, without a full stop.
@@ -34,13 +34,13 @@ pub(crate) struct Operation {
     pub(crate) description: &'static str,
     /// The query parameters; with [`BodyKind::Params`] also the fields of the body.
     pub(crate) params: ParamList,
-    /// Request headers that the handler reads, beside those that every call may have.
+    /// Request headers that the handler reads, in addition to those of every call.
     pub(crate) headers: &'static [Header],
     pub(crate) body: BodyKind,
     pub(crate) scope: Scope,
-    /// What a successful call returns.
+    /// The responses of a successful call.
     pub(crate) answers: fn() -> Vec<Answer>,
-    /// Errors beside those that follow from the parameters, the body and the scope.
+    /// Errors in addition to those of the parameters, the body and the scope.
     pub(crate) errors: &'static [ErrorCode],
     pub(crate) handler: AnswerFn,
 }
@@ -84,7 +84,7 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// The base of a `GET` that needs no caller, no parameters and no cluster.
+    /// The defaults of a `GET` without a caller, parameters or access to the cluster.
     pub(crate) const fn public(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
         Self {
             id,
@@ -102,12 +102,12 @@ impl Operation {
         }
     }
 
-    /// The base of a `GET` of the replicated state.
+    /// The defaults of a `GET` of the replicated state.
     pub(crate) const fn read(id: &'static str, route: &'static Route, handler: AnswerFn) -> Self {
         Self { scope: Scope::Read, ..Self::public(id, route, handler) }
     }
 
-    /// The base of a change of the replicated state. The body may carry the parameters instead of the query.
+    /// The defaults of a change of the replicated state. The body may carry the parameters instead of the query.
     pub(crate) const fn write(
         id: &'static str,
         method: Method,
@@ -148,14 +148,14 @@ impl Operation {
     }
 }
 
-/// What a call involves, and so how it can fail.
+/// The state that a call uses, which determines its possible errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// This node alone, for everybody; parameters are ignored.
+    /// Local state, for any caller; parameters are ignored.
     Static,
-    /// This node alone, for everybody.
+    /// Local state, for any caller.
     Public,
-    /// This node alone, for an identified caller.
+    /// Local state, for an identified caller.
     Node,
     /// A read of the replicated state.
     Read,
@@ -196,7 +196,7 @@ impl Scope {
     }
 }
 
-/// A header of a call or an answer.
+/// A header of a request or a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) name: &'static str,
@@ -214,14 +214,14 @@ impl Header {
     }
 }
 
-/// One answer of a successful call.
+/// One response of a successful call.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) about: &'static str,
-    /// Its bodies by media type; an answer has one of them.
+    /// The bodies by media type; a response has one of them.
     pub(crate) contents: Vec<(&'static str, Content)>,
-    /// Headers beside those of every answer.
+    /// Headers in addition to those of every response.
     pub(crate) headers: Vec<Header>,
 }
 

@@ -1,4 +1,4 @@
-//! Every call of the API: one row each, in the order of the description.
+//! Every call of the API, in the order of the description.
 
 use crate::operation::Operation;
 use crate::{elections, locks, node, pages, recipes, sessions, tree};

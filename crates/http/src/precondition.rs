@@ -1,4 +1,4 @@
-//! `If-Match` and `If-None-Match`: the version that a node or a counter must have for a change.
+//! `If-Match` and `If-None-Match`: the required version of a node or a counter before a change.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -10,21 +10,21 @@ use crate::status::HttpError;
 /// The condition on the node before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precondition {
-    /// Nothing.
+    /// No condition.
     None,
-    /// It exists: `If-Match: *`.
+    /// The node exists: `If-Match: *`.
     Exists,
-    /// It exists with this version: `If-Match: "7"`.
+    /// The node exists with this version: `If-Match: "7"`.
     Version(i32),
-    /// It does not exist: `If-None-Match: *`.
+    /// The node does not exist: `If-None-Match: *`.
     Absent,
 }
 
 impl Precondition {
-    /// Reads the headers.
+    /// Parses the headers.
     ///
     /// # Errors
-    /// `invalid-argument` for several conditions, lists, weak tags, and tags that are not a version.
+    /// `invalid-argument` for several conditions, lists, weak tags, and tags other than a version.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, HttpError> {
         let matching = only(headers, &IF_MATCH)?;
         let differing = only(headers, &IF_NONE_MATCH)?;
@@ -43,7 +43,7 @@ impl Precondition {
         }
     }
 
-    /// The version of `If-Match` for a counter; a counter that was never changed has version 0.
+    /// Returns the version of `If-Match` for a counter; a counter that was never changed has version 0.
     ///
     /// # Errors
     /// `invalid-argument` for every other condition.
@@ -52,7 +52,7 @@ impl Precondition {
         version(tag).map(Some)
     }
 
-    /// The version to be checked, of a call that changes what exists.
+    /// Returns the required version, for a call that changes an existing node.
     ///
     /// # Errors
     /// `invalid-argument` if the node must be absent.
@@ -78,7 +78,7 @@ pub(crate) fn contradiction() -> HttpError {
 
 /// The entity tag of a version.
 pub(crate) fn tag(version: impl std::fmt::Display) -> HeaderValue {
-    // Digits and quotes have a form.
+    // Digits and quotes are valid in a header value.
     HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
 

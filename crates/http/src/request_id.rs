@@ -1,13 +1,13 @@
-//! The id that ties a call to the log lines about it.
+//! The id of a call, which its log lines contain.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::HeaderMap;
 
-/// The longest id taken from a request, bytes.
+/// The longest id that a request may carry, bytes.
 const LEN_MAX: usize = 64;
 
-/// Gives each call its id: the client's own, if it is sane, else the next of this process.
+/// Assigns an id to each call: the client's own id if it is valid, else the next id of this process.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     prefix: String,
@@ -15,14 +15,14 @@ pub(crate) struct RequestIds {
 }
 
 impl RequestIds {
-    /// Ids of this process differ from those of its earlier lives by a random part.
+    /// Generates a random prefix, so that ids differ between runs of the process.
     pub(crate) fn new(node: u64) -> Self {
-        // Without randomness the ids are still unique within this process, which is what they are for.
+        // Without randomness the ids are still unique within this process, which is sufficient.
         let life = getrandom::u32().unwrap_or_default();
         Self { prefix: format!("{node}-{life:08x}-"), next: AtomicU64::new(1) }
     }
 
-    /// The id of one call.
+    /// Returns the id of one call.
     pub(crate) fn of(&self, headers: &HeaderMap) -> String {
         let given = headers.get(holdfast_api::HOLDFAST_REQUEST_ID);
         match given.and_then(|value| value.to_str().ok()).filter(|id| is_sane(id)) {
@@ -32,7 +32,7 @@ impl RequestIds {
     }
 }
 
-/// Short, and nothing in it that could forge a log line.
+/// Whether an id is short and has no character that could forge a log line.
 fn is_sane(id: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/+=".contains(&b);
     (1..=LEN_MAX).contains(&id.len()) && id.bytes().all(plain)

@@ -1,4 +1,4 @@
-//! The router, made from the list of operations.
+//! Builds the router from the list of operations.
 
 use std::sync::Arc;
 

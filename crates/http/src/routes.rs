@@ -1,12 +1,12 @@
-//! The paths of the API. Paths are matched as sent: nothing is decoded or normalised here.
+//! The paths of the API. The router matches paths as sent, without decoding or normalisation.
 
 use holdfast_api::{Form, Param};
 use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
 
-/// A path with its variable part left open.
+/// A path pattern with at most one variable part.
 #[derive(Debug)]
 pub(crate) struct Route {
-    /// As the documentation, the metrics and the logs write it: `/v1/locks/{name}`.
+    /// The pattern in the documentation, the metrics and the logs: `/v1/locks/{name}`.
     pub(crate) pattern: &'static str,
     /// The chapter of the description.
     pub(crate) tag: &'static str,
@@ -24,9 +24,8 @@ impl Route {
         self.pattern.split('{').next().unwrap_or_default()
     }
 
-    /// The paths that lead to it, as the router writes them. A name that may contain `/` is the rest of the path. The path
-    /// without a name leads to the same handler, which rejects the empty name; `/v1/tree` is the root, with and without
-    /// its last `/`.
+    /// Returns the router's patterns of the route. A name that may contain `/` is the rest of the path. The path without
+    /// a name has the same handler, which rejects the empty name; `/v1/tree` is the root, with and without its last `/`.
     pub(crate) fn matched(&self) -> Vec<String> {
         let prefix = self.prefix().to_owned();
         match self.name {
@@ -97,10 +96,10 @@ pub(crate) static DOUBLE_BARRIER: Route =
 pub(crate) static COUNTER: Route = Route::new("/v1/counters/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static ELECTION: Route =
     Route::new("/v1/elections/{name}", "recipes", Some(ELECTION_NAME));
-/// Of a path that does not exist.
+/// The route of unknown paths.
 pub(crate) static OTHER: Route = Route::new("other", "", None);
 
-/// Every path that an operation has.
+/// Every route of the operations.
 pub(crate) static ROUTES: &[&Route] = &[
     &LOCK,
     &LOCKS,
@@ -128,7 +127,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &ELECTION,
 ];
 
-/// The route that looks most like a path that does not exist, if one does.
+/// Returns the route most similar to an unknown path, if any.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
     const ALIKE_MIN: f64 = 0.8;
     let path = path.trim_end_matches('/');
@@ -137,7 +136,7 @@ pub(crate) fn nearest(path: &str) -> Option<&'static str> {
         let (asked, full) = (base(path), base(pattern));
         let short = full.trim_start_matches("/v1");
         let score = strsim::jaro_winkler(asked, full).max(strsim::jaro_winkler(asked, short));
-        // `/v1/locks` and `/v1/locks/{name}` differ only in having a name.
+        // `/v1/locks` and `/v1/locks/{name}` differ only in the name.
         let named = (path.len() > asked.len()) == (pattern.len() > full.len());
         (score, named, pattern)
     };
@@ -145,7 +144,7 @@ pub(crate) fn nearest(path: &str) -> Option<&'static str> {
     fits.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(.., pattern)| pattern)
 }
 
-/// `/v1/locks` of `/v1/locks/a/b`, and `/locks` of `/locks/a/b`.
+/// Returns `/v1/locks` for `/v1/locks/a/b`, and `/locks` for `/locks/a/b`.
 fn base(path: &str) -> &str {
     let components = if path.starts_with("/v1/") { 2 } else { 1 };
     match path.match_indices('/').nth(components) {

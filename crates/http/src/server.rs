@@ -18,15 +18,15 @@ use crate::shutdown::ShutdownPhase;
 use crate::state::HttpState;
 use crate::{HttpConfig, HttpMetrics};
 
-/// Pause after a failed accept, whose usual cause is that no file descriptor is left.
+/// Pause after a failed accept; the usual cause is that no file descriptor is left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
-/// The answer to a connection beyond the bound.
+/// The response to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 /// Serves until `shutdown` resolves, then stops accepting, finishes the calls in flight within
 /// [`HttpConfig::drain_timeout`] and returns. Waiting calls end early only if the service is drained meanwhile.
 ///
-/// `metrics` must have been made from `registry`, which `/metrics` encodes.
+/// `metrics` must be registered in `registry`, which `/metrics` encodes.
 pub async fn serve(
     listener: TcpListener,
     config: HttpConfig,
@@ -48,7 +48,7 @@ pub async fn serve(
     listen(listener, config, router(&Arc::new(state)), metrics, phase, shutdown).await;
 }
 
-/// The accept loop over any router.
+/// Runs the accept loop with any router.
 pub(crate) async fn listen(
     listener: TcpListener,
     config: Arc<HttpConfig>,
@@ -73,7 +73,7 @@ pub(crate) async fn listen(
 }
 
 struct HttpServer {
-    /// One permit a connection.
+    /// One permit for each connection.
     places: Arc<Semaphore>,
     phase: watch::Sender<ShutdownPhase>,
     config: Arc<HttpConfig>,
@@ -129,7 +129,7 @@ impl HttpServer {
     async fn all_closed(&self) {
         let all = self.config.connections_max.min(Semaphore::MAX_PERMITS);
         let all = u32::try_from(all).unwrap_or(u32::MAX);
-        // The semaphore is never closed; either way nobody holds a place any more.
+        // The semaphore is never closed; in both cases no connection holds a permit any more.
         drop(self.places.acquire_many(all).await);
     }
 }

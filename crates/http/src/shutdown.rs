@@ -1,4 +1,4 @@
-//! The shutdown of the front-end, as its connections and streams see it.
+//! The shutdown signals for connections and streams of the front-end.
 
 use tokio::sync::watch;
 

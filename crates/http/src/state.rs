@@ -27,7 +27,7 @@ pub(crate) struct HttpState {
     metrics: HttpMetrics,
     registry: Arc<Registry>,
     request_ids: RequestIds,
-    /// One permit a large body.
+    /// One permit for each large body.
     large_bodies: Semaphore,
     shutdown: watch::Receiver<ShutdownPhase>,
     documentation: Documentation,

@@ -1,8 +1,8 @@
 //! Failures of a call: code, status, text, hint and facts. 2xx means that the caller holds the lock, 423 that it does not.
 //!
-//! No arm is a wildcard: a new code, rejection or failure does not compile until it has its answer here. 423 and not 409
-//! or 408 for a busy lock, because `curl --retry` repeats 408, 429 and 503 but not 423, 409 and 412: a busy lock is
-//! never hammered, an unavailable cluster is asked again.
+//! No `match` has a wildcard arm, so a new code, rejection or failure compiles only with an error here. A busy lock
+//! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an unavailable
+//! cluster and never on a busy lock.
 
 mod lock;
 mod node;
@@ -20,20 +20,20 @@ use holdfast_types::{
     Revision, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
-/// A problem on its way to the client.
+/// The problem that the client receives.
 pub(crate) type HttpError = Box<Problem>;
 
-/// The retry delay for errors that pass by themselves.
+/// The retry delay for transient errors.
 const SOON: Duration = Duration::from_secs(1);
 /// The retry delay for errors that an operator has to fix.
 const LATER: Duration = Duration::from_secs(5);
 
-/// The names in an error and the time it refers to.
+/// The names and the time that an error text uses.
 #[derive(Debug)]
 pub(crate) struct ErrorContext<'a> {
     pub(crate) lock: Option<&'a LockName>,
     pub(crate) session: Option<&'a SessionName>,
-    /// The log's time, for ages.
+    /// The log's time, to compute ages.
     pub(crate) now: Stamp,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
     problem(ErrorCode::Internal, detail)
 }
 
-/// A call that the service rejected or could not answer.
+/// The error of a call that the service rejected or could not complete.
 pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpError {
     match failure {
         Failure::Rejected(rejection) => of_rejection(rejection, context),
@@ -143,14 +143,14 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
     }
 }
 
-/// The node is about to stop.
+/// The error of a node that is shutting down.
 pub(crate) fn shutting_down() -> HttpError {
     let mut problem = passing(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
     problem
 }
 
-/// A watch from a revision that is no longer available.
+/// The error of a watch from a revision that is no longer available.
 pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     let detail = format!("changes are available from revision {restart_from} on");
     let hint = format!("read the state again, then watch with since={restart_from}");
@@ -158,7 +158,7 @@ pub(crate) fn compacted(restart_from: Revision) -> HttpError {
     Box::new(Problem::new(ErrorCode::RevisionCompacted, detail).hint(hint).facts(facts))
 }
 
-/// A command that the state machine rejected.
+/// The error of a command that the state machine rejected.
 fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
     match rejection {
         Rejection::Lock(rejection) => of_lock_rejection(rejection, context),
@@ -280,14 +280,14 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
     problem
 }
 
-/// An error that passes: the same call may succeed later.
+/// A transient error: the same call may succeed later.
 fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
     Box::new(Problem::new(code, detail).facts(facts))
 }
 
-/// This node is behind other nodes.
+/// The error of a node that lags behind other nodes.
 fn behind(disk_full: bool) -> HttpError {
     let (code, detail) = if disk_full {
         (ErrorCode::DiskFull, "this node's disk is full, so it lacks what was written last")
@@ -323,7 +323,7 @@ fn busy(
     Box::new(Problem::new(code, "").hint(hint).facts(facts))
 }
 
-/// The lock is free and in its cooldown.
+/// The error for a lock that is free but in its cooldown.
 fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> HttpError {
     let left = cooldown.until.0.saturating_sub(context.now.0);
     let why = match cooldown.cause {
@@ -346,7 +346,7 @@ fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) ->
     let waiters = lock.waiters_total;
     let mut problem =
         busy(ErrorCode::WaitTimeout, lock.holders.into_iter().next(), waiters, context);
-    // Of segments the one that was waited for.
+    // For a sharded lock, the shard that the call waited for.
     problem.facts.lock = context.lock.map(|_| lock.lock);
     problem.facts.waited_ms = Some(holdfast_types::millis(waited));
     problem

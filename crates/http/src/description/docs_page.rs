@@ -1,4 +1,4 @@
-//! The page `/docs`: the description of the API for people.
+//! The page `/docs`: the API reference for human readers.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! HTML pages without scripts: they load nothing, so they work where only the node can be reached.
+//! HTML pages without scripts or external resources, so that they work where a browser can reach only the node.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     text-align:left;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
     code{background:#2a2a2a}a{color:#8bf}h2{border-color:#ddd}}";
 
-/// Text as HTML shows it.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -37,7 +37,7 @@ impl Page {
         let _infallible = self.0.write_fmt(html);
     }
 
-    /// Adds a paragraph of text, if there is any.
+    /// Adds a paragraph of text, unless the text is empty.
     pub(super) fn paragraph(&mut self, text: &str) {
         if !text.is_empty() {
             self.html(format_args!("<p>{}</p>\n", escaped(text)));

@@ -1,5 +1,5 @@
-//! The documentation of the API, rendered from the operations: the `OpenAPI` document, the page `/docs`, the page of each
-//! error code.
+//! Renders the documentation of the API from the operations: the `OpenAPI` document, the page `/docs`, and a page for
+//! each error code.
 
 mod docs_page;
 mod error_page;

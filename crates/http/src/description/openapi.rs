@@ -19,7 +19,7 @@ use crate::operations::OPERATIONS;
 use crate::status::of_code;
 use crate::tree::txn;
 
-/// Headers of every answer.
+/// Headers of every response.
 const EVERYWHERE: [Header; 4] = [
     Header::number(HOLDFAST_NODE, "The node that answered"),
     Header::text(HOLDFAST_LEADER, "The leader as that node knows it, or none"),
@@ -78,7 +78,7 @@ fn components(schemas: Schemas) -> Map<String, Value> {
     components
 }
 
-/// What holds for every call.
+/// The description of the whole API.
 pub(super) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
     fields as their body, except below /v1/tree, where the body is the data of a node, and in PUT /v1/elections/{name}, where \
     it is the candidate's value. A field given in both places, \
@@ -256,7 +256,7 @@ fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
     })
 }
 
-/// Headers, and those that every answer has.
+/// The given headers, and the headers of every response.
 fn with_everywhere(more: &[Header]) -> Value {
     let mut written = headers(more);
     for header in EVERYWHERE {

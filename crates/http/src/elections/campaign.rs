@@ -72,7 +72,7 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(grant_reply(call, token, &body, revision))
 }
 
-/// The value, from the parameter or from the body.
+/// Returns the value, from the parameter or from the body.
 fn value(value: Option<String>, body: &[u8]) -> Result<Option<String>, ParamError> {
     let invalid = |detail: &str, hint: &str| {
         Err(ParamError::of("value", ErrorCode::InvalidArgument, detail).hint(hint))

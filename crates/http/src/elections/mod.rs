@@ -1,4 +1,5 @@
-//! Elections: one file a call. An election is the lock `elections/<name>`: the holder leads, the waiters are candidates.
+//! Elections: one file for each call. An election is the lock `elections/<name>`: the holder leads, the waiters are
+//! candidates.
 
 pub(crate) mod campaign;
 mod observe;
@@ -11,7 +12,7 @@ use holdfast_types::LockName;
 use crate::call::CallContext;
 use crate::status::HttpError;
 
-/// The election of the path, and its lock.
+/// Parses the election from the path; returns it with its lock.
 fn election(call: &mut CallContext<'_>) -> Result<(LockName, LockName), HttpError> {
     let election = call.lock()?;
     let lock = election_lock(&election)

@@ -1,7 +1,7 @@
 //! The stream of an election: the leader, then every change of it.
 //!
-//! Each revision is one event, so that a leader that is replaced in the same revision is not reported as a vacancy. A
-//! resumed stream has only what changed since; if some of that is forgotten, a `gap` and the present leader come first.
+//! Each revision is one event, so that the replacement of a leader within one revision causes no vacancy event. A
+//! resumed stream has only later changes; if some of them are compacted, a `gap` and the current leader come first.
 //! Bound: one event in memory.
 
 use tokio::sync::watch as signal;
@@ -43,7 +43,7 @@ pub(super) async fn observe(
         ended: false,
     };
     if since.is_none() {
-        // The watch began before the read: a change in between is in both, and is reported once.
+        // The watch starts before the read: a change in between is in both, and is reported once.
         let Response { value: view, revision, .. } =
             call.run(call.service().lock(&stream.lock, read)).await?;
         stream.first = Some(stream.begin(view, revision));
@@ -66,13 +66,13 @@ struct ElectionStream {
     shutdown: signal::Receiver<ShutdownPhase>,
     election: LockName,
     lock: LockName,
-    /// Everything up to this revision was reported, or was known to the client.
+    /// The client has all changes up to this revision.
     seen: Revision,
-    /// `None` also if the leader is not known: a resumed stream reads only changes.
+    /// `None` also if the leader is unknown: a resumed stream reads only changes.
     leader: Option<LeaderBody>,
-    /// A revision that is not reported yet, because more of it may come.
+    /// A revision that is not reported yet, because more of its changes may arrive.
     changed: Option<Revision>,
-    /// Changes are missing: a `gap` and the present leader come next.
+    /// Changes are missing: a `gap` and the current leader come next.
     gap: bool,
     first: Option<String>,
     ended: bool,
@@ -102,7 +102,7 @@ impl EventSource for ElectionStream {
 }
 
 impl ElectionStream {
-    /// Reports the leader at a revision. Later changes are reported from there on.
+    /// Reports the leader at a revision; the stream continues with later changes.
     fn begin(&mut self, view: LockView, at: Revision) -> String {
         let leader = view.holders.into_iter().next();
         self.leader = leader.map(|holder| {
@@ -112,9 +112,9 @@ impl ElectionStream {
         self.event(at)
     }
 
-    /// The gap and the present leader, in one piece so that no client resumes between the two.
+    /// The gap and the current leader in one chunk, so that no client resumes between the two.
     async fn report_gap(&mut self) -> String {
-        // This node's state is never older than what it has reported.
+        // This node's state is never older than its reported changes.
         match self.service.lock(&self.lock, ReadMode::Stale).await {
             Ok(Response { value: view, revision, .. }) => {
                 let gap = sse::event("gap", &GapBody { until: revision });
@@ -147,7 +147,7 @@ impl ElectionStream {
         }
     }
 
-    /// The event after an item, once the last item of its revision has come.
+    /// Returns the event of a revision once its last item has arrived.
     fn receive(&mut self, Watched { resume, item }: Watched) -> Option<String> {
         match item {
             WatchItem::Hold(notice) => self.receive_hold(notice),
@@ -171,7 +171,7 @@ impl ElectionStream {
         sse::numbered(revision, name, &LeadershipBody { election, leader, revision })
     }
 
-    /// The last event: a problem without an id, so that the client resumes from what it has.
+    /// The last event: a problem without an id, so that the client resumes from its last id.
     fn end(&mut self, problem: &HttpError) -> String {
         self.ended = true;
         sse::event("reconnect", problem)

@@ -1,4 +1,4 @@
-//! `GET /v1/cluster`: the nodes of the cluster, and which one leads.
+//! `GET /v1/cluster`: the nodes of the cluster, and the leader.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

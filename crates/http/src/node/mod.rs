@@ -1,4 +1,4 @@
-//! Calls that one node answers from local state: its view of the cluster, health, metrics, release.
+//! Calls that read local state only: the node's view of the cluster, health, metrics, release.
 
 pub(crate) mod cluster;
 pub(crate) mod health;

@@ -1,4 +1,4 @@
-//! What a socket may do to us, with a router that does next to nothing.
+//! Connection handling against slow, malformed and disconnecting clients, with a minimal router.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// Long enough for a loaded machine, short enough for a failure.
+/// The time limit of one test step; long enough for a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -49,11 +49,11 @@ async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address).await.unwrap()
 }
 
-/// Everything until the server closes, within a time limit.
+/// Reads until the server closes the connection, within a time limit.
 async fn until_closed(stream: &mut TcpStream) -> String {
     let mut received = Vec::new();
     let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut received)).await;
-    // A reset is a way to close, too.
+    // A reset closes the connection, too.
     drop(read.expect("the connection is still open"));
     String::from_utf8(received).unwrap()
 }
@@ -170,7 +170,7 @@ async fn one_connection_too_many_is_told_so_and_closed() {
     assert!(call(&mut connect(&server).await).await.ends_with("hello"));
 }
 
-/// A route that says when a call has come, and when its future is gone.
+/// A route that reports the arrival of a call and the drop of its future.
 fn endless(events: mpsc::UnboundedSender<&'static str>) -> Router {
     struct Gone(mpsc::UnboundedSender<&'static str>);
     impl Drop for Gone {
@@ -220,7 +220,7 @@ async fn a_call_in_flight_is_not_cut_by_the_idle_alarm() {
     let mut stream = connect(&server).await;
     stream.write_all(REQUEST).await.unwrap();
     assert_eq!(next(&mut comes).await, "come");
-    // Another connection idles out meanwhile: the alarm has had its time.
+    // Another connection reaches the idle timeout meanwhile.
     until_closed(&mut connect(&server).await).await;
     go.send(true).unwrap();
     assert!(until_closed(&mut stream).await.ends_with("late"));

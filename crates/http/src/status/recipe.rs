@@ -56,7 +56,7 @@ fn broken(breach: &Breach) -> HttpError {
     problem
 }
 
-/// The awaited event did not happen in time.
+/// The error of a wait that timed out.
 pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
     let none = RecipeFacts::default();
     let (detail, hint, facts) = match what {

@@ -1,4 +1,4 @@
-//! Spot checks of the table; that it is complete is the compiler's business.
+//! Spot checks of the table; the compiler checks that it is complete.
 
 use holdfast_types::{
     FencingToken, Labels, LockRejection, Mode, Owner, Perms, SessionRejection, TreeRejection,

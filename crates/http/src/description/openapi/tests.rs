@@ -1,4 +1,4 @@
-//! The document is consistent: every call, error code and body is in it, and nothing else.
+//! The document is consistent: it has every call, error code and body, and nothing else.
 
 use std::collections::BTreeSet;
 
