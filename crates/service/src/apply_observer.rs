@@ -1,4 +1,4 @@
-//! Passes what `apply` changed to this node's memory, in log order, before the entry's outcomes are returned.
+//! Passes the changes of `apply` to this node's memory, in log order, before the entry's outcomes are returned.
 //!
 //! Runs inside the apply step while the machine is locked. It must not block, wait, propose, or lock the machine again.
 //! Calls from the services of other nodes also arrive here.
@@ -107,7 +107,7 @@ impl ApplyObserver {
             }
             Event::Lock(LockEvent::HoldEnded { ticket, cause, .. }) => {
                 self.metrics.lost(*cause).inc();
-                // A holder may wait for another mode.
+                // The holder may have a parked call that waits for another mode.
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }
             Event::Session(SessionEvent::LeaseStarted { id, ttl, generation }) => {
@@ -153,11 +153,11 @@ impl Observer for ApplyObserver {
         }
         self.hold_recorder.on_applied(machine, applied);
         self.change_log.on_applied(applied);
-        // After the change log, which a session reads when it begins to listen.
+        // Runs after the change log, which a new listener reads.
         self.session_events.on_applied(applied);
         self.digests.lock().record(applied.revision, || machine.digest());
         self.stored_bytes_warning.check(machine);
-        // Last: a caller that waits for this revision finds its notices dispatched.
+        // Runs last, so that a caller waiting for this revision finds all notices dispatched.
         self.applied_waiters.reached(applied.revision);
     }
 

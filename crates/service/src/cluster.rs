@@ -1,4 +1,4 @@
-//! The cluster, the health and the metrics of this node. All members are asked in parallel, each for a short time.
+//! The cluster, the health and the metrics of this node. A cluster view calls all members in parallel, with a timeout.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use holdfast_types::{NodeId, Revision};
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
 
-/// A member that takes longer to answer counts as unreachable.
+/// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub enum MemberRole {
     Candidate,
     /// The node receives the log and has no vote.
     Learner,
-    /// The node answers, but has failed or is shutting down.
+    /// The node replied, but has failed or is shutting down.
     Stopped,
-    /// The node did not answer.
+    /// The node did not reply.
     Unreachable,
 }
 
@@ -29,7 +29,7 @@ pub enum MemberRole {
 pub struct ClusterView {
     pub cluster: String,
     pub term: u64,
-    /// The leader that this node knows.
+    /// The leader, from this node's Raft state.
     pub leader: Option<NodeId>,
     /// All members, by id.
     pub nodes: Vec<ClusterMember>,
@@ -49,7 +49,7 @@ pub struct ClusterMember {
     pub applied: Revision,
     /// The digest of the state at that revision.
     pub digest: u64,
-    /// The node answered, has not failed and knows a leader.
+    /// The node replied, has not failed and has a leader.
     pub healthy: bool,
 }
 
@@ -63,9 +63,9 @@ pub struct Check {
 
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// If one fails, restart the process.
+    /// If a check fails, restart the process.
     pub live: Vec<Check>,
-    /// If one fails, send traffic to other nodes.
+    /// If a check fails, send traffic to other nodes.
     pub ready: Vec<Check>,
 }
 
@@ -83,17 +83,17 @@ impl Service {
         }
     }
 
-    /// Asks all members for their states; takes at most about half a second.
+    /// Reads the states of all members. Takes at most about half a second.
     pub async fn cluster(&self) -> ClusterView {
         let own = self.report();
-        let asked =
-            self.members().members.iter().map(|(id, member)| self.ask_member(*id, member, &own));
-        let nodes = futures_util::future::join_all(asked).await;
+        let reads =
+            self.members().members.iter().map(|(id, member)| self.read_member(*id, member, &own));
+        let nodes = futures_util::future::join_all(reads).await;
         let cluster = self.members().cluster.clone();
         ClusterView { cluster, term: own.term, leader: own.leader, nodes }
     }
 
-    async fn ask_member(
+    async fn read_member(
         &self,
         id: NodeId,
         member: &MemberAddresses,
@@ -116,12 +116,12 @@ impl Service {
         }
     }
 
-    /// How many sessions, znodes, locks and waiters there are. O(1).
+    /// Returns the numbers of sessions, znodes, locks and waiters. O(1).
     pub fn counts(&self) -> Counts {
         self.raft().read(Machine::counts)
     }
 
-    /// Whether this node should keep running, and should receive traffic.
+    /// Returns whether this node should keep running, and whether it should receive traffic.
     pub fn health(&self) -> Health {
         let status = self.raft().status();
         let failed = self.failed();

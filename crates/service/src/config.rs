@@ -10,35 +10,35 @@ use crate::hold_history::HistoryBounds;
 pub struct ServiceConfig {
     /// The longest wait of one call.
     pub wait_max: Duration,
-    /// The most calls parked on this node.
+    /// The maximum number of calls parked on this node.
     pub waiters_max: usize,
     /// A write or a linearizable read that takes longer fails with `OutcomeUnknown` or `NoLeader`.
     pub request_timeout: Duration,
-    /// Time between two checks of the leader for expired leases.
+    /// The interval at which the leader checks for expired leases.
     pub tick: Duration,
     /// The leader ends an orphaned wait this long after its deadline.
     pub wait_grace: Duration,
     /// An empty lock directory is kept at least this long.
     pub container_idle: Duration,
-    /// The most streams on this node.
+    /// The maximum number of streams on this node.
     pub streams_max: usize,
-    /// The most watches of all streams of this node.
+    /// The maximum number of watches of all streams of this node.
     pub watches_max: usize,
-    /// The longest wait until this node has applied what the client has seen.
+    /// The longest wait until this node has applied the newest revision that the client has seen.
     pub catch_up_max: Duration,
-    /// The most sessions that listen with their keepalives.
+    /// The maximum number of sessions that listen with their keepalives.
     pub listeners_max: usize,
     /// The bounds of the lock history.
     pub past_holds: HistoryBounds,
-    /// Changes kept for watchers.
+    /// The maximum number of changes kept for watchers.
     pub history_events_max: usize,
-    /// Bytes of these changes.
+    /// The maximum bytes of these changes.
     pub history_bytes_max: usize,
-    /// The most watch streams on this node.
+    /// The maximum number of watch streams on this node.
     pub watch_streams_max: usize,
     /// The time after which a watch stream without changes sends a bookmark.
     pub bookmark_every: Duration,
-    /// Bytes that clients may store in the cluster. A leader replicates its own value.
+    /// The maximum bytes that clients may store in the cluster. A leader replicates its own value.
     pub tree_bytes_max: u64,
 }
 

@@ -3,7 +3,7 @@
 //! The node renews the hold's session and closes it as soon as the connection ends. If no quorum has confirmed a renewal
 //! for a whole TTL, the hold counts as lost, because another client may get the lock.
 //!
-//! Bound: a waiter permit each, kept until the session is closed.
+//! Bound: each hold keeps a waiter permit until its session is closed.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::waiting::{
     Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp, close_session_within,
 };
 
-/// How long a node that shuts down tries to close the session.
+/// How long a draining node tries to close the session.
 const CLOSING_IN_A_HURRY: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum HoldEnd {
     Lost(LossCause),
     /// No quorum has confirmed a renewal for a whole TTL: the hold may be lost.
     Unconfirmed,
-    /// The node is shutting down, and releases the lock.
+    /// The node is shutting down and releases the lock.
     ShuttingDown,
 }
 
@@ -34,18 +34,18 @@ pub enum HoldEnd {
 pub enum HoldEvent {
     /// A quorum has confirmed a renewal.
     Renewed {
-        /// The guaranteed rest of the lease.
+        /// The guaranteed remaining time of the lease.
         expires_in: Duration,
     },
     Over(HoldEnd),
 }
 
-/// Dropping it releases the lock.
+/// A lock held for a connection. Dropping it releases the lock.
 pub struct ConnectionHold {
     service: Service,
     grant: Grant,
     parked: Parked<Ticket, QueueEvent>,
-    /// Its deadline is the end of the confirmed lease.
+    /// The deadline is the end of the confirmed lease.
     wait: Wait,
     permit: Option<WaiterPermit>,
 }
@@ -60,9 +60,9 @@ impl ConnectionHold {
         Self { service, grant, parked, wait, permit: Some(permit) }
     }
 
-    /// The next event; the end is repeated. Dropping the future loses nothing.
+    /// Returns the next event; the end is repeated. Dropping the future loses no event.
     pub async fn next(&mut self) -> HoldEvent {
-        if let Some(end) = self.look() {
+        if let Some(end) = self.applied_end() {
             return HoldEvent::Over(end);
         }
         loop {
@@ -72,7 +72,7 @@ impl ConnectionHold {
                 }
                 WaitEvent::Woken(WakeUp::Event(QueueEvent::Granted(_))) => {}
                 WaitEvent::Woken(WakeUp::Look) => {
-                    if let Some(end) = self.look() {
+                    if let Some(end) = self.applied_end() {
                         return HoldEvent::Over(end);
                     }
                 }
@@ -81,7 +81,7 @@ impl ConnectionHold {
                     if held.is_some_and(|held| held.token == self.grant.token) {
                         return self.renewed(began);
                     }
-                    // The hold has ended: the event of this node's `apply` has the cause.
+                    // The hold has ended. The event of this node's `apply` has the cause.
                 }
                 WaitEvent::SessionEnded(Rejection::Session(SessionRejection::Expired {
                     ..
@@ -103,8 +103,8 @@ impl ConnectionHold {
         HoldEvent::Renewed { expires_in: ttl.saturating_sub(began.elapsed()) }
     }
 
-    /// The end of the hold, if this node has applied it.
-    fn look(&self) -> Option<HoldEnd> {
+    /// Returns the end of the hold, if this node has applied it.
+    fn applied_end(&self) -> Option<HoldEnd> {
         let Grant { lock, session, owner, token, granted_in, .. } = &self.grant;
         let locks = lock.clone().into();
         let (entry, revision) = self

@@ -1,9 +1,9 @@
-//! How long locks are waited for and held, as seen by this node: the busiest locks, and estimates for waiters.
+//! Wait and hold times of locks, as recorded by this node: the busiest locks, and estimates for waiters.
 //!
-//! Counts begin with the node's start and are halved every [`FADE`]. They are information only. The hold recorder writes
-//! them outside of the apply step.
+//! Counts start at zero when the node starts, and are halved every [`FADE`]. They are only informational. The hold
+//! recorder writes them outside of the apply step.
 //!
-//! Bound: [`LOCKS_MAX`] locks; the lock with the least waiting makes room.
+//! Bound: [`LOCKS_MAX`] locks; a further lock replaces the lock with the shortest total wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 
 const LOCKS_MAX: usize = 1_000;
 const FADE: Duration = Duration::from_mins(10);
-/// The first bucket ends at 1 ms, each next one at twice as much; the last has no end.
+/// The first bucket ends at 1 ms, each further bucket at twice the previous end; the last has no end.
 const BUCKETS: usize = 24;
-/// Recent holds that an estimate uses.
+/// The maximum number of recent holds that an estimate uses.
 const RECENT: usize = 16;
 
 /// Durations in buckets of doubling width.
@@ -30,7 +30,7 @@ pub struct DurationHistogram {
 pub struct WaitEstimate {
     /// Milliseconds from now.
     pub ms: u64,
-    /// The number of holds behind the estimate.
+    /// The number of recent holds that the estimate uses.
     pub holds: u32,
 }
 
@@ -53,7 +53,7 @@ struct LockContention {
 #[derive(Debug)]
 struct ContentionState {
     by_lock: HashMap<LockName, LockContention>,
-    /// Invariant: one entry a lock, with its current weight.
+    /// Invariant: one entry per lock, with its current weight.
     by_weight: BTreeSet<(u64, LockName)>,
     faded: Instant,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Contention(Mutex<ContentionState>);
 
 impl DurationHistogram {
     fn note(&mut self, ms: u64) {
-        // 0 and 1 are in bucket 0, 2 is in 1, 3 and 4 are in 2, and so on.
+        // 0 and 1 ms are in bucket 0, 2 ms in bucket 1, 3 and 4 ms in bucket 2, and so on.
         let log = ms.saturating_sub(1).checked_ilog2();
         let bucket = log.and_then(|log| usize::try_from(log + 1).ok()).unwrap_or(0);
         if let Some(count) = self.buckets.get_mut(bucket.min(BUCKETS - 1)) {
@@ -80,7 +80,7 @@ impl DurationHistogram {
         self.longest_ms
     }
 
-    /// The upper end of the bucket that contains this percentile, at most the longest duration.
+    /// Returns the upper end of the bucket that contains this percentile, at most the longest duration.
     pub fn percentile_ms(&self, percent: u64) -> u64 {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut sum = 0;
@@ -99,7 +99,7 @@ impl DurationHistogram {
 }
 
 impl LockContention {
-    /// Waits count most; holds order the locks without waits.
+    /// Orders locks by their total wait, then by their number of holds.
     fn weight(&self) -> u64 {
         self.waited_ms.saturating_mul(1_000).saturating_add(self.times.holds.count())
     }
@@ -143,14 +143,14 @@ impl Contention {
         self.0.lock().by_lock.get(lock).map(|lock_times| lock_times.times.clone())
     }
 
-    /// The locks with the most waiting, in descending order.
+    /// Returns the locks with the longest total waits, in descending order.
     pub(crate) fn busiest(&self, prefix: &str, count_max: usize) -> Vec<LockName> {
         let inner = self.0.lock();
         let names = inner.by_weight.iter().rev().map(|(_, lock)| lock);
         names.filter(|lock| lock.as_str().starts_with(prefix)).take(count_max).cloned().collect()
     }
 
-    /// The expected wait at a position if every hold lasts as long as the recent ones.
+    /// Returns the expected wait at a position if every hold lasts as long as the mean of the recent holds.
     pub(crate) fn estimate(
         &self,
         lock: &LockName,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_locks_that_are_waited_for_longest_come_first_and_stay() {
+    fn the_locks_with_the_longest_waits_come_first_and_are_kept() {
         let contention = Contention::default();
         for number in 0..2 * LOCKS_MAX {
             contention.held(&lock(&format!("quiet-{number}")), 5);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_counts_those_ahead_and_what_is_left_of_the_present_hold() {
+    fn an_estimate_counts_the_waiters_ahead_and_the_rest_of_the_current_hold() {
         let contention = Contention::default();
         assert_eq!(contention.estimate(&lock("a"), 1, None), None);
         contention.held(&lock("a"), 100);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_repeated_fades() {
+    fn a_lock_without_new_holds_is_removed() {
         let contention = Contention::default();
         contention.held(&lock("a"), 100);
         let later = Instant::now() + FADE;

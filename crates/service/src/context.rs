@@ -1,5 +1,4 @@
-//! What every call of the service carries and returns besides its own data: the caller, the freshness of a read, and the
-//! position in the log.
+//! Inputs and outputs that the service's calls share: the caller, the freshness of a read, and the position in the log.
 
 use std::time::Duration;
 
@@ -7,11 +6,11 @@ use holdfast_types::{Identity, Rejection, Revision};
 
 use crate::failure::Failure;
 
-/// The caller. Locks and sessions are open to everybody; znodes have access lists.
+/// The caller. Every caller may use all locks and sessions; znodes have access lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     Anonymous,
-    /// A caller that has proved these identities, in one or several schemes. `world:anyone` need not be named.
+    /// A caller that has proved these identities, in one or several schemes. `world:anyone` is implied.
     Known {
         identities: Vec<Identity>,
     },
@@ -29,7 +28,7 @@ impl Principal {
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     pub principal: Principal,
-    /// Names the request in logs.
+    /// Identifies the request in logs.
     pub request_id: String,
 }
 
@@ -46,9 +45,9 @@ pub enum ReadMode {
 #[derive(Clone, Debug)]
 pub struct Response<T> {
     pub value: T,
-    /// Revision of the write, or the revision the read saw.
+    /// The revision of the write, or of the state that the read returned.
     pub revision: Revision,
-    /// For stale reads: how long ago this node last heard from a leader.
+    /// For stale reads: the time since this node's last contact with a leader.
     pub leader_contact: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
-//! Compares the state of the nodes: a node that a majority contradicts stops (promise 10).
+//! Compares the states of the nodes. A node whose state differs from the majority's stops (guarantee 10).
 //!
-//! Each node records its machine's digest at the same points of the log and regularly compares digests with its peers. Only
+//! Each node records its machine's digest at the same revisions and regularly compares digests with its peers. Only
 //! nodes of the same build compare digests.
 
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::digest_log::DigestAt;
 use crate::service::Service;
 use crate::service_call::{NodeDigests, ReadDigests};
 
-/// How often digests are compared.
+/// The interval between two comparisons.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Nodes of the same build make the same digests.
@@ -55,7 +55,7 @@ pub(crate) async fn run(service: Service) {
             () = service.stopped().cancelled() => return,
             _ = period.tick() => {}
         }
-        let others = ask_others(&service).await;
+        let others = read_other_digests(&service).await;
         let own = service.observer().digests.lock().list();
         match compare(&own, &others, service.members().members.len()) {
             DigestComparison::Agree => {}
@@ -64,20 +64,20 @@ pub(crate) async fn run(service: Service) {
             }
             DigestComparison::Diverged(revision) => service.fail(format!(
                 "this node's state differs from the majority's at revision {revision}: stop it, keep its data \
-                 directory for analysis, and let it come back empty as a new member"
+                 directory for analysis, and add it again as a new member with an empty directory"
             )),
         }
     }
 }
 
-async fn ask_others(service: &Service) -> Vec<Vec<DigestAt>> {
+async fn read_other_digests(service: &Service) -> Vec<Vec<DigestAt>> {
     let deadline = Instant::now() + CALL_TIMEOUT;
     let others = service.members().members.keys().filter(|id| **id != service.node());
-    let asked = others.map(|id| ask(service, *id, deadline));
+    let asked = others.map(|id| read_digests(service, *id, deadline));
     futures_util::future::join_all(asked).await.into_iter().flatten().collect()
 }
 
-async fn ask(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {
+async fn read_digests(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {
     let reply = service.call_service(node, ReadDigests, deadline).await.ok()?;
     (reply.build == BUILD).then_some(reply.digests)
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn one_voice_against_another_is_unclear() {
+    fn a_difference_without_a_majority_is_unclear() {
         let own = digests(&[5, 7]);
         assert_eq!(compare(&own, &[digests(&[5, 6])], 3), DigestComparison::Unclear(Revision(2)));
         let three_ways = [digests(&[5, 6]), digests(&[5, 8])];
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_in_the_majority_stays() {
+    fn a_node_in_the_majority_keeps_running() {
         let own = digests(&[5, 6]);
         let others = [digests(&[5, 6]), digests(&[5, 7])];
         assert_eq!(compare(&own, &others, 3), DigestComparison::Unclear(Revision(2)));

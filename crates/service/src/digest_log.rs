@@ -1,4 +1,4 @@
-//! The digests that this node recorded. Every node sees the same entries, so all nodes record at the same revisions.
+//! The digests that this node recorded. All nodes apply the same entries, so they record at the same revisions.
 //!
 //! Bound: the last [`DIGESTS_MAX`] digests.
 
@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use holdfast_types::Revision;
 
-/// A digest is recorded at the first entry that reaches a further multiple of this many revisions.
+/// A digest is recorded at the first entry that reaches the next multiple of this many revisions.
 const DIGEST_INTERVAL: u64 = 1_024;
-/// Recorded digests: enough for nodes some tens of thousands of revisions apart.
+/// The maximum number of recorded digests: enough for nodes up to 65,536 revisions apart.
 const DIGESTS_MAX: usize = 64;
 
 /// A digest at a revision.
@@ -33,7 +33,7 @@ impl DigestLog {
         self.last.push_back((revision, digest()));
     }
 
-    /// Entries were skipped: the next digest must be one that the other nodes record too.
+    /// Skips entries, so that the next digest is at a revision at which the other nodes also record one.
     pub(crate) fn skip_to(&mut self, revision: Revision) {
         self.bucket = revision.0 / DIGEST_INTERVAL;
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_taken_at_the_same_points_and_bounded() {
+    fn digests_are_recorded_at_fixed_revisions_and_bounded() {
         let mut digests = DigestLog::default();
         for revision in 0..200 * DIGEST_INTERVAL {
             digests.record(Revision(revision), || revision);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_snapshot_the_next_note_is_one_that_the_others_take() {
+    fn after_a_snapshot_the_next_digest_is_at_a_fixed_revision() {
         let mut digests = DigestLog::default();
         digests.skip_to(Revision(3 * DIGEST_INTERVAL + 17));
         digests.record(Revision(3 * DIGEST_INTERVAL + 18), || 1);

@@ -1,7 +1,7 @@
-//! Why a lock is not free, who held it, and which locks are contended.
+//! Explains why a lock is not free, and lists past holds and contended locks.
 //!
-//! Combines the state machine, the leader's leases and this node's own records. The leader is asked once, for at most a
-//! second; without its answer, leases are left out.
+//! Combines the state machine, the leader's leases and this node's own records. The node calls the leader once, for at
+//! most a second; without a reply, leases are omitted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::service_call::LeaseView;
 pub struct Explanation {
     /// Holders and waiters.
     pub view: LockView,
-    /// The leases of the holders, in their order; `None` where no leader answered.
+    /// The leases of the holders, in their order; `None` if no leader replied.
     pub leases: Vec<Option<LeaseView>>,
-    /// The lock that the holder waits for, its holder, and so on.
+    /// The lock that the holder waits for, the holder of that lock, and so on.
     pub chain: Vec<BlockingLink>,
     /// Waits and holds, as recorded by this node.
     pub times: Option<LockTimes>,
@@ -32,9 +32,9 @@ pub struct Explanation {
 #[derive(Clone, Debug)]
 pub struct HistoryRequest {
     pub lock: LockName,
-    /// Only the hold at this time.
+    /// If set, only the hold at this time is returned.
     pub at: Option<Stamp>,
-    /// The most past holds to return.
+    /// The maximum number of past holds to return.
     pub limit: usize,
 }
 
@@ -42,9 +42,9 @@ pub struct HistoryRequest {
 #[derive(Clone, Debug)]
 pub struct LockHistory {
     pub lock: LockName,
-    /// The current holders; with `at`, only those that held the lock then.
+    /// The current holders; with `at`, only the holders that held the lock at that time.
     pub holders: Vec<HolderView>,
-    /// Past holds, the youngest first.
+    /// Past holds, the newest first.
     pub holds: Vec<PastHold>,
     /// Every hold that ended after this revision is included.
     pub complete_after: Revision,
@@ -57,10 +57,10 @@ pub struct ContendedLock {
 }
 
 impl Service {
-    /// The lock history of this node, including everything applied so far.
+    /// Returns the lock history of this node, including everything applied so far.
     ///
     /// # Errors
-    /// [`Failure::Overloaded`] if the history does not answer in time; else as any read.
+    /// [`Failure::Overloaded`] if the history thread does not reply in time; else as any read.
     pub async fn history(&self, request: HistoryRequest) -> Result<Response<LockHistory>, Failure> {
         let HistoryRequest { lock, at, limit } = request;
         self.read_barrier().await?;
@@ -74,13 +74,13 @@ impl Service {
         let Ok(Some(found)) = found.await else {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };
-        let is_asked_for = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
-        let holders = view.holders.into_iter().filter(is_asked_for).collect();
+        let held_at_that_time = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
+        let holders = view.holders.into_iter().filter(held_at_that_time).collect();
         let (holds, complete_after) = (found.holds, found.complete_after);
         Ok(Response::new(LockHistory { lock, holders, holds, complete_after }, revision))
     }
 
-    /// Holders and waiters of a lock, and why it is not free. Linearizable.
+    /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
     ///
     /// # Errors
     /// Those of any read.
@@ -94,7 +94,7 @@ impl Service {
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
     }
 
-    /// The locks with the longest queues, then those with the longest recent waits.
+    /// Returns the locks with the longest queues, then the locks with the longest recent waits.
     ///
     /// # Errors
     /// Those of any read.

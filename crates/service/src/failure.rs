@@ -1,4 +1,4 @@
-//! Why a call of the service fails.
+//! The failures of the service's calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use holdfast_types::{
     TreeRejection,
 };
 
-/// Why a call failed, and what the caller may do.
+/// The reason why a call failed, and the caller's options.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The state machine rejects the command. A retry gives the same result until the state changes.
     Rejected(Rejection),
     /// The wait ended without a grant, and the caller has left the queue.
     WaitTimeout {
-        /// The lock at that time.
+        /// The state of the lock at that time.
         lock: Box<LockView>,
-        /// From the request's arrival.
+        /// Measured from the request's arrival.
         waited: Duration,
     },
     /// The latch or barrier did not open in time.
     NotYet {
         what: NotYet,
-        /// From the request's arrival.
+        /// Measured from the request's arrival.
         waited: Duration,
     },
     /// The wait is longer than allowed. Nothing was done.
@@ -34,9 +34,9 @@ pub enum Failure {
     },
     /// No leader is known. Nothing was done; retry soon.
     NoLeader,
-    /// The command may or may not have been done. Retry with the same session.
+    /// The command may or may not take effect. Retry with the same session.
     OutcomeUnknown,
-    /// The reply belongs to another command: a bug of this program.
+    /// The reply belongs to another command: a bug in holdfast.
     UnexpectedReply,
     /// The queue of commands is full. Nothing was done; retry later.
     Overloaded { retry_after: Duration },
@@ -51,7 +51,7 @@ pub enum Failure {
         /// The node cannot catch up because its disk is full.
         disk_full: bool,
     },
-    /// This node has not applied what the caller has seen on another node. Nothing was done; use another node.
+    /// This node has not applied the newest revision that the caller has seen. Nothing was done; use another node.
     Lagging,
     /// Too many streams are open on this node. Nothing was done; use another node.
     TooManyStreams { limit: usize },
@@ -60,11 +60,11 @@ pub enum Failure {
         /// The bound of one stream.
         limit: usize,
     },
-    /// The requested changes were discarded. Read the state, then watch from that revision.
+    /// The requested changes were discarded. Read the state, then watch from `restart_from`.
     Compacted { restart_from: Revision },
     /// The node is shutting down. Use another node.
     ShuttingDown,
-    /// The node has no log yet, and waits for this condition. Nothing was done.
+    /// The node has no log yet; the text names the missing condition. Nothing was done.
     Starting(String),
     /// The node cannot trust its disk and has stopped serving.
     Failed(String),
@@ -74,7 +74,7 @@ pub enum Failure {
 pub enum NotYet {
     /// The latch is not at zero.
     Latch(LatchView),
-    /// Members are missing. The caller's arrival, if any, is taken back.
+    /// Members are missing. The caller's arrival, if any, is cancelled.
     Arrivals {
         arrived: u32,
         /// The number of members that the barrier needs.
@@ -85,7 +85,7 @@ pub enum NotYet {
 }
 
 impl Failure {
-    /// The failure of a call with one operation: the rejection without the operation's index.
+    /// Removes the operation's index from the rejection of a call with one operation.
     #[must_use]
     pub fn of_one_op(self) -> Self {
         if let Self::Rejected(Rejection::Tree(TreeRejection::OfOperation { why, .. })) = self {
@@ -105,21 +105,21 @@ impl fmt::Display for Failure {
             Self::NoLeader => "no leader is known",
             Self::OutcomeUnknown => "the outcome is unknown",
             Self::UnexpectedReply => "the reply does not belong to the command",
-            Self::Overloaded { .. } => "too much is queued",
-            Self::TooManyWaiters { .. } => "too many callers wait on this node",
-            Self::DiskFull => "too little disk is left",
+            Self::Overloaded { .. } => "the queue of commands is full",
+            Self::TooManyWaiters { .. } => "too many calls are parked on this node",
+            Self::DiskFull => "free disk space is below the reserve",
             Self::TooLarge => "the command is too large",
             Self::Behind { .. } | Self::Lagging => "this node is behind the leader",
             Self::TooManyStreams { .. } => "too many streams are open on this node",
             Self::TooManyWatches { .. } => "too many watches are open on this node",
-            Self::Compacted { .. } => "the changes asked for were compacted",
+            Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
             Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
         })
     }
 }
 
-/// The rejection of a request for a session that is not open.
+/// Returns the rejection of a request for a session that is not open.
 pub(crate) fn session_ended(machine: &Machine, session: &SessionName) -> Rejection {
     let expired = machine.session(session) == SessionStatus::Expired;
     let session = session.clone();

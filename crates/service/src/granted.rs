@@ -14,9 +14,9 @@ pub struct Granted {
     pub grant: Grant,
     /// The grants of the other locks of a multi-lock, by name.
     pub others: Vec<Grant>,
-    /// The time from the request's arrival to this answer.
+    /// The time from the request's arrival to this reply.
     pub waited: Duration,
-    /// The time that is certainly left of the lease at this answer. A client that counts `waited + expires_in` from the
+    /// The guaranteed remaining time of the lease at this reply. A client that counts `waited + expires_in` from the
     /// moment it *sent* the request stops before the server expires the lease.
     pub expires_in: Duration,
 }

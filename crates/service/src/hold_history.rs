@@ -1,15 +1,15 @@
 //! The lock history: ended holds, on this node's disk.
 //!
-//! The database can be lost or rebuilt without harm. Every hold that ended after [`HoldHistory::complete_after`] is here. If
-//! a lock's oldest holds were discarded, its history is complete after the last discarded one.
+//! The database can be lost or rebuilt without harm. It has every hold that ended after [`HoldHistory::complete_after`].
+//! If a lock's oldest holds were discarded, its history is complete after the end of the last discarded hold.
 //!
-//! Holds are written in blocks. When the blocks have twice as many holds as are kept, the oldest block is removed, and its
-//! kept holds are written again, like the cleaner of a log-structured file system does (Rosenblum and Ousterhout, 1992).
+//! Holds are written in blocks. When the blocks have twice as many holds as are kept, the oldest block is removed, and
+//! its kept holds are written again, as in a log-structured file system (Rosenblum and Ousterhout, 1992).
 //!
 //! Keys: `b` number -> a block; `c` lock -> the revision after which a lock's history is complete; `marks` -> the same for
 //! all locks, and the last stored revision. Numbers are big-endian.
 //!
-//! Bounds: [`HistoryBounds`] in memory; on disk twice as many holds and [`SLACK`].
+//! Bounds: [`HistoryBounds`] in memory; on disk twice as many holds plus [`SLACK`].
 
 mod table;
 
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use self::table::HoldTable;
 
 const CACHE_BYTES: u64 = 4 << 20;
-/// The most holds in one block.
+/// The maximum number of holds in one block.
 const BLOCK_MAX: usize = 64;
 /// Surplus holds in blocks before the oldest block is cleaned.
 const SLACK: usize = 16 * BLOCK_MAX;
@@ -43,7 +43,7 @@ pub struct PastHold {
     /// The revision of the grant.
     pub granted_in: Revision,
     pub until: Stamp,
-    /// The revision that ended it.
+    /// The revision that ended the hold.
     pub ended_in: Revision,
     pub cause: LossCause,
 }
@@ -58,7 +58,7 @@ pub(crate) struct HistoryQuery {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HistoryResult {
-    /// The youngest first.
+    /// The newest first.
     pub(crate) holds: Vec<PastHold>,
     /// All holds that ended after this revision are included.
     pub(crate) complete_after: Revision,
@@ -78,7 +78,7 @@ pub(crate) struct HoldHistory {
     /// Holds in all blocks.
     in_blocks: usize,
     next_block: u64,
-    /// All holds up to here are stored, or marked as missing.
+    /// All holds up to this revision are stored, or marked as missing.
     stored: Revision,
     /// The database has unsynced writes.
     dirty: bool,
@@ -90,19 +90,19 @@ impl HoldHistory {
         let database = RebuildableDatabase::open(dir, CACHE_BYTES)?;
         let marks = database.get(MARKS)?;
         if marks.is_none() {
-            forget_everything(&database)?;
+            delete_all_keys(&database)?;
         }
         let (complete_after, stored) = marks_of(marks.as_deref());
         let mut table = HoldTable::new(bounds);
         table.gap(complete_after);
         let (blocks, in_blocks, next_block, dirty) = (VecDeque::new(), 0, 0, false);
         let mut history = Self { database, table, blocks, in_blocks, next_block, stored, dirty };
-        history.recall()?;
+        history.load_blocks()?;
         Ok(history)
     }
 
     /// Loads the holds of the blocks.
-    fn recall(&mut self) -> Result<(), StoreError> {
+    fn load_blocks(&mut self) -> Result<(), StoreError> {
         let Self { database, table, blocks, in_blocks, next_block, stored, .. } = self;
         database.scan(b"b", b"c", |key, bytes| {
             if let Some(number) = key.get(1..).and_then(number) {
@@ -129,7 +129,7 @@ impl HoldHistory {
         database.write(&stale)
     }
 
-    /// Everything up to here is stored.
+    /// Returns the revision up to which all holds are stored, or marked as missing.
     pub(crate) fn stored(&self) -> Revision {
         self.stored
     }
@@ -139,12 +139,12 @@ impl HoldHistory {
         self.table.gap(until);
     }
 
-    /// All holds that ended after this revision are here, for every lock.
+    /// Returns the revision after which the history of every lock is complete.
     pub(crate) fn complete_after(&self) -> Revision {
         self.table.complete_after()
     }
 
-    /// Adds new holds. With them, all holds up to `stored` are here.
+    /// Adds new holds. With them, all holds up to `stored` are stored.
     pub(crate) fn add(
         &mut self,
         holds: &[PastHold],
@@ -162,7 +162,7 @@ impl HoldHistory {
         rewritten.add(&self.table, fresh.into_iter().cloned());
         self.clean(&mut rewritten, &mut batch)?;
         for hold in rewritten.forgotten {
-            // A restart can no longer derive this from the holds.
+            // A restart can no longer derive the lock's revision from its holds.
             if let Some(complete) = self.table.complete_of(&hold.lock) {
                 batch.put(&complete_key(&hold.lock), complete.0.to_be_bytes().to_vec());
             }
@@ -200,7 +200,7 @@ impl HoldHistory {
     }
 
     fn put_block(&mut self, holds: &[PastHold], batch: &mut WriteBatch) {
-        // A block of holds is far smaller than an envelope.
+        // A block of holds is far smaller than the largest envelope.
         let Ok(bytes) = holdfast_codec::encode(Kind::PastHolds, holds) else { return };
         batch.put(&block_key(self.next_block), bytes);
         self.blocks.push_back((self.next_block, holds.len()));
@@ -231,14 +231,14 @@ struct RewrittenHolds {
 impl RewrittenHolds {
     fn add(&mut self, table: &HoldTable, holds: impl IntoIterator<Item = PastHold>) {
         for hold in holds {
-            let place = if table.has(&hold) { &mut self.kept } else { &mut self.forgotten };
-            place.push(hold);
+            let list = if table.has(&hold) { &mut self.kept } else { &mut self.forgotten };
+            list.push(hold);
         }
     }
 }
 
 /// Empties a database of another layout.
-fn forget_everything(database: &RebuildableDatabase) -> Result<(), StoreError> {
+fn delete_all_keys(database: &RebuildableDatabase) -> Result<(), StoreError> {
     loop {
         let mut batch = WriteBatch::default();
         database.scan(&[], &[u8::MAX], |key, _| {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_it_is_said_from_where_on_all_is_known() {
+    fn the_oldest_holds_are_discarded_and_complete_after_covers_them() {
         let dir = tempfile::tempdir().unwrap();
         let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let holds: Vec<_> = (1..=5).map(|revision| hold("a", revision)).collect();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_finds_everything_again_and_a_replay_changes_nothing() {
+    fn a_restart_loads_all_holds_and_a_replay_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let holds: Vec<_> = (1..=5).map(|revision| hold("a", revision)).collect();
@@ -364,12 +364,12 @@ mod tests {
         history.add(&[hold("a", 10)], None).unwrap();
         assert_eq!(history.in_blocks, 4);
         history.add(&[hold("a", 10)], Some(Revision(10))).unwrap();
-        assert_eq!(history.in_blocks, 4, "what is there is not written again");
+        assert_eq!(history.in_blocks, 4, "an existing hold is not written again");
         assert_eq!(tokens(&history, "a", None), (vec![10, 5, 4], 9));
     }
 
     #[test]
-    fn a_reader_that_left_early_does_not_hide_one_that_came_before_it_and_stayed() {
+    fn a_short_shared_hold_does_not_hide_an_earlier_longer_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut history = HoldHistory::open(dir.path(), BOUNDS).unwrap();
         let long = PastHold { until: Stamp(100), ended_in: Revision(9), ..hold("a", 1) };
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_another_layout_and_a_damaged_block_are_done_without_and_said_to_be_missing() {
+    fn another_layout_is_deleted_and_a_damaged_block_is_marked_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         let mut other = WriteBatch::default();
         for number in 0..3_000_u32 {
@@ -403,8 +403,7 @@ mod tests {
         assert_eq!(tokens(&history, "a", None), (vec![2], 2));
     }
 
-    /// All that ended after what is said to be whole is there, nothing else is told, and the bounds hold: in memory, on the
-    /// disk, and over restarts.
+    /// Checks that each lock has all holds after `complete_after` and no invented hold, within the bounds.
     #[track_caller]
     fn check(history: &HoldHistory, all: &[PastHold], names: &[String]) {
         let HistoryBounds { holds_max, per_lock_max } = history.table.bounds();
@@ -414,16 +413,19 @@ mod tests {
             let found = history.find(&query);
             assert!(found.holds.len() <= per_lock_max);
             let of_lock = all.iter().rev().filter(|hold| hold.lock == query.lock);
-            let must = of_lock.clone().filter(|hold| hold.ended_in > found.complete_after);
-            let told: Vec<_> = found.holds.iter().collect();
-            assert!(must.clone().count() <= told.len());
-            assert!(must.zip(&told).all(|(must, told)| must == *told), "{name}");
-            assert!(told.iter().all(|told| of_lock.clone().any(|hold| hold == *told)), "{name}");
+            let expected = of_lock.clone().filter(|hold| hold.ended_in > found.complete_after);
+            let returned: Vec<_> = found.holds.iter().collect();
+            assert!(expected.clone().count() <= returned.len());
+            assert!(expected.zip(&returned).all(|(hold, found)| hold == *found), "{name}");
+            assert!(
+                returned.iter().all(|found| of_lock.clone().any(|hold| hold == *found)),
+                "{name}"
+            );
         }
     }
 
     #[test]
-    fn any_mixture_of_busy_and_quiet_locks_is_remembered_up_to_its_bounds_over_any_restart() {
+    fn random_holds_are_kept_up_to_the_bounds_across_restarts() {
         let bounds = HistoryBounds { holds_max: 300, per_lock_max: 40 };
         let names: Vec<String> = (0..30).map(|number| format!("l{number}")).collect();
         for seed in 0..3_u64 {

@@ -1,4 +1,4 @@
-//! Changes of holds, as listening sessions and watchers receive them.
+//! Changes of holds that listening sessions and watchers receive.
 
 use holdfast_types::{
     Data, Event, FencingToken, Grant, LockEvent, LockName, LossCause, Owner, Reason,
@@ -20,7 +20,7 @@ pub struct HoldNotice {
 pub enum HoldChange {
     /// The hold began.
     Granted { value: Option<Data> },
-    /// The holder shows another value.
+    /// The holder changed its value.
     ValueChanged { value: Option<Data> },
     /// The hold ended.
     Lost {
@@ -28,12 +28,12 @@ pub enum HoldChange {
         /// The reason given by the operator who broke the hold.
         broken: Option<Reason>,
     },
-    /// The hold continues, and the holder is asked to release the lock.
+    /// The hold continues, and the holder should release the lock.
     ReleaseRequested(ReleaseRequest),
 }
 
 impl HoldNotice {
-    /// The notice of an event; `entry` has all events of the log entry.
+    /// Returns the notice of an event, if it has one; `entry` has all events of the log entry.
     pub(crate) fn of(
         revision: Revision,
         event: &Event,
@@ -95,13 +95,13 @@ impl HoldNotice {
         Self { revision, lock, session, owner, token: grant.token, change }
     }
 
-    /// Whether a keepalive reports the change to the session: the session itself changes the value.
+    /// Returns whether a keepalive reports the change. It omits changes of the value, which the session itself makes.
     pub(crate) fn is_session_event(&self) -> bool {
         !matches!(self.change, HoldChange::ValueChanged { .. })
     }
 }
 
-/// The operator's reason for a broken hold: the log entry has it in an event of its own.
+/// Returns the operator's reason for a broken hold, which is in a separate event of the log entry.
 fn broken_because(entry: &[(Revision, Event)], cause: LossCause, lost: Ticket) -> Option<Reason> {
     if cause != LossCause::Broken {
         return None;

@@ -22,7 +22,8 @@ use crate::metrics::ServiceMetrics;
 
 const QUEUE_MAX: usize = 16_384;
 const BATCH_MAX: usize = 512;
-/// How often the thread drains the queue. Only queries wake it: waking it for each hold costs more than all recording.
+/// How often the thread drains the queue. Only queries and a stop wake it: a wake-up for each hold costs more than
+/// the recording.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// How often written holds are synced to the disk.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ pub(crate) struct HoldRecorder {
 }
 
 impl HoldRecorder {
-    /// Starts the thread. It ends with this handle or with [`Self::stop`].
+    /// Starts the thread. It ends when this handle is dropped, or after [`Self::stop`].
     pub(crate) fn start(
         config: HistoryConfig,
         contention: Arc<Contention>,
@@ -200,7 +201,7 @@ struct HoldWriter {
 /// Items taken from the queue.
 struct Drained {
     items: Vec<RecorderItem>,
-    /// All records up to here were taken; `None` if the queue may have more items.
+    /// All records up to this revision were taken; `None` if the queue may have more items.
     all: Option<Revision>,
     /// The queue has no sender left.
     abandoned: bool,
@@ -235,7 +236,7 @@ impl HoldWriter {
     fn drain(&self, queue: &Receiver<RecorderItem>) -> Drained {
         let mut items = Vec::new();
         while items.len() < BATCH_MAX {
-            // All records up to here are in the queue.
+            // All records up to this revision are in the queue.
             let head = Revision(self.progress.head.load(Ordering::Acquire));
             match queue.try_recv() {
                 Ok(item) => items.push(item),
@@ -285,7 +286,7 @@ impl HoldWriter {
         }
         self.write(&holds, all, gap);
         for (query, reply) in queries {
-            // An error means that the caller has gone.
+            // An error means that the caller has disconnected.
             reply.send(self.find(&query)).ok();
         }
         if stop.is_some() {
@@ -304,8 +305,8 @@ impl HoldWriter {
 
     fn write(&mut self, holds: &[PastHold], all: Option<Revision>, gap: Revision) {
         self.with_history(|history| {
-            let news = all.is_some_and(|all| all > history.stored());
-            if holds.is_empty() && !news && gap <= history.complete_after() {
+            let has_new_revisions = all.is_some_and(|all| all > history.stored());
+            if holds.is_empty() && !has_new_revisions && gap <= history.complete_after() {
                 return Ok(());
             }
             history.gap(gap);

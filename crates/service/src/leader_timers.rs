@@ -22,7 +22,7 @@ const BATCH_MAX: usize = 128;
 const CANCELS_MAX: usize = 128;
 /// Locks whose timers one proposal runs.
 const LOCK_TIMERS_MAX: usize = 128;
-/// The age of the log's last stamp while a timer is pending, and so the delay that a restart of all nodes adds.
+/// The maximum age of the log's last stamp while a timer is pending. A restart of all nodes delays timers by this age.
 const TIME_EVERY: Duration = Duration::from_secs(5);
 /// Time between two sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -87,8 +87,7 @@ impl LeaderTimers {
         log_pause(gap);
     }
 
-    /// Runs `work` and checks for pauses meanwhile: a long wait is no pause, and a pause within it is
-    /// noticed.
+    /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within it does.
     async fn checking_pauses<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
@@ -149,7 +148,7 @@ impl LeaderTimers {
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
-        // Expired sessions have no lease any more.
+        // `settle` ignores sessions that have expired: they have no lease.
         let outcome = match proposed {
             Ok(_) => ExpiryOutcome::Applied,
             Err(ProposeError::Unknown) => ExpiryOutcome::Unknown,
@@ -183,15 +182,15 @@ impl LeaderTimers {
         }
     }
 
-    /// Proposes the timers of locks that are due by the log's time. While a timer is pending, a command at least every
-    /// [`TIME_EVERY`] carries the log's time, because a restarted node continues from its last stamp.
+    /// Proposes lock timers that have expired by the log's time. While a timer is pending, the leader proposes a command at
+    /// least every [`TIME_EVERY`]: a restarted node continues from the last stamp in its log.
     async fn run_lock_timers(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let now = service.raft().stamp();
         let due = service.raft().read(|machine| {
-            let silent = Duration::from_millis(now.0.saturating_sub(machine.now().0));
+            let since_last_stamp = Duration::from_millis(now.0.saturating_sub(machine.now().0));
             match machine.due_until(now, LOCK_TIMERS_MAX) {
-                due if due.is_empty() && silent >= TIME_EVERY => {
+                due if due.is_empty() && since_last_stamp >= TIME_EVERY => {
                     machine.due_until(Stamp(u64::MAX), 1)
                 }
                 due => due,

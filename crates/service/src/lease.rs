@@ -1,9 +1,9 @@
-//! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that is passed in.
+//! The leases of sessions: deadlines in the leader's memory, on a monotonic clock that the caller passes in.
 //!
 //! A new leader starts with [`Leases::reset`], which gives every session its full TTL.
 //!
 //! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline; an entry that is
-//! taken too early is put back (the scheme of oxia's session expiry), so a renewal is one store.
+//! taken too early is put back (as in oxia's session expiry), so a renewal only stores a deadline.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{SessionId, Ttl};
 
-/// Outdated heap entries that are always tolerated.
+/// Outdated heap entries that are tolerated in addition to one per lease.
 const TRIM_SLACK: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +22,14 @@ struct RunningLease {
     phase: LeasePhase,
 }
 
-/// What ends a lease.
+/// The phase of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeasePhase {
-    /// The deadline.
+    /// The lease ends at its deadline.
     Running,
-    /// The log: an expiry is proposed and has no outcome yet.
+    /// An expiry is proposed and has no outcome yet: the log decides.
     Expiring,
-    /// The log: an expiry has no known outcome and may still take effect. Another one is proposed at the deadline.
+    /// An expiry has no known outcome and may still take effect: the log decides. Another is proposed at the deadline.
     Undecided,
 }
 
@@ -37,7 +37,7 @@ enum LeasePhase {
 pub(crate) enum Renewal {
     /// The lease runs from now.
     Renewed,
-    /// An expiry is under way: renew through the log, behind it.
+    /// An expiry is in flight: the renewal must go through the log, after it.
     Expiring,
     /// This node has no such lease.
     Unknown,
@@ -45,11 +45,11 @@ pub(crate) enum Renewal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpiryOutcome {
-    /// It was applied, and with it every expiry of the session that was proposed before.
+    /// The expiry was applied, and so was every earlier expiry of the session.
     Applied,
-    /// It is not in the log.
+    /// The expiry is not in the log.
     NotProposed,
-    /// It may be in the log, or be appended later.
+    /// The expiry may be in the log, or may be appended later.
     Unknown,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Begins a leadership: every session has its full time-to-live from `now`.
+    /// Begins a leadership: every session has its full TTL from `now`.
     pub(crate) fn reset(
         &mut self,
         sessions: impl Iterator<Item = (SessionId, Ttl, u64)>,
@@ -136,8 +136,8 @@ impl Leases {
         }
     }
 
-    /// Takes up to `count_max` leases that ran out; from now on only the log decides about them. So does it about those
-    /// whose last expiry has no known outcome, which are taken again.
+    /// Takes up to `count_max` leases that ran out; from now on only the log decides about them. Leases whose last
+    /// expiry has no known outcome are taken again.
     pub(crate) fn overdue(&mut self, now: Instant, count_max: usize) -> Vec<(SessionId, u64)> {
         let mut overdue = Vec::new();
         while overdue.len() < count_max {
@@ -162,9 +162,9 @@ impl Leases {
         overdue
     }
 
-    /// An expiry that was taken has this outcome. One that certainly did not take effect leaves the session another full
-    /// time-to-live, unless it was touched meanwhile. One that may still take effect is proposed again after as long:
-    /// until the log has decided, the session is renewed through the log alone. The same expiry twice is one expiry.
+    /// Records the outcome of a taken expiry, unless the lease was touched meanwhile. If the expiry certainly did not
+    /// take effect, the session has another full TTL. If it may still take effect, it is proposed again after one TTL, and
+    /// until the log has decided, the session is renewed only through the log. A repeated expiry has no further effect.
     pub(crate) fn settle(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
         let Some(lease) = self.live.get_mut(&id) else { return };
         lease.phase =
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_behind_an_expiry_must_go_through_the_log() {
+    fn a_renewal_after_an_expiry_must_go_through_the_log() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_ttl_takes_back_nothing_that_was_promised() {
+    fn a_shorter_ttl_does_not_move_the_promised_deadline_back() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         leases.touch(B, ttl(1), 8, t0);
@@ -277,10 +277,10 @@ mod tests {
         assert_eq!(
             leases.renew(A, t0 + seconds(13)),
             Renewal::Expiring,
-            "it may still take effect"
+            "the expiry may still take effect"
         );
         assert_eq!(leases.overdue(t0 + seconds(22), 10), [(B, 7), (A, 1)]);
-        // The next one is certainly not in the log; that says nothing of the first.
+        // The second expiry is certainly not in the log; the first may still be.
         leases.settle(A, ExpiryOutcome::NotProposed, t0 + seconds(23));
         assert_eq!(leases.renew(A, t0 + seconds(24)), Renewal::Expiring);
         assert_eq!(leases.overdue(t0 + seconds(32), 10), []);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_through_the_log_ends_what_was_undecided() {
+    fn a_renewal_through_the_log_ends_the_undecided_phase() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_a_leadership_nothing_is_due() {
+    fn without_a_leadership_no_lease_is_overdue() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         leases.clear();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_changes_its_ttl_for_ever_costs_one_lease() {
+    fn repeated_ttl_changes_keep_the_heap_bounded() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         for generation in 0..10_000 {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_session_is_never_due() {
+    fn an_ended_session_is_never_overdue() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         leases.end(A);

@@ -1,6 +1,6 @@
 //! Keepalives that listen: the call renews a session and then waits for events of its locks.
 //!
-//! The node renews the session during the wait, as for callers that wait for a lock. Bound: a waiter permit each.
+//! The node renews the session during the wait, as for callers that wait for a lock. Bound: one waiter permit per call.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::waiting::{Wait, WaitEvent};
 #[derive(Clone, Debug)]
 pub struct ListenRequest {
     pub session: SessionName,
-    /// The cursor of the previous reply; `None` means from now on.
+    /// The cursor of the previous reply; `None` selects only events from now on.
     pub since: Option<Revision>,
     /// How long to wait for the first event. At most `ServiceConfig::wait_max`.
     pub wait: Duration,
@@ -25,9 +25,9 @@ pub struct ListenRequest {
 #[derive(Clone, Debug)]
 pub struct ListenReply {
     pub view: SessionView,
-    /// The guaranteed rest of the lease at the time of this reply.
+    /// The guaranteed remaining time of the lease at this reply.
     pub expires_in: Duration,
-    /// From the request's arrival to this reply.
+    /// The time from the request's arrival to this reply.
     pub waited: Duration,
     /// Oldest first. The response's revision is the cursor for the next `since`.
     pub events: Vec<HoldNotice>,
@@ -49,7 +49,7 @@ impl Service {
         }
         let arrived = Instant::now();
         let renewed = self.renew(&session, None, self.deadline()).await?;
-        // No reply can have given a later cursor.
+        // No earlier reply had a later cursor.
         let since = since.map(|since| since.min(renewed.revision));
         self.catch_up(renewed.revision).await?;
         let _permit = self.observer().waiter_permits.take()?;
@@ -72,7 +72,7 @@ impl Service {
         let found = loop {
             let mut woken = std::pin::pin!(listening.woken.notified());
             woken.as_mut().enable();
-            // An ended session does not listen any more; `view` has the reason.
+            // An ended session no longer listens; `view` returns the reason.
             let Some(found) = self.observer().session_events.since(&session, since) else {
                 self.view(&session)?;
                 return Err(Failure::OutcomeUnknown);

@@ -15,8 +15,7 @@ use crate::service::Service;
 pub enum FenceMode {
     /// Only the token of a current holder.
     Current,
-    /// Any token not smaller than the smallest token of the holders. Without a holder: not smaller than the last minted
-    /// token.
+    /// Any token at or above the smallest token of the holders. Without a holder: at or above the last minted token.
     Monotonic,
 }
 
@@ -27,14 +26,14 @@ pub struct TokenCheck {
     pub view: FenceView,
 }
 
-/// Waiters listed in the view of a lock; the view also has their total number.
+/// The maximum number of waiters listed in the view of a lock; the view also has their total number.
 pub(crate) const WAITERS_SHOWN: usize = 100;
 
 impl Service {
     /// Releases locks, or leaves their queues.
     ///
     /// # Errors
-    /// A [`Failure`] has the reason, and whether the command may have taken effect. The other methods return it, too.
+    /// A [`Failure`] states the reason, and whether the command may have taken effect. This applies to all methods here.
     pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
         self.propose_for(Command::Release(release), Reply::into_released).await
     }
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn monotonic_refuses_what_was_overtaken() {
+    fn monotonic_rejects_overtaken_tokens() {
         let [old, floor, newest, next] = [5, 7, 9, 10].map(FencingToken);
         let held = FenceView { current: Some(newest), floor, highest: Some(newest) };
         assert!(is_not_overtaken(floor, held) && is_not_overtaken(newest, held));

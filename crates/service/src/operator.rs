@@ -1,4 +1,4 @@
-//! Actions of an operator: breaking a hold, ending a session. Each writes one line to the audit log, also if it fails.
+//! Actions of an operator: breaking holds, ending a session. Each writes one line to the audit log, even if it fails.
 
 use holdfast_types::{Break, BreakTarget, Command, Identity, Reply, SessionId, SessionName};
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::service::Service;
 
 impl Service {
-    /// Takes places away from their holders or waiters; returns how many.
+    /// Removes queue entries from a lock: its holders, or one holder or waiter. Returns their number.
     ///
     /// # Errors
     /// Those of any write.
@@ -28,7 +28,7 @@ impl Service {
         let (done, holds_ended) = (done(&broken), broken.as_ref().ok().map(|broken| broken.value));
         let (lock, reason) = (lock.as_str(), reason.as_str());
         tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
-            request = context.request_id, "an operator took a lock away");
+            request = context.request_id, "an operator broke a lock");
         broken
     }
 
@@ -45,8 +45,8 @@ impl Service {
     ) -> Result<Response<()>, Failure> {
         self.read_barrier().await?;
         let view = self.view(&session)?;
-        if incarnation.is_some_and(|meant| meant != view.id) {
-            // The session that is meant has ended before.
+        if incarnation.is_some_and(|incarnation| incarnation != view.id) {
+            // The requested incarnation has already ended.
             return Ok(Response::new((), self.revision()));
         }
         let held: Vec<_> =
@@ -68,7 +68,7 @@ fn done<T>(result: &Result<T, Failure>) -> &'static str {
     }
 }
 
-/// The caller's names for the audit log, without the secrets that prove them.
+/// Returns the caller's identities for the audit log, without their secrets.
 fn shown_identities(context: &RequestContext) -> String {
     let shown = |identity: &Identity| {
         let name = identity.id.split(':').next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Detects that this process did not run: a paused process, a stalled machine, or a starved runtime.
+//! Detects times in which this process did not run: a paused process, a stalled host, or a starved runtime.
 //!
-//! The caller checks with the same instant by which it then expires leases, and checks while it waits for anything else. So
-//! a pause is never counted as time in which a client could have renewed. Instants are passed in.
+//! The caller checks with the same instant by which it then expires leases, and also checks during its other waits. So a
+//! pause is never counted as time in which a client could have renewed. The caller passes all instants in.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use holdfast_types::SessionId;
 
 use crate::lease::Leases;
 
-/// A check that is later than its period and this counts as a pause.
+/// A check that is late by more than this counts as a pause.
 const LATE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(crate) struct PauseDetector {
 }
 
 impl PauseDetector {
-    /// Expects a check every `period`, beginning now.
+    /// Expects a check every `period`, starting at `now`.
     pub(crate) fn new(now: Instant, period: Duration) -> Self {
         Self { last: now, period }
     }
 
-    /// Extends all leases by the time since the last check if that was a pause, and returns it.
+    /// Extends all leases by the time since the last check if that time was a pause, and returns the pause.
     pub(crate) fn check(&mut self, now: Instant, leases: &mut Leases) -> Option<Duration> {
         let gap = now.saturating_duration_since(self.last);
         self.last = self.last.max(now);
@@ -58,8 +58,8 @@ mod tests {
     const EARLY: SessionId = SessionId(1);
     const OTHER: SessionId = SessionId(2);
 
-    /// The clockwork's loop, step by step, with a pause of the process before one of the steps. A proposal takes five
-    /// ticks, and the loop beats meanwhile. Gives after how much time in which the node ran each session was overdue.
+    /// The loop of the leader's timers, in single steps, with a pause of the process before one step. A proposal takes
+    /// five ticks, with a check at each. `run` returns the running time of the node after which each session was overdue.
     struct Loop {
         now: Instant,
         steps: usize,
@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_at_any_point_of_the_loop_expires_nobody_early() {
+    fn a_pause_at_any_point_of_the_loop_expires_no_session_early() {
         for pause_before in 0..50 {
             for (session, after) in Loop::new(pause_before).run() {
                 let ttl = Duration::from_millis(if session == EARLY { 1_000 } else { 2_000 });
                 assert!(after >= ttl, "{session:?} after {after:?}, paused before {pause_before}");
-                assert!(after <= ttl + TICK * 8, "and not for ever late: {after:?}");
+                assert!(after <= ttl + TICK * 8, "expired too late: {after:?}");
             }
         }
     }

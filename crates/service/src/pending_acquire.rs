@@ -1,6 +1,6 @@
 //! An acquire whose caller follows its progress: queue positions first, then the result.
 //!
-//! Dropping it is a disconnect in the middle of the call. Bound: the call's waiter permit.
+//! Dropping a [`PendingAcquire`] disconnects the caller in the middle of the call. Bound: the call's waiter permit.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use crate::waiting::WaiterPermit;
 pub enum AcquireProgress {
     /// The caller waits at this position.
     Queued(Box<QueuePosition>),
-    /// The result. After a failure the caller is not in the queue, except as the failure states.
+    /// The result. After a failure the caller is not in the queue, unless the failure states otherwise.
     Done(Box<Result<Response<Granted>, Failure>>),
 }
 
@@ -49,16 +49,16 @@ impl Service {
             return Err(Failure::ShuttingDown);
         }
         let permit = for_connection.then(|| self.observer().waiter_permits.take()).transpose()?;
-        let (told, queued) = oneshot::channel();
+        let (report_queued, queued) = oneshot::channel();
         let service = self.clone();
-        let call = async move { service.acquire_for(&context, acquire, Some(told)).await };
+        let call = async move { service.acquire_for(&context, acquire, Some(report_queued)).await };
         let (call, queued) = (Box::pin(call), Some(queued));
         Ok(PendingAcquire { service: self.clone(), call, queued, watcher: None, permit })
     }
 }
 
 impl PendingAcquire {
-    /// The next progress; do not call it after [`AcquireProgress::Done`]. Dropping the future loses nothing.
+    /// Returns the next progress; do not call it after [`AcquireProgress::Done`]. Dropping the future loses no progress.
     pub async fn next(&mut self) -> AcquireProgress {
         loop {
             tokio::select! {

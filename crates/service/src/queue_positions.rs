@@ -1,10 +1,10 @@
-//! Queue positions of waiting callers that asked to see them.
+//! Queue positions of waiting callers that requested them.
 //!
-//! One task a lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], and shares it with all watching
-//! callers: a release wakes one task instead of every waiter. Positions are information and may be late.
+//! One task per lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], and shares it with all
+//! watching callers: a release wakes one task instead of every waiter. Positions are informational and may be late.
 //!
-//! Bounds: one task for each watched lock, which ends with its last watcher; one position a waiter. The waiter permits of
-//! the calls bound the watchers.
+//! Bounds: one task for each watched lock, which ends with its last watcher; one position per waiter. The waiter permits
+//! of the calls bound the watchers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::watched_queues::{QueueContents, WatchedQueue};
 
 /// The shortest time between two reads of one queue.
 const READ_INTERVAL_MIN: Duration = Duration::from_millis(250);
-/// The longest time between two reads: an arrival with priority moves waiters without an event of theirs.
+/// The longest time between two reads: an arrival with priority moves waiters without an event.
 const READ_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Waiters listed in [`QueuePosition::ahead`].
+/// The maximum number of waiters in [`QueuePosition::ahead`].
 const AHEAD_MAX: usize = 10;
 
 /// The position of a waiter in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuePosition {
     pub lock: LockName,
-    /// Begins with 1.
+    /// Starts at 1.
     pub position: u32,
     /// All waiters of the lock.
     pub waiting: u32,
     pub holder: Option<HolderView>,
-    /// The first waiters before this one.
+    /// The first waiters of the queue that are ahead of this one.
     pub ahead: Vec<WaiterView>,
-    /// From the holds that this node has recorded.
+    /// Computed from the holds that this node has recorded.
     pub estimate: Option<WaitEstimate>,
-    /// The revision at which this was true.
+    /// The revision at which the queue was read.
     pub revision: Revision,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct PositionWatcher {
 }
 
 impl Service {
-    /// Begins to report the position of a waiter.
+    /// Starts to report the position of a waiter.
     pub(crate) fn watch_position(&self, lock: &LockName, ticket: Ticket) -> PositionWatcher {
         let (contents, new) = self.observer().watched_queues.subscribe(lock);
         if let Some(queue) = new {
@@ -104,8 +104,8 @@ fn read(service: &Service, lock: &LockName) -> QueueContents {
 }
 
 impl PositionWatcher {
-    /// Resolves with the first known position, and then with each changed one. Never resolves after the waiter has left
-    /// the queue. Dropping the future loses nothing.
+    /// Resolves with the first position, and then with each changed position. Never resolves after the waiter has left
+    /// the queue. Dropping the future loses no position.
     pub(crate) async fn next(&mut self) -> QueuePosition {
         loop {
             let found = {

@@ -1,9 +1,9 @@
-//! Renewing sessions and reading their leases: the calls that only the leader answers.
+//! Renewing sessions and reading their leases: calls that only the leader serves.
 //!
 //! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived
 //! (design D7). It writes no log entry. A follower calls the leader in one hop.
 //!
-//! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions a call.
+//! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions per call.
 
 use std::time::{Duration, Instant};
 
@@ -22,19 +22,19 @@ use crate::service_call::{
     Renewed,
 };
 
-/// The most sessions that one call renews.
+/// The maximum number of sessions that one call renews.
 pub const RENEWED_MAX: usize = 1_000;
 
-/// The result of one renewal of many.
+/// The result for one session of a batch.
 #[derive(Clone, Debug)]
 pub struct KeptAlive {
     pub session: SessionName,
-    /// The session's time-to-live, and what is certainly left of it; or why it was not renewed.
+    /// The session's TTL and the guaranteed remaining time of its lease, or the reason why it was not renewed.
     pub renewed: Result<(Ttl, Duration), Failure>,
 }
 
 impl Service {
-    /// Renews a session wherever the leader is.
+    /// Renews a session on the leader.
     pub(crate) async fn renew(
         &self,
         session: &SessionName,
@@ -47,7 +47,7 @@ impl Service {
         Ok(renewed)
     }
 
-    /// Renews many sessions wherever the leader is. Returns one result for each, in order.
+    /// Renews many sessions on the leader. Returns one result for each, in order.
     pub(crate) async fn renew_many(
         &self,
         sessions: Vec<SessionId>,
@@ -58,7 +58,7 @@ impl Service {
         if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
     }
 
-    /// Returns how long a session's lease still runs; zero for a session that has ended.
+    /// Returns the remaining time of a session's lease; zero for a session that has ended.
     pub(crate) async fn remaining(&self, session: &SessionName) -> Result<Duration, Failure> {
         let call = ReadLeases { sessions: vec![session.clone()] };
         let leases = self.call_leader(call, self.deadline()).await?;
@@ -87,7 +87,7 @@ impl Service {
             Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
         });
         match renewal.map_err(CallRefusal::Rejected)? {
-            // `Unknown`: the leadership is so young that the full TTL has not begun to run.
+            // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL.
             (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
             (Renewal::Expiring, renewed) => {
                 self.renew_through_the_log(session, renewed, deadline).await
@@ -129,7 +129,7 @@ impl Service {
         }
     }
 
-    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round: one result to each, in order.
+    /// Renews at most [`RENEWED_MAX`] sessions with one quorum round. Returns one result for each, in order.
     ///
     /// # Errors
     /// Those of any write.
@@ -204,7 +204,7 @@ impl Service {
             let leases = self.observer().leases.lock();
             let view = |session: &SessionName| {
                 let (id, ttl) = machine.session_id(session)?;
-                // Under a leadership so young that the lease has not begun to run, all of it is left.
+                // A new leader that has not started the lease yet gives it the full TTL.
                 let left = leases.remaining(id, now).unwrap_or(ttl.as_duration());
                 Some(LeaseView { ttl, left_ms: u64::try_from(left.as_millis()).ok()? })
             };
@@ -212,7 +212,7 @@ impl Service {
         }))
     }
 
-    /// Returns the leases of a lock's holders; `None` for each if no leader answers in time.
+    /// Returns the leases of a lock's holders; `None` for each if no leader replies in time.
     pub(crate) async fn leases_of_holders(&self, lock: &LockView) -> Vec<Option<LeaseView>> {
         let sessions: Vec<_> = lock.holders.iter().map(|holder| holder.session.clone()).collect();
         if sessions.is_empty() {

@@ -4,8 +4,7 @@
 //! at the end of the file are the only places that encode or decode them. A new call is a struct, its `ServiceCall`, and
 //! its name at the end of that list.
 //!
-//! Every call here may be repeated: it reads, or it renews a lease. So a caller need not know whether a failed call
-//! reached the peer.
+//! Every call here reads or renews a lease, so a caller can repeat a failed call that may have reached the peer.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::service::Service;
 
-/// Between two attempts of a call to the leader, unless the leader changes.
+/// The pause between two attempts of a call to the leader, unless the leader changes.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A request to the service of another node, with the type of its reply.
@@ -38,7 +37,7 @@ pub(crate) trait ServiceCall: Clone + Into<ServiceRequest> + Send + Sync {
     ) -> impl Future<Output = Result<Self::Reply, CallRefusal>> + Send;
 }
 
-/// Why a call has no reply. Append-only.
+/// The reason why a call has no reply. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CallRefusal {
     /// The called node does not lead, or no usable reply arrived. A later attempt may succeed.
@@ -94,7 +93,7 @@ impl ServiceCall for ReadReport {
     }
 }
 
-/// Returns the digests that the called node took at fixed points of the log.
+/// Returns the digests that the called node recorded at fixed revisions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadDigests;
 
@@ -114,20 +113,20 @@ impl ServiceCall for ReadDigests {
     }
 }
 
-/// Renews sessions by number. Leader only.
+/// Renews sessions by id. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RenewMany {
     pub(crate) sessions: Vec<SessionId>,
 }
 
-/// The result of one renewal of many. Append-only.
+/// The result for one session of a batch. Append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BatchRenewal {
-    /// A quorum confirmed it.
+    /// A quorum confirmed the renewal.
     Renewed,
     /// An expiry command is in flight: the session must be renewed through the log.
     Expiring,
-    /// There is no such session.
+    /// The session does not exist.
     Gone,
     /// The outcome is unknown.
     Unknown,
@@ -155,9 +154,9 @@ pub(crate) struct RenewNamed {
 /// The result of one renewal by name. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum NamedRenewal {
-    /// A quorum confirmed it.
+    /// A quorum confirmed the renewal.
     Renewed { ttl: Ttl },
-    /// The state machine rejects it.
+    /// The state machine rejects the renewal.
     Rejected(Rejection),
     /// The outcome is unknown.
     Unknown,
@@ -185,7 +184,7 @@ pub(crate) struct ReadLeases {
 /// A session's lease in the leader's lease table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseView {
-    /// The lifetime that a renewal gives.
+    /// The lifetime that a renewal sets.
     pub ttl: Ttl,
     /// Milliseconds until the lease expires unless the session is renewed.
     pub left_ms: u64,
@@ -212,8 +211,8 @@ impl ServiceCall for ReadLeases {
 }
 
 impl Service {
-    /// Answers a call on this node if it leads, or else on the leader. Repeats it until `deadline` while no node
-    /// answers as the leader.
+    /// Runs a call on this node if it leads, or else on the leader. Retries until `deadline` while no node replies as
+    /// the leader.
     pub(crate) async fn call_leader<C: ServiceCall>(
         &self,
         call: C,
@@ -222,7 +221,7 @@ impl Service {
         let mut leadership = self.raft().leadership();
         loop {
             let leader = leadership.borrow_and_update().leader;
-            // On the heap: each parked waiter embeds this future, and few of them renew at a time.
+            // Boxed: each parked waiter embeds this future, and few of them renew at a time.
             let reply = match leader {
                 None => Err(CallRefusal::Unavailable),
                 Some(leader) if leader == self.node() => {
@@ -246,7 +245,7 @@ impl Service {
         }
     }
 
-    /// Calls the service of one node once. Any failure on the way is [`CallRefusal::Unavailable`].
+    /// Calls the service of one node once. Any transport or codec error is [`CallRefusal::Unavailable`].
     pub(crate) async fn call_service<C: ServiceCall>(
         &self,
         node: NodeId,
@@ -287,7 +286,7 @@ fn encode_reply<T: Serialize>(reply: &Result<T, CallRefusal>) -> Bytes {
 
 macro_rules! service_requests {
     ($($call:ident),*) => {
-        /// Any call, as sent. Append-only: the position in the list is part of the format.
+        /// The wire form of any call. Append-only: the position in the list is part of the format.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         pub(crate) enum ServiceRequest {
             $($call($call)),*

@@ -16,7 +16,7 @@ pub struct SessionLease {
     pub view: SessionView,
     /// True if the call opened the session.
     pub created: bool,
-    /// The guaranteed rest of the lease at the time of this reply; zero for a stale read.
+    /// The guaranteed remaining time of the lease at this reply; zero for a stale read.
     pub expires_in: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Service {
         let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
         let Response { value: SessionOpenedReply { ttl, created, .. }, revision, .. } =
             opened.await?;
-        // This node must apply the command before it can show the session. The session is open, also if this fails.
+        // This node must apply the command before it can return the session. The session is open even if this fails.
         self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
         let view = self.view(&session)?;
         let expires_in = ttl.as_duration().saturating_sub(arrived.elapsed());
@@ -72,10 +72,10 @@ impl Service {
         self.propose_for(close, Reply::into_session_ended).await
     }
 
-    /// Reads a session. Only the leader knows its lease.
+    /// Reads a session. A linearizable read also reads the lease, from the leader.
     ///
     /// # Errors
-    /// A rejection if there is no such session; else as any read.
+    /// A rejection if the session does not exist; else as any read.
     pub async fn session(
         &self,
         session: &SessionName,
@@ -90,7 +90,7 @@ impl Service {
         Ok(self.labelled(SessionLease { view, created: false, expires_in }, revision, mode))
     }
 
-    /// At most `limit` sessions by name, beginning behind `after`.
+    /// Returns at most `limit` sessions in name order, starting after `after`.
     ///
     /// # Errors
     /// Those of any read.
@@ -103,18 +103,18 @@ impl Service {
         self.read(mode, |machine| machine.sessions(after, limit)).await
     }
 
-    /// At most `limit` live sessions with their TTLs, by id, as applied by this node.
+    /// Returns at most `limit` live sessions with their TTLs, by id, as applied by this node.
     pub fn session_ids(&self, limit: usize) -> Vec<(SessionId, Ttl)> {
         self.raft()
             .read(|machine| machine.leases().take(limit).map(|(id, ttl, _)| (id, ttl)).collect())
     }
 
-    /// A session's ephemeral nodes, sorted, as applied by this node.
+    /// Returns a session's ephemeral znodes, sorted, as applied by this node.
     pub fn ephemerals(&self, session: SessionId) -> Vec<ZnodePath> {
         self.raft().read(|machine| machine.ephemerals(session, ""))
     }
 
-    /// A session as applied by this node.
+    /// Returns a session as applied by this node.
     pub(crate) fn view(&self, session: &SessionName) -> Result<SessionView, Failure> {
         self.raft().read(|machine| match machine.session(session) {
             SessionStatus::Open(view) => Ok(view),
@@ -125,10 +125,10 @@ impl Service {
     }
 }
 
-/// The session of an acquire: the named one, or an anonymous one that ends with its last hold.
+/// Returns the session of an acquire: the named one, or an anonymous one that ends with its last hold.
 ///
 /// # Errors
-/// [`Failure::Failed`] if the system gives no random numbers.
+/// [`Failure::Failed`] if the operating system returns no random bytes.
 pub fn session_or_anonymous(
     session: Option<SessionName>,
     ttl: Option<Ttl>,
@@ -139,10 +139,10 @@ pub fn session_or_anonymous(
     Ok(OpenSession { session, ttl, anonymous, labels, password: None })
 }
 
-/// A unique session name: 128 random bits.
+/// Generates a unique session name from 128 random bits.
 ///
 /// # Errors
-/// [`Failure::Failed`] if the system gives no random numbers.
+/// [`Failure::Failed`] if the operating system returns no random bytes.
 pub fn generate_session_name() -> Result<SessionName, Failure> {
     let name = format!("s-{:032x}", u128::from_le_bytes(random_bytes()?));
     SessionName::new(name).map_err(|error| Failure::Failed(error.to_string()))

@@ -1,9 +1,9 @@
 //! Events of sessions whose clients listen with their keepalives: grants, losses and release requests since a revision.
 //!
-//! Each session that listens on this node has a buffer. If an event may be missing, the reply names the gap.
+//! Each session that listens on this node has a buffer. If an event may be missing, the reply reports the gap.
 //!
-//! Bounds: `sessions_max` listening sessions; a session that has not asked for [`IDLE_MAX`] makes room. A session keeps at
-//! most [`KEPT_MAX`] events, all sessions together `events_max`; a further event discards the session's oldest.
+//! Bounds: `sessions_max` listening sessions; a new session replaces sessions without a call for [`IDLE_MAX`]. A session
+//! keeps at most [`KEPT_MAX`] events, all sessions together `events_max`; a further event discards the session's oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::hold_notice::HoldNotice;
 
 const KEPT_MAX: usize = 256;
-/// A session that has not asked for this time makes room for another session.
+/// A session without a call for this time can be replaced by another session.
 const IDLE_MAX: Duration = Duration::from_mins(2);
 
 /// The events of a session since a revision.
@@ -25,7 +25,7 @@ const IDLE_MAX: Duration = Duration::from_mins(2);
 pub(crate) struct EventsSince {
     /// Oldest first.
     pub(crate) events: Vec<HoldNotice>,
-    /// All events up to here are included: the next `since`.
+    /// All events up to this revision are included: the next `since`.
     pub(crate) cursor: Revision,
     /// Events after `since` and up to this revision may be missing.
     pub(crate) gap: Option<Revision>,
@@ -94,7 +94,7 @@ impl SessionEvents {
     pub(crate) fn restart(&self, revision: Revision) {
         let mut inner = self.inner.lock();
         (inner.head, inner.kept) = (revision, 0);
-        #[expect(clippy::iter_over_hash_type, reason = "the same for all of them")]
+        #[expect(clippy::iter_over_hash_type, reason = "the order has no effect")]
         for listener in inner.by_session.values_mut() {
             listener.kept.clear();
             listener.complete_after = revision;
@@ -102,7 +102,7 @@ impl SessionEvents {
         }
     }
 
-    /// Begins or continues to listen.
+    /// Starts or continues to listen.
     ///
     /// # Errors
     /// The bound, if too many sessions listen.
@@ -129,7 +129,7 @@ impl SessionEvents {
         Ok(Listening { woken, begins: complete_after })
     }
 
-    /// Adds the events between `since` and the beginning of the listening, from the change log.
+    /// Adds events from the change log: those after `since` that precede the buffered ones.
     pub(crate) fn recall(&self, session: &SessionName, since: Revision, events: Vec<HoldNotice>) {
         let mut inner = self.inner.lock();
         let Some(listener) = inner.by_session.get_mut(session) else { return };
@@ -145,7 +145,7 @@ impl SessionEvents {
         inner.kept += count;
     }
 
-    /// The events after a revision; `None` if the session does not listen.
+    /// Returns the events after a revision; `None` if the session does not listen.
     pub(crate) fn since(&self, session: &SessionName, since: Revision) -> Option<EventsSince> {
         let inner = self.inner.lock();
         let listener = inner.by_session.get(session)?;
@@ -163,9 +163,9 @@ impl SessionEvents {
         while listener.kept.front().is_some_and(|event| event.revision <= until) {
             listener.kept.pop_front();
         }
-        let forgotten = before - listener.kept.len();
+        let discarded = before - listener.kept.len();
         listener.complete_after = listener.complete_after.max(until);
-        inner.kept -= forgotten;
+        inner.kept -= discarded;
     }
 }
 
@@ -192,7 +192,7 @@ impl Sessions {
     fn make_room(&mut self, now: Instant) {
         let mut freed = 0;
         self.by_session.retain(|_, listener| {
-            // A call waits while there is another handle.
+            // A second handle means that a call is waiting.
             let stays = Arc::strong_count(&listener.woken) > 1
                 || now.saturating_duration_since(listener.asked) < IDLE_MAX;
             freed += if stays { 0 } else { listener.kept.len() };
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_between_two_calls_is_lost_and_what_was_seen_is_forgotten() {
+    fn events_between_two_calls_are_kept_until_the_client_has_seen_them() {
         let session_events = SessionEvents::new(10, 1_000);
         apply(&session_events, vec![granted(1)]);
         session_events.listen(&me(), Instant::now()).unwrap();
         assert_eq!(found(&session_events, 1), (vec![], None));
         apply(&session_events, vec![granted(2), granted(3)]);
         assert_eq!(found(&session_events, 1), (vec![2, 3], None));
-        // The answer was lost on its way: the same question gets the same answer.
+        // If the reply was lost, the repeated call returns the same events.
         assert_eq!(found(&session_events, 1), (vec![2, 3], None));
         session_events.seen(&me(), Revision(2));
         assert_eq!(found(&session_events, 2), (vec![3], None));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_said_to_be_a_gap() {
+    fn discarded_events_are_reported_as_a_gap() {
         let session_events = SessionEvents::new(10, 1_000);
         apply(&session_events, vec![granted(7)]);
         session_events.listen(&me(), Instant::now()).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn another_memory_closes_a_gap_if_it_reaches_back_far_enough() {
+    fn events_from_the_change_log_close_a_gap() {
         let session_events = SessionEvents::new(10, 1_000);
         apply(&session_events, vec![granted(1), granted(2), granted(3)]);
         let listening = session_events.listen(&me(), Instant::now()).unwrap();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_ends_leaves_nothing_and_idle_ones_make_room() {
+    fn an_ended_session_is_removed_and_an_idle_session_is_replaced() {
         let session_events = SessionEvents::new(1, 1_000);
         let now = Instant::now();
         drop(session_events.listen(&me(), now).unwrap());

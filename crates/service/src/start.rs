@@ -27,7 +27,7 @@ impl Service {
         Self::start_observed(config, raft, metrics, |observer| observer).await
     }
 
-    /// Starts the node with `wrap` around its observer: tests insert bugs there.
+    /// Starts the node with `wrap` around its observer, where tests insert a defect.
     pub(crate) async fn start_observed(
         config: ServiceConfig,
         raft: RaftConfig,
@@ -75,8 +75,8 @@ impl Service {
     }
 }
 
-/// Answers calls of other nodes. Until the service has started, the peer is told to call again. The reference cycle
-/// lives as long as the process.
+/// Answers calls of other nodes. Until the service has started, the reply is `CallRefusal::Unavailable`. The
+/// reference cycle lasts as long as the process.
 fn answer_peer(started: Arc<OnceLock<Service>>) -> AnswerPeer {
     Box::new(move |from, request, deadline| match started.get().cloned() {
         Some(service) => async move { service.called(from, &request, deadline).await }.boxed(),

@@ -1,13 +1,13 @@
 //! Logs a warning when the bytes that clients have stored reach [`WARN_PERCENT`] of `tree_bytes_max`.
 //!
-//! The next warning requires that the bytes fall below [`REARM_PERCENT`] first, so a value that varies around the mark
-//! causes one warning.
+//! The next warning requires that the bytes fall below [`REARM_PERCENT`] first, so a value that varies around the
+//! threshold causes one warning.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_machine::Machine;
 
-/// Percent of the bound at which a node warns.
+/// Percent of the bound at which a node logs the warning.
 const WARN_PERCENT: u64 = 80;
 /// Percent of the bound below which the next warning is armed.
 const REARM_PERCENT: u64 = 75;
@@ -31,7 +31,7 @@ impl StoredBytesWarning {
         }
     }
 
-    /// Returns true once a crossing.
+    /// Returns true once per crossing.
     fn crosses(&self, used: u64, max: u64) -> bool {
         let reaches =
             |percent: u64| u128::from(used) * 100 >= u128::from(max) * u128::from(percent);
@@ -50,12 +50,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_crossing_is_told_once_and_a_use_that_varies_around_the_mark_is_one_crossing() {
+    fn each_crossing_warns_once_and_variation_around_the_threshold_is_one_crossing() {
         let stored_bytes_warning = StoredBytesWarning::default();
-        let told = [79, 80, 90, 79, 75, 80, 100, 74, 79, 81]
+        let warned = [79, 80, 90, 79, 75, 80, 100, 74, 79, 81]
             .map(|used| stored_bytes_warning.crosses(used, 100));
         let expected = [false, true, false, false, false, false, false, false, false, true];
-        assert_eq!(told, expected);
+        assert_eq!(warned, expected);
         assert!(StoredBytesWarning::default().crosses(u64::MAX, u64::MAX), "no overflow");
     }
 }

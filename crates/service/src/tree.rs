@@ -26,7 +26,7 @@ impl Service {
     /// Changes znodes, all or nothing, with the identities of `context`.
     ///
     /// # Errors
-    /// `TreeRejection::OfOperation` names the operation; else as any write.
+    /// `TreeRejection::OfOperation` has the index of the operation; else as any write.
     pub async fn multi(
         &self,
         context: &RequestContext,
@@ -54,7 +54,7 @@ impl Service {
         Ok(Response::new(reply, changed.revision))
     }
 
-    /// Refuses data that the machine would refuse, before it travels through the log.
+    /// Rejects data above the machine's bound before it is proposed.
     pub(crate) fn check_size(&self, multi: &Multi) -> Result<(), Failure> {
         let limit = self.raft().read(|machine| machine.limits().data_bytes_max);
         let ops = [&multi.then, &multi.otherwise];
@@ -77,15 +77,15 @@ impl Service {
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeContents>, Failure> {
-        let shown = context.principal.identities();
-        let found = self.read(mode, |machine| machine.get(path, shown)).await?.accepted()?;
+        let identities = context.principal.identities();
+        let found = self.read(mode, |machine| machine.get(path, identities)).await?.accepted()?;
         Ok(found.map(|(stat, data)| ZnodeContents { stat, data }))
     }
 
-    /// At most `limit` children by name, beginning behind `after`.
+    /// Returns at most `limit` children in name order, starting after `after`.
     ///
     /// # Errors
-    /// A rejection if there is no such znode, or its access list does not allow it; else as any read.
+    /// A rejection if the znode does not exist, or its access list does not allow the read; else as any read.
     pub async fn children(
         &self,
         context: &RequestContext,
@@ -94,13 +94,13 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let shown = context.principal.identities();
-        self.read(mode, |machine| machine.children_page(path, shown, after, limit))
+        let identities = context.principal.identities();
+        self.read(mode, |machine| machine.children_page(path, identities, after, limit))
             .await?
             .accepted()
     }
 
-    /// A znode and everything below it: at most `limit` by directory and name, beginning behind `after`.
+    /// Returns a znode and its descendants: at most `limit` by directory and name, starting after `after`.
     ///
     /// # Errors
     /// Those of [`Service::children`].
@@ -112,8 +112,8 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let shown = context.principal.identities();
-        self.read(mode, |machine| machine.subtree(path, after, limit, shown)).await?.accepted()
+        let identities = context.principal.identities();
+        self.read(mode, |machine| machine.subtree(path, after, limit, identities)).await?.accepted()
     }
 
     pub async fn acl(
@@ -122,8 +122,8 @@ impl Service {
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeAcl>, Failure> {
-        let shown = context.principal.identities();
-        let found = self.read(mode, |machine| machine.acl(path, shown)).await?.accepted()?;
+        let identities = context.principal.identities();
+        let found = self.read(mode, |machine| machine.acl(path, identities)).await?.accepted()?;
         Ok(found.map(|(entries, stat)| ZnodeAcl { entries, stat }))
     }
 }

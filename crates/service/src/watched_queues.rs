@@ -1,6 +1,6 @@
-//! The lock queues whose waiters asked for their positions.
+//! The lock queues whose waiters requested their positions.
 //!
-//! `apply` notes that a queue changed. The task of the queue (`queue_positions.rs`) then reads it and publishes the contents.
+//! `apply` notifies the task of a changed queue (`queue_positions.rs`). The task then reads and publishes the contents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 /// The queue of one lock, as applied by this node.
 #[derive(Debug, Default)]
 pub(crate) struct QueueContents {
-    /// From 1.
+    /// Positions start at 1.
     pub(crate) positions: HashMap<Ticket, u32>,
     pub(crate) holder: Option<HolderView>,
     pub(crate) first: Vec<WaiterView>,
@@ -46,7 +46,7 @@ impl WatchedQueues {
         }
     }
 
-    /// Subscribes to the contents of a queue. Returns also the queue if it is new: the caller starts its task.
+    /// Subscribes to the contents of a queue. Also returns the queue if it is new: the caller starts its task.
     pub(crate) fn subscribe(
         &self,
         lock: &LockName,
@@ -63,7 +63,7 @@ impl WatchedQueues {
         (contents, Some(queue))
     }
 
-    /// Removes a queue without subscribers; false if it has some.
+    /// Removes a queue without subscribers. Returns false if it has subscribers.
     pub(crate) fn remove_if_unused(&self, lock: &LockName) -> bool {
         let mut by_lock = self.by_lock.lock();
         let used = by_lock.get(lock).is_some_and(|queue| queue.contents.receiver_count() > 0);

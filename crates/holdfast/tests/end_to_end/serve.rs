@@ -208,7 +208,7 @@ fn json_log_lines_carry_plain_values_and_each_field_once() {
     assert_eq!(find("bootstrapped a new cluster")["members"], "1");
     assert!(find("new leadership: all leases restart with their full TTL")["term"].is_u64());
     assert_eq!(find("granted")["token"], token);
-    let audit = find("an operator took a lock away");
+    let audit = find("an operator broke a lock");
     assert_eq!((&audit["lock"], &audit["reason"]), (&"a b".into(), &"on call".into()));
     assert_eq!((&audit["done"], &audit["holds_ended"]), (&"yes".into(), &1.into()));
 }

@@ -1,6 +1,7 @@
 //! Ended holds in memory, by lock, and the revision after which they are complete.
 //!
-//! Bounds: [`HistoryBounds::holds_max`] holds in all and [`HistoryBounds::per_lock_max`] of one lock; the oldest make room.
+//! Bounds: [`HistoryBounds::holds_max`] holds in total and [`HistoryBounds::per_lock_max`] of one lock. A further
+//! hold discards the oldest.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use holdfast_types::{FencingToken, LockName, Revision};
 
 use super::{HistoryBounds, HistoryQuery, HistoryResult, PastHold};
 
-/// The maps are flat, so a lock with one hold needs no map of its own.
+/// The maps are flat, so a lock with one hold needs no nested map.
 #[derive(Debug)]
 pub(crate) struct HoldTable {
     bounds: HistoryBounds,
     holds: BTreeMap<(LockName, FencingToken), PastHold>,
-    /// All holds, by their ends.
+    /// All holds, by the revisions of their ends.
     order: BTreeMap<(Revision, FencingToken), LockName>,
     /// Locks with at least one hold.
     locks: BTreeMap<LockName, LockHolds>,
@@ -25,7 +26,7 @@ pub(crate) struct HoldTable {
 struct LockHolds {
     /// At least one.
     count: usize,
-    /// All holds of this lock that ended after this revision are here, unless the table's own mark is later.
+    /// All holds of this lock that ended after this revision are here, unless the table's `complete_after` is later.
     complete_after: Revision,
 }
 
@@ -53,7 +54,7 @@ impl HoldTable {
         self.holds.contains_key(&(hold.lock.clone(), hold.token))
     }
 
-    /// Adds a hold; the oldest makes room. Returns the lock whose last hold was discarded.
+    /// Adds a hold, and discards the oldest above a bound. Returns the lock whose last hold was discarded.
     pub(crate) fn add(&mut self, hold: PastHold) -> Option<LockName> {
         let name = hold.lock.clone();
         self.order.insert((hold.ended_in, hold.token), name.clone());
@@ -91,7 +92,7 @@ impl HoldTable {
         })
     }
 
-    /// The holds of a lock, the oldest first.
+    /// Returns the holds of a lock, the oldest first.
     fn range_of(&self, name: &LockName) -> impl DoubleEndedIterator<Item = &PastHold> {
         let (first, last) = (FencingToken(0), FencingToken(u64::MAX));
         let range = self.holds.range((name.clone(), first)..=(name.clone(), last));
@@ -103,7 +104,7 @@ impl HoldTable {
         self.complete_after = self.complete_after.max(until);
     }
 
-    /// The same for one lock, if it has a hold here.
+    /// Marks holds of one lock up to a revision as missing, if the table has a hold of it.
     pub(crate) fn gap_of(&mut self, lock: &LockName, until: Revision) {
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.complete_after = lock.complete_after.max(until);
@@ -115,18 +116,18 @@ impl HoldTable {
         self.complete_after
     }
 
-    /// The lock's own mark; `None` if it has no hold here.
+    /// Returns the lock's own `complete_after`, or `None` if the table has no hold of it.
     pub(crate) fn complete_of(&self, lock: &LockName) -> Option<Revision> {
         self.locks.get(lock).map(|lock| lock.complete_after)
     }
 
     pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
-        let asked =
+        let at_that_time =
             |hold: &&PastHold| query.at.is_none_or(|at| hold.since <= at && at < hold.until);
         let youngest_first = self.range_of(&query.lock).rev();
         let of_lock = self.complete_of(&query.lock).unwrap_or_default();
         HistoryResult {
-            holds: youngest_first.filter(asked).take(query.limit).cloned().collect(),
+            holds: youngest_first.filter(at_that_time).take(query.limit).cloned().collect(),
             complete_after: self.complete_after.max(of_lock),
         }
     }

@@ -1,8 +1,8 @@
 //! Arriving at a barrier, or entering a double barrier: one command, and then a wait.
 //!
 //! `apply` on this node wakes the parked call; meanwhile the node renews the caller's session. The wait ends when the
-//! barrier opens or breaks, at its deadline (a command: if the barrier opened first, that is the answer), with a shutdown,
-//! or with a disconnect. Every arrival has a request id, so that the machine remembers how it ended.
+//! barrier opens or breaks, at its deadline, at a shutdown, or at a disconnect. At the deadline a command cancels the
+//! arrival, unless the barrier opened first. Every arrival has a request id, under which the machine keeps the outcome.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::session::random_bytes;
 use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
 
-/// A caller's place at a barrier.
+/// A caller's arrival at a barrier.
 #[derive(Clone, Debug)]
 pub(super) struct ArrivalPlace {
     gate: BarrierKind,
@@ -33,8 +33,8 @@ pub(super) struct ArrivalPlace {
 }
 
 impl ArrivalPlace {
-    /// The command that ends the wait, unless the member has repeated its arrival.
-    pub(super) fn give_up(&self) -> Command {
+    /// Returns the command that cancels the arrival, unless the member has repeated it.
+    pub(super) fn cancel_command(&self) -> Command {
         Command::Recipe(Recipe::CancelArrival(CancelArrival {
             gate: self.gate,
             name: self.name.clone(),
@@ -54,10 +54,10 @@ struct ArrivalTimes {
 }
 
 impl Service {
-    /// Arrives at a barrier, or at a double barrier in order to enter, and waits for the others.
+    /// Arrives at a barrier, or enters a double barrier, and waits for the other members.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if others are missing when the wait ends; a rejection if the barrier breaks; else as any write.
+    /// [`Failure::NotYet`] if members are missing when the wait ends; a rejection if the barrier breaks; else as any write.
     pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Tripped>, Failure> {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
         let permit = self.admit(wait)?;
@@ -68,7 +68,7 @@ impl Service {
         let session = open.session;
         let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
         match (arrived.value, permit) {
-            (ArriveReply::Tripped(passed), _) => Ok(Response::new(passed, arrived.revision)),
+            (ArriveReply::Tripped(tripped), _) => Ok(Response::new(tripped, arrived.revision)),
             (ArriveReply::Arrived(arrived), Some(permit)) => {
                 let place = ArrivalPlace { gate, name, session, owner, request, arrived };
                 self.wait_at_barrier(wait, place, permit).await
@@ -87,7 +87,7 @@ impl Service {
             Some(place.arrived.generation).filter(|_| place.gate == BarrierKind::Barrier);
         let topic = Topic::BarrierKind(place.gate, place.name.clone());
         let parked = self.observer().recipe_waiters.park(topic, generation);
-        let abandoned = AbandonedPlace::new(self, place.give_up(), None, wait.until, permit);
+        let abandoned = AbandonedPlace::new(self, place.cancel_command(), None, wait.until, permit);
         let result = self.wait_parked_at_barrier(wait, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
             abandoned.settle();
@@ -104,11 +104,11 @@ impl Service {
         let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
         let mut parked_wait = Wait::until(self, wait.until).renewing(session, ttl);
         loop {
-            if let Some(end) = self.look_at(place, &parked) {
+            if let Some(end) = self.applied_result(place, &parked) {
                 return end;
             }
             match parked_wait.next(parked.woken()).await {
-                WaitEvent::Woken(WakeUp::Event(event)) => return self.over(place, event),
+                WaitEvent::Woken(WakeUp::Event(event)) => return self.result_after(place, event),
                 WaitEvent::Woken(WakeUp::Look) | WaitEvent::Renewed { .. } => {}
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Deadline => {
@@ -119,14 +119,14 @@ impl Service {
         }
     }
 
-    /// The result, if this node has applied it, possibly before the call was parked. `None` continues the wait.
-    fn look_at(
+    /// Returns the result, if this node has applied it, possibly before the call was parked. `None` continues the wait.
+    fn applied_result(
         &self,
         place: &ArrivalPlace,
         parked: &ParkedRecipeCall,
     ) -> Option<Result<Response<Tripped>, Failure>> {
         if let Some(event) = parked.event() {
-            return Some(self.over(place, event));
+            return Some(self.result_after(place, event));
         }
         let (found, revision) = self.arrival(place);
         match found {
@@ -134,11 +134,11 @@ impl Service {
             Arrival::Waiting => None,
             // This node has not applied the arrival yet.
             Arrival::Gone if revision < place.arrived.asked => None,
-            Arrival::Gone => Some(Err(self.forgotten(place))),
+            Arrival::Gone => Some(Err(self.without_outcome(place))),
         }
     }
 
-    /// The arrival as this node has it.
+    /// Reads the arrival on this node.
     fn arrival(&self, place: &ArrivalPlace) -> (Arrival, Revision) {
         let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
@@ -148,16 +148,20 @@ impl Service {
         })
     }
 
-    /// The failure for a place whose end is unknown: the session has ended, or another call gave the place up.
-    fn forgotten(&self, place: &ArrivalPlace) -> Failure {
+    /// Returns the failure of an arrival without an outcome: the session has ended, or another call cancelled the arrival.
+    fn without_outcome(&self, place: &ArrivalPlace) -> Failure {
         match self.view(&place.session) {
             Ok(_) => Failure::OutcomeUnknown,
             Err(ended) => ended,
         }
     }
 
-    /// The result after an event that ended the generation.
-    fn over(&self, place: &ArrivalPlace, event: RecipeEvent) -> Result<Response<Tripped>, Failure> {
+    /// Returns the result after an event that ended the generation.
+    fn result_after(
+        &self,
+        place: &ArrivalPlace,
+        event: RecipeEvent,
+    ) -> Result<Response<Tripped>, Failure> {
         if let RecipeEvent::Broken { breach, .. } = event {
             return match self.view(&place.session) {
                 Ok(_) => Err(Failure::Rejected(Rejection::Recipe(RecipeRejection::Broken(breach)))),
@@ -168,7 +172,7 @@ impl Service {
         match found {
             Arrival::Answered(outcome) => tripped(outcome, revision),
             // The barrier opened for the caller, but the machine no longer has the result.
-            Arrival::Waiting | Arrival::Gone => Err(self.forgotten(place)),
+            Arrival::Waiting | Arrival::Gone => Err(self.without_outcome(place)),
         }
     }
 
@@ -179,16 +183,16 @@ impl Service {
         place: &ArrivalPlace,
         parked: &ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
-        let (reply, revision) = match self.propose(place.give_up()).await {
+        let (reply, revision) = match self.propose(place.cancel_command()).await {
             Ok(done) => done,
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
             Err(_) => return Err(Failure::OutcomeUnknown),
         };
-        if let Some(passed) = reply.into_recipe().and_then(RecipeReply::into_passed) {
-            return Ok(Response::new(passed, revision));
+        if let Some(tripped) = reply.into_recipe().and_then(RecipeReply::into_passed) {
+            return Ok(Response::new(tripped, revision));
         }
         if let Some(RecipeEvent::Opened { .. }) = parked.event() {
-            return Err(self.forgotten(place));
+            return Err(self.without_outcome(place));
         }
         self.view(&place.session)?;
         let Arrived { arrived, parties, .. } = place.arrived;
@@ -199,8 +203,8 @@ impl Service {
 
 fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
     let reply = outcome.map_err(Failure::Rejected)?;
-    let passed = reply.into_recipe().and_then(RecipeReply::into_passed);
-    Ok(Response::new(passed.ok_or(Failure::UnexpectedReply)?, revision))
+    let tripped = reply.into_recipe().and_then(RecipeReply::into_passed);
+    Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
 }
 
 /// A unique request id: 128 random bits.

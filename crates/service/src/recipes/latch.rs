@@ -11,10 +11,10 @@ use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
-    /// Waits until a latch is open. With a zero `wait` the call only reads.
+    /// Waits until a latch is open. With a zero `wait`, the call only reads.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if it is not open in time; a rejection if there is no such latch; else as any read.
+    /// [`Failure::NotYet`] if the latch is not open in time; a rejection if the latch does not exist; else as any read.
     pub async fn await_latch(
         &self,
         latch: &RecipeName,

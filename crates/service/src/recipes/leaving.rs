@@ -1,4 +1,4 @@
-//! Leaving a barrier or a double barrier. After the command, the call waits for the other members; the wait writes nothing.
+//! Leaving a barrier or a double barrier. After the command, the call waits for the other members without a write.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
-    /// Leaves a barrier, which breaks it, or a double barrier, and then waits until the other members have left. Returns
-    /// whether the caller was inside.
+    /// Leaves a barrier, which breaks the barrier. Or leaves a double barrier, and then waits until the other members have
+    /// left. Returns whether the caller was inside.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if members are inside when the wait ends; the caller has left. Else as any write.
+    /// [`Failure::NotYet`] if other members are inside when the wait ends; the caller has left. Else as any write.
     pub async fn leave_barrier(
         &self,
         leave: LeaveBarrier,

@@ -30,17 +30,17 @@ pub struct MadeLatch {
 
 #[derive(Clone, Copy, Debug)]
 pub struct CountedDown {
-    /// The count right after the key was counted; for a key that is counted later, the present count.
+    /// The count right after the key was counted; for a key that is counted later, the current count.
     pub left: u32,
     /// False if the latch was already open, or the key is counted later.
     pub counted: bool,
 }
 
 impl Service {
-    /// Makes a latch; succeeds also if one with the same count exists.
+    /// Creates a latch; also succeeds if a latch with the same count exists.
     ///
     /// # Errors
-    /// Those of any write. So do the other methods for recipes.
+    /// Those of any write.
     pub async fn make_latch(
         &self,
         latch: RecipeName,
@@ -68,7 +68,7 @@ impl Service {
         Ok(counted.map(|(left, counted)| CountedDown { left, counted }))
     }
 
-    /// Removes a latch; returns whether there was one.
+    /// Deletes a latch; returns whether it existed.
     ///
     /// # Errors
     /// Those of any write.
@@ -76,7 +76,7 @@ impl Service {
         self.propose_recipe(Recipe::DeleteLatch { latch }, RecipeReply::into_deleted).await
     }
 
-    /// Changes a counter; returns it, or `None` if the change deleted it.
+    /// Changes a counter; returns the counter, or `None` if the change deleted it.
     ///
     /// # Errors
     /// Those of any write.

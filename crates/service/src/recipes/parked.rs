@@ -1,7 +1,7 @@
-//! Calls parked on this node until something happens to a latch or a barrier.
+//! Calls parked on this node until a latch or a barrier changes.
 //!
-//! A latch or a barrier opens for all its waiters, so an event wakes all of them. A call whose generation the event ends also
-//! receives the event: it then knows how the generation ended even if the state machine has moved on.
+//! A latch or a barrier opens for all its waiters, so an event wakes all of them. A call whose generation the event ends
+//! also receives the event, which has the result even if the state machine has moved on.
 
 use holdfast_types::{BarrierKind, RecipeEvent, RecipeName, Revision};
 use prometheus_client::metrics::counter::Counter;
@@ -14,7 +14,7 @@ pub(super) enum Topic {
     BarrierKind(BarrierKind, RecipeName),
 }
 
-/// What a call waits for, and the generation of the barrier that it waits in.
+/// The topic that a call waits for, and its generation of the barrier.
 type RecipeKey = (Topic, Option<Revision>);
 
 pub(super) type ParkedRecipeCall = Parked<RecipeKey, RecipeEvent>;
@@ -24,7 +24,7 @@ pub(crate) struct RecipeWaiters(ParkedCalls<RecipeKey, RecipeEvent>);
 
 impl Default for RecipeWaiters {
     fn default() -> Self {
-        // The metric counts the wake-ups of lock waiters alone.
+        // The metric counts only the wake-ups of lock waiters.
         Self(ParkedCalls::new(Counter::default()))
     }
 }
@@ -38,7 +38,7 @@ impl RecipeWaiters {
         self.0.len()
     }
 
-    /// Wakes the calls that an event concerns. Inside the apply step.
+    /// Wakes the calls that an event concerns. Runs inside the apply step.
     pub(crate) fn on_event(&self, event: &RecipeEvent) {
         let (topic, ended) = match event {
             RecipeEvent::LatchOpened { latch } | RecipeEvent::LatchDeleted { latch } => {
@@ -60,7 +60,7 @@ impl RecipeWaiters {
         });
     }
 
-    /// Wakes every call to look at the state, after events were skipped.
+    /// Wakes every call to read the state, after events were skipped.
     pub(crate) fn wake_all(&self) {
         self.0.wake_all();
     }
