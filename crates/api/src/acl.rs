@@ -4,7 +4,7 @@ use holdfast_types::{AclEntry, Identity, Perms};
 
 use crate::{ErrorCode, Param, ParamError, ParamValue};
 
-/// Letters of the permissions, as they are written.
+/// The letters of the permissions.
 const LETTERS: [(char, Perms); 5] = [
     ('c', Perms::CREATE),
     ('d', Perms::DELETE),
@@ -13,10 +13,10 @@ const LETTERS: [(char, Perms); 5] = [
     ('a', Perms::ADMIN),
 ];
 
-/// Reads one entry. The id is what stands between the first colon and the last, and may be empty (`auth::cdrwa`).
+/// Reads one entry. The id is the text between the first and the last colon, and may be empty (`auth::cdrwa`).
 ///
 /// # Errors
-/// [`ParamError`] shows the form.
+/// [`ParamError`] with the valid form as its hint.
 pub fn parse_acl_entry(text: &str) -> Result<AclEntry, ParamError> {
     let (scheme, rest) = text.split_once(':').ok_or_else(|| malformed(text))?;
     let (id, letters) = rest.rsplit_once(':').ok_or_else(|| malformed(text))?;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read_and_written_alike() {
+    fn entries_read_back_as_written() {
         for text in [
             "world:anyone:cdrwa",
             "auth::cdrwa",
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused_with_the_form() {
+    fn invalid_entries_are_rejected_with_the_valid_form() {
         for text in ["", "r", "world:anyone", "world:anyone:", "::", ":x:r", "a:b:rx", "a:b:rr"] {
             let error = parse_acl_entry(text).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument, "{text}");
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*|[a-z:]{0,12}") {
+        fn any_text_is_read_or_rejected(text in "\\PC*|[a-z:]{0,12}") {
             if let Ok(entry) = parse_acl_entry(&text) {
                 prop_assert_eq!(parse_acl_entry(&format_acl_entry(&entry)), Ok(entry));
             }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failed_check_spoils_the_health() {
+    fn one_failed_check_makes_the_node_unhealthy() {
         let check = |ok| CheckBody { name: "leader".to_owned(), ok, detail: String::new() };
         assert!(HealthBody::new(vec![check(true)]).ok);
         assert!(!HealthBody::new(vec![check(true), check(false)]).ok);

@@ -1,7 +1,7 @@
 //! The error codes: name, title, whether to retry, and one explanation each.
 //!
-//! `holdfast explain CODE` prints the explanations and `/errors/<code>` serves them. The front-end maps a code to its status.
-//! The list is append-only: a code that clients know never changes meaning.
+//! `holdfast explain CODE` prints the explanations and `/errors/<code>` serves them. The front-end maps a code to its
+//! status. The list is append-only: a released code never changes its meaning.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,17 +32,17 @@ macro_rules! codes {
                 match self { $(Self::$variant => concat!("/errors/", $name),)* }
             }
 
-            /// One line for a person, the same for every problem of this code.
+            /// One line in words, the same for every problem of this code.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
 
-            /// True if the very same call may succeed later and may be sent again without harm.
+            /// True if the same call may succeed later, and is safe to send again.
             pub const fn retryable(self) -> bool {
                 match self { $(Self::$variant => $retryable,)* }
             }
 
-            /// What happened, what it means for the lock, and what to do.
+            /// What happened, the effect on the lock, and what to do next.
             pub const fn explanation(self) -> &'static str {
                 match self { $(Self::$variant => $explanation,)* }
             }
@@ -73,7 +73,7 @@ codes! {
          that no caller can fill the memory of every node. A subtree may have a quota of its own. The detail names the \
          limit and its value. Nothing was done. Close, release or delete something first.";
     NotFound, "not-found", false, "There is nothing here",
-        "There is no such path, error code, place in a queue or node of the tree. For paths the problem names the nearest one \
+        "There is no such path, error code, queue entry or node of the tree. For paths the problem names the nearest one \
          that exists. A lock is never 'not found': a lock without a holder is free. PUT without If-Match creates a node; \
          ?parents also creates its missing directories.";
     MethodNotAllowed, "method-not-allowed", false, "The path does not take this method",
@@ -110,8 +110,8 @@ codes! {
          order, or all at once; PATCH with detect_deadlocks=false lets such calls wait. A hand-over that would close a cycle \
          is rejected as well: release the lock instead.";
     EphemeralParent, "ephemeral-parent", false, "This node cannot have children",
-        "The parent is an ephemeral node: it is deleted with its session and has no children. Places in a lock's queue are \
-         such nodes, so a lock's name must not continue the name of a place. Nothing was done.";
+        "The parent is an ephemeral node: it is deleted with its session and has no children. The entries of a lock's \
+         queue are such nodes, so a lock's name must not extend the name of an entry. Nothing was done.";
     NodeExists, "node-exists", false, "The node exists already",
         "The call creates a node and never replaces one, because it has If-None-Match: *, a kind of node or an access list. The \
          problem names the node. Nothing was done. A plain PUT replaces the data of an existing node.";
@@ -120,7 +120,7 @@ codes! {
          them with it, all or nothing.";
     SessionExpired, "session-expired", false, "The session has ended",
         "The session's time-to-live passed without a renewal, or there is no such session. Its locks are lost and may have \
-         other holders. A session is never restarted silently, so that a client that was paused learns of the loss. Use a new \
+         other holders. A session is never restarted silently, so that a paused client gets this error. Use a new \
          session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
     RevisionCompacted, "revision-compacted", false, "The history does not reach back so far",
         "Nodes keep the latest changes in memory. Changes between the requested revision and 'restart_from' are no longer \
@@ -147,11 +147,11 @@ codes! {
          number of waiters. Add &wait=10s to queue.";
     LockClosed, "lock-closed", true, "The lock is not granted yet",
         "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a cooldown \
-         between two grants, or its last holder's session expired and that holder may not know it yet. Retry-After has the \
-         remaining time. Add &wait=10s to queue.";
+         between two grants, or its last hold expired, was revoked or was broken, and its holder may still write. \
+         Retry-After has the remaining time. Add &wait=10s to queue.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
-        "The wait of the call has passed. The caller does not hold the lock, and its place in the queue is given up. Send \
-         the call again to queue again, at the end.";
+        "The wait of the call has passed. The caller does not hold the lock and has left the queue. Send the call again to \
+         queue again, at the end.";
     NotYet, "not-yet", true, "The awaited event has not happened yet",
         "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double barrier. The \
          problem has their number. An arrival whose wait has passed is withdrawn, which breaks the barrier for the members that \
@@ -162,7 +162,7 @@ codes! {
         "The lock's queue, or the node, has as many waiters as allowed. The caller is not in the queue. Retry-After has the \
          time until the next try.";
     Internal, "internal", false, "The node failed",
-        "The node failed, not the call: it cannot trust its own state or its disk. Send the call to another node, and search \
+        "The node failed, not the call: its state or its disk may be damaged. Send the call to another node, and search \
          this node's log for the request id.";
     NoLeader, "no-leader", true, "The cluster has no leader at the moment",
         "No node can order writes or confirm reads at the moment: an election is under way, or a majority cannot be reached. \
@@ -172,36 +172,36 @@ codes! {
          if it was applied, the answer is the first one, with the same token. Without a session, a grant whose answer was lost \
          ends with its ttl.";
     ShuttingDown, "shutting-down", true, "The node is shutting down",
-        "The node accepts no more calls and ends waits, so that waiters can ask another node. A named session keeps its locks. \
+        "The node accepts no more calls and ends waits, so that waiters can use another node. A named session keeps its locks. \
          The call was not applied, or its wait ended here: send it to another node.";
     Starting, "starting", true, "The node is starting",
         "The node has not joined its cluster yet: it waits for the other members, or until they admit it. The detail names \
-         the nodes it waits for. Nothing was done. Ask another node, or try again soon.";
+         the nodes it waits for. Nothing was done. Use another node, or try again soon.";
     DiskFull, "disk-full", true, "The disk is full",
         "The cluster cannot write durably, so it rejects changes. Nothing was done. Reads work, held locks stay held, and \
          keepalives renew sessions. Changes are accepted again once there is free space.";
 }
 
 impl ErrorCode {
-    /// Whether the call may be sent again, as the end of a sentence about it.
+    /// Whether the call may be sent again, as the end of a sentence.
     pub const fn again(self) -> &'static str {
         if self.retryable() { "may be sent again" } else { "must be changed first" }
     }
 
-    /// The meaning, whether to retry and what to do next, as a page of plain text. The front-end knows the status.
+    /// The explanation as a page of plain text. The front-end passes the HTTP status of the code.
     pub fn page(self, status: u16) -> String {
         let (title, again) = (self.title(), self.again());
         format!("{self}: {title}\nstatus {status}; the call {again}\n\n{}\n", self.explanation())
     }
 }
 
-/// No such error code.
+/// The error code does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no error code '{name}'{}", did_you_mean(*.nearest))]
 pub struct UnknownCode {
-    /// What was asked for; at most 64 bytes of it.
+    /// The unknown code, cut to 64 bytes.
     pub name: String,
-    /// The code that looks most like it, if any does.
+    /// The most similar code, if one is similar enough for a suggestion.
     pub nearest: Option<ErrorCode>,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_reads_back_and_explains_itself() {
+    fn every_code_reads_back_and_has_an_explanation() {
         for code in ErrorCode::ALL {
             assert_eq!(code.as_str().parse(), Ok(*code));
             assert_eq!(code.type_uri(), format!("/errors/{code}"));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_code_is_answered_with_the_nearest() {
+    fn a_misspelt_code_is_rejected_with_the_nearest() {
         let error = "lock-bussy".parse::<ErrorCode>().unwrap_err();
         assert_eq!(
             error.to_string(),

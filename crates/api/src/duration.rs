@@ -1,19 +1,19 @@
-//! Durations as callers write them: `500ms`, `30s`, `1m30s`, `2h`.
+//! Durations as text: `500ms`, `30s`, `1m30s`, `2h`.
 //!
-//! A duration is whole numbers with units, from large to small. A bare number is rejected, because tools disagree about its
-//! unit; the error suggests the intended form.
+//! A duration is whole numbers with units, from large to small. A bare number is rejected, because tools disagree about
+//! its unit; the error suggests a unit.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// The longest duration that can be written: 365 days. Parameters have narrower bounds of their own.
+/// The longest duration: 365 days. Parameters have narrower bounds.
 pub const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// Unit and milliseconds, largest first.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-/// What people write instead, and what they mean.
+/// Each unit, and other spellings of it for suggestions.
 const ALIASES: [(&str, &[&str]); 4] = [
     ("h", &["hr", "hrs", "hour", "hours", "H"]),
     ("m", &["min", "mins", "minute", "minutes", "M"]),
@@ -21,7 +21,7 @@ const ALIASES: [(&str, &[&str]); 4] = [
     ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds", "Ms", "MS"]),
 ];
 
-/// Why a text is not a duration. Printed with advice; [`DurationError::problem`] and [`DurationError::hint`] are the halves.
+/// Why a text is not a duration. `Display` writes [`DurationError::problem`] and [`DurationError::hint`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {}", self.problem(), self.hint())]
 pub enum DurationError {
@@ -29,33 +29,33 @@ pub enum DurationError {
     NoUnit {
         /// The number.
         text: String,
-        /// What it may have meant.
+        /// The suggested duration.
         meant: String,
     },
-    /// Something that is not a duration.
+    /// Not whole numbers with units.
     Malformed {
         /// The text, shortened.
         text: String,
-        /// What it may have meant.
+        /// The suggested duration.
         meant: Option<String>,
     },
-    /// Out of the bounds of its parameter, or longer than any duration may be.
+    /// Out of the bounds of its parameter, or longer than [`DURATION_MAX`].
     OutOfBounds {
         /// The text, shortened.
         text: String,
-        /// What is bounded, such as "a ttl".
+        /// The bounded quantity, such as "a ttl".
         what: &'static str,
-        /// The smallest allowed.
+        /// The minimum.
         min: String,
-        /// The largest allowed.
+        /// The maximum.
         max: String,
-        /// What to do instead of exceeding it.
+        /// The hint.
         advice: &'static str,
     },
 }
 
 impl DurationError {
-    /// What is wrong.
+    /// The error, without advice.
     pub fn problem(&self) -> String {
         match self {
             Self::NoUnit { text, .. } => format!("'{text}' has no unit"),
@@ -66,7 +66,7 @@ impl DurationError {
         }
     }
 
-    /// What to write instead.
+    /// The advice: a suggestion or the valid form.
     pub fn hint(&self) -> String {
         const FORM: &str = "write whole numbers with units, such as 500ms, 30s, 1m30s or 2h";
         match self {
@@ -81,7 +81,7 @@ impl DurationError {
 /// Reads a duration, `0s` to [`DURATION_MAX`].
 ///
 /// # Errors
-/// [`DurationError`] for anything that is not whole numbers with units, or is absurdly long.
+/// [`DurationError`] for text that is not whole numbers with units, and for more than [`DURATION_MAX`].
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(bare_number(text));
@@ -144,7 +144,7 @@ fn out_of_bounds(
     DurationError::OutOfBounds { text: shorten(text), what, min, max, advice }
 }
 
-/// Splits `30s…` into `30`, `s` and the rest; none without a number or without a unit.
+/// Splits `30s…` into `30`, `s` and the rest; `None` without a number or without a unit.
 fn next_part(text: &str) -> Option<(&str, &str, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, tail) = text.split_at(digits);
@@ -153,14 +153,14 @@ fn next_part(text: &str) -> Option<(&str, &str, &str)> {
     (!number.is_empty() && !unit.is_empty()).then_some((number, unit, rest))
 }
 
-/// A small bare number is taken for seconds, a large one for milliseconds.
+/// Suggests seconds for a number of up to three digits, milliseconds for a longer one.
 fn bare_number(text: &str) -> DurationError {
     let text = shorten(text);
     let unit = if text.len() <= 3 { "s" } else { "ms" };
     DurationError::NoUnit { meant: format!("{text}{unit}"), text }
 }
 
-/// Guesses at the unit of one number with a long or foreign unit: `30 sec`, `1d`, `1.5s`.
+/// Suggests a duration for one number with another spelling of a unit: `30 sec`, `1d`, `1.5s`.
 fn meant(text: &str) -> Option<String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = (&text[..split], text[split..].trim());
@@ -179,7 +179,7 @@ fn meant(text: &str) -> Option<String> {
     (!number.is_empty() && number.len() <= 9).then(|| format!("{number}{unit}"))
 }
 
-/// `1.5` of a unit in whole smaller units; at most three decimals.
+/// Converts e.g. `1.5` of a unit to whole smaller units; at most three decimals.
 fn fraction(number: &str, unit: &str) -> Option<String> {
     let (whole, decimals) = number.split_once('.')?;
     let scale = 10_u64.checked_pow(u32::try_from(decimals.len()).ok().filter(|n| *n <= 3)?)?;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_refused_with_the_fix() {
+    fn a_bare_number_is_rejected_with_a_suggestion() {
         assert_eq!(hint("30"), "did you mean 30s?");
         assert_eq!(hint("0"), "did you mean 0s?");
         assert_eq!(hint("30000"), "did you mean 30000ms?");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_instead_is_answered_with_what_they_mean() {
+    fn other_spellings_are_rejected_with_a_suggestion() {
         for (text, meant) in [
             ("30sec", "30s"),
             ("30 s", "30s"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_duration_is_refused_with_the_form() {
+    fn malformed_durations_are_rejected_with_the_valid_form() {
         for text in [
             "", "s", "-1s", "+1s", "30s1m", "1s1s", "1m30", "1e3s", "١s", "soon", " 1s", "1s ",
             "1sm", "1us",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_durations_are_refused_with_the_bounds() {
+    fn durations_over_the_maximum_are_rejected_with_the_bounds() {
         for text in
             ["8761h", "99999999999999999999h", "18446744073709551615h", "18446744073709551616ms"]
         {
@@ -281,14 +281,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused_with_short_advice(text in "\\PC*|[0-9hms. ]{0,30}|[0-9]+[a-z]+") {
+        fn any_text_is_read_or_rejected_with_a_short_error(text in "\\PC*|[0-9hms. ]{0,30}|[0-9]+[a-z]+") {
             if let Err(error) = parse_duration(&text) {
                 prop_assert!(error.hint().len() < 400 && error.to_string().len() < 400);
             }
         }
 
         #[test]
-        fn advice_can_be_followed(number in 0..100_000_u32) {
+        fn a_suggested_duration_is_valid(number in 0..100_000_u32) {
             let hint = parse_duration(&number.to_string()).unwrap_err().hint();
             let meant = hint.strip_prefix("did you mean ").and_then(|h| h.strip_suffix('?')).unwrap();
             prop_assert!(parse_duration(meant).is_ok());

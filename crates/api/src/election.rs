@@ -12,7 +12,7 @@ use holdfast_types::{
 use crate::escape_path;
 use crate::lock::{age, named_owner, text};
 
-/// Where the locks of elections are.
+/// The prefix of the locks of elections.
 const ELECTIONS: &str = "elections/";
 
 /// The lock of an election.
@@ -46,7 +46,7 @@ pub struct ElectedBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The value that everybody sees.
+    /// The candidate's value, shown in every read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The remaining time of the session, counted from when the answer was made.
@@ -94,7 +94,7 @@ pub struct LeaderBody {
     pub owner: Option<Owner>,
     /// The fencing token of the leadership.
     pub token: FencingToken,
-    /// The value that everybody sees.
+    /// The candidate's value, shown in every read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -124,7 +124,7 @@ pub struct CandidateBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The value that everybody sees.
+    /// The candidate's value, shown in every read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// How long it has been a candidate.
@@ -142,7 +142,7 @@ impl CandidateBody {
     }
 }
 
-/// An election. One without any candidate has no leader.
+/// An election. An election without candidates has no leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElectionBody {

@@ -1,18 +1,18 @@
 //! Percent-encoding, decoded exactly once.
 //!
-//! Every escape must be well-formed and the result UTF-8; nothing is normalised. `holdfast-types` checks names after that.
+//! Every escape must be well-formed and the result UTF-8; nothing is normalised. `holdfast-types` checks decoded names.
 
 use std::borrow::Cow;
 
 use thiserror::Error;
 
-/// Why text in a URL does not decode.
+/// An invalid percent-encoding in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EscapeError {
     /// A `%` without two hexadecimal digits.
     #[error("a '%' must be followed by two hexadecimal digits; write a '%' itself as %25")]
     Malformed,
-    /// The bytes are not text.
+    /// The decoded bytes are not UTF-8.
     #[error("after percent-decoding it is not UTF-8")]
     NotUtf8,
 }
@@ -25,7 +25,7 @@ pub fn unescape_path(text: &str) -> Result<Cow<'_, str>, EscapeError> {
     unescape(text, false)
 }
 
-/// Decodes a key or a value of a query; a `+` is a space, as forms write it.
+/// Decodes a key or a value of a query; `+` is a space, as in HTML forms.
 ///
 /// # Errors
 /// [`EscapeError`] for a broken escape or bytes that are not UTF-8.
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_escapes_and_bytes_that_are_not_text_are_refused() {
+    fn broken_escapes_and_invalid_utf8_are_rejected() {
         for broken in ["%", "%2", "%zz", "%+1", "a%", "%%41"] {
             assert_eq!(unescape_path(broken), Err(EscapeError::Malformed), "{broken}");
         }
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_escaped_comes_back(text in "\\PC*|[%+&=/?# ]{0,20}") {
+        fn escaped_text_decodes_to_the_same_text(text in "\\PC*|[%+&=/?# ]{0,20}") {
             let (path, query) = (escape_path(&text), escape_query(&text));
             prop_assert_eq!(unescape_path(&path).unwrap(), text.as_str());
             prop_assert_eq!(unescape_query(&query).unwrap(), text.as_str());

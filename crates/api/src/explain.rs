@@ -1,6 +1,6 @@
 //! Why a lock is not free, and who held it before.
 //!
-//! Times and histories are what one node has seen since it started: information, not a basis for decisions.
+//! Times and histories cover what one node has applied since its start: information, not a basis for decisions.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct ExplainedBody {
     /// The locks that the holder waits for, directly and through others.
     #[serde(default)]
     pub blocked_by: Vec<LinkBody>,
-    /// When the next waiter gets it at the latest if no holder renews from now on.
+    /// The latest time of the next grant if no holder renews from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_if_dead_in_ms: Option<u64>,
     /// Recent waits.
@@ -57,7 +57,7 @@ pub struct LinkBody {
     pub deadlock: bool,
 }
 
-/// Durations that one node has seen since it started; older ones count half every ten minutes.
+/// Durations that one node has measured since its start; the weight of a duration halves every ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimesBody {
@@ -81,7 +81,7 @@ pub struct ContentionBody {
     pub revision: Revision,
 }
 
-/// The holds of a lock that one node remembers.
+/// The holds of a lock in the history of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryBody {

@@ -1,7 +1,7 @@
 //! The HTTP API as text: parameters, JSON bodies, error codes, durations and paths.
 //!
 //! The server, the client library and the command line share these definitions: the server parses what clients write. A
-//! [`ParamError`] names the error code, the parameter, and what to write instead. Sockets, headers and clocks are elsewhere;
+//! [`ParamError`] names the error code, the parameter, and what to write instead. There is no I/O and no clock:
 //! ages are computed from a stamp that the caller passes in. Bound: the caller's limit on heads and bodies.
 
 mod acl;
@@ -72,50 +72,50 @@ pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBod
 
 /// The media type of [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// The answer's header that carries the fencing token of a grant.
+/// Response header: the fencing token of a grant.
 pub const FENCING_TOKEN: &str = "fencing-token";
-/// The answer's header that names the node that answered.
+/// Response header: the node that answered.
 pub const HOLDFAST_NODE: &str = "holdfast-node";
-/// The answer's header that names the leader as that node knows it, or `none`.
+/// Response header: the leader in the view of that node, or `none`.
 pub const HOLDFAST_LEADER: &str = "holdfast-leader";
-/// The answer's header with the revision at which the call was answered.
+/// Response header: the revision of the answer.
 pub const HOLDFAST_REVISION: &str = "holdfast-revision";
-/// The header that ties a call to the log lines about it; taken from the request if it is sane, else made.
+/// Request and response header: the id of the call in log lines; generated if the request has no valid one.
 pub const HOLDFAST_REQUEST_ID: &str = "holdfast-request-id";
-/// The answer's header, on a release that named an entry: entries that still hold the lock.
+/// Response header of a release: the number of attempts that still hold the lock.
 pub const HOLDFAST_ENTRIES_LEFT: &str = "holdfast-entries-left";
-/// The answer's header of a stale read: the revision it was read at.
+/// Response header of a stale read: the revision of the read.
 pub const HOLDFAST_APPLIED_REVISION: &str = "holdfast-applied-revision";
-/// The answer's header of a stale read: milliseconds since the node last heard from a leader.
+/// Response header of a stale read: milliseconds since the last message from a leader.
 pub const HOLDFAST_LEADER_CONTACT_MS: &str = "holdfast-leader-contact-ms";
-/// The request's header with the request id of a change, beside `?request=`.
+/// Request header: the request id of a change, the same as `?request=`.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The answer's header, on a delete: nodes that are gone.
+/// Response header of a delete: the number of deleted nodes.
 pub const HOLDFAST_DELETED: &str = "holdfast-deleted";
-/// Headers of a node's data: what it says about itself.
+/// Response headers of a node's data: its stat.
 pub mod node_headers {
     /// `persistent`, `container`, `ephemeral` or `ttl`.
     pub const KIND: &str = "holdfast-kind";
-    /// Changes of its data; the same as `ETag`.
+    /// Number of changes of its data; the same as `ETag`.
     pub const VERSION: &str = "holdfast-version";
-    /// Children created plus children deleted, ever.
+    /// Number of children created plus number of children deleted, ever.
     pub const CHILDREN_VERSION: &str = "holdfast-children-version";
-    /// Changes of its access list.
+    /// Number of changes of its access list.
     pub const ACL_VERSION: &str = "holdfast-acl-version";
     /// The revision that created it.
     pub const CREATED_REVISION: &str = "holdfast-created-revision";
     /// The revision that last changed its data.
     pub const MODIFIED_REVISION: &str = "holdfast-modified-revision";
-    /// The revision that last created or deleted a child of it.
+    /// The revision that last created or deleted a child.
     pub const CHILDREN_REVISION: &str = "holdfast-children-revision";
     /// When it was created, milliseconds of the Unix epoch.
     pub const CREATED_AT_MS: &str = "holdfast-created-at-ms";
     /// When its data was last changed, milliseconds of the Unix epoch.
     pub const MODIFIED_AT_MS: &str = "holdfast-modified-at-ms";
-    /// Children it has now.
+    /// The present number of children.
     pub const CHILDREN: &str = "holdfast-children";
-    /// Of an ephemeral: the number of its session.
+    /// The session number of an ephemeral node.
     pub const SESSION_NUMBER: &str = "holdfast-session-number";
-    /// Of a node with a time-to-live: milliseconds.
+    /// The time-to-live of a `ttl` node, milliseconds.
     pub const TTL_MS: &str = "holdfast-ttl-ms";
 }

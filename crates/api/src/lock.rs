@@ -218,7 +218,7 @@ impl WaiterBody {
     }
 }
 
-/// A lock. One that nobody ever acquired is free.
+/// A lock. A lock that was never acquired is free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockBody {
@@ -228,7 +228,7 @@ pub struct LockBody {
     pub mode: Mode,
     /// Whether it has a holder.
     pub held: bool,
-    /// The holders, in the order of their grants; of many only the first.
+    /// The holders, in the order in which they entered the queue; of many only the first.
     pub holders: Vec<HolderBody>,
     /// The number of all holders.
     #[serde(default)]
@@ -317,7 +317,7 @@ pub struct PolicyBody {
     pub order: QueueOrder,
     /// How much waiting one level of priority is worth.
     pub ageing_ms: u64,
-    /// How long it is not granted after its holder's session expired.
+    /// How long it is not granted after a hold expires, is revoked or is broken.
     pub lock_delay_ms: u64,
     /// The time between two grants.
     pub cooldown_ms: u64,

@@ -1,7 +1,7 @@
 //! One parameter of an HTTP call: its name, the form and bounds of its value, its default, and its description.
 //!
-//! A [`Param`] is the only place where a parameter is spelled out. The server reads values with it ([`ParamValue`],
-//! [`ParamField`]), clients write values with it ([`crate::Query`]), and the `OpenAPI` description is derived from it.
+//! A [`Param`] is the single definition of a parameter. The server reads values with it ([`crate::ParamValue`],
+//! [`crate::ParamField`]), clients write values with it ([`crate::Query`]), and the `OpenAPI` description contains it.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 
 use crate::format_duration;
 
-/// Characters that no name contains, as a regular expression's class has them.
+/// Characters that names must not contain, for a class of a regular expression.
 const FORBIDDEN: &str = "\\u0000-\\u001f\\u007f-\\u009f\\ue000-\\uf8ff\\ufff0-\\uffff";
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
-    /// A name: text of 1 byte to so many, with rules for its characters.
+    /// A name: text of 1 to `bytes_max` bytes, without '/' and white space.
     Name {
-        /// The longest, bytes.
+        /// The maximum length, bytes.
         bytes_max: usize,
     },
     /// A name of several components joined by `/`.
     Path {
-        /// The longest, bytes.
+        /// The maximum length, bytes.
         bytes_max: usize,
-        /// Whether it begins with `/`.
+        /// Whether it starts with `/`.
         rooted: bool,
     },
-    /// Any text but the empty one.
+    /// Any text except the empty one.
     Text,
-    /// Any text of 1 byte to so many.
+    /// Any text of 1 to `bytes_max` bytes.
     BoundedText {
-        /// The longest, bytes.
+        /// The maximum length, bytes.
         bytes_max: usize,
     },
-    /// Any text, also the empty one.
+    /// Any text, or the empty text.
     TextOrEmpty,
     /// A duration with its units.
     Duration {
@@ -63,26 +63,26 @@ pub enum Form {
     },
     /// A whole number of 64 bits, with a sign.
     Whole,
-    /// One of these words.
+    /// One of the listed words.
     Word(&'static [&'static str]),
-    /// True by being there.
+    /// A flag: present without a value means true.
     Flag,
-    /// An entry of an access list, `scheme:id:perms`; as often as wanted.
+    /// An entry of an access list, `scheme:id:perms`; repeatable.
     AccessEntry,
-    /// A name of a lock; as often as there are locks.
+    /// A name of a lock; repeated for each lock.
     Locks,
     /// Bytes in base 64.
     Base64,
-    /// The conditions of a transaction; in a body alone.
+    /// The conditions of a transaction; only in a body.
     Conditions,
-    /// The operations of a transaction; in a body alone.
+    /// The operations of a transaction; only in a body.
     Operations,
     /// The labels of a session: `label.KEY=VALUE`, in a body an object.
     Labels,
 }
 
 impl Form {
-    /// The JSON schema of one value, as a query string spells it and a JSON body may.
+    /// The JSON schema of one value in a query string or a JSON body.
     pub fn schema(&self) -> Value {
         match self {
             Self::Name { bytes_max } => {
@@ -145,8 +145,8 @@ impl Form {
             Self::Word(words) => words.join(", "),
             Self::Limit { max } => format!("1 to {max}, or none"),
             Self::Segment { max } => format!("0 to {max}, or any"),
-            Self::AccessEntry => "as often as wanted".to_owned(),
-            Self::Locks => format!("1 to {} bytes, as often as there are locks", LockName::MAX_LEN),
+            Self::AccessEntry => "repeatable".to_owned(),
+            Self::Locks => format!("1 to {} bytes, once for each lock", LockName::MAX_LEN),
             Self::Whole => "64 bits".to_owned(),
             Self::Text
             | Self::TextOrEmpty
@@ -158,7 +158,7 @@ impl Form {
         }
     }
 
-    /// Its kind in one word or two.
+    /// The form in one or two words.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Name { .. } | Self::Locks => "name",
@@ -177,12 +177,12 @@ impl Form {
         }
     }
 
-    /// Whether a call may give it several times, in a body as a list.
+    /// Whether a call may repeat it; in a body it is a list.
     pub const fn is_repeated(&self) -> bool {
         matches!(self, Self::AccessEntry | Self::Locks | Self::Conditions | Self::Operations)
     }
 
-    /// Whether one pair of a query string carries it.
+    /// Whether a query string can contain it as one pair.
     pub const fn fits_query(&self) -> bool {
         !matches!(self, Self::Conditions | Self::Operations | Self::Labels)
     }
@@ -192,20 +192,20 @@ fn reference(name: &str) -> Value {
     json!({ "type": "array", "items": { "$ref": format!("#/components/schemas/{name}") } })
 }
 
-/// What a call does when a parameter is not given.
+/// The effect of an absent parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Absent {
-    /// Nothing in particular, or what the text says.
+    /// None, or the effect that the description states.
     Nothing,
     /// The call is rejected. Carries a valid value, for examples and tests.
     Rejected(&'static str),
-    /// As if this word were given.
+    /// The default is this word.
     Word(&'static str),
-    /// As if this number were given.
+    /// The default is this number.
     Number(u64),
-    /// As if this duration were given.
+    /// The default is this duration.
     Duration(Duration),
-    /// As if the flag were given.
+    /// The default of the flag is true.
     Set,
     /// The present value stays.
     Unchanged,
@@ -214,15 +214,13 @@ pub enum Absent {
 /// One parameter of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Param {
-    /// As the query spells it.
+    /// The key in a query string and in a body.
     pub name: &'static str,
-    /// What its value looks like.
     pub form: Form,
-    /// What it means: one or two sentences without a last full stop.
+    /// Its meaning: one or two sentences without a final full stop.
     pub about: &'static str,
-    /// What happens without it.
     pub absent: Absent,
-    /// What to do about a missing value, or one out of bounds; empty if the form's own advice is enough.
+    /// The hint for a missing value or a value out of bounds; empty for the default hint of the form.
     pub hint: &'static str,
 }
 
@@ -231,27 +229,27 @@ impl Param {
         Self { name, form, about, absent: Absent::Nothing, hint: "" }
     }
 
-    /// A name of at most so many bytes.
+    /// A name of at most `bytes_max` bytes.
     pub const fn name(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
         Self::new(name, Form::Name { bytes_max }, about)
     }
 
-    /// A name of several components, at most so many bytes.
+    /// A name of several components, at most `bytes_max` bytes.
     pub const fn path(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
         Self::new(name, Form::Path { bytes_max, rooted: false }, about)
     }
 
-    /// Any text, also the empty one.
+    /// Any text, or the empty text.
     pub const fn text_or_empty(name: &'static str, about: &'static str) -> Self {
         Self::new(name, Form::TextOrEmpty, about)
     }
 
-    /// Text of at most so many bytes.
+    /// Text of 1 to `bytes_max` bytes.
     pub const fn bounded_text(name: &'static str, bytes_max: usize, about: &'static str) -> Self {
         Self::new(name, Form::BoundedText { bytes_max }, about)
     }
 
-    /// Any text.
+    /// Any text except the empty one.
     pub const fn text(name: &'static str, about: &'static str) -> Self {
         Self::new(name, Form::Text, about)
     }
@@ -279,30 +277,30 @@ impl Param {
         Self::new(name, Form::Word(words), about)
     }
 
-    /// True by being there.
+    /// A flag: present without a value means true.
     pub const fn flag(name: &'static str, about: &'static str) -> Self {
         Self::new(name, Form::Flag, about)
     }
 
-    /// Of another form.
+    /// A parameter of any form.
     pub const fn of(name: &'static str, form: Form, about: &'static str) -> Self {
         Self::new(name, form, about)
     }
 
-    /// The same, with what happens when it is not given.
+    /// Sets the effect of its absence.
     #[must_use]
     pub const fn absent(mut self, absent: Absent) -> Self {
         self.absent = absent;
         self
     }
 
-    /// The same, needed; with a value that is good.
+    /// Makes it required. `example` is a valid value.
     #[must_use]
     pub const fn needed(self, example: &'static str) -> Self {
         self.absent(Absent::Rejected(example))
     }
 
-    /// The same, with advice for a value that is missing or out of bounds.
+    /// Sets the hint for a missing value or a value out of bounds.
     #[must_use]
     pub const fn hint(mut self, hint: &'static str) -> Self {
         self.hint = hint;
@@ -314,7 +312,7 @@ impl Param {
         matches!(self.absent, Absent::Rejected(_))
     }
 
-    /// What it is when it is not given, as the query would spell it.
+    /// The default value, as text in a query.
     pub fn default(&self) -> Option<String> {
         match self.absent {
             Absent::Nothing | Absent::Rejected(_) | Absent::Unchanged => None,
@@ -350,7 +348,7 @@ impl Param {
         schema
     }
 
-    /// A value in the type that its schema has.
+    /// Converts text to the JSON type of the schema.
     fn as_json(&self, text: &str) -> Value {
         match self.form {
             Form::Number { .. } | Form::Whole | Form::Flag => {

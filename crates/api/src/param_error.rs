@@ -1,4 +1,4 @@
-//! Why a call is invalid.
+//! Errors of invalid parameters.
 
 use thiserror::Error;
 
@@ -6,13 +6,13 @@ use holdfast_types::NameError;
 
 use crate::{DurationError, ErrorCode, EscapeError};
 
-/// A call with an invalid parameter. Nothing was done; the caller must change the call.
+/// A call with an invalid parameter. The call has no effect, and the caller must change it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{detail}{}", .hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default())]
 pub struct ParamError {
     /// The error code.
     pub code: ErrorCode,
-    /// What is wrong, for a person.
+    /// What is wrong, in words.
     pub detail: String,
     /// What to write instead.
     pub hint: Option<String>,
@@ -21,7 +21,7 @@ pub struct ParamError {
 }
 
 impl ParamError {
-    /// An error that names no parameter.
+    /// An error without a parameter.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), hint: None, parameter: None }
     }
@@ -38,24 +38,24 @@ impl ParamError {
         self
     }
 
-    /// A name in a parameter that breaks a rule.
+    /// A parameter with an invalid name.
     pub fn bad_name(parameter: &str, error: &NameError) -> Self {
         Self::of(parameter, ErrorCode::BadName, error.to_string())
     }
 
-    /// A parameter that is not a duration, or out of its bounds.
+    /// A parameter that is not a duration, or is out of its bounds.
     pub fn bad_duration(parameter: &str, error: &DurationError) -> Self {
         Self::of(parameter, ErrorCode::BadDuration, format!("{parameter}: {}", error.problem()))
             .hint(error.hint())
     }
 
-    /// Text that does not decode.
+    /// Text with an invalid percent-encoding.
     pub fn bad_escape(what: &str, error: EscapeError, code: ErrorCode) -> Self {
         Self::new(code, format!("{what}: {error}"))
     }
 }
 
-/// The candidate that looks most like a word, if one does.
+/// The most similar candidate, if one is similar enough for a suggestion.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE_MIN: f64 = 0.8;
     let one_slip = |candidate| word.len() > 2 && strsim::osa_distance(word, candidate) == 1;

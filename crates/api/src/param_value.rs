@@ -1,7 +1,7 @@
-//! Values of parameters: text to value and back, with the bounds that the [`Param`] states.
+//! Values of parameters: conversion from and to text, within the bounds of the [`Param`].
 //!
-//! [`ParamValue`] is one value as text. [`ParamField`] adds presence: required, optional, repeated, a flag, labels.
-//! [`params!`](crate::params) makes the struct of one call's parameters, so that each parameter is one line.
+//! [`ParamValue`] converts one value. [`ParamField`] adds presence: required, optional, repeated, a flag, labels.
+//! [`params!`](crate::params) defines the struct of one call's parameters, one line for each.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::{ErrorCode, ParamError, ParamList, RawParams, format_duration, parse_
 
 /// The parameters of one call. Implemented by [`params!`](crate::params).
 pub trait CallParams: Sized {
-    /// In the order of the description.
+    /// In the order of the API description.
     const LIST: ParamList;
 
     /// Reads every parameter.
     ///
     /// # Errors
-    /// [`ParamError`] names the first parameter that is missing or invalid, and what to write instead.
+    /// [`ParamError`] for the first parameter that is missing or invalid, with a hint.
     fn read(fields: &RawParams<'_>) -> Result<Self, ParamError>;
 
     /// Reads every parameter from a query string.
@@ -34,8 +34,8 @@ pub trait CallParams: Sized {
     }
 }
 
-/// Defines the struct of one call's parameters: `field: Type = PARAM` for each. `as "…"` is the subject of messages about
-/// them, instead of "this call".
+/// Defines the struct of one call's parameters: `field: Type = PARAM` for each. `as "…"` replaces the subject "this
+/// call" in messages.
 #[macro_export]
 macro_rules! params {
     ($(#[$doc:meta])* $vis:vis struct $name:ident $(as $what:literal)? {
@@ -57,10 +57,10 @@ macro_rules! params {
     };
 }
 
-/// A value that one parameter carries as text.
+/// The value of one parameter, as text.
 pub trait ParamValue: Sized {
     /// # Errors
-    /// [`ParamError`] for text that is not such a value, or out of the bounds of `param`.
+    /// [`ParamError`] for text that is not such a value, or is out of the bounds of `param`.
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError>;
 
     /// The text that [`ParamValue::parse`] reads back.
@@ -70,7 +70,7 @@ pub trait ParamValue: Sized {
 /// One field of a struct of parameters.
 pub trait ParamField: Sized {
     /// # Errors
-    /// As [`ParamValue::parse`]; and if a required parameter is missing.
+    /// As [`ParamValue::parse`], and for a missing required parameter.
     fn read(param: &Param, fields: &RawParams<'_>) -> Result<Self, ParamError>;
 }
 
@@ -284,7 +284,7 @@ impl ParamValue for SegmentChoice {
     }
 }
 
-/// The word of the parameter that `text` is.
+/// The allowed word that equals `text`.
 fn word(param: &Param, text: &str) -> Result<&'static str, ParamError> {
     let words = if let Form::Word(words) = param.form { words } else { &[] };
     words.iter().copied().find(|word| *word == text).ok_or_else(|| {
@@ -294,7 +294,7 @@ fn word(param: &Param, text: &str) -> Result<&'static str, ParamError> {
     })
 }
 
-/// One of the words of the parameter.
+/// One of the allowed words of the parameter.
 impl ParamValue for &'static str {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         word(param, text)

@@ -1,4 +1,4 @@
-//! Parameters that more than one call takes, or that clients write: one constant each.
+//! Parameters shared by several calls or written by clients: one constant each.
 
 pub mod election;
 pub mod lock;
@@ -13,19 +13,21 @@ use holdfast_types::{Attempt, FencingToken, Owner, Ttl};
 
 use crate::param::{Absent, Form, Param};
 
-/// The longest that one call waits.
+/// The longest wait of one call.
 pub const WAIT_MAX: Duration = Duration::from_mins(5);
-/// Items of one page, unless the caller names another number.
+/// The default number of items in a page.
 pub const LIST_LIMIT_DEFAULT: usize = 100;
-/// The most items of one page.
+/// The maximum number of items in a page.
 pub const LIST_LIMIT_MAX: usize = 1_000;
-/// Sessions renewed by one call at most.
+/// The maximum number of sessions that one call renews.
 pub const KEPT_ALIVE_MAX: usize = 1_000;
 
 pub const REDIRECT: Param =
     Param::flag("redirect", "Answer 307 to the leader instead of passing the call on");
-pub const STALE: Param =
-    Param::flag("stale", "Answer from this node's own state, which may lag, and say how old it is");
+pub const STALE: Param = Param::flag(
+    "stale",
+    "Answer from this node's own state, which may lag; headers of the answer have its age",
+);
 pub const OWNER: Param = Param::name(
     "owner",
     Owner::MAX_LEN,
@@ -40,12 +42,12 @@ pub const ATTEMPT: Param = Param::number(
 pub const RELEASED_ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),
-    "The attempt that is given up, whether it waits, holds or has not arrived yet; other attempts keep the lock",
+    "The attempt to release, whether it waits, holds or has not arrived yet; other attempts keep the lock",
 );
 pub const RELEASED_TOKEN: Param = Param::number(
     "token",
     (1, FencingToken::END - 1),
-    "The hold that is meant. A copy of the call that arrives when that hold is over changes nothing",
+    "The token of the hold to release. A copy of the call that arrives after the end of that hold changes nothing",
 );
 pub const TTL: Param = Param::duration(
     "ttl",
@@ -53,7 +55,7 @@ pub const TTL: Param = Param::duration(
     "The session's time-to-live",
 )
 .absent(Absent::Duration(Ttl::DEFAULT.as_duration()))
-.hint("a longer lock is kept by renewing it: send the call again before the ttl ends");
+.hint("keep a lock for longer by renewing it: send the call again before the ttl ends");
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
@@ -63,9 +65,9 @@ pub const WAIT: Param = Param::duration(
 .hint("to wait longer, send the call again when the wait has passed");
 pub const LIMIT: Param = Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
     .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64))
-    .hint("ask for the rest with page_token");
+    .hint("get the next items with page_token");
 pub const PAGE_TOKEN: Param =
-    Param::text("page_token", "Where the page begins: the next_page_token of the one before");
+    Param::text("page_token", "The start of the page: the next_page_token of the page before");
 pub const LABELS: Param = Param::of(
     "labels",
     Form::Labels,

@@ -1,4 +1,4 @@
-//! Paths of the HTTP API, as clients write them.
+//! Percent-encoded paths of the HTTP API.
 
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
@@ -29,7 +29,7 @@ pub fn tree_path(path: &ZnodePath) -> String {
     format!("/v1/tree{}", escape_path(path.as_str()))
 }
 
-/// `/v1/history/{name}`.
+/// `/v1/history/<name>`
 pub fn history_path(lock: &LockName) -> String {
     format!("/v1/history/{}", escape_path(lock.as_str()))
 }

@@ -1,4 +1,4 @@
-//! The body of every error: RFC 9457 (problem details), with a code, whether to retry, and the facts.
+//! The body of every error: RFC 9457 (problem details) with an error code, retryability and facts.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub struct Problem {
     pub title: Cow<'static, str>,
     /// The status of the answer.
     pub status: u16,
-    /// The kind of problem; stable.
+    /// The error code; stable.
     pub code: ErrorCode,
     /// Whether the same call may succeed later, and may be sent again safely.
     pub retryable: bool,
@@ -44,7 +44,7 @@ pub struct Facts {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
-    /// The newest attempt of the session that is over: a new one needs a larger number.
+    /// The newest ended attempt of the session: a new attempt needs a larger number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_attempt: Option<Attempt>,
     /// The holder of the lock.
@@ -92,7 +92,7 @@ pub struct Facts {
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The time until the next try.
+    /// The time to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// The number of segments of the lock.
@@ -104,7 +104,7 @@ pub struct Facts {
 }
 
 impl Problem {
-    /// A problem without facts. The front-end, which knows the status of each code, sets the status.
+    /// A problem without facts. The status is 0 until the front-end sets it from the code.
     pub fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: Cow::Borrowed(code.type_uri()),

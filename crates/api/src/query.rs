@@ -1,10 +1,10 @@
-//! Query strings as clients write them.
+//! Query strings, written by clients.
 
 use holdfast_types::Labels;
 
 use crate::{Absent, Param, ParamValue, escape_query};
 
-/// The query string of a call, made from its parameters.
+/// A builder of the query string of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Query(String);
 
@@ -31,7 +31,7 @@ impl Query {
         values.iter().fold(self, |query, value| query.with(param, value))
     }
 
-    /// Adds a flag, unless it means the same as its absence.
+    /// Adds a flag, unless its value is the default.
     #[must_use]
     pub fn with_flag(mut self, param: &Param, set: bool) -> Self {
         if param.absent == Absent::Unchanged || set != (param.absent == Absent::Set) {
@@ -49,7 +49,7 @@ impl Query {
         self
     }
 
-    /// The request target of a path with this query.
+    /// The request target: the path and this query.
     pub fn target(&self, path: &str) -> String {
         if self.0.is_empty() { path.to_owned() } else { format!("{path}?{}", self.0) }
     }

@@ -15,17 +15,17 @@ use crate::param::{Form, Param};
 use crate::param_error::nearest;
 use crate::{ErrorCode, EscapeError, ParamError, unescape_query};
 
-/// Before the key of a label: `label.host=web3`.
+/// The prefix of a label's key: `label.host=web3`.
 const LABEL: &str = "label.";
 /// Labels in a JSON body: `{"labels": {"host": "web3"}}`.
 const LABELS: &str = "labels";
 
-/// The parameters that a call, or an object in its body, takes.
+/// The valid parameters of a call, or of an object in its body.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamList {
     /// The subject of messages about them, such as "this call".
     pub what: &'static str,
-    /// In the order of the description.
+    /// In the order of the API description.
     pub params: &'static [Param],
 }
 
@@ -77,7 +77,7 @@ impl<'a> RawParams<'a> {
     /// Reads a query string, without its `?`.
     ///
     /// # Errors
-    /// [`ParamError`] names the parameter that is unknown, unsupported, empty, given twice or badly encoded.
+    /// [`ParamError`] for a parameter that is unknown, empty, given twice or badly encoded.
     pub fn parse(query: Option<&'a str>, list: &ParamList) -> Result<Self, ParamError> {
         let mut fields = Self::default();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -95,7 +95,7 @@ impl<'a> RawParams<'a> {
     /// Adds the fields of a JSON object.
     ///
     /// # Errors
-    /// As [`RawParams::parse`]; and for a body that is not such an object, or repeats what the query says.
+    /// As [`RawParams::parse`], and for a body that is not a JSON object or repeats a parameter of the query.
     pub fn merge_json(&mut self, body: &[u8], list: &ParamList) -> Result<(), ParamError> {
         let pairs = serde_json::from_slice(body).map_err(|error| bad_body(&error, list))?;
         self.merge_pairs(pairs, list)
@@ -143,12 +143,12 @@ impl<'a> RawParams<'a> {
         self.items.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_ref())
     }
 
-    /// The values of a parameter that may be given often.
+    /// The values of a repeatable parameter.
     pub fn values(&self, key: &str) -> impl Iterator<Item = &str> {
         self.items.iter().filter(move |(name, _)| *name == key).map(|(_, value)| value.as_ref())
     }
 
-    /// Whether such a parameter stands alone, without a value: it names the thing itself.
+    /// Whether a repeatable parameter is given once and without a value, e.g. `?acl` to read the access list.
     pub fn bare(&self, key: &str) -> bool {
         let mut values = self.values(key);
         values.next() == Some("") && values.next().is_none()
@@ -223,7 +223,7 @@ impl<'a> RawParams<'a> {
     }
 }
 
-/// A JSON object in the order written, so that a key given twice is seen.
+/// A JSON object as pairs in their order, so that a repeated key is detected.
 #[derive(Debug, Default)]
 pub struct JsonPairs(Vec<(String, Value)>);
 
@@ -255,7 +255,7 @@ impl<'de> Deserialize<'de> for JsonPairs {
     }
 }
 
-/// A field's text as the query would spell it: a bare number stays bare, and is refused where a unit is due.
+/// The text of a JSON field, as in a query. A bare number gets no unit, so a duration rejects it.
 fn scalar(key: &str, value: Value) -> Result<String, ParamError> {
     match value {
         Value::String(text) => Ok(text),
@@ -264,12 +264,12 @@ fn scalar(key: &str, value: Value) -> Result<String, ParamError> {
         Value::Null | Value::Array(_) | Value::Object(_) => {
             let detail = format!("'{}' in the body is not a string", shown(key));
             Err(ParamError::of(key, ErrorCode::InvalidArgument, detail)
-                .hint("leave out what you do not want to say"))
+                .hint("write a string, or leave the field out"))
         }
     }
 }
 
-/// An empty list says neither "nobody" nor "everybody", so it is not taken for one of them.
+/// An empty list is rejected, because it could mean no item or every item.
 fn empty_list(key: &'static str) -> ParamError {
     ParamError::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
         .hint("leave it out, or name at least one")
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_the_nearest() {
+    fn an_unknown_key_is_rejected_with_the_nearest() {
         let error = refused("sesion=me");
         assert_eq!(error.code, ErrorCode::InvalidArgument);
         assert_eq!(error.detail, "unknown parameter 'sesion'");
@@ -370,21 +370,21 @@ mod tests {
     }
 
     #[test]
-    fn a_key_given_twice_is_refused() {
+    fn a_key_given_twice_is_rejected() {
         for query in ["ttl=1s&ttl=1s", "stale&stale", "label.a=1&label.a=2", "ttl=1s&t%74l=2s"] {
             assert!(refused(query).detail.ends_with("is given twice"), "{query}");
         }
     }
 
     #[test]
-    fn an_empty_value_is_refused() {
+    fn an_empty_value_is_rejected() {
         for query in ["ttl=", "ttl", "label.a=", "label.a", "stale="] {
             assert!(refused(query).detail.ends_with("has no value"), "{query}");
         }
     }
 
     #[test]
-    fn some_are_given_often_and_some_may_be_empty() {
+    fn some_parameters_repeat_and_some_may_be_empty() {
         let fields = RawParams::parse(Some("acl=a&data=&acl=b"), &KEYS).unwrap();
         assert_eq!(fields.values("acl").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((fields.value("data"), fields.bare("acl")), (Some(""), false));
@@ -398,14 +398,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_escape_is_refused_by_name() {
+    fn a_broken_escape_is_rejected_with_the_parameter() {
         assert!(refused("ttl=%zz").detail.starts_with("'ttl' in the query: a '%' must"));
         assert!(refused("%ff=1").detail.contains("not UTF-8"));
         assert!(refused("stale=maybe").detail.contains("neither true nor false"));
     }
 
     #[test]
-    fn a_body_says_the_same_as_a_query() {
+    fn a_body_field_equals_a_query_parameter() {
         let mut fields = RawParams::parse(Some("session=me"), &KEYS).unwrap();
         let body = br#"{"ttl":"30s","stale":true,"labels":{"host":"web3"},"label.pid":812}"#;
         fields.merge_json(body, &KEYS).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_in_both_query_and_body_is_refused() {
+    fn a_field_in_both_query_and_body_is_rejected() {
         let mut fields = RawParams::parse(Some("ttl=30s"), &KEYS).unwrap();
         let error = fields.merge_json(br#"{"ttl":"30s"}"#, &KEYS).unwrap_err();
         assert_eq!(error.detail, "'ttl' is given twice");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_not_such_an_object_is_refused() {
+    fn an_invalid_body_is_rejected() {
         for body in [
             "",
             "[]",
@@ -449,14 +449,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_query_is_read_or_refused_in_few_words(query in "\\PC*|([a-z%.]{0,8}=?[0-9a-z%+]{0,8}&?){0,6}") {
+        fn any_query_is_read_or_rejected_with_a_short_error(query in "\\PC*|([a-z%.]{0,8}=?[0-9a-z%+]{0,8}&?){0,6}") {
             if let Err(error) = RawParams::parse(Some(&query), &KEYS) {
                 prop_assert!(error.detail.len() < 300 && error.hint.map_or(0, |h| h.len()) < 300);
             }
         }
 
         #[test]
-        fn any_body_is_read_or_refused(body in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_body_is_read_or_rejected(body in proptest::collection::vec(any::<u8>(), 0..64)) {
             drop(RawParams::default().merge_json(&body, &KEYS));
         }
     }

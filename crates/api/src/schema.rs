@@ -1,7 +1,7 @@
-//! The JSON schemas of the bodies, derived from the types that write them.
+//! The JSON schemas of the bodies, derived from their Rust types.
 //!
-//! Each body is described once, under its name. Names, optional fields and the words of enums come from serde's attributes,
-//! the texts from the documentation of the fields. Only with the feature `schema`.
+//! Names, optional fields and enum values come from serde's attributes, descriptions from doc comments. Compiled only
+//! with the feature `schema`.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::ErrorCode;
 
-/// The schemas that a description refers to, gathered while it is made.
+/// Collects the schemas that an API description references.
 #[derive(Debug)]
 pub struct Schemas(SchemaGenerator);
 
@@ -25,12 +25,12 @@ impl Default for Schemas {
 }
 
 impl Schemas {
-    /// A reference to the schema of a body.
+    /// Returns a reference to the schema of a body, and collects the schema.
     pub fn of<T: JsonSchema>(&mut self) -> Value {
         self.0.subschema_for::<T>().into()
     }
 
-    /// Every schema that was referred to, by name.
+    /// The collected schemas, by name.
     pub fn into_components(mut self) -> Map<String, Value> {
         self.0.take_definitions(true)
     }

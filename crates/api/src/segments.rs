@@ -37,7 +37,7 @@ impl SegmentBody {
 }
 
 impl GrantBody {
-    /// The same grant, as the answer to an acquire of a segment of `whole`.
+    /// Adds the segment number to a grant of a segment of `whole`.
     #[must_use]
     pub fn of_whole(self, whole: &LockName) -> Self {
         Self { segment: Segments::index_of(whole, &self.lock), ..self }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_segment_says_little_and_a_held_one_by_whom() {
+    fn only_a_held_segment_shows_a_session_and_a_token() {
         let me = SessionName::new("me").ok().map(|me| (me, FencingToken(7)));
         let held = SegmentView { holder: me, holders: 1, waiters: 2 };
         let json = serde_json::to_string(&SegmentBody::all(vec![SegmentView::default(), held]));

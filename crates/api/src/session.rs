@@ -26,7 +26,7 @@ pub struct HoldBody {
 pub struct SessionBody {
     /// Its id.
     pub session: SessionName,
-    /// Unique among all sessions that ever have this id.
+    /// The session number: distinguishes this session from other sessions with the same id.
     pub incarnation: SessionId,
     /// The time-to-live: how long it lives without a renewal.
     pub ttl_ms: u32,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_shows_what_it_holds_and_waits_for() {
+    fn a_session_shows_its_holds_and_waits() {
         let view = SessionView {
             id: SessionId(3),
             session: SessionName::new("me").unwrap(),

@@ -55,14 +55,14 @@ pub struct EventBody {
     pub owner: Option<Owner>,
     /// The token of the hold.
     pub token: FencingToken,
-    /// The cause of the end: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree), `max-hold`,
-    /// `revoked`, `broken` (by an operator), `handed-over`, or of a waiter `limit-lowered`.
+    /// The cause of the end: `released`, `session-closed`, `session-expired`, `deleted` (the znode, through the tree),
+    /// `max-hold`, `revoked`, `broken` (by an operator), `handed-over`, or of a waiter `limit-lowered`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The reason of a release request; of a hold that an operator broke, the operator's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the caller of a release request wants the lock, milliseconds from now.
+    /// The deadline of a release request, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_in_ms: Option<u64>,
     /// Whether the hold ends at that time.
@@ -91,7 +91,7 @@ impl EventBody {
         Self { reason: Some(reason), ..self }
     }
 
-    /// Turns the grant into a release request: the hold goes on.
+    /// Turns the grant into a release request; the hold continues.
     #[must_use]
     pub fn asked(self, request: ReleaseRequest, now: Stamp) -> Self {
         let ReleaseRequest { reason, requested_at: _, deadline, revoke } = request;
@@ -101,7 +101,7 @@ impl EventBody {
     }
 }
 
-/// Some events are no longer available: compare with the session's holds in the same answer.
+/// Some events are no longer available: compare the session's holds in the same answer instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapBody {

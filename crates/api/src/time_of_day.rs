@@ -1,6 +1,6 @@
-//! Points in time as people write them: RFC 3339, such as `2026-03-01T14:05:09Z` or `2026-03-01T15:05:09.250+01:00`.
+//! Points in time as text: RFC 3339, such as `2026-03-01T14:05:09Z` or `2026-03-01T15:05:09.250+01:00`.
 //!
-//! Dates are of the Gregorian calendar, from 1970 to 9999. A second of 60 is refused: the Unix clock has none.
+//! Dates are of the Gregorian calendar, from 1970 to 9999. A leap second (60) is rejected: the Unix clock has none.
 
 use holdfast_types::Stamp;
 
@@ -15,7 +15,7 @@ pub fn format_time(stamp: Stamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Reads a time with its offset from UTC; `None` if it is not one.
+/// Reads a time with its offset from UTC; `None` if the text is not a valid time.
 pub fn parse_time(text: &str) -> Option<Stamp> {
     let (date, rest) = (text.get(..10)?, text.get(10..)?);
     let time = rest.strip_prefix(['T', 't', ' '])?;
@@ -33,7 +33,7 @@ pub fn parse_time(text: &str) -> Option<Stamp> {
     u64::try_from(ms).ok().map(Stamp)
 }
 
-/// Three numbers of so many digits each.
+/// Reads three numbers, each with the given number of digits.
 fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(between);
     let mut read = [0; 3];
@@ -66,9 +66,9 @@ fn milliseconds(digits: &str) -> Option<i64> {
     format!("{digits:0<3}").get(..3)?.parse().ok()
 }
 
-/// Days since 1970-01-01 of a date, which may be none: the 30th of February is a day in March.
+/// Days since 1970-01-01. An invalid date is accepted: the 30th of February is a day in March.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is their last.
+    // Years begin in March, so that the leap day is the last day of the year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     // 719,468 days from 0000-03-01 to 1970-01-01.
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "5m",
@@ -138,13 +138,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(seconds in 0_u64..253_402_300_800) {
+        fn a_written_time_reads_back(seconds in 0_u64..253_402_300_800) {
             let stamp = Stamp(seconds * 1_000);
             prop_assert_eq!(parse_time(&format_time(stamp)), Some(stamp));
         }
 
         #[test]
-        fn no_text_panics(text in ".*") {
+        fn arbitrary_text_never_panics(text in ".*") {
             let _read = parse_time(&text);
         }
     }

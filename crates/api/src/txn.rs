@@ -10,9 +10,9 @@ use crate::StatBody;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxnBody {
-    /// Whether the conditions held: `then` was done, otherwise `else`.
+    /// Whether the conditions held: `then` was applied, otherwise `else`.
     pub succeeded: bool,
-    /// One for each operation, in order.
+    /// One for each applied operation, in order.
     pub results: Vec<OpBody>,
     /// The revision of the change.
     pub revision: Revision,

@@ -1,7 +1,7 @@
 //! Bodies of nodes of the tree: stats, children, access lists.
 //!
-//! Revisions are those of the whole cluster; versions count the changes of one node. Stamps are milliseconds of the
-//! Unix epoch as the leader's clock showed them: information, the same on every node.
+//! Revisions are cluster-wide; versions count the changes of one node. Stamps are milliseconds of the Unix epoch by the
+//! leader's clock: information, the same on every node.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,17 +43,17 @@ impl KindBody {
 pub struct StatBody {
     /// The kind.
     pub kind: KindBody,
-    /// Changes of its data, from 0: what `If-Match` compares.
+    /// Number of changes of its data: compared with `If-Match`.
     pub version: i32,
-    /// Children created plus children deleted, ever.
+    /// Number of children created plus number of children deleted, ever.
     pub children_version: i32,
-    /// Changes of its access list, from 0.
+    /// Number of changes of its access list.
     pub acl_version: i32,
     /// The revision that created it.
     pub created_revision: Revision,
     /// The revision that last changed its data.
     pub modified_revision: Revision,
-    /// The revision that last created or deleted a child of it.
+    /// The revision that last created or deleted a child.
     pub children_revision: Revision,
     /// When it was created.
     pub created_at_ms: Stamp,
@@ -61,12 +61,12 @@ pub struct StatBody {
     pub modified_at_ms: Stamp,
     /// Bytes of its data.
     pub data_length: i32,
-    /// Children it has now.
+    /// The present number of children.
     pub children: i32,
     /// The number of the session of an ephemeral node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_number: Option<i64>,
-    /// The time-to-live of a node without changes and without children.
+    /// The time-to-live of a `ttl` node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<i64>,
 }
@@ -202,7 +202,7 @@ pub struct AclBody {
     pub path: ZnodePath,
     /// Its entries, `scheme:id:perms`.
     pub acl: Vec<String>,
-    /// Changes of the list, from 0: what `If-Match` compares on `?acl`.
+    /// Number of changes of the list: compared with `If-Match` on `?acl`.
     pub acl_version: i32,
     /// The revision of this answer.
     pub revision: Revision,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_read_from_the_owner() {
+    fn the_kind_follows_from_the_ephemeral_owner() {
         let of = |owner| {
             let body = StatBody::from(stat(owner));
             (body.kind.as_str(), body.session_number, body.ttl_ms)

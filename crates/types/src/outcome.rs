@@ -196,7 +196,7 @@ pub enum Bound {
     DataBytes,
     /// The end of a directory's sequence counter, or of the grant counter.
     Counter,
-    /// The length of a path after the sequence number is appended.
+    /// The length of a path with its sequence number, or of a shard's name.
     PathLength,
     /// Znodes that one command deletes with a subtree.
     DeletedAtOnce,

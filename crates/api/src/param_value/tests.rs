@@ -1,4 +1,4 @@
-//! Values that a client writes with [`Query`] are read back, and bounds are checked.
+//! Values written with [`Query`] are read back, and bounds are checked.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,7 @@ crate::params! {
 }
 
 #[test]
-fn bounds_are_checked_and_named() {
+fn values_out_of_bounds_are_rejected_with_the_bounds() {
     let read = |query| Bounded::from_query(query);
     assert_eq!(read("").unwrap().limit, crate::LIST_LIMIT_DEFAULT);
     assert_eq!(read("").unwrap().ttl, None);

@@ -12,7 +12,7 @@ pub const SESSION: Param = Param::name(
 pub const VALUE: Param = Param::bounded_text(
     "value",
     AcquireOptions::VALUE_MAX,
-    "Text that everybody sees of the candidate, e.g. an address. The body means the same",
+    "Text shown with the candidate, e.g. an address. The body means the same",
 )
 .hint("keep the text elsewhere, and its location here");
 pub const RESIGNED_SESSION: Param =

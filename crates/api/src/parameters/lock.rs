@@ -21,7 +21,7 @@ pub const SESSION: Param = Param::name(
 pub const QUEUE_MAX: Param = Param::number(
     "queue_max",
     (1, u32::MAX as u64),
-    "Rejects the call instead of queueing it when this many callers or more wait already. A caller that waits keeps its place",
+    "Rejects the call instead of queueing it when this many callers or more wait already. A caller in the queue stays there",
 )
 .hint("leave it out to queue behind any number of waiters");
 pub const MODE: Param = Param::word(
@@ -73,7 +73,7 @@ pub const MIN_HOLD: Param = Param::duration(
 pub const VALUE: Param = Param::bounded_text(
     "value",
     AcquireOptions::VALUE_MAX,
-    "Text that everybody who reads the lock sees beside the holder or waiter, e.g. an address or the number of a job",
+    "Text shown with the holder or waiter in every read of the lock, e.g. an address or the number of a job",
 )
 .hint("keep the text elsewhere, and its location here");
 pub const SEGMENTS: Param = Param::number(
@@ -85,8 +85,8 @@ pub const SEGMENTS: Param = Param::number(
 pub const SEGMENT: Param = Param::of(
     "segment",
     Form::Segment { max: LockPolicy::SEGMENTS_MAX as u64 - 1 },
-    "The segment: its number, or any: the one that the caller has already, else a free one, else the one with the fewest \
-     holders and waiters. Without segments: of as many as there are",
+    "The number of the segment, or any: the segment that the caller has already, else a free one, else the one with the \
+     fewest holders and waiters. It does not need segments",
 );
 
 pub const NAMES: Param = Param::of(
@@ -132,20 +132,20 @@ pub const BREAK_REASON: Param = Param::bounded_text(
 pub const ASK: Param = Param::word(
     "ask",
     &["release"],
-    "What the holders are asked to do. Required, because a POST does not acquire the lock: PUT does",
+    "The request to the holders. Required, because a POST does not acquire the lock: PUT does",
 )
 .needed("release")
 .hint("acquire a lock with PUT; to ask its holders to release it, add ?ask=release to the POST");
 pub const ASKED_SESSION: Param =
-    Param::name("session", SessionName::MAX_LEN, "Which holder is asked; without it all of them");
+    Param::name("session", SessionName::MAX_LEN, "The holder to ask; without it all holders");
 pub const ASKED_OWNER: Param =
     Param::name("owner", Owner::MAX_LEN, "The owner within that session. Needs session");
 pub const ASK_REASON: Param =
-    Param::bounded_text("reason", Reason::MAX_LEN, "Why, for the holder to see");
+    Param::bounded_text("reason", Reason::MAX_LEN, "The reason, shown to the holder");
 pub const DEADLINE: Param = Param::duration(
     "deadline",
     (Duration::from_millis(1), Duration::from_millis(RequestRelease::DEADLINE_MAX_MS)),
-    "By when the lock is wanted, from now",
+    "The time that the holders have to release the lock",
 )
 .absent(Absent::Duration(Duration::from_secs(30)))
 .hint("it is counted from now");
@@ -175,15 +175,15 @@ pub const AGEING: Param = Param::duration(
 pub const LOCK_DELAY: Param = Param::duration(
     "lock_delay",
     (Duration::ZERO, Duration::from_millis(LockPolicy::LOCK_DELAY_MAX_MS)),
-    "How long nobody gets the lock after its holder's session expired, because that holder may not know it yet. The delay \
-     ends at once when the session acknowledges the loss by closing",
+    "How long the lock is not granted after a hold expires, is revoked or is broken, because its holder may still write. \
+     The delay ends at once when the session acknowledges the loss by closing",
 )
 .absent(Absent::Unchanged)
 .hint(OFF_HINT);
 pub const COOLDOWN: Param = Param::duration(
     "cooldown",
     (Duration::ZERO, Duration::from_millis(LockPolicy::COOLDOWN_MAX_MS)),
-    "How long after a grant there is no other one: at most one grant a period",
+    "The time between two grants: at most one grant a period",
 )
 .absent(Absent::Unchanged)
 .hint(OFF_HINT);

@@ -16,7 +16,7 @@ pub const COUNT: Param = Param::number(
 pub const KEY: Param = Param::name(
     "key",
     RequestId::MAX_LEN,
-    "What is counted; each key counts once. Without it the request id is the key; one of the two is required",
+    "The counted event; each key counts once. Without it the request id is the key; one of the two is required",
 );
 pub const KEY_REQUEST: Param = Param::name(
     "request",
@@ -69,4 +69,4 @@ pub const VERSION: Param = Param::number(
     (0, i64::MAX as u64),
     "Set only if the counter has this version, 0 if it was never changed. The header If-Match means the same",
 )
-.hint("give the version of an answer, or 0 for a counter that was never changed");
+.hint("pass the version of an answer, or 0 for a counter that was never changed");

@@ -22,7 +22,7 @@ pub const EVENTS_SINCE: Param = Param::number(
     (0, FencingToken::END - 1),
     "Only events after this revision, the revision of the answer before",
 )
-.hint("give back the \"revision\" of an answer");
+.hint("pass the \"revision\" of an answer");
 pub const FORCE: Param = Param::flag("force", "Close a session of another client. Needs reason");
 pub const REASON: Param = Param::bounded_text(
     "reason",
@@ -32,6 +32,6 @@ pub const REASON: Param = Param::bounded_text(
 pub const INCARNATION: Param = Param::number(
     "incarnation",
     (1, FencingToken::END - 1),
-    "The session that is meant, as the answer that opened it states. A copy of the call that arrives when a new session \
-     of that id is open changes nothing",
+    "The incarnation of the session to close, from the answer that opened it. A copy of the call that arrives when a new \
+     session of that id is open changes nothing",
 );

@@ -33,7 +33,7 @@ pub const TTL: Param = Param::duration(
 pub const ACL: Param = Param::of(
     "acl",
     Form::AccessEntry,
-    "One entry of the node's access list, scheme:id:perms; without a list everybody may do everything",
+    "One entry of the node's access list, scheme:id:perms; without a list every caller has every permission",
 );
 pub const PARENTS: Param = Param::flag("parents", "Create missing directories as well");
 pub const SEQUENTIAL: Param =

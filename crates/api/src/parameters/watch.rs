@@ -15,14 +15,14 @@ pub const PREFIX: Param = Param::text(
 pub const PATH: Param = Param::path(
     "path",
     ZnodePath::MAX_LEN - 1,
-    "Watch this node alone. The first '/' may be left out, and counts",
+    "Watch this node alone. The first '/' is optional, and counts",
 );
 pub const SINCE: Param = Param::number(
     "since",
     (0, FencingToken::END - 1),
     "Only changes after this revision, the revision of any answer; without it, from now on",
 )
-.hint("give back the \"revision\" of an answer, or the id of an event");
+.hint("pass the \"revision\" of an answer, or the id of an event");
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),

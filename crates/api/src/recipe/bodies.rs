@@ -19,7 +19,7 @@ pub struct LatchBody {
     pub left: u32,
     /// Whether the count reached zero.
     pub open: bool,
-    /// Keys that are counted when their sessions end.
+    /// The number of keys that are counted when their sessions end.
     pub promised: u32,
     /// The revision of this answer.
     pub revision: Revision,
@@ -52,9 +52,9 @@ pub struct CountDownBody {
 pub struct PassedBody {
     /// The barrier, or the double barrier.
     pub barrier: RecipeName,
-    /// Larger than that of every generation before.
+    /// The generation, larger than every earlier one.
     pub generation: Revision,
-    /// The place in the order of arrival, from 0.
+    /// The position in the order of arrival, from 0.
     pub index: u32,
     /// The number of members that passed.
     pub parties: u32,
@@ -132,7 +132,7 @@ impl CounterBody {
 pub enum BreachBody {
     /// A member left.
     Left,
-    /// A member's wait ended.
+    /// A member's wait timed out.
     TimedOut,
     /// A member's session was closed.
     SessionClosed,
