@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
     CooldownCause, Data, FenceView, FencingToken, Grant, HolderNote, HolderView, Labels, LockName,
-    LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision, SessionName,
-    Stamp, WaiterView,
+    LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision, Segments,
+    SessionName, Stamp, WaiterView,
 };
 
 use crate::SegmentBody;
@@ -84,6 +84,12 @@ impl GrantBody {
             segment: None,
             revision,
         }
+    }
+
+    /// Adds the segment number to a grant of a segment of `whole`.
+    #[must_use]
+    pub fn of_whole(self, whole: &LockName) -> Self {
+        Self { segment: Segments::index_of(whole, &self.lock), ..self }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{FencingToken, LockName, SegmentView, Segments, SessionName};
-
-use crate::GrantBody;
+use holdfast_types::{FencingToken, SegmentView, SessionName};
 
 /// One segment of a sharded lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +31,6 @@ impl SegmentBody {
             Self { segment, held: holders > 0, session, token, waiters }
         };
         (0..).zip(views).map(one).collect()
-    }
-}
-
-impl GrantBody {
-    /// Adds the segment number to a grant of a segment of `whole`.
-    #[must_use]
-    pub fn of_whole(self, whole: &LockName) -> Self {
-        Self { segment: Segments::index_of(whole, &self.lock), ..self }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::barrier::Barrier;
 use crate::bootstrap::Bootstrap;
+use crate::committed::Committed;
 use crate::disk::DiskGauge;
 use crate::error::ProposeError;
 use crate::failure::Failure;
@@ -27,10 +28,10 @@ use crate::state_machine::{LocalMachine, Raft};
 use crate::transport::handshake::ConnectedPeer;
 use crate::type_config::{Payload, RaftEntry};
 use crate::wire::{
-    AcceptMembers, Append, AppendReply, CommandRun, Committed, PeerCall, Ping, Propose,
-    ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
-    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
-    SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
+    AcceptMembers, Append, AppendReply, CommandRun, PeerCall, Ping, Propose, ProposeRefusal,
+    Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request, RequestBody,
+    RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece,
+    StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
 /// The reply to one call, or the reason of its rejection. A rejected call has no effect.

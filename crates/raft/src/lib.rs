@@ -30,6 +30,7 @@
 mod barrier;
 mod bootstrap;
 mod cache;
+mod committed;
 mod config;
 mod counters;
 mod disk;
@@ -57,6 +58,7 @@ mod transport;
 mod type_config;
 mod wire;
 
+pub use committed::Committed;
 pub use config::{Clock, FreeBytes, MemberAddresses, PeerListen, RaftConfig, Timing};
 pub use counters::RaftCounts;
 pub use error::{CallError, ProposeError, ReadError, StartError};
@@ -65,7 +67,7 @@ pub use node::RaftNode;
 pub use state_machine::Observer;
 pub use status::{PeerStatus, RaftStatus, Role};
 pub use type_config::LeaderEpoch;
-pub use wire::{Committed, Urgency};
+pub use wire::Urgency;
 
 #[cfg(test)]
 mod tests;

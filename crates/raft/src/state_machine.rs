@@ -20,11 +20,11 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
+use crate::committed::Committed;
 use crate::counters::Counters;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
 use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
-use crate::wire::Committed;
 
 /// Receives what this node applies, and the calls of other nodes' services.
 pub trait Observer: Send + Sync + 'static {

@@ -14,7 +14,7 @@ use openraft::{EmptyNode, RaftTypeConfig};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Committed;
+use crate::committed::Committed;
 
 openraft::declare_raft_types!(
     pub(crate) TypeConfig:

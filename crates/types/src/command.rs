@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Break, Data, FencingToken, HandOver, Incarnation, Labels, Limits, LockName, LockSet,
-    Mode, Multi, NodeId, OutOfBounds, Owner, Password, PolicyChange, Recipe, RequestRelease,
+    Attempt, Break, Data, FencingToken, HandOver, Incarnation, Limits, LockName, LockSet, Mode,
+    Multi, NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Recipe, RequestRelease,
     Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
 };
 
@@ -85,20 +85,6 @@ pub enum Command {
     RequestRelease(RequestRelease),
     /// Transfers a hold to another live session, under a new token and without another grant in between.
     HandOver(HandOver),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenSession {
-    pub session: SessionName,
-    /// The time without a renewal after which the session expires. `None` means [`Ttl::DEFAULT`] for a new session,
-    /// and unchanged for an open one.
-    pub ttl: Option<Ttl>,
-    /// Whether the server made the session for one acquire. It closes with its last release.
-    pub anonymous: bool,
-    /// Shown beside the session's queue entries.
-    pub labels: Labels,
-    /// Required from another connection to take over the session; `None` if the name is sufficient.
-    pub password: Option<Password>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Cooldown, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome, Owner, Reason,
-    RecipeEvent, ReleaseRequest, Revision, SessionId, SessionName, Stamp, Ticket, Ttl, ZnodePath,
+    RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId, SessionName, Stamp, Ticket, Ttl,
+    ZnodePath,
 };
 
 /// The outcomes and events of one entry.
@@ -16,15 +17,6 @@ pub struct Applied {
     pub outcomes: Vec<Outcome>,
     /// In order, each with the revision that caused it.
     pub events: Vec<(Revision, Event)>,
-}
-
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum SessionEnd {
-    /// A client closed it.
-    Closed,
-    /// Its lease expired.
-    Expired,
 }
 
 /// How a hold or a wait ended.

@@ -22,16 +22,15 @@ mod reply;
 #[cfg(feature = "schema")]
 mod schema;
 mod segments;
+mod session;
 mod stat;
 mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
-pub use command::{
-    Acquire, AcquireOptions, Cancel, Command, Entry, OpenSession, Release, ReleaseTarget,
-};
+pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;
-pub use event::{Applied, Event, LockEvent, LossCause, SessionEnd, SessionEvent, TreeEvent};
+pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
 pub use ids::{Attempt, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
 pub use limits::Limits;
 pub use lock_set::{LockSet, LockSetError};
@@ -51,6 +50,7 @@ pub use recipe::{
 };
 pub use reply::ArriveReply;
 pub use segments::{SegmentChoice, SegmentView, Segments};
+pub use session::{OpenSession, SessionEnd};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{

@@ -1,39 +1,27 @@
 //! Checks that the `use` lines between the files of a crate have no cycles.
 //!
 //! A file represents its module. A `use` of a module's own submodules does not count, and neither does a `use` in a
-//! test. A re-exported name counts as a dependency on the file that defines it. [`UNFINISHED`] is the number of files
-//! of a crate that are still in cycles; these numbers must only decrease.
+//! test. A re-exported name counts as a dependency on the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Source, Violation};
 
-/// Crates with cycles between files, and the number of files in cycles.
-pub const UNFINISHED: &[(&str, usize)] = &[];
-
 /// A module's path within its crate; the crate's root is empty.
 type Module = Vec<String>;
 
-/// Reports crates with more files in cycles than allowed.
+/// Crates with files that use each other.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for (krate, files) in in_cycles(sources) {
-        let allowed = UNFINISHED.iter().find(|(name, _)| *name == krate).map_or(0, |(_, n)| *n);
-        if files.len() > allowed {
-            let files: Vec<String> = files.iter().map(|file| file.join("::")).collect();
-            let what = format!(
-                "{} files are in `use` cycles, at most {allowed} are allowed: {}",
-                files.len(),
-                files.join(", ")
-            );
-            found.push(Violation::of(&format!("crates/{krate}"), what));
-        }
-    }
-    found
+    let of_crate = |(krate, files): (String, Vec<Module>)| {
+        let files: Vec<String> = files.iter().map(|file| file.join("::")).collect();
+        let what = format!("files use each other in a cycle: {}", files.join(", "));
+        Violation::of(&format!("crates/{krate}"), what)
+    };
+    in_cycles(sources).into_iter().filter(|(_, files)| !files.is_empty()).map(of_crate).collect()
 }
 
-/// The files of each crate that are in a cycle of `use` lines.
-pub fn in_cycles(sources: &[Source]) -> BTreeMap<String, Vec<Module>> {
+/// The files of each crate that reach themselves along `use` lines.
+fn in_cycles(sources: &[Source]) -> BTreeMap<String, Vec<Module>> {
     let mut crates: BTreeMap<String, Vec<&Source>> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.test && source.path.contains("/src/")) {
         if let Some(krate) = &source.crate_name {
@@ -145,14 +133,14 @@ fn tree(rest: &mut &[&str], prefix: &[String]) -> Vec<(Module, String)> {
     vec![(path, name)]
 }
 
-/// The path from the crate's root, if it stays within the crate.
+/// The path from the crate's root. A path into another crate becomes one below `module`, where no file is.
 fn absolute(path: &[String], module: &Module) -> Option<Module> {
     let (first, rest) = path.split_first()?;
     let mut base = match first.as_str() {
         "crate" => Vec::new(),
         "self" => module.clone(),
         "super" => module[..module.len().checked_sub(1)?].to_vec(),
-        _ => return None,
+        _ => [module.as_slice(), std::slice::from_ref(first)].concat(),
     };
     for part in rest {
         if part == "super" {

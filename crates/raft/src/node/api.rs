@@ -14,12 +14,13 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::RaftNode;
+use crate::committed::Committed;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::leadership::Leadership;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{LeaderEpoch, TypeConfig};
-use crate::wire::{CommandRun, Committed, Purpose, ServiceRequest, Urgency};
+use crate::wire::{CommandRun, Purpose, ServiceRequest, Urgency};
 
 /// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The
 /// caller may repeat commands that can be applied twice.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::committed::Committed;
 use crate::error::ProposeError;
-use crate::wire::{CommandRun, Committed, Urgency};
+use crate::wire::{CommandRun, Urgency};
 
 /// The longest that a run with [`Urgency::MayWait`] waits for the log entry of another run (ADR 0005).
 const MAY_WAIT_MAX: Duration = Duration::from_millis(1);

@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use super::context::ProposerContext;
 use super::pending::Pending;
+use crate::committed::Committed;
 use crate::error::{CallError, ProposeError};
 use crate::state_machine::Raft;
 use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
-use crate::wire::{Committed, Propose, ProposeRefusal, Purpose};
+use crate::wire::{Propose, ProposeRefusal, Purpose};
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use holdfast_types::{Command, Incarnation, NodeId, Outcome, Revision};
+use holdfast_types::{Command, Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{LogIdDto, SnapshotMetaDto};
 use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
+use crate::committed::Committed;
 use crate::type_config::TypeConfig;
 
 type AppendResponse = openraft::raft::AppendEntriesResponse<TypeConfig>;
@@ -164,15 +165,6 @@ pub enum Urgency {
     Immediate,
     /// The command waits on the leader for another command's entry, up to 1 ms.
     MayWait,
-}
-
-/// An applied command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Committed {
-    /// The result of the state machine.
-    pub outcome: Outcome,
-    /// The revision of the command.
-    pub revision: Revision,
 }
 
 /// The reason for a forwarded run without an application. Append-only.

@@ -9,13 +9,13 @@ mod entry;
 mod hello;
 mod vote;
 
+pub use calls::Urgency;
 pub(crate) use calls::{
     AcceptMembers, Append, AppendReply, BootstrapState, CommandRun, InitialMembers, PeerCall, Ping,
     Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
     RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
     SnapshotPiece, StatusDto, TransferLeader,
 };
-pub use calls::{Committed, Urgency};
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 pub(crate) use hello::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
 pub(crate) use vote::VoteDto;

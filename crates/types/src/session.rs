@@ -1,0 +1,29 @@
+//! How a session is opened, and how it ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Labels, Password, SessionName, Ttl};
+
+pub struct OpenSession {
+    pub session: SessionName,
+    /// The time without a renewal after which the session expires. `None` means [`Ttl::DEFAULT`] for a new session,
+    /// and unchanged for an open one.
+    pub ttl: Option<Ttl>,
+    /// Whether the server made the session for one acquire. It closes with its last release.
+    pub anonymous: bool,
+    /// Shown beside the session's queue entries.
+    pub labels: Labels,
+    /// Required from another connection to take over the session; `None` if the name is sufficient.
+    pub password: Option<Password>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SessionEnd {
+    /// A client closed it.
+    Closed,
+    /// Its lease expired.
+    Expired,
+}
