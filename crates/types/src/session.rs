@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Labels, Password, SessionName, Ttl};
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSession {
     pub session: SessionName,
     /// The time without a renewal after which the session expires. `None` means [`Ttl::DEFAULT`] for a new session,
@@ -16,8 +17,6 @@ pub struct OpenSession {
     /// Required from another connection to take over the session; `None` if the name is sufficient.
     pub password: Option<Password>,
 }
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
