@@ -24,8 +24,9 @@ impl Route {
         self.pattern.split('{').next().unwrap_or_default()
     }
 
-    /// Returns the router's patterns of the route. A name that may contain `/` is the rest of the path. The path without
-    /// a name has the same handler, which rejects the empty name; `/v1/tree` is the root, with and without its last `/`.
+    /// Returns the router's patterns of the route. A name that may contain `/` is the rest of the path. The path
+    /// without a name has the same handler, which rejects the empty name; `/v1/tree` is the root, with and without its
+    /// last `/`.
     pub(crate) fn matched(&self) -> Vec<String> {
         let prefix = self.prefix().to_owned();
         match self.name {

@@ -55,8 +55,8 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         }
     }
 
-    /// Reads what the client sent before it learned that another connection has taken over its session, up to
-    /// `bytes_max`. Only a request to close the session is executed.
+    /// Reads, up to `bytes_max`, the requests that the client sent before another connection took over its session.
+    /// Only a request to close the session is executed.
     pub(crate) async fn read_close(&mut self, bytes_max: usize) {
         let mut left = bytes_max;
         while let Ok(frame) = self.frames.next().await {

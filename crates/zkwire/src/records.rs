@@ -92,7 +92,7 @@ impl Acl {
     pub(crate) fn read_all(reader: &mut Reader) -> Result<Vec<Self>, DecodeError> {
         reader.vector_or_empty("acl", 12, |reader| {
             let (perms, scheme) = (reader.int("perms")?, reader.string_or_empty("scheme")?);
-            // Of `auth` nobody reads the id, and kazoo sends null for it.
+            // The id of `auth` is unused, and kazoo sends null for it.
             let id = match scheme.as_str() {
                 "auth" => reader.string_or_empty("id")?,
                 _ => reader.string("id")?,

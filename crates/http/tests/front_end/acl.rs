@@ -1,4 +1,4 @@
-//! Who may do what with a node, and how a caller says who it is.
+//! Access lists of nodes, and the credentials of callers.
 
 use crate::client::{Reply, call_with};
 use crate::node::Node;

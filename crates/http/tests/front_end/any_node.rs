@@ -1,4 +1,4 @@
-//! Calls that reach a node which does not lead.
+//! Calls to a follower.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Calls that are not understood: parameters, methods, paths.
+//! Invalid calls: parameters, methods, paths.
 
 use crate::node::Node;
 
@@ -34,7 +34,7 @@ async fn a_key_given_twice_or_without_a_value_is_refused() {
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
 
-/// POST is what most people try first to acquire a lock.
+/// Many users first try POST to acquire a lock.
 #[tokio::test]
 async fn a_guessed_post_or_an_empty_patch_is_refused_with_the_call_that_acquires() {
     let node = Node::start().await;

@@ -1,4 +1,4 @@
-//! Durations that are none, or not within reason.
+//! Malformed and out-of-range durations.
 
 use crate::node::Node;
 

@@ -1,4 +1,4 @@
-//! Names that are not allowed, and names that only look so.
+//! Invalid names, and valid names that look invalid.
 
 use crate::node::Node;
 

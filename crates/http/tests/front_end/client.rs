@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes it is told to.
+//! A test client that sends exact bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 
 use crate::described;
 
-/// Long enough for a loaded machine, short enough for a failure.
+/// The time limit of one call; long enough for a loaded machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An answer, taken apart.
+/// A parsed response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -47,7 +47,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Checks that this is a well-formed problem of a code, and returns it.
+    /// Checks that the body is a well-formed problem with this code, and returns it.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{self:?}");
@@ -63,12 +63,12 @@ impl Reply {
     }
 }
 
-/// One call on a connection of its own.
+/// Sends one call on a new connection.
 pub(crate) async fn call(address: SocketAddr, method: &str, target: &str) -> Reply {
     call_with(address, method, target, &[], "").await
 }
 
-/// One call with headers and a body.
+/// Sends one call with headers and a body.
 pub(crate) async fn call_with(
     address: SocketAddr,
     method: &str,
@@ -82,7 +82,7 @@ pub(crate) async fn call_with(
     reply
 }
 
-/// A request that asks for the connection to be closed after it.
+/// A request with `Connection: close`.
 pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
     for (name, value) in headers {

@@ -1,6 +1,6 @@
-//! Whether an answer is one that the API's own description promises. Every call of these tests is judged.
+//! Checks the response to every test call against the API description.
 //!
-//! Owns the part of JSON Schema that the description uses. Refuses to know what a call should have answered.
+//! The checker supports the part of JSON Schema that the description uses.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ pub(crate) fn document() -> &'static Value {
     DOCUMENT.get_or_init(|| serde_json::from_slice(&holdfast_http::description()).unwrap())
 }
 
-/// Every operation: method in lower case, path, and what is said about it.
+/// Every operation: method in lower case, path, and its description.
 pub(crate) fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
     let paths = document()["paths"].as_object().unwrap().iter();
     paths.flat_map(|(path, methods)| {
@@ -23,7 +23,7 @@ pub(crate) fn operations() -> impl Iterator<Item = (&'static str, &'static str, 
     })
 }
 
-/// Whether a path is one of a pattern. Names of locks and paths may contain `/`, ids may not.
+/// Whether a path matches a pattern. Names of locks and paths may contain `/`, ids may not.
 fn is_of(path: &str, pattern: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('{') else { return path == pattern };
     let (name, after) = rest.split_once('}').unwrap();
@@ -31,7 +31,7 @@ fn is_of(path: &str, pattern: &str) -> bool {
     variable.is_some_and(|text| !text.is_empty() && (name != "id" || !text.contains('/')))
 }
 
-/// Checks an answer against the description. A path or a method that is not in it may only be refused.
+/// Checks a response against the description. An undescribed path or method must be rejected.
 #[track_caller]
 pub(crate) fn check(method: &str, target: &str, reply: &Reply) {
     let path = target.split('?').next().unwrap();
@@ -53,13 +53,13 @@ pub(crate) fn check(method: &str, target: &str, reply: &Reply) {
     }
 }
 
-/// Headers that say something of our own.
+/// Whether a header is one that holdfast defines.
 fn ours(name: &str) -> bool {
     name.starts_with("holdfast-")
         || ["etag", "location", "fencing-token", "retry-after"].contains(&name)
 }
 
-/// Whether a value is of a schema; if not, why.
+/// Checks a value against a schema; the error is the reason.
 pub(crate) fn valid(value: &Value, schema: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let place = reference.strip_prefix('#').unwrap();
@@ -132,7 +132,7 @@ fn of_object(object: &serde_json::Map<String, Value>, schema: &Value) -> Result<
             valid(value, schema).map_err(|why| format!("{name}: {why}"))?;
         }
     }
-    // A body that is described field by field has no other fields.
+    // A body with described fields has no other fields.
     let closed = schema["properties"].is_object() && schema.get("required").is_some();
     let composed = schema.get("$ref").is_some();
     match object.keys().find(|name| schema["properties"].get(name.as_str()).is_none()) {

@@ -1,12 +1,11 @@
-//! The description against the running node: what it says is taken is taken, and nothing else; bounds are bounds.
+//! The API description matches the running node: accepted parameters, required parameters and bounds.
 
 use serde_json::Value;
 
 use crate::described::operations;
 use crate::node::Node;
 
-/// A call of an operation as the description's own examples make it, with `{…}` and what is needed filled in, but for
-/// one parameter.
+/// A call built from the description's examples, with path variables and required parameters except `without`.
 fn target(path: &str, operation: &Value, without: &str) -> String {
     let (mut path, mut query) = (path.to_owned(), String::new());
     for parameter in parameters(operation) {
@@ -29,7 +28,7 @@ fn parameters(operation: &Value) -> impl Iterator<Item = &Value> {
     operation["parameters"].as_array().unwrap().iter()
 }
 
-/// Names of the parameters of a query, and of the fields that only a body has.
+/// Names of the query parameters, and of the fields that only a body has.
 fn described(operation: &Value) -> Vec<&str> {
     let query = parameters(operation).filter(|parameter| parameter["in"] == "query");
     let query = query.map(|parameter| parameter["name"].as_str().unwrap());
@@ -44,12 +43,12 @@ fn described(operation: &Value) -> Vec<&str> {
     names
 }
 
-/// The parser itself lists what a call takes when it is given what it does not know.
+/// The error for an unknown parameter lists the accepted ones.
 #[tokio::test]
 async fn what_a_call_takes_is_what_the_description_says() {
     let node = Node::start().await;
     for (method, path, operation) in operations() {
-        // These two look at nothing.
+        // These two calls ignore their parameters.
         if ["/metrics", "/errors/{code}"].contains(&path) {
             assert!(described(operation).is_empty(), "{path}");
             continue;
@@ -83,7 +82,7 @@ async fn what_is_needed_is_refused_without_it() {
     }
 }
 
-/// Values at a parameter's bounds, and beyond them.
+/// Values at a parameter's bounds, and values beyond them.
 fn at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
     let schema = &parameter["schema"];
     let about = parameter["description"].as_str().unwrap();
@@ -116,7 +115,7 @@ fn at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// Whether an answer blames the value: the parameter, or the name as such.
+/// Whether an error names the parameter as its cause, or rejects the name.
 fn is_blamed(reply: &crate::client::Reply, name: &str) -> bool {
     let of_value = ["invalid-argument", "bad-duration", "bad-name"];
     if reply.status != 400 {
@@ -138,7 +137,7 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
             let (good, bad) = at_bounds(parameter);
             let mut ask = async |value: &str| {
                 tried += 1;
-                // Another lock each time, so that nobody waits.
+                // A new lock for each call, so that no call queues.
                 let base = target(path, operation, name).replace("/orders", &format!("/o{tried}"));
                 // What some parameters need beside them; a watch has something to tell, so that it does not wait.
                 let beside = match (path, name) {

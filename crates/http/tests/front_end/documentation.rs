@@ -1,6 +1,6 @@
-//! docs/http-api.md against the code: its table, its routes, and its curl lines, which are run from top to bottom.
+//! Checks docs/http-api.md against the code: its table, its routes, and its curl lines, which run from top to bottom.
 //!
-//! With `HOLDFAST_REWRITE=1` the answers below the curl lines are written anew.
+//! `HOLDFAST_REWRITE=1` rewrites the responses below the curl lines.
 
 use std::process::Command;
 
@@ -11,10 +11,10 @@ use crate::node::Node;
 
 const DOCUMENT: &str = include_str!("../../../../docs/http-api.md");
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
-/// The part whose curl lines are run.
+/// The sections with executed curl lines.
 const FIRST: &str = "\n## Waiting and knowing\n";
 const LAST: &str = "\n## Cluster and node\n";
-/// Before numbers that differ from run to run.
+/// Prefixes of numbers that differ between runs.
 const VARIABLE: [&str; 16] = [
     "revision\":",
     "revision: ",
@@ -34,7 +34,7 @@ const VARIABLE: [&str; 16] = [
     "\"counter\":\"hits\",\"version\":",
 ];
 
-/// Rows of the table of codes: code, status, whether it may be retried.
+/// Rows of the table of codes: code, status, whether the call is retryable.
 fn rows() -> Vec<(String, String, String)> {
     let cells = |line: &str| -> Vec<String> {
         line.split('|').map(|cell| cell.trim().to_owned()).collect()
@@ -67,7 +67,7 @@ fn every_route_is_documented() {
     }
 }
 
-/// A command, and what it answers.
+/// Commands with their expected responses.
 fn commands(block: &str) -> Vec<(&str, String)> {
     let mut commands: Vec<(&str, String)> = Vec::new();
     for line in block.lines() {
@@ -80,7 +80,7 @@ fn commands(block: &str) -> Vec<(&str, String)> {
     commands
 }
 
-/// What a reader sees who pastes the line into a shell: the answer, and of the headers those that are not of every answer.
+/// Runs a curl line. Returns the response, without the headers of every response.
 fn paste(command: &str, address: &str) -> String {
     let command = command.replace("localhost:7400", address).replace("curl ", "curl -s ");
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
@@ -93,7 +93,7 @@ fn paste(command: &str, address: &str) -> String {
     if shown.is_empty() { shown } else { format!("{shown}\n") }
 }
 
-/// The text with an `N` for every number that differs from run to run.
+/// Replaces every number that differs between runs by `N`.
 fn settled(text: &str) -> String {
     let mut settled = text.to_owned();
     for before in VARIABLE {
@@ -108,7 +108,7 @@ fn settled(text: &str) -> String {
     settled
 }
 
-/// Answers stay apart by an empty line.
+/// Formats commands and responses, separated by empty lines.
 fn written(commands: &[(&str, String)]) -> String {
     let one = |(command, answer): &(&str, String)| format!("$ {command}\n{answer}");
     let all: Vec<String> = commands.iter().map(one).collect();
@@ -122,7 +122,7 @@ fn written(commands: &[(&str, String)]) -> String {
     text
 }
 
-/// Every curl line about waiting and knowing, the tree, transactions, watches and identities answers what the page says.
+/// Every executed curl line returns the documented response.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pages_curl_lines_answer_what_it_says() {
     let node = Node::start().await;

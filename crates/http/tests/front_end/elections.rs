@@ -1,4 +1,4 @@
-//! Elections: standing, showing a value, looking, observing, resigning.
+//! Elections: campaigning, values, reading, observing, resigning.
 
 use holdfast_http::HttpConfig;
 use holdfast_service::ServiceConfig;
@@ -9,12 +9,12 @@ use crate::client::{Reply, call_with};
 use crate::node::Node;
 use crate::stream::Events;
 
-/// Stands with a body.
+/// Campaigns with a value in the body.
 async fn stand(node: &Node, target: &str, value: &str) -> Reply {
     call_with(node.address, "PUT", target, &[], value).await
 }
 
-/// The same in the background, until so many stand.
+/// Campaigns in the background, and waits until the election has this many candidates.
 async fn candidate(node: &Node, target: &'static str, stand: u64) -> JoinHandle<Reply> {
     let begun = node.begin("PUT", target);
     let name = target.split(['?']).next().unwrap();
@@ -46,7 +46,7 @@ async fn row_81b_one_leads_with_a_value_and_a_token_and_the_next_in_line_follows
     assert_eq!(node.call("DELETE", "/v1/elections/db?session=db1").await.status, 204);
     let next = second.await.unwrap().json();
     assert!(next["token"].as_u64().unwrap() > token, "{next}");
-    // Who withdraws is no candidate any more, and the old leader's token is good for nothing.
+    // A withdrawn session is no candidate any more, and the old leader's token is invalid.
     assert_eq!(node.call("DELETE", "/v1/elections/db?session=db3").await.status, 204);
     assert_ne!(third.await.unwrap().status, 200);
     node.call("GET", &format!("/v1/fence/elections/db?token={token}"))
@@ -169,7 +169,7 @@ async fn row_81b_every_change_of_the_leader_is_observed_and_a_succession_is_one_
     node.call("DELETE", "/v1/elections/db?session=db2").await;
     let last = change(&mut events).await;
     assert_eq!(last.0, "vacant");
-    // A resumed stream has what came after the id, and nothing twice.
+    // A resumed stream has each change after the id exactly once.
     let mut resumed = Events::open(node.address, "/v1/elections/db", Some(begun)).await;
     let mut values = Vec::new();
     for _ in 0..3 {

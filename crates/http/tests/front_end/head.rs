@@ -1,4 +1,4 @@
-//! Heads that can be read in two ways, methods and targets that are rare, and what was found wrong with them.
+//! Ambiguous heads, rare methods and targets, and regressions in their handling.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ async fn a_host_is_named_once() {
     let two = [line, "Host: a", "Host: b", close];
     send(&node, &two, "").await.problem(400, "invalid-argument");
     assert_eq!(send(&node, &[line, "Host: a", close], "").await.status, 200);
-    // HTTP/1.0 knows no host.
+    // HTTP/1.0 does not require `Host`.
     assert_eq!(send(&node, &["GET /livez HTTP/1.0"], "").await.status, 200);
 }
 
@@ -66,7 +66,7 @@ async fn a_bare_lf_does_not_end_a_line_of_a_head() {
         let mut stream = TcpStream::connect(node.address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         for byte in request.as_bytes() {
-            // The rest is not read any more once the LF has come.
+            // The server reads nothing after the LF.
             if stream.write_all(&[*byte]).await.is_err() {
                 break;
             }
@@ -112,7 +112,7 @@ async fn a_bare_lf_within_a_body_is_data() {
     let last = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for (path, body) in [("sized", sized), ("chunked", chunked)] {
         let put = format!("PUT /v1/tree/{path} HTTP/1.1\r\nHost: a\r\n{body}");
-        // The next request of the connection is read from its first byte on.
+        // The next request of the connection is parsed from its first byte.
         let both = raw(node.address, format!("{put}{last}").as_bytes()).await;
         assert_eq!(both.status / 100, 2, "{both:?}");
         assert_eq!(both.body.matches("HTTP/1.1 200 ").count(), 1, "{both:?}");

@@ -1,4 +1,4 @@
-//! Calls of those who lost, or never had, what they ask about.
+//! Calls on locks and sessions that the caller lost or never had.
 
 use holdfast_http::HttpConfig;
 use holdfast_service::ServiceConfig;

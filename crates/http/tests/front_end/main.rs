@@ -1,4 +1,4 @@
-//! The HTTP front-end in front of a real node: every promise of docs/http-api.md, and every bad input.
+//! The HTTP front-end in front of a real node: every statement of docs/http-api.md, and invalid input.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

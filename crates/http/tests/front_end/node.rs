@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::{Reply, TIMEOUT, call, call_with};
 
-/// A node under test. Its data goes when it is dropped.
+/// A node under test. Dropping it deletes its data.
 pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     pub(crate) service: Service,
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     _data: TempDir,
 }
 
-/// Where a node will listen, bound before anybody is told.
+/// The listeners of a node, bound before their addresses are published.
 struct Sockets {
     front_end: TcpListener,
     peers: TcpListener,
@@ -53,7 +53,7 @@ impl Node {
         Self::start_with(HttpConfig::default(), ServiceConfig::default()).await
     }
 
-    /// The same with other tunables.
+    /// Starts a node that leads its cluster of one, with another configuration.
     pub(crate) async fn start_with(http: HttpConfig, service: ServiceConfig) -> Self {
         let sockets = Sockets::bind();
         let members = BTreeMap::from([(NodeId(1), sockets.member())]);
@@ -62,7 +62,7 @@ impl Node {
         node
     }
 
-    /// Three nodes that know a leader; the leader first.
+    /// Starts three nodes and waits for a leader, which comes first.
     pub(crate) async fn cluster() -> Vec<Self> {
         let sockets: Vec<Sockets> = (0..3).map(|_| Sockets::bind()).collect();
         let ids = (1..).map(NodeId);
@@ -119,14 +119,14 @@ impl Node {
         tokio::spawn(async move { call(address, method, target).await })
     }
 
-    /// Takes a lock and returns its token.
+    /// Acquires a lock and returns its token.
     pub(crate) async fn take(&self, target: &str) -> u64 {
         let reply = self.call("PUT", target).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.json()["token"].as_u64().unwrap()
     }
 
-    /// Asks again and again until the answer is as wished.
+    /// Repeats a call until the response satisfies the condition.
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -147,25 +147,25 @@ impl Node {
         found.unwrap_or_else(|_| panic!("never came true: {what}"))
     }
 
-    /// Waits until so many wait for a lock.
+    /// Waits until a lock has this many waiters.
     pub(crate) async fn until_waiters(&self, lock: &str, waiters: u64) {
         let target = format!("/v1/locks/{lock}");
         self.until("the waiters", &target, |reply| reply.json()["waiters"] == waiters).await;
     }
 
-    /// Waits until so many calls are parked.
+    /// Waits until this many calls are waiting.
     pub(crate) async fn until_parked(&self, calls: u64) {
         let line = format!("parked_calls {calls}\n");
         self.until("the parked calls", "/metrics", |reply| reply.body.contains(&line)).await;
     }
 
-    /// Waits until so many have arrived at a barrier.
+    /// Waits until this many members have arrived at a barrier.
     pub(crate) async fn until_arrived(&self, barrier: &str, members: usize) {
         let arrived = |reply: &Reply| reply.json()["arrived"].as_array().map(Vec::len);
         self.until("the arrivals", barrier, |reply| arrived(reply) == Some(members)).await;
     }
 
-    /// Ends the front-end in good order.
+    /// Shuts the front-end down.
     pub(crate) async fn stop(mut self) {
         let _told = self.stop.take().map(|stop| stop.send(()));
         tokio::time::timeout(TIMEOUT, self.served).await.unwrap().unwrap();

@@ -90,7 +90,7 @@ async fn a_hold_lives_as_long_as_its_connection_and_ends_with_it() {
     let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1s").await;
     let granted = held.expect("granted").await;
     assert_eq!((granted["lock"].as_str(), granted["token"].as_u64()), (Some("a"), Some(1)));
-    // Long enough to expire three times, if nobody renewed it.
+    // Three times the TTL: without renewals the session would expire.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(3) {
         assert!(held.expect("renewed").await["expires_in_ms"].as_u64() > Some(500));
@@ -99,7 +99,7 @@ async fn a_hold_lives_as_long_as_its_connection_and_ends_with_it() {
     next.expect("queued").await;
     drop(held);
     assert_eq!(next.expect("granted").await["token"], 2);
-    // An hour of time-to-live does not keep it: the connection does.
+    // The hold ends with the connection, despite a TTL of one hour.
     drop(next);
     node.until("free", "/v1/locks/a", |reply| reply.json()["held"] == false).await;
     node.until("no session", "/v1/sessions", |reply| reply.json()["sessions"] == json!([])).await;
@@ -169,7 +169,7 @@ async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_ca
     );
     assert_eq!(news["holds"][0]["lock"], "a");
     assert!(news.get("gap").is_none(), "{news}");
-    // What happens while nobody asks is told by the next call.
+    // The next call returns events from between two calls.
     let since = news["revision"].as_u64().unwrap();
     node.call("DELETE", "/v1/locks/a?session=me").await;
     let target = format!("/v1/sessions/me/keepalive?wait=1m&since={since}");
@@ -181,7 +181,7 @@ async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_ca
     );
 }
 
-/// A client that comes to another node with its cursor loses nothing either: that node remembers, or says that it does not.
+/// A client that continues with its cursor on another node gets all events or a `gap`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_is_good_on_another_node_or_a_gap_is_said_to_be_one() {
     let nodes = Node::cluster().await;
@@ -284,7 +284,7 @@ async fn the_locks_with_the_longest_queues_come_first() {
     };
     let body = node.call("GET", "/v1/locks?sort=contention&limit=2").await.json();
     assert_eq!(names(&body), ["hot", "busy"], "{body}");
-    // Those that were waited for stay in sight when their queue is gone.
+    // Locks stay in the list after their queue is empty.
     node.call("DELETE", "/v1/locks/busy?session=me").await;
     let target = "/v1/locks?sort=contention&prefix=busy";
     let seen = node.until("times", target, |reply| reply.json()["locks"][0]["wait"]["count"] == 1);
@@ -336,7 +336,7 @@ async fn the_history_says_who_held_a_lock_when_and_why_it_ended() {
     assert_eq!(node.call("GET", "/v1/history/a?limit=1").await.json()["holds"][1]["token"], second);
 }
 
-/// A cursor that no answer gave is not waited for.
+/// The node does not wait for a cursor that no response contained.
 #[tokio::test]
 async fn a_keepalive_from_the_future_is_told_where_the_present_is() {
     let node = Node::start().await;

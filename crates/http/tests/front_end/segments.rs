@@ -1,4 +1,4 @@
-//! One resource cut into segments: who gets which, who is refused, and what is shown of them.
+//! Sharded locks: assignment of shards, rejections, and their views.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn row_30_any_segment_is_a_free_one_and_asking_again_is_the_same_one() {
     node.until_waiters("stock/0", 1).await;
     let other = node.begin("PUT", "/v1/locks/stock?session=d&segments=2&wait=60s");
     node.until_waiters("stock/1", 1).await;
-    // Who gives back names the whole or the segment.
+    // A release names the sharded lock or the shard.
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
     assert_eq!(node.call("DELETE", "/v1/locks/stock/1?session=b").await.status, 204);

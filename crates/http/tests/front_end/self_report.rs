@@ -1,4 +1,4 @@
-//! What a node says about itself.
+//! Cluster view, health, metrics and request ids of a node.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Opening, renewing, looking at and closing sessions.
+//! Opening, renewing, reading and closing sessions.
 
 use serde_json::json;
 

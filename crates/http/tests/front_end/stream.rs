@@ -1,4 +1,4 @@
-//! A client that reads server-sent events, one at a time, at its own pace.
+//! A test client that reads server-sent events one at a time.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::client::TIMEOUT;
 
-/// One event as it was written.
+/// One event as received.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -19,23 +19,23 @@ pub(crate) struct Event {
 /// An open stream.
 pub(crate) struct Events {
     stream: TcpStream,
-    /// What has arrived and is not yet told, without the chunks' frames.
+    /// Received and unread bytes, without the chunk framing.
     text: String,
     raw: Vec<u8>,
-    /// The last chunk has come.
+    /// Whether the last chunk has arrived.
     ended: bool,
     pub(crate) head: String,
-    /// Comments seen so far.
+    /// The number of received comments.
     pub(crate) comments: usize,
 }
 
 impl Events {
-    /// Opens a stream; `since` goes as `Last-Event-ID`.
+    /// Opens a stream; `last` is sent as `Last-Event-ID`.
     pub(crate) async fn open(address: SocketAddr, target: &str, last: Option<u64>) -> Self {
         Self::begin(address, "GET", target, last).await
     }
 
-    /// The same with another method.
+    /// Opens a stream with another method.
     pub(crate) async fn begin(
         address: SocketAddr,
         method: &str,
@@ -60,7 +60,7 @@ impl Events {
         events
     }
 
-    /// The next event; none at the end of the stream.
+    /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -83,7 +83,7 @@ impl Events {
         event.data
     }
 
-    /// The next event that is no bookmark.
+    /// The next event other than a bookmark.
     pub(crate) async fn next_change(&mut self) -> Event {
         loop {
             let event = self.next().await.expect("the stream has ended");
@@ -93,7 +93,7 @@ impl Events {
         }
     }
 
-    /// Reads some more; false at the end.
+    /// Reads more bytes; false at the end.
     async fn read(&mut self) -> bool {
         let read = tokio::time::timeout(TIMEOUT, self.stream.read_buf(&mut self.raw)).await;
         let more = read.expect("nothing came").unwrap_or(0) > 0;
@@ -103,7 +103,7 @@ impl Events {
         more
     }
 
-    /// Takes whole chunks out of what has arrived.
+    /// Decodes the complete chunks among the received bytes.
     fn unchunk(&mut self) {
         while let Some(line) = self.raw.windows(2).position(|bytes| bytes == b"\r\n") {
             let size = std::str::from_utf8(&self.raw[..line]).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that take their time, and that there are many of them.
+//! Slow clients and many connections.
 
 use std::time::Duration;
 

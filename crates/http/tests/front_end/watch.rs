@@ -1,4 +1,4 @@
-//! Watching: long polls and streams tell every change once, in order, and say where to go on from.
+//! Watches: long polls and streams return every change once, in order, with the revision to continue from.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn all_changes_of_one_revision_are_told_together() {
     for _ in 0..1_800 {
         ids.push(events.next_change().await.id.unwrap());
     }
-    // A client that goes on from any id misses nothing: the id of a revision comes with its last change.
+    // A client can resume from any id without a gap: only the last change of a revision carries its id.
     for (ids, revision) in ids.chunks(900).zip(revisions) {
         assert!(ids[..899].iter().all(|id| *id < revision), "{:?}", &ids[..5]);
         assert_eq!(ids[899], revision);
@@ -170,8 +170,7 @@ async fn a_history_that_does_not_reach_back_says_so() {
     assert_eq!(again.status, 200, "{again:?}");
 }
 
-/// A reader that stops reading is told of the gap when it goes on, or is cut off; it never misses one silently, and
-/// nobody else waits for it.
+/// A slow reader gets a `gap` event or is disconnected, never a silent gap. Other readers do not wait for it.
 #[tokio::test]
 async fn a_reader_that_is_too_slow_is_told_of_the_gap() {
     let service = ServiceConfig { history_events_max: 64, ..ServiceConfig::default() };
@@ -181,7 +180,7 @@ async fn a_reader_that_is_too_slow_is_told_of_the_gap() {
     let creates: Vec<Value> = (0..256).map(|n| json!({"create": format!("/{name}{n}")})).collect();
     let deletes: Vec<Value> = (0..256).map(|n| json!({"delete": format!("/{name}{n}")})).collect();
     let (create, delete) = (json!({ "then": creates }), json!({ "then": deletes }));
-    // More than the sockets between can hold.
+    // More bytes than the socket buffers hold.
     for _ in 0..24 {
         for txn in [&create, &delete] {
             let done = node.call_json("POST", "/v1/txn", &txn.to_string()).await;
@@ -201,7 +200,7 @@ async fn a_reader_that_is_too_slow_is_told_of_the_gap() {
     assert_eq!(slow.next().await, None, "the stream goes on after the gap");
 }
 
-/// A connection whose peer takes nothing any more does not stay for ever.
+/// The server closes a connection whose client has stopped reading.
 #[tokio::test]
 async fn a_reader_that_has_stopped_reading_is_cut_off() {
     let http = HttpConfig {
@@ -231,7 +230,7 @@ async fn a_reader_that_has_stopped_reading_is_cut_off() {
     };
     tokio::time::timeout(TIMEOUT, cut).await.expect("the stuck connection stays");
     let mut rest = Vec::new();
-    // What was under way arrives, then the end.
+    // The bytes in flight arrive, then the end.
     drop(tokio::time::timeout(TIMEOUT, stuck.read_to_end(&mut rest)).await.unwrap());
 }
 

@@ -115,7 +115,7 @@ impl ZkOperation {
     }
 }
 
-/// What a connection knows when it translates a request.
+/// The context of a connection for translating requests.
 #[derive(Debug)]
 pub(crate) struct ConnectionContext {
     pub(crate) identities: Identities,

@@ -1,7 +1,7 @@
 //! Damages the frames of the corpus for a number of seconds and runs every decoder over them.
 //!
-//! `cargo run --release -p holdfast-zkwire --example fuzz -- [seconds] [seed]`, 10 seconds and seed 1 if not said. A
-//! frame that breaks a promise is printed as a line for the corpus, with the seed; then the program ends with 1.
+//! `cargo run --release -p holdfast-zkwire --example fuzz -- [seconds] [seed]`, by default 10 seconds and seed 1. A
+//! frame that violates an invariant is printed as a corpus line with the seed; then the program exits with 1.
 
 #[path = "../../tests/wire/corpus.rs"]
 mod corpus;
@@ -25,7 +25,7 @@ use corpus::{Frame, What};
 use exercise::every_decoder;
 use mutate::{Chance, damage};
 
-/// Frames between two looks at the clock.
+/// Frames between two checks of the time.
 const ROUND: usize = 10_000;
 
 fn main() -> io::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! Bytes that nobody meant: no decoder panics, and none holds more than a multiple of what came.
+//! Arbitrary bytes: no decoder panics, or uses more memory than a fixed multiple of the frame.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -11,7 +11,7 @@ use crate::bytes::bytes;
 use crate::exercise::every_decoder;
 use crate::footprint;
 
-/// Integers that are lengths, counts and operations, good and absurd, among bytes by chance.
+/// Valid and absurd lengths, counts and operations among random bytes.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![
         -2..24_i32,
@@ -47,7 +47,7 @@ proptest! {
     }
 }
 
-/// A frame as large as the front-end accepts, whose every vector says that it has two thousand million items.
+/// A frame as large as the front-end accepts, in which every vector has a count of two thousand million.
 #[test]
 fn absurd_counts_reserve_nothing() {
     let count = "7fffffff";
@@ -93,7 +93,7 @@ fn filled(start: &str, counted: bool, item: &str, end: &str) -> Bytes {
 
 const END: &str = "ffffffff 01 ffffffff";
 
-/// What one frame of a client can make a node hold, at most.
+/// The maximum memory of a decoded request.
 #[test]
 fn the_requests_that_take_the_most_memory_stay_within_the_factor() {
     for frame in [
@@ -111,7 +111,7 @@ fn the_requests_that_take_the_most_memory_stay_within_the_factor() {
     }
 }
 
-/// The same for a client, which has a server to fear.
+/// The maximum memory of a decoded reply.
 #[test]
 fn the_replies_that_take_the_most_memory_stay_within_the_factor() {
     let start = "00000001 0000000000000001 00000000";

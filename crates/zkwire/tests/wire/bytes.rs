@@ -19,7 +19,7 @@ pub(crate) fn bytes(notation: &str) -> Bytes {
     out.into()
 }
 
-/// The same with the length in front.
+/// The same bytes after their length prefix.
 pub(crate) fn framed(notation: &str) -> Bytes {
     let body = bytes(notation);
     let len = u32::try_from(body.len()).unwrap();

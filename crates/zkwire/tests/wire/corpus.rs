@@ -1,4 +1,4 @@
-//! The frames of `corpus/`, one a line: what it is, a name, its bytes in hexadecimal.
+//! The frames of `corpus/`, one on each line: kind, name, bytes in hexadecimal.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -6,13 +6,13 @@ use std::{fs, io};
 use bytes::Bytes;
 use holdfast_zkwire::ReplyKind;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     ConnectRequest,
     ConnectResponse,
     Request,
-    /// A request that must be refused.
+    /// A request that the decoder must reject.
     BadRequest,
     Reply(ReplyKind),
     Event,

@@ -1,7 +1,7 @@
-//! Every decoder over the same bytes, and what each promises whatever the bytes are.
+//! Runs every decoder over the same bytes and checks the invariants that hold for any bytes.
 //!
-//! No panic; no more memory than a multiple of the frame; what could be read is written and reads back as the same
-//! value. Shared by the properties, the corpus and the fuzzer.
+//! No decoder panics. Memory is at most a multiple of the frame. A decoded value encodes and decodes to the same value.
+//! The property tests, the corpus tests and the fuzzer share this module.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -12,10 +12,10 @@ use holdfast_zkwire::{
 
 use crate::footprint;
 
-/// What the smallest vector may reserve beyond its items.
+/// The bytes that the smallest vector may reserve beyond its items.
 const SLACK: usize = 1024;
 
-/// Runs all decoders; how many could read the bytes.
+/// Runs all decoders; returns how many decoded the bytes.
 pub(crate) fn every_decoder(frame: &Bytes) -> usize {
     let replies = ReplyKind::ALL.iter().filter(|kind| reply(**kind, frame));
     let others = [request(frame), event(frame), connects(frame), lengths(frame)];

@@ -1,4 +1,4 @@
-//! What a decoded value holds in memory beside its frame, counted from the capacities of its strings and vectors.
+//! The memory of a decoded value beside its frame, computed from the capacities of its strings and vectors.
 //!
 //! Data shares the frame's memory and counts nothing.
 

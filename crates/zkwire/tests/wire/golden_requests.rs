@@ -260,7 +260,7 @@ fn bytes_after_the_end_are_ignored() {
     assert_eq!(request, Ok(Request::Exists { path: path(), watch: true }));
 }
 
-/// What version 3.8.0 answers −5 is refused; where it reads null as nothing, so do we.
+/// The decoder rejects a null where `ZooKeeper` 3.8.0 replies −5, and decodes it as empty where 3.8.0 does.
 #[test]
 fn a_null_is_refused_where_zookeeper_refuses_it() {
     for refused in [

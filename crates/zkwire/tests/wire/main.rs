@@ -1,5 +1,4 @@
-//! The frames against bytes: written by hand from the protocol's description, seen on real connections, made up by
-//! chance, and hostile.
+//! Tests of the codecs with frames from the protocol's description, real connections, random generators and attacks.
 //!
 //! `corpus`, `exercise`, `footprint` and `mutate` are shared with the program `examples/fuzz`.
 

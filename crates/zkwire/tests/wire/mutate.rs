@@ -1,7 +1,7 @@
 //! Damage to frames, from a seed.
 //!
-//! Owns the generator, so that a seed means the same frames on every machine, and the kinds of damage: those that
-//! decoders of lengths and counts are known to stumble over.
+//! The module has its own generator, so that a seed produces the same frames on every machine. The kinds of damage are
+//! typical causes of bugs in decoders of lengths and counts.
 
 /// A small generator (the mixing of `SplitMix64`).
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Chance {
 /// Integers that lengths, counts and operations should not be, or should.
 const NUMBERS: [i32; 16] =
     [-1, -2, 0, 1, 2, 4, 5, 14, 21, 22, 105, -11, 0x10_0000, i32::MAX, i32::MAX - 3, i32::MIN];
-/// Longest frame that is made.
+/// The longest generated frame, bytes.
 const LEN_MAX: usize = 4096;
 
 /// Damages a frame in one to four ways; `other` lends its bytes.

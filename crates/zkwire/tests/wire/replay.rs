@@ -1,4 +1,4 @@
-//! Every frame of the corpus, each read as what it is and written back to the same bytes.
+//! Decodes every frame of the corpus by its kind and encodes it back to the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use holdfast_zkwire::{
 use crate::corpus::{self, Frame, What};
 use crate::exercise::every_decoder;
 
-/// Writes what was read; none if it could not be read.
+/// Encodes the decoded frame; `None` if it does not decode.
 fn rewritten(frame: &Frame) -> Option<Bytes> {
     let bytes = frame.bytes.clone();
     match frame.what {

@@ -1,4 +1,4 @@
-//! Whatever is written reads back as it was, with the length that was counted.
+//! Every encoded value decodes to the same value, and has the counted length.
 
 use bytes::Bytes;
 use holdfast_zkwire::{

@@ -1,7 +1,6 @@
-//! Values of every kind, by chance: what reads back from what it is written as.
+//! Random values of every kind that survive a round trip.
 //!
-//! A time-to-live is drawn only where its operation carries it, and a number that has a name is never drawn as
-//! unknown.
+//! Only operations that carry a time-to-live get one, and a number with a name is never generated as unknown.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
