@@ -1,5 +1,4 @@
-//! Row 64: who is cut off is warned, then knows of its loss, and only then somebody else holds; and what it writes all the
-//! same is refused.
+//! Row 64: a disconnected holder gets a warning, then the loss, before the next grant; its later writes are rejected.
 
 use std::time::{Duration, Instant};
 
@@ -39,14 +38,14 @@ async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stal
     assert!(matches!(loss, Loss::NotRenewed { .. }), "{loss:?}");
     assert!(warned_at < told_at && told_at < granted_at, "warned, told, and then granted");
     assert_eq!(guard.jeopardy().await, Duration::ZERO, "once it is lost nothing is left");
-    // It writes all the same.
+    // The former holder writes with its stale token.
     assert_eq!(store.read(heir.token().0), Some(0));
     assert!(!store.write(guard.token().0, 13), "refused");
     assert!(store.write(heir.token().0, 1));
     assert_eq!(store.value(), 1);
 }
 
-/// Asked at the same moment, the client's own deadline is never later than what the server says is left.
+/// At any moment, the client's deadline is not later than the server's.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_64_the_deadline_here_is_never_later_than_the_deadline_there() {
     let cluster = Cluster::three().await;
@@ -55,12 +54,12 @@ async fn row_64_the_deadline_here_is_never_later_than_the_deadline_there() {
     let http = &cluster.node(1).http;
     let target = format!("/v1/sessions/{}", guard.session());
     let mut compared = 0;
-    // Over more than one renewal.
+    // The loop covers more than one renewal.
     while compared < 30 {
         let here = guard.deadline();
         let there = http.get(&target).await.has(200).json();
         let Some(left) = there["expires_in_ms"].as_u64() else { continue };
-        // A renewal between both looks moves the later one on.
+        // A renewal between the two reads extends the later value.
         assert!(here <= Instant::now() + Duration::from_millis(left), "{here:?}, {there}");
         compared += 1;
         let lost = tokio::time::timeout(TTL / 15, guard.lost()).await;

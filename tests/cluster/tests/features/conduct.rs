@@ -1,4 +1,4 @@
-//! Row 36: a lock is renewed for the work, and no longer than the work goes on.
+//! Row 36: a lock is renewed during the work and not longer.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn renewals(http: &Http) -> u64 {
     http.counted("holdfast_keepalives_total").await
 }
 
-/// The sessions that there are.
+/// The number of open sessions.
 async fn sessions(http: &Http) -> usize {
     let body = http.get("/v1/sessions").await.has(200).json();
     body["sessions"].as_array().expect("a list").len()
@@ -49,7 +49,7 @@ async fn row_36_renewals_go_on_at_a_third_of_the_time_and_end_with_the_guard_or_
             "drop" => end.send(()).expect("it waits"),
             _ => task.abort(),
         }
-        // The client lives on, and does not renew for nobody: its session ends by itself.
+        // The client is alive but has no guard, so it does not renew, and its session expires.
         until("no lock", DEADLINE, || async {
             !http.lock(&format!("kept/{how}")).await["held"].as_bool().expect("a word")
         })
@@ -65,7 +65,7 @@ async fn row_36_a_missed_beacon_gives_the_lock_back_and_the_longest_hold_wins_ov
     let client = client(&cluster);
     let every = Duration::from_millis(300);
     let stuck = client.lock("stuck").beacon(every).acquire().await.expect("held");
-    // Its process lives, and its session is renewed by another guard.
+    // The process is alive, and another guard renews the session.
     let _other = client.lock("other").acquire().await.expect("held");
     let next = client.lock("stuck").wait(DEADLINE).acquire().await.expect("given back");
     assert_eq!(stuck.ensure(), Err(Loss::Stalled { every }));

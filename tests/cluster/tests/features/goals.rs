@@ -1,4 +1,4 @@
-//! Rows 1 to 9: what a distributed lock is for.
+//! Rows 1 to 9: the basic properties of a distributed lock.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use crate::lab::{GRANTED, WOKEN, client, one};
 use crate::program::{addresses, start_example};
 
-/// What clients did and saw while the leader stood still is judged: one owner at every point of the log, and each store took
-/// what its lock's owner wrote, and nothing from those who only believed that they were.
+/// Checks the history of a load during pauses of the leader: one owner at every point of the log, and each store accepts
+/// writes of the owner and rejects those of stale holders.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_01_a_lock_has_one_owner_at_every_point_whatever_others_believe() {
     let cluster = Cluster::three().await;
@@ -36,7 +36,7 @@ fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).expect("a time of today")
 }
 
-/// The ends of the holds of a lock and the beginnings, the youngest first.
+/// The holds of a lock from its history, newest first.
 async fn past(http: &Http, lock: &str) -> serde_json::Value {
     let target = format!("/v1/history/{lock}");
     until("the history", DEADLINE, || async {
@@ -66,7 +66,7 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
     assert_eq!(holds[1]["cause"], "session-expired", "{holds}");
     assert_eq!(holds[0]["since_at_ms"], holds[1]["until_at_ms"], "in the same entry: {holds}");
     let lost_ms = holds[1]["until_at_ms"].as_u64().expect("an end");
-    // It was renewed up to a third of its time before it died; the tick that finds it may be late on a busy machine.
+    // The last renewal was at most a third of the TTL before the kill; the expiry tick may be late on a busy machine.
     assert!(lost_ms + TTL_MS / 3 + 50 >= killed_ms + TTL_MS, "{lost_ms} after {killed_ms}");
     assert!(lost_ms <= killed_ms + TTL_MS + 10_000, "{lost_ms} after {killed_ms}");
 }
@@ -82,7 +82,7 @@ async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_ask
     assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
 }
 
-/// Kills `may_die` of `size` nodes, which leaves a majority, and then one more.
+/// Kills `may_die` of `size` nodes, which leaves a majority, and then one more node.
 async fn grants_with_a_majority_and_refuses_without(size: u64, may_die: usize) {
     let cluster = Cluster::of(size).start().await;
     let ids: Vec<u64> = cluster.nodes().iter().map(|node| node.id).collect();
@@ -132,7 +132,7 @@ async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() 
         assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left));
     }
     assert_eq!(http.lock("a").await["held"], false, "n attempts, n releases");
-    // After the loss of the session there is no silent second hold.
+    // After the loss of the session, an acquire creates no new hold silently.
     http.take("a?session=brief&ttl=1s&attempt=1").await;
     http.until_held_by("a", &[]).await;
     http.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
@@ -141,8 +141,8 @@ async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() 
     assert!(matches!(guard.reenter().await, Err(Error::Lost(_))));
 }
 
-/// What is measured is not asserted here: only that one command measures it, for both kinds of contention, and that the page
-/// of results says with which command it was made.
+/// Asserts that one command measures both kinds of contention, and that the results page names that command. The
+/// measured values are not asserted.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_05_one_command_measures_both_kinds_of_contention_and_the_results_are_published() {
     for size in [1, 3] {
@@ -197,7 +197,7 @@ async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them
     for number in 0..WAITERS {
         let call = http.queue_up(&format!("hot?session=w{number}"));
         waiting.spawn(async move { call.await.expect("a task") });
-        // No more connections at once than a node takes in on a busy machine.
+        // Limits concurrent connects to the number that a node accepts on a busy machine.
         if number % 50 == 49 {
             http.until_waiters("hot", number + 1).await;
         }
@@ -212,12 +212,12 @@ async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them
             assert_eq!(http.counted(WOKEN).await, released, "one wake-up a release");
         }
     }
-    // Nobody asked more than once: as many calls as there are callers, and none of them in vain.
+    // No caller polls: there is exactly one call per caller, and every call is granted.
     assert_eq!(http.counted(WOKEN).await, WAITERS);
     assert_eq!((http.counted(GRANTED).await, http.counted(TRIED).await), (WAITERS + 1, 0));
 }
 
-/// Lets everybody through, one after the other, and says in which order they came.
+/// Releases the lock for each holder in turn and returns the order of the grants.
 async fn drain(http: &Http, lock: &str, first: &str, count: usize) -> Vec<String> {
     let mut order = Vec::new();
     let mut holder = first.to_owned();
@@ -255,7 +255,7 @@ async fn row_08_grants_follow_the_order_of_the_queue_unless_priority_says_otherw
     }
 }
 
-/// The session lives on for minutes, so that it is the guard that gives the lock back.
+/// The session stays open for minutes, so only the guard can release the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
     let (cluster, http) = one().await;
@@ -280,7 +280,7 @@ async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
         next.unwrap_or_else(|error| panic!("{how}: {error}")).release().await.expect("released");
         drop(work.await);
     }
-    // A session that never releases it loses it at its TTL.
+    // A session that never releases the lock loses it at its TTL.
     let forgotten = http.begin(Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
     forgotten.await.expect("a task").has(200);
     let next = other.lock("forgotten").wait(DEADLINE).acquire().await.expect("after its time");

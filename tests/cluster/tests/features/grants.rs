@@ -1,4 +1,4 @@
-//! Rows 44a, 44e, 44f, 66, 68 and 75: what a grant is worth, and what is known of it.
+//! Rows 44a, 44e, 44f, 66, 68 and 75: tokens, durability, inspection and revocation of grants.
 
 use holdfast_lab::zk::{WatchEventType, ZkClient, create, delete, exists};
 use holdfast_lab::{Cluster, DEADLINE, Http, until};
@@ -19,7 +19,7 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
     assert_eq!(http.take("a?session=me&attempt=1").await, first, "renewal");
     grow(first);
     http.release("a?session=me").await;
-    // Shared holders, permits, an expiry, a hand-over, and another lock between.
+    // Grants by shared mode, permits, an expiry and a hand-over, and of another lock in between.
     grow(http.take("a?session=r1&mode=shared&ttl=5m").await);
     grow(http.take("a?session=r2&mode=shared&ttl=5m").await);
     for reader in ["r1", "r2"] {
@@ -32,7 +32,7 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
     http.put("/v1/sessions/you?ttl=5m").await.has(201);
     let handed = http.delete("/v1/locks/a?session=me&to=you").await.has(200).json();
     grow(handed["token"].as_u64().expect("a token"));
-    // The node dies and comes back.
+    // Kills and restarts the node.
     cluster.node(1).kill();
     cluster.node(1).start();
     cluster.wait_ready().await;
@@ -45,12 +45,12 @@ async fn row_44e_a_grant_that_was_acknowledged_is_on_the_disks_of_a_majority() {
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
     let token = http.take("a?session=me&ttl=5m").await;
-    // At once, everywhere, without a word.
+    // Kills all nodes immediately, without a shutdown.
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
     assert_eq!(http.lock("a").await["holders"][0]["token"], token);
-    // Without a majority there is no acknowledgement to be had.
+    // Without a majority no acquire is acknowledged.
     let leader = cluster.wait_ready().await;
     cluster.others(leader).for_each(holdfast_lab::Node::kill);
     let refused = cluster.node(leader).http.put("/v1/locks/b?session=me").await;
@@ -82,7 +82,7 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     http.until_held_by("a", &["you"]).await;
 }
 
-/// Any follower answers reads, by the leader unless it is allowed to be stale; writes are the leader's alone, and counted.
+/// Followers answer reads, through the leader unless the caller allows stale reads; only the leader writes, and counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_it() {
     let cluster = Cluster::three().await;
@@ -112,14 +112,14 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
         stale.json()["held"] == true
     })
     .await;
-    // Reads without a leader are those that may be stale.
+    // Without a leader, only stale reads succeed.
     cluster.nodes().iter().filter(|node| node.id != follower.id).for_each(holdfast_lab::Node::kill);
     let stale = follower.http.get("/v1/locks/w/9?stale").await;
     assert_eq!(stale.has(200).json()["held"], true);
     follower.http.get("/v1/locks/w/9").await.has(503);
 }
 
-/// What a recipe of `ZooKeeper` does, step by step, over its port: create, list, and delete when done; and the one call beside it.
+/// The steps of the `ZooKeeper` lock recipe (create, list, delete) beside the single HTTP call.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
     let (cluster, http) = one().await;
@@ -134,7 +134,7 @@ async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
     let over_http = http.queue_up("orders?session=http");
     http.until_waiters("orders", 1).await;
     let theirs = last.create("/locks/orders/lock-", 3).await;
-    // The lowest number holds; each of the others comes after the one before it.
+    // The lowest number holds; the others follow in order.
     let mut names = last.children("/locks/orders").await;
     names.sort_unstable_by_key(|name| name.rsplit('-').next().map(str::to_owned));
     assert_eq!(names.len(), 3);
@@ -158,7 +158,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let token = http.take("a?session=me&ttl=5m").await;
     let quiet = http.post("/v1/sessions/me/keepalive?wait=0s").await.json();
     let since = quiet["revision"].as_u64().expect("a revision");
-    // Asked only: nothing is taken.
+    // A release request without revoke takes nothing away.
     let asked = http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
     assert_eq!(asked.has(200).json()["asked"], 1);
     let news = http.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
@@ -170,7 +170,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     );
     let next = http.queue_up("a?session=next");
     http.until_waiters("a", 1).await;
-    // And now with what follows if it is not given back.
+    // A release request with revoke ends the hold at the deadline.
     http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
     let granted = next.await.expect("a task");
     assert!(granted.has(200).token() > token);

@@ -1,4 +1,4 @@
-//! Rows 81f and 81g: groups, and a part of the tree that is kept beside a program.
+//! Rows 81f and 81g: groups, and a client-side cache of a subtree.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
     let first = here.join("10.0.0.1:80").await.expect("joined");
     let second = there.join("10.0.0.2:80").await.expect("joined");
     until_said(&here, &["10.0.0.1:80", "10.0.0.2:80"]).await;
-    // Joining again is the same membership, which says something else.
+    // A second join updates the value of the same membership.
     let again = here.join("10.0.0.1:81").await.expect("joined");
     until_said(&here, &["10.0.0.1:81", "10.0.0.2:80"]).await;
     second.set_value("10.0.0.2:81").await.expect("said");
     until_said(&here, &["10.0.0.1:81", "10.0.0.2:81"]).await;
-    // Somebody deletes the record: the session that it stands for lives, so it comes back, as what it is.
+    // After a delete of the record, the client creates it again, because its session is open.
     let session = second.session().expect("a member").clone();
     let record = format!("/v1/tree/groups/shop/web/{session}");
     for _ in 0..3 {
@@ -50,7 +50,7 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
         .await;
     }
     until_said(&here, &["10.0.0.1:81", "10.0.0.2:81"]).await;
-    // Who leaves is gone, and stays away.
+    // A member that leaves is not created again.
     first.leave().await.expect("left");
     drop(again);
     until_said(&there, &["10.0.0.2:81"]).await;
@@ -60,7 +60,7 @@ async fn stat(http: &Http, record: &str) -> serde_json::Value {
     http.get(&format!("{record}?stat")).await.json()
 }
 
-/// When the session has ended the membership is over: it is not created again, neither by the client nor in another's name.
+/// The membership ends with the session: the client does not create it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81f_a_membership_ends_with_its_session_and_says_so() {
     let (cluster, http) = one().await;
@@ -77,7 +77,7 @@ async fn row_81f_a_membership_ends_with_its_session_and_says_so() {
     assert_eq!(member.ensure(), Err(Loss::SessionEnded));
     member.set_value("still here").await.expect_err("it is over");
     assert_eq!(said(&group).await, [""; 0]);
-    // A new one is another session's, and there is one of it.
+    // A new membership belongs to a new session, and exists once.
     let anew = group.join("me again").await.expect("joined");
     assert_ne!(anew.session(), Some(&session));
     assert_eq!(said(&group).await, ["me again"]);
@@ -115,7 +115,7 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b")));
     assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b/c")));
     assert_eq!(shop.get("/shop/b/c").map(Node::text).as_deref(), Some("3"));
-    // The node that answers dies between two questions: another one goes on from the same revision.
+    // The node is killed between two requests: another node continues from the same revision.
     let known = shop.revision();
     let leader = cluster.wait_ready().await;
     put(http, "/shop/a", "4").await;
@@ -124,7 +124,7 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
     assert_eq!(next(&mut shop).await, Change::Deleted(path("/shop/b/c")));
     assert!(shop.get("/shop/b/c").is_none() && shop.revision() >= known);
-    // Given up and asked again, nothing is lost.
+    // A cancelled and repeated call loses no change.
     let short = tokio::time::timeout(Duration::from_millis(200), shop.next()).await;
     assert!(short.is_err(), "{short:?}");
     let alive = cluster.others(leader).next().expect("a node");
@@ -133,7 +133,7 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     assert_eq!(next(&mut shop).await, Change::Created(path("/shop/z")));
 }
 
-/// More changes than a node remembers: 65,536.
+/// More changes than a node keeps: 65,536.
 async fn overflow(http: &Http) {
     put(http, "/noise", "").await;
     let set = r#"{"set":"/noise","data":""}"#;
@@ -144,7 +144,7 @@ async fn overflow(http: &Http) {
     }
 }
 
-/// A memory of changes has an end: what is beyond it is not known one by one, and that is said.
+/// Older changes than the kept ones are reported as a gap.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81g_what_the_cluster_has_forgotten_is_said_to_be_a_gap_and_read_anew() {
     let (cluster, http) = one().await;
@@ -166,7 +166,7 @@ async fn row_81g_what_the_cluster_has_forgotten_is_said_to_be_a_gap_and_read_ane
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
 }
 
-/// The same without async, on a thread of its own.
+/// The same with the blocking client, on a separate thread.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81f_programs_without_async_join_leave_and_follow() {
     let (cluster, _http) = one().await;

@@ -1,4 +1,4 @@
-//! What the tests of this target share: one node and its HTTP API, metrics, and the changes that a watch shows.
+//! Shared functions of this test target: one node with its HTTP API, metrics, and changes from a watch.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ pub(crate) async fn one() -> (Cluster, Http) {
     (cluster, http)
 }
 
-/// A client of all nodes, whose session outlives every test.
+/// A client of all nodes, with a session TTL longer than every test.
 pub(crate) fn client(cluster: &Cluster) -> Client {
     let builder = Client::builder(addresses(cluster)).ttl(Duration::from_mins(5));
     builder.build().expect("a client")
 }
 
-/// Parked calls that a node has woken so far.
+/// Metric of parked calls that a node has woken.
 pub(crate) const WOKEN: &str = "holdfast_lock_wake_ups_total";
-/// Calls for a lock that were answered with a grant.
+/// Metric of acquires with a grant.
 pub(crate) const GRANTED: &str =
     r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="200"}"#;
 
@@ -33,7 +33,7 @@ pub(crate) async fn now(http: &Http) -> u64 {
     answer["revision"].as_u64().expect("a revision")
 }
 
-/// What has changed at paths that begin so since a revision.
+/// The changes since a revision at paths with this prefix.
 pub(crate) async fn changes(http: &Http, prefix: &str, since: u64) -> Vec<Value> {
     let target = format!("/v1/watch?prefix={prefix}&since={since}&wait=0s");
     let answer = http.get(&target).await.has(200).json();

@@ -1,7 +1,7 @@
-//! What each mechanism of docs/features.md promises, as a user sees it: one test a row, named after it.
+//! Tests of the mechanisms in docs/features.md, named after their rows.
 //!
-//! Nodes are real processes, asked over HTTP, through the Rust client, or by the command line. Every test is about one sentence
-//! of the table, and small; what happens under load, faults and power cuts is in the other tests of this crate.
+//! Nodes are real processes; the tests use HTTP, the Rust client, or the command line. Every test covers one sentence of
+//! the table. The other tests of this crate cover load, faults and power cuts.
 
 mod believing;
 mod conduct;

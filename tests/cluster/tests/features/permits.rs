@@ -13,7 +13,7 @@ async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never
     let held = async || http.lock("pool").await["permits_held"].clone();
     http.take("pool?session=a&ttl=5m&limit=4&permits=3").await;
     http.put("/v1/locks/pool?session=b&ttl=5m&permits=2").await.has_code(423, "lock-busy");
-    // First come, first served: a smaller request does not overtake.
+    // FIFO: a smaller request does not overtake a larger one.
     let many = http.queue_up("pool?session=b&permits=2");
     http.until_waiters("pool", 1).await;
     let few = http.queue_up("pool?session=c");
@@ -23,13 +23,13 @@ async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never
     many.await.expect("a task").has(200);
     few.await.expect("a task").has(200);
     assert_eq!(held().await, 3);
-    // Given back again: nothing more comes back than was taken, nor by who has none.
+    // A repeated release, and a release by a session without permits, free no more permits than were taken.
     http.release("pool?session=a").await;
     http.put("/v1/sessions/nobody?ttl=1m").await.has(201);
     http.delete("/v1/locks/pool?session=nobody").await.has_code(409, "not-holder");
     assert_eq!(held().await, 3);
     http.put("/v1/locks/pool?session=d&ttl=5m&permits=2").await.has_code(423, "lock-busy");
-    // A crash: the session ends, and its permits are back.
+    // A crash: the session expires, and its permits are free again.
     http.take("pool?session=dead&ttl=1s").await;
     assert_eq!(held().await, 4);
     until("the permit of the dead", DEADLINE, || async { held().await == 3 }).await;
@@ -60,7 +60,7 @@ async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by
             .map(|holder| holder["owner"].as_str().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    // The second expires by itself, and the session and the others live on.
+    // The second permit expires; the session and its other permits stay.
     until("the end of p2", DEADLINE, || async { ids().await == ["p1", "p3"] }).await;
     for _ in 0..2 {
         http.release("pool?session=me&owner=p1").await;
@@ -85,7 +85,7 @@ async fn row_81a_the_limit_of_a_semaphore_is_the_servers_and_is_changed_while_it
     http.until_waiters("pool", 1).await;
     pool().set_limit(3).await.expect("larger");
     waiting.await.expect("a task").has(200);
-    // Smaller than what is held: nobody loses a permit, and nobody gets one until it fits.
+    // The limit falls below the number of held permits: no holder loses one, and no waiter gets one until it fits.
     http.call(Method::PATCH, "/v1/locks/pool?limit=1").await.has(200);
     assert!(both.is_held());
     assert_eq!(http.lock("pool").await["permits_held"], 3);

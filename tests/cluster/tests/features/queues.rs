@@ -1,4 +1,4 @@
-//! Rows 31 to 37, 69 to 71, 74 and 79: who is next, and how it is told.
+//! Rows 31 to 37, 69 to 71, 74 and 79: queue order, grants and their notification.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
         (&holder["session"], &holder["owner"], &holder["entries"]),
         (&json!("me"), &json!("import"), &json!(2))
     );
-    // It is no thread and no connection: these were as many connections as calls.
+    // An owner is neither a thread nor a connection: each of these calls used a new connection.
     http.delete("/v1/locks/a?session=me&owner=export").await.has_code(409, "not-holder");
 }
 
@@ -52,7 +52,7 @@ async fn row_33_a_grant_whose_notification_is_lost_is_there_when_it_is_asked_for
     let deaf = http.queue_up("a?session=you");
     http.until_waiters("a", 1).await;
     let since = now(&http).await;
-    // The caller is gone, so nobody hears of the grant.
+    // The caller has disconnected, so no client receives the grant.
     deaf.abort();
     http.release("a?session=me").await;
     http.until_held_by("a", &["you"]).await;
@@ -94,7 +94,7 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_clien
     assert!(leased.has(200).json()["ends_in_ms"].as_u64() <= Some(60_000), "{leased}");
 }
 
-/// The first event is the receipt: the place stands in the replicated queue from then on, with or without the connection.
+/// The first event is the ticket: from then on the replicated queue has the entry, also without the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_ways() {
     const CALL: &str = "/v1/locks/a?session=me&ttl=4m&wait=3m";
@@ -103,17 +103,17 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
     let mut events = http.stream(Method::PUT, CALL).await.expect("a stream");
     let receipt = events.next().await.expect("an event");
     assert_eq!((receipt.name.as_str(), &receipt.data["position"]), ("queued", &json!(1)));
-    // By poll: not yet, and nothing is disturbed by asking.
+    // By poll: not granted yet; the poll changes nothing.
     let waits = async || http.get("/v1/sessions/me").await.json()["waits"].clone();
     assert_eq!(waits().await, json!(["a"]));
     http.put("/v1/locks/a?session=me").await.has_code(423, "lock-busy");
     assert_eq!(http.queue("a").await, ["me"]);
-    // By a long poll, beside the stream.
+    // By a long poll, in parallel with the stream.
     let polled = http.begin(Method::PUT, CALL);
     until("the long poll", DEADLINE, || async { http.counted(PARKED).await == 2 }).await;
     http.release("a?session=other").await;
     let token = polled.await.expect("a task").has(200).token();
-    // By the stream of events.
+    // By the event stream.
     let mut last = events.next().await.expect("an event");
     while last.name == "queued" {
         last = events.next().await.expect("an event");
@@ -134,12 +134,12 @@ async fn row_37_the_order_is_strict_and_a_dead_waiter_costs_no_more_than_its_own
     let alive = http.queue_up("a?session=alive");
     http.until_waiters("a", 2).await;
     assert_eq!(http.queue("a").await, ["dead", "alive"]);
-    // It dies: nobody renews its session any more. Released at once, it is its turn, and its time runs out.
+    // The waiter is killed, so its session gets no renewals. After the release it is granted, and then expires.
     dead.abort();
     http.release("a?session=me").await;
     alive.await.expect("a task").has(200);
     http.get("/v1/sessions/dead").await.has_code(410, "session-expired");
-    // A dead waiter behind a holder costs nobody anything.
+    // A dead waiter behind a holder delays no other waiter.
     let dead = http.begin(Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
     http.until_waiters("a", 1).await;
     let last = http.queue_up("a?session=last");
@@ -217,19 +217,19 @@ async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
         let left = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         left.has(204).header("holdfast-entries-left").map(str::to_owned)
     };
-    // The answer was lost: the same call gets the first answer.
+    // The reply was lost: the same call gets the first reply.
     assert_eq!(leave(1).await.as_deref(), Some("1"));
     assert_eq!(leave(1).await.as_deref(), Some("1"));
     assert_eq!(http.holders("a").await, ["me"], "the other attempt holds on");
     assert_eq!(leave(2).await.as_deref(), Some("0"));
     let next = http.take("a?session=you&ttl=1m").await;
-    // Late copies of it take nothing from who came after.
+    // Late copies of the release do not affect the next holder.
     http.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
     http.delete("/v1/locks/a?session=me").await.has(204);
     assert_eq!(http.lock("a").await["holders"][0]["token"], next);
 }
 
-/// What is left of a place: in the queue, in its session, and in the tree.
+/// True if nothing of a queue entry is left: in the queue, in its session, and in the tree.
 async fn is_gone(http: &Http, session: &str) -> bool {
     let told = http.get(&format!("/v1/sessions/{session}")).await.json();
     let children = http.get("/v1/tree/locks/a?children").await.has(200).json();
@@ -250,7 +250,7 @@ async fn row_74_timeout_cancel_and_disconnect_each_take_the_whole_place() {
     http.release("a?session=cancelled").await;
     assert!(is_gone(&http, "cancelled").await, "cancel");
     assert_eq!(cancelled.await.expect("a task").status, 423);
-    // A caller that named no session leaves when it hangs up.
+    // A caller with an anonymous session leaves the queue when it disconnects.
     let nameless = http.begin(Method::PUT, "/v1/locks/a?wait=3m&ttl=5m");
     http.until_waiters("a", 1).await;
     let session = http.queue("a").await.remove(0);

@@ -1,4 +1,4 @@
-//! Rows 12, 43, 81c and 81e: what is not a lock.
+//! Rows 12, 43, 81b, 81c and 81e: conditional writes, latches, elections, barriers and counters.
 
 use holdfast_client::Error;
 use holdfast_lab::{DEADLINE, Method, until};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::lab::{changes, client, now, one, revisions};
 
-/// A version that was read is replaced once, however many have read it; the others are told, and try again.
+/// Of all writers with the same version, exactly one succeeds; the others get a mismatch and retry.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_through() {
     const WRITERS: i64 = 6;
@@ -31,7 +31,7 @@ async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_thro
         }
     }
     assert_eq!((won, refused), (1, WRITERS - 1));
-    // With a try again after each refusal every writer gets through, and nothing is lost.
+    // With a retry after each rejection every writer succeeds, and no update is lost.
     let trying = clients.iter().map(|client| {
         let stock = client.counter("stock");
         tokio::spawn(async move {
@@ -93,7 +93,7 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         })
         .await;
     };
-    // One of the first three dies: the two that wait are told, and none passes.
+    // One of the first three is killed: the two waiting members get an error, and none passes.
     let first = http.begin(Method::POST, &arrival("w1", "5m"));
     arrived(1).await;
     let dying = http.begin(Method::POST, &arrival("w2", "1s"));
@@ -106,7 +106,7 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         (&json!("w2"), &json!("session-expired"))
     );
     arrived(0).await;
-    // Then three who all come.
+    // Then all three members arrive.
     let calls = [
         http.begin(Method::POST, &arrival("w1", "5m")),
         http.begin(Method::POST, &arrival("w3", "5m")),
@@ -119,7 +119,7 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         let passed = call.await.expect("a task").has(200).json();
         assert_eq!(passed["generation"], last["generation"], "one opening for all");
     }
-    // A double barrier: in together, out together, and who dies inside has left.
+    // A double barrier: members enter and leave together, and a member that is killed inside counts as left.
     let room = "/v1/double-barriers/room";
     let enter =
         |session: &str, ttl: &str| format!("{room}?parties=2&session={session}&ttl={ttl}&wait=3m");
@@ -149,14 +149,14 @@ async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_to
     http.release("elections/db?session=db1").await;
     let token = second.await.expect("a task").has(200).token();
     assert!(token > first && !third.is_finished());
-    // Who observes is told of the end of one and the beginning of the next by one change of the log.
+    // One change of the log notifies observers of the old leader's end and of the new leader.
     let told = changes(&http, "/locks/elections/", since).await;
     assert_eq!(
         (revisions(&told, "lost").len(), revisions(&told, "granted")),
         (1, revisions(&told, "lost")),
         "{told:?}"
     );
-    // Who resigned may stand again, at the end.
+    // A leader that resigned may campaign again, at the end of the queue.
     let again = http.queue_up("elections/db?session=db1&value=10.0.0.1");
     http.until_waiters("elections/db", 2).await;
     http.delete("/v1/sessions/db2").await.has(204);
@@ -185,7 +185,7 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     values.sort_unstable();
     assert_eq!(values, (1..=20).collect::<Vec<_>>(), "each saw its own");
     assert_eq!(http.counted(CHANGED).await, CLIENTS, "however contended, one call each");
-    // Sent again under its id, it is done once and gets the first answer.
+    // A repeated call with the same request id has one effect and gets the first reply.
     let session = "/v1/sessions/me?ttl=5m";
     http.put(session).await.has(201);
     let once = "/v1/counters/hits?add=5&session=me&request=r1";
@@ -194,7 +194,7 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     let again = http.post(once).await.has(200).json();
     assert_eq!((&first["value"], &again["value"]), (&json!(25), &json!(25)));
     assert_eq!(http.get("/v1/counters/hits").await.json()["value"], 26);
-    // It does not wrap: it says why not.
+    // The counter does not wrap: an overflow is an error.
     let end = i64::MAX.to_string();
     let refused = http.post(&format!("/v1/counters/hits?add={end}")).await;
     assert!((400..500).contains(&refused.status) && !refused.retryable(), "{refused}");

@@ -1,4 +1,4 @@
-//! Rows 44c, 72, 73 and 76: entering a lock that one has already, or being refused to.
+//! Rows 44c, 72, 73 and 76: re-entrant acquires, accepted and rejected.
 
 use holdfast_client::{Client, Error};
 use holdfast_lab::DEADLINE;
@@ -10,11 +10,11 @@ use crate::program::addresses;
 async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
     let (_cluster, http) = one().await;
     let token = http.take("a?session=me&ttl=1m&attempt=1&reentrant=false").await;
-    // It would be a wait for oneself: refused, however long it offers to wait.
+    // The acquire would wait for its own owner: rejected, whatever its wait time.
     let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
     http.put(second).await.has_code(409, "not-reentrant");
     assert_eq!(http.lock("a").await["holders"][0]["entries"], 1);
-    // The same entry again is no second one, but a renewal.
+    // A repeated acquire with the same re-entry id is a renewal.
     let again = http.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
     assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
 }
@@ -39,7 +39,7 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
     next.release().await.expect("released");
 }
 
-/// What is counted is counted by the cluster: a program that begins anew with the same session finds what it has.
+/// The cluster keeps the hold count: a restarted program with the same session has its old count.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session() {
     let (cluster, http) = one().await;
@@ -51,7 +51,7 @@ async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session
     let before = begin();
     let guard = before.lock("a").owner("import").acquire().await.expect("held");
     let token = guard.token();
-    // It ends without a word: nothing is given back.
+    // The client ends without a release.
     std::mem::forget(guard);
     std::mem::forget(before);
     let after = begin();

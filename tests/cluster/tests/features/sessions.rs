@@ -1,10 +1,10 @@
-//! Rows 63 and 65: what ends with a session, and a lock that is meant to outlast its process.
+//! Rows 63 and 65: clean-up at the end of a session, and locks that outlast their process.
 
 use holdfast_lab::{DEADLINE, Http, until};
 
 use crate::lab::{changes, now, one, revisions};
 
-/// Everything of a session: a lock, a place in another queue, a node.
+/// Creates one of each: a held lock, a queue entry of another lock, and an ephemeral node.
 async fn have_everything(http: &Http, session: &str) {
     http.put("/v1/locks/other?session=other&ttl=5m").await.has(200);
     http.take(&format!("a?session={session}")).await;
@@ -12,7 +12,7 @@ async fn have_everything(http: &Http, session: &str) {
     http.put(&node).await.has(201);
 }
 
-/// All of it went in one entry, and the next was granted in it.
+/// Asserts that one log entry removed everything of the session and granted the lock to the next waiter.
 async fn all_went_together(http: &Http, since: u64) {
     let told = changes(http, "/", since).await;
     let at = |kind: &str, path: &str| {
@@ -35,7 +35,7 @@ async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_ove
     http.until_waiters("a", 1).await;
     let since = now(&http).await;
     http.delete("/v1/sessions/clean").await.has(204);
-    // A day of time-to-live is left, and all is gone when the call is answered.
+    // A day of TTL is left, and the reply to the close comes after the clean-up.
     all_went_together(&http, since).await;
     next.await.expect("a task").has(200);
     http.delete("/v1/sessions/next").await.has(204);
@@ -49,15 +49,15 @@ async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_ove
     all_went_together(&http, since).await;
 }
 
-/// There is no lock without a session, so none can be leaked for ever. What is to outlast its process is held by a named session
-/// with a long life, which says whose it is and why, whose age is shown, and which an operator breaks with a reason.
+/// Every lock has a session, so no lock leaks forever. A lock that outlasts its process belongs to a named session with a
+/// long TTL and labels for owner and reason. The API shows its age, and an operator can break it with a reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_and_an_audited_end() {
     let (cluster, http) = one().await;
     http.put("/v1/locks/migration?session=dba&ttl=25h").await.has(400).says("24h");
     let asked = "/v1/locks/migration?session=dba&ttl=24h&label.by=carol&value=moving+to+v2";
     let token = http.put(asked).await.has(200).token();
-    // The connection and the process behind it mean nothing: nobody renews it, and it stays, even when the node dies.
+    // The hold is independent of connection and process: without renewals it stays, even after a kill of the node.
     cluster.node(1).kill();
     cluster.node(1).start();
     cluster.wait_ready().await;
@@ -69,7 +69,7 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
         holder["since_ms"].is_u64() && holder["expires_in_ms"].as_u64() > Some(3_600_000),
         "{lock}"
     );
-    // The alarm: how long what is held has been held, for all locks.
+    // The metric for alerts: the age of the oldest hold of all locks.
     let listed = http.get("/v1/locks?held").await.has(200).json();
     assert!(listed["locks"][0]["holders"][0]["since_ms"].is_u64(), "{listed}");
     let break_it = "/v1/locks/migration?force&reason=carol+has+left";

@@ -1,4 +1,4 @@
-//! Rows 38, 40, 44d, 77 and 78: readers and writers, and several locks at once.
+//! Rows 38, 40, 44d, 77 and 78: shared and exclusive modes, and multi-locks.
 
 use holdfast_client::{Error, Mode};
 use holdfast_lab::{DEADLINE, Http, Method, until};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{changes, client, now, one, revisions};
 
-/// Stands in the queue, behind everybody who does already.
+/// Enqueues an acquire behind all current waiters.
 async fn behind(
     http: &Http,
     lock: &str,
@@ -28,7 +28,7 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     ];
     let second = behind(&http, "fifo?session=w2", 3).await;
     let late = behind(&http, "fifo?session=r3&mode=shared", 4).await;
-    // Down to shared: the same token, and the neighbouring readers at the front come in beside it, nobody else.
+    // A downgrade to shared keeps the token and grants only the readers at the front of the queue.
     let kept = http.put("/v1/locks/fifo?session=w1&mode=shared").await;
     assert_eq!((kept.has(200).token(), &kept.json()["mode"]), (writer, &json!("shared")));
     for reader in readers {
@@ -72,7 +72,7 @@ async fn row_77_a_writer_may_take_the_read_lock_and_a_reader_writes_only_if_it_i
     beside.release().await.expect("released");
     let mut editor = client.lock("page").upgradable().acquire().await.expect("held");
     let reader = other.lock("page").shared().acquire().await.expect("beside it");
-    // There is one at a time: two that upgrade could wait for each other.
+    // At most one upgradable holder: two upgrades could wait for each other.
     assert!(matches!(other.lock("page").upgradable().try_acquire().await, Err(Error::Busy(_))));
     let before = editor.token();
     reader.release().await.expect("released");
@@ -107,7 +107,7 @@ async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_t
     let [(first, one), (second, two)] = grants(&answer).try_into().expect("two grants");
     assert_eq!((first.as_str(), second.as_str()), ("a", "b"));
     assert_ne!(one, two);
-    // Who looks at one of them sees what was granted with it; and one revision made both.
+    // Each lock shows the other locks of the multi-lock; one revision granted both.
     assert_eq!(http.lock("a").await["holders"][0]["multi_lock"], json!(["a", "b"]));
     let told = changes(&http, "/locks/", since).await;
     let granted = revisions(&told, "granted");
@@ -117,7 +117,8 @@ async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_t
     }
 }
 
-/// The other order is the same queue entry, so the two never wait for each other; and giving back is one step, too.
+/// Locks are queued in one log entry whatever their order, so two callers never wait for each other. The release is
+/// also one step.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_given_back_at_once() {
     let (_cluster, http) = one().await;
@@ -134,14 +135,14 @@ async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_gi
             let holder = http.holders("a").await.remove(0);
             assert_eq!(http.holders("b").await, [holder.as_str()], "no partial hold is visible");
             http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
-            // Sent again, or about one that is gone: done still.
+            // A repeated release, or one of a released lock, also succeeds.
             http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
         }
         for call in calls {
             call.await.expect("a task").has(200);
         }
     }
-    // One member may go alone, and the rest stays.
+    // One lock can be released alone; the others stay held.
     http.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.has(200);
     http.release("a?session=me").await;
     assert_eq!(
@@ -152,7 +153,7 @@ async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_gi
     http.until_held_by("b", &[]).await;
 }
 
-/// The most that one call may name. No time of the caller's is in it: how long it holds is the server's to count.
+/// The maximum number of locks in one call. The request has no timestamp: the server measures the hold time.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
     let (_cluster, http) = one().await;
@@ -171,7 +172,7 @@ async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
     let mut granted = revisions(&told, "granted");
     granted.dedup();
     assert_eq!(granted.len(), 1, "in one entry");
-    // One of them is enough to refuse all of another call, which then holds nothing.
+    // One busy lock is enough to reject the whole call, which then holds nothing.
     let other = format!("/v1/locks?name=stage&name={}&session=you&ttl=1m", names[9]);
     http.post(&other).await.has_code(423, "lock-busy");
     assert_eq!(http.lock("stage").await["held"], false);

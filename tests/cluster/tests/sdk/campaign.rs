@@ -1,8 +1,8 @@
-//! Every kind of hold under every fault of its process and of the leader: a holder that lost the lock has asked
-//! for its last line before the next grant, and has written it before the next holder writes, unless it was stopped in that write.
+//! Every kind of hold under every fault of its process and of the leader.
 //!
-//! One test a fault. `HOLDFAST_TRIALS` is the number of trials of each kind over all faults; without it, each test has one
-//! for each TTL.
+//! A holder that lost the lock must check its guard for its last line before the next grant, and write that line before
+//! the next holder writes, unless it was stopped during that write. One test per fault. `HOLDFAST_TRIALS` is the number
+//! of trials of each kind over all faults; without it, each test has one trial for each TTL.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 use crate::journal::{self, Line};
 use crate::program::{addresses, start_example};
 
-/// Kinds of a hold, in the example's words.
+/// Kinds of a hold, as arguments of the example.
 const KINDS: [&str; 6] = ["exclusive", "shared", "upgradable", "permits", "leader", "several"];
-/// With the shorter one many a holder does not outlive an election, with the longer one most do.
+/// With the shorter TTL many holders expire during an election, with the longer one most do not.
 const TTLS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Lines a holder must write after a fault that it survived.
 const LINES_AFTER: usize = 20;
@@ -32,7 +32,7 @@ enum Strike {
     Stop,
 }
 
-/// What happens to a holder's process, to the leader, or to both at once.
+/// The fault of a holder's process, of the leader, or of both at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InjectedFault {
     holder: Option<Strike>,
@@ -47,7 +47,7 @@ fn rounds() -> usize {
     trials.map_or(1, |trials: usize| trials.div_ceil(TTLS.len() * FAULTS))
 }
 
-/// One holder in a process of its own, and the next one in the queue behind it, who writes one line when it has the lock.
+/// One holder in its own process, and the next waiter, which writes one line when it has the lock.
 struct Trial {
     kind: &'static str,
     ttl: Duration,
@@ -57,14 +57,14 @@ struct Trial {
     next: JoinHandle<Next>,
 }
 
-/// How a trial ended.
+/// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Kept,
     Lost,
 }
 
-/// What the next one in the queue is granted.
+/// The grant of the next waiter.
 enum Next {
     One(Box<Guard>),
     MultiLock(MultiGuard),
@@ -103,13 +103,13 @@ impl Next {
     }
 }
 
-/// The lock that a holder of this kind has.
+/// The lock of a holder of this kind.
 fn lock_of(lock: &str, kind: &str) -> LockName {
     let name = if kind == "leader" { format!("elections/{lock}") } else { lock.to_owned() };
     LockName::new(&name).expect("a name")
 }
 
-/// Takes the lock when it can, and writes a line behind what is there.
+/// Waits for the lock, and appends a line to the journal.
 async fn take_and_write(client: Client, lock: String, kind: &str, file: PathBuf) -> Next {
     let next = Next::acquire(&client, &lock, kind).await.expect("the next one gets the lock");
     let line = Line::now(next.token());
@@ -136,7 +136,7 @@ impl Trial {
         Self { kind, ttl, file, holder, token, next: taking }
     }
 
-    /// Sees the trial to its end after the fault.
+    /// Completes the trial after the fault.
     async fn judge(mut self, fault: InjectedFault) -> Ending {
         let struck = Instant::now();
         let ending = match fault.holder {
@@ -151,7 +151,7 @@ impl Trial {
         if !killed {
             self.say_lost(fault).await;
         } else if ending == Ending::Lost {
-            // It may have been renewed up to a third of the ttl before it died.
+            // The last renewal may be up to a third of the TTL before the kill.
             let early = struck.elapsed() + self.ttl / 3 + Duration::from_millis(100) < self.ttl;
             assert!(!early, "{}: {:?} after the kill", self.kind, struck.elapsed());
         }
@@ -160,7 +160,7 @@ impl Trial {
         ending
     }
 
-    /// A holder that nobody touched has lost the lock, or goes on writing after its old lease would have ended.
+    /// A holder without a fault has lost the lock, or still writes after the end of its old lease.
     async fn outlive(&self, struck: Instant) -> Ending {
         let old_lease = struck + self.ttl + self.ttl / 2;
         let mut before = None;
@@ -177,7 +177,7 @@ impl Trial {
         .await
     }
 
-    /// The guard of a holder that lives says that it lost.
+    /// Asserts that the guard of a live holder reports the loss.
     async fn say_lost(&mut self, fault: InjectedFault) {
         if fault.holder == Some(Strike::Stop) {
             self.holder.signal(Signal::SIGCONT);
@@ -187,8 +187,8 @@ impl Trial {
         assert_eq!(self.holder.end().await.code(), Some(3));
     }
 
-    /// Not one line of the holder was asked for behind the grant of the next; and none was written behind it either, but
-    /// for the one that a holder was stopped in.
+    /// Asserts that the holder checked its guard for no line after the next grant, and wrote none after it, except the
+    /// line that a stop interrupted.
     fn compare(&self, fault: InjectedFault, next: u64) {
         let (kind, own, written) = (self.kind, self.token, journal::lines(&self.file));
         assert!(next > own, "{kind}: {next} after {own}");
@@ -200,7 +200,7 @@ impl Trial {
     }
 }
 
-/// Strikes everything in this round; says which node has to be mended.
+/// Injects the faults of this round; returns the node that needs a restart.
 async fn strike(cluster: &Cluster, fault: InjectedFault, trials: &[Trial]) -> Option<u64> {
     let leader = cluster.wait_ready().await;
     if let Some(strike) = fault.holder {
@@ -230,7 +230,7 @@ async fn mend(cluster: &Cluster, fault: InjectedFault, node: u64) {
     }
 }
 
-/// Trials side by side under one fault: each kind with each ttl.
+/// Concurrent trials under one fault: each kind with each TTL.
 async fn round(
     cluster: &Cluster,
     next: &Client,
@@ -253,8 +253,8 @@ async fn round(
     endings
 }
 
-/// In every trial of every kind, the guard has reported the loss and the holder has written its last line before the next
-/// one writes.
+/// In every trial of every kind, the guard reports the loss and the holder writes its last line before the next holder
+/// writes.
 async fn every_loss_comes_before_the_next_grant(holder: Option<Strike>, leader: Option<Strike>) {
     let fault = InjectedFault { holder, leader };
     let cluster = Cluster::three().await;

@@ -1,4 +1,4 @@
-//! Elections among processes of their own: who leads when the leader dies, stands still or resigns, and what observers see.
+//! Elections between processes: succession when the leader is killed, paused or resigns, and the events of observers.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn client(cluster: &Cluster) -> Client {
     Client::new(addresses(cluster)).expect("a client")
 }
 
-/// A process that leads, and its token.
+/// A leading process, and its token.
 async fn leading(cluster: &Cluster, election: &str, value: &str) -> (Program, u64) {
     let (nodes, ttl) = (addresses(cluster).join(","), TTL.as_millis().to_string());
     let mut program = start_example("leader", &[&nodes, election, value, &ttl]);
@@ -23,7 +23,7 @@ async fn leading(cluster: &Cluster, election: &str, value: &str) -> (Program, u6
     (program, token.unwrap_or_else(|| panic!("not elected: {line}")))
 }
 
-/// Stands, and returns when it is known to stand.
+/// Starts a campaign, and returns when the candidate is in the queue.
 async fn candidate(
     client: &Client,
     election: &str,
@@ -44,7 +44,7 @@ async fn elected(campaign: tokio::task::JoinHandle<Result<Leadership, Error>>) -
     led.expect("no panic").expect("elected")
 }
 
-/// Value and token of the next leader; none for a vacancy.
+/// Value and token of the next leader; `None` for a vacancy.
 async fn change(observer: &mut Observer) -> Option<(String, u64)> {
     let change = tokio::time::timeout(DEADLINE, observer.next_change()).await.expect("in time");
     match change.expect("observed") {
@@ -54,7 +54,7 @@ async fn change(observer: &mut Observer) -> Option<(String, u64)> {
     }
 }
 
-/// `kill -9` of who leads: the next in line leads when the ttl has passed, not before, with a greater token.
+/// After `kill -9` of the leader, the next candidate leads when the TTL has passed, not before, with a greater token.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81b_a_killed_leader_is_followed_by_the_next_in_line_after_its_ttl() {
     let cluster = Cluster::three().await;
@@ -68,7 +68,7 @@ async fn row_81b_a_killed_leader_is_followed_by_the_next_in_line_after_its_ttl()
     killed.signal(Signal::SIGKILL);
     killed.end().await;
     let led = elected(second).await;
-    // It may have been renewed up to a third of the ttl before it died.
+    // The last renewal may be up to a third of the TTL before the kill.
     assert!(alive.elapsed() + TTL / 3 + Duration::from_millis(50) >= TTL);
     assert!(led.token().0 > first);
     assert_eq!(change(&mut observer).await, Some(("two".to_owned(), led.token().0)));
@@ -81,8 +81,8 @@ async fn row_81b_a_killed_leader_is_followed_by_the_next_in_line_after_its_ttl()
     assert_eq!(change(&mut observer).await, None, "who drops the leadership resigns");
 }
 
-/// SIGSTOP of who leads, beyond its ttl: another one leads; the old one says that it has lost as soon as it runs again,
-/// and its token is good for nothing.
+/// After SIGSTOP of the leader beyond its TTL, another candidate leads. The old leader reports the loss as soon as it
+/// resumes, and its token is stale.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_81b_a_leader_that_stood_still_knows_that_it_leads_no_more() {
     let cluster = Cluster::three().await;
@@ -103,7 +103,7 @@ async fn row_81b_a_leader_that_stood_still_knows_that_it_leads_no_more() {
     assert_eq!((seen.value.as_deref(), seen.token), (Some("two"), led.token()));
 }
 
-/// `kill -9` of the cluster's leader: who leads the election leads on under the same token, and observers see nothing.
+/// After `kill -9` of the cluster's leader, the elected process leads with the same token, and observers get no event.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_death_of_the_clusters_leader_is_no_election() {
     let cluster = Cluster::three().await;
@@ -130,13 +130,13 @@ async fn the_death_of_the_clusters_leader_is_no_election() {
     assert_eq!(change(&mut observer).await, None);
 }
 
-/// The node that an observer listens to dies, and the leader changes before it listens again: at another node it is told
-/// every change once, in order. So with each node in turn.
+/// The observer's node is killed and the elected leader changes: at another node the observer gets every change once, in
+/// order. Repeated with each node in turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_misses_nothing_while_nodes_die_one_by_one() {
     let cluster = Cluster::three().await;
     let client = client(&cluster);
-    // It begins with the first node, and goes on with the next one.
+    // The observer begins at the first node and continues at the next one.
     let mut observer = client.election("db").observe().expect("a name");
     assert_eq!(change(&mut observer).await, None);
     for node in 1..=3_u64 {
@@ -219,7 +219,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
         assert_eq!(received.token(), handed);
         received.release()
     };
-    // A thread of its own: the blocking client refuses to be used inside a runtime.
+    // On a separate thread, because the blocking client rejects use inside a runtime.
     let thread = std::thread::spawn(work);
     let done = tokio::task::spawn_blocking(move || thread.join()).await.expect("a thread");
     done.expect("no panic").expect("all of it");

@@ -1,4 +1,4 @@
-//! The examples of the client do what they say, against a real node.
+//! Runs the client's examples on a real node and checks their output.
 
 use holdfast_client::Client;
 use holdfast_lab::Cluster;

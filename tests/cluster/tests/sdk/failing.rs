@@ -1,4 +1,4 @@
-//! Leaders that die or stand still, and nodes that are gone: what is held stays held, and who waits gets it.
+//! Killed or paused leaders and missing nodes: holders keep their locks, and waiters get theirs.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn client(endpoints: Vec<String>) -> Client {
     Client::builder(endpoints).ttl(TTL).build().expect("a client")
 }
 
-/// Waits until the guard was renewed by a call sent from now on.
+/// Waits for a renewal of the guard that is sent after this call.
 async fn renewed(guard: &Guard) {
     let enough = Instant::now() + TTL.mul_f64(0.98);
     let moved = || async { guard.deadline() > enough };
@@ -53,7 +53,7 @@ async fn a_waiter_keeps_its_place_when_the_leader_dies_and_is_granted_next() {
     assert!(next.expect("no panic").expect("the lock").token() > first);
 }
 
-/// The node that keeps the waiting call says nothing any more, not even that it is gone.
+/// The node with the parked call is paused, and its connections stay open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_stands_still_is_told_by_its_own_renewals() {
     let cluster = Cluster::three().await;
@@ -75,12 +75,12 @@ async fn a_waiter_whose_node_stands_still_is_told_by_its_own_renewals() {
     let next = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
     let next = next.expect("no panic").expect("the lock");
     assert!(next.is_held());
-    // One call may stay with a node for 45 s; a renewal comes every third of the ttl.
+    // One call may stay at a node for 45 s; a renewal comes every third of the TTL.
     assert!(released.elapsed() < 2 * TTL, "{:?}", released.elapsed());
     cluster.node(leader).resume();
 }
 
-/// Every node is down once, and one endpoint is nobody's at all.
+/// Every node is down once, and one endpoint has no listener.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_survives_a_rolling_restart() {
     let cluster = Cluster::three().await;

@@ -1,4 +1,4 @@
-//! Guards of a cluster that is well: who excludes whom, and how a lock goes on to the next.
+//! Guards on a healthy cluster: exclusion, and hand-over to the next waiter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use holdfast_lab::{Cluster, DEADLINE, until};
 
 use crate::program::addresses;
 
-/// Tasks of one client exclude each other as two programs do, although they share one session.
+/// Tasks of one client exclude each other, although they share one session.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_of_one_client_exclude_each_other_and_tokens_grow() {
     let cluster = Cluster::three().await;
@@ -58,7 +58,7 @@ async fn a_dropped_guard_lets_the_next_in_though_its_session_lives_on() {
     kept.release().await.expect("released");
 }
 
-/// A future that is dropped leaves the queue: the next in line is not kept waiting by a ghost.
+/// A dropped future leaves the queue, so it does not delay the next waiter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_is_dropped_leaves_the_queue() {
     let cluster = Cluster::three().await;
@@ -119,11 +119,11 @@ async fn a_lock_that_is_released_by_its_sessions_name_is_lost_and_not_taken_anew
     assert!(!seen.held, "{seen:?}");
 }
 
-/// A renewal is due a third of this later, so nothing but an event tells of a loss within [`AT_ONCE`].
+/// Renewals come every third of this time, so only an event can report a loss within [`AT_ONCE`].
 const LONG_TTL: Duration = Duration::from_mins(1);
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Exclusive, shared, a permit, several at once, without async: one parked keepalive tells each of them.
+/// Exclusive, shared, permit, multi-lock and blocking guards all get the event from one parked keepalive.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     let cluster = Cluster::three().await;
@@ -161,7 +161,7 @@ async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     }
 }
 
-/// The request reaches the guard while it holds, with its reason; and its deadline ends the hold if it revokes.
+/// The guard gets the release request with its reason; with revoke, the deadline ends the hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_learns_that_its_lock_is_asked_for_and_is_lost_before_it_is_revoked() {
     let cluster = Cluster::three().await;

@@ -1,8 +1,7 @@
-//! What writers leave behind in a journal: whose line it is, and when its writer last asked whether it still holds.
+//! The journal of writers: the token of each line, and the time of the writer's last check of its guard.
 //!
-//! The judge of a hand-over: who has lost the lock has asked for no line behind the grant of the next. One line may come
-//! later than it was asked for, if its writer was stopped between question and write; the store that takes the line must
-//! refuse it by its token; the guard cannot.
+//! The judge of a hand-over: a former holder checks its guard for no line after the next grant. If a stop interrupts a
+//! writer between check and write, one line may be late. Only the store can reject that line, by its token.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) token: u64,
-    /// Since 1970, of the machine's clock.
+    /// Time since 1970, by the machine's clock.
     pub(crate) asked: Duration,
 }
 
@@ -34,7 +33,7 @@ impl std::fmt::Display for Line {
     }
 }
 
-/// The machine's clock, since 1970.
+/// Time since 1970, by the machine's clock.
 pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock")
 }
@@ -47,7 +46,7 @@ pub(crate) fn lines(file: &Path) -> Vec<Line> {
         .collect()
 }
 
-/// What is wrong with the lines of a holder of whom another one was granted the lock at `granted`.
+/// Violations in the lines of a holder after another client got the lock at `granted`.
 pub(crate) fn verdict(lines: &[Line], holder: u64, granted: Duration) -> Result<(), String> {
     let asked_late =
         lines.iter().filter(|line| line.token == holder && line.asked >= granted).count();

@@ -32,7 +32,7 @@ async fn readers_share_and_outlive_renewals_and_a_writer_comes_after_the_last_of
     let writer = tokio::spawn(other.lock("page").acquire());
     queued(&one, "page", 1).await;
     drop(a);
-    // Two whole leases: every renewal has found b and c among the holders, though neither is the first.
+    // Two whole leases: every renewal finds b and c among the holders, although neither is the first.
     let lost = tokio::time::timeout(ttl * 2, async { tokio::join!(b.lost(), c.lost()) }).await;
     assert!(lost.is_err(), "{lost:?}");
     assert!(!writer.is_finished());
@@ -95,7 +95,7 @@ async fn an_upgrade_that_is_dropped_leaves_the_hold_as_it_was() {
     drop(reader);
     editor.upgrade(DEADLINE).await.expect("alone");
     let token = editor.token();
-    // The renewals know the new token.
+    // The renewals use the new token.
     let lost = tokio::time::timeout(ttl * 2, editor.lost()).await;
     assert!(lost.is_err() && editor.token() == token, "{lost:?}");
     drop(editor);
@@ -162,7 +162,7 @@ async fn programs_without_async_have_the_same_kinds() {
         permit.release()?;
         editor.release()
     };
-    // A thread of its own: the blocking client refuses to be used inside a runtime.
+    // On a separate thread, because the blocking client rejects use inside a runtime.
     let thread = std::thread::spawn(work);
     let done = tokio::task::spawn_blocking(move || thread.join()).await.expect("a thread");
     done.expect("no panic").expect("all of it");
@@ -174,7 +174,7 @@ async fn many_permits_of_one_session_stay_held_through_renewals() {
     let one = client(&cluster);
     let ttl = Duration::from_secs(1);
     let mut permits = Vec::new();
-    // More than a look at the lock lists.
+    // More than a read of the lock returns.
     for _ in 0..120 {
         let lock = one.semaphore("pool", 200).ttl(ttl);
         permits.push(lock.acquire().await.expect("a permit"));
@@ -194,7 +194,7 @@ async fn a_longest_hold_ends_here_before_it_ends_there() {
     let max = Duration::from_secs(1);
     let guard = one.lock("report").max_hold(max).acquire().await.expect("held");
     let waiting = tokio::spawn(other.lock("report").acquire());
-    // The guard is looked at when the other one has it: it must have given up by then.
+    // When the other client holds the lock, the guard must have reported the loss.
     let next = waiting.await.expect("a task").expect("its turn");
     assert_eq!(guard.ensure(), Err(Loss::HeldTooLong { max }));
     assert!(next.token() > guard.token());

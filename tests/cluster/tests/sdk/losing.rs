@@ -1,4 +1,4 @@
-//! Holders that are paused, cut off or killed: the guard says so before the server gives the lock to the next.
+//! Holders that are paused, disconnected or killed: the guard reports the loss before the next grant.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::journal;
 use crate::program::{addresses, start_example};
 
 const TTL: Duration = Duration::from_secs(1);
-/// Trials of a campaign that run side by side, each with a lock and a process of its own.
+/// Concurrent trials of a campaign, each with its own lock and process.
 const AT_ONCE: usize = 10;
 
 fn trials() -> usize {
     std::env::var("HOLDFAST_TRIALS").ok().and_then(|trials| trials.parse().ok()).unwrap_or(AT_ONCE)
 }
 
-/// Runs one trial as often as the campaign wants, several at once.
+/// Runs the trials of the campaign, several at once.
 async fn campaign<F>(trial: impl Fn(usize) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -36,7 +36,7 @@ where
     }
 }
 
-/// A process that writes under a lock, with what it has written so far.
+/// A process that writes under a lock, with its journal.
 async fn writer(addresses: &str, lock: &str, file: &Path) -> (Program, u64) {
     let (ttl, file) = (TTL.as_millis().to_string(), file.to_str().expect("a path"));
     let mut program = start_example("journal", &[addresses, lock, &ttl, file]);
@@ -46,8 +46,9 @@ async fn writer(addresses: &str, lock: &str, file: &Path) -> (Program, u64) {
     (program, token.unwrap_or_else(|| panic!("not held: {line}")))
 }
 
-/// The holder's process is stopped beyond its ttl. The lock goes to the next; then the holder wakes: its guard says lost,
-/// and not one more write was asked for. The one that it may have been stopped in comes late, and is the fence's to refuse.
+/// The holder's process is stopped for longer than its TTL, and the lock goes to the next waiter. After the holder
+/// resumes, its guard reports the loss, and the holder starts no further write. A write that was interrupted by the stop
+/// may arrive late; the fence must reject it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_was_stopped_beyond_its_ttl_asks_for_no_write_when_it_wakes() {
     let cluster = Cluster::three().await;
@@ -78,7 +79,7 @@ async fn a_process_that_was_stopped_beyond_its_ttl_asks_for_no_write_when_it_wak
     .await;
 }
 
-/// A holder that is killed says nothing, and the lock is the next one's when its ttl has passed, not before.
+/// The next waiter gets the lock of a killed holder when the TTL has passed, not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_of_a_killed_process_is_the_next_ones_after_its_ttl() {
     let cluster = Cluster::three().await;
@@ -90,12 +91,12 @@ async fn the_lock_of_a_killed_process_is_the_next_ones_after_its_ttl() {
     killed.signal(Signal::SIGKILL);
     killed.end().await;
     let guard = next.lock("killed").wait(DEADLINE).acquire().await.expect("the lock");
-    // It may have been renewed up to a third of the ttl before it died.
+    // The last renewal may be up to a third of the TTL before the kill.
     assert!(alive.elapsed() + TTL / 3 + Duration::from_millis(50) >= TTL);
     assert!(guard.token().0 > first);
 }
 
-/// Loss and grant are seen by one process on one clock: the loss comes first.
+/// One process observes the loss and the next grant on one clock: the loss comes first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
     let cluster = Cluster::three().await;

@@ -1,8 +1,7 @@
-//! The Rust client against clusters of real processes: what a guard says while leaders die, links break and processes
-//! stand still.
+//! The Rust client on clusters of real processes: state of the guards during kills, network faults and pauses.
 //!
-//! Beside the laboratory, which knows nothing of our crates, these tests use the client as a program would. How many
-//! trials a campaign has is `HOLDFAST_TRIALS`; without it there are a few.
+//! These tests use the public API of the client. `HOLDFAST_TRIALS` is the number of trials of a campaign; without it
+//! there are a few.
 
 mod campaign;
 mod elections;

@@ -1,4 +1,4 @@
-//! Several locks at once, and locks that are handed on, on real nodes.
+//! Multi-locks and hand-overs on real nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ fn client(cluster: &Cluster) -> Client {
     Client::builder(addresses(cluster)).ttl(Duration::from_secs(3)).build().expect("a client")
 }
 
-/// Everybody wants the same locks in another order, and the leader dies in the middle: nobody waits for ever, nobody is
-/// inside beside another, and the tokens of each lock only grow.
+/// Clients request the same locks in different orders, and the leader is killed meanwhile: every client gets its grant,
+/// holders exclude each other, and the tokens of each lock grow.
 #[tokio::test(flavor = "multi_thread")]
 async fn transfers_in_every_direction_exclude_each_other_and_all_come_to_an_end() {
     let cluster = Cluster::three().await;
@@ -103,7 +103,7 @@ async fn all_or_none_and_one_by_one() {
     blocker.release().await.expect("released");
 }
 
-/// Handed on without a gap: waiters keep waiting, the old token is stale, and only the receiver gets the lock.
+/// A hand-over has no gap: waiters stay queued, the old token is stale, and only the receiver gets the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_handed_to_a_session_that_receives_it() {
     let cluster = Cluster::three().await;
@@ -122,7 +122,7 @@ async fn a_hold_is_handed_to_a_session_that_receives_it() {
     let theirs = theirs.expect("no panic").expect("asked").expect("it was given");
     assert_eq!(theirs.token(), handed);
     assert!(!waiting.is_finished());
-    // It is a guard like any other: renewed, and given back once.
+    // The received guard is renewed and released once, like any other.
     let lost = tokio::time::timeout(Duration::from_secs(4), theirs.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
     let second = receiver.lock("orders").receive().await.expect_err("there is a guard of it");

@@ -1,4 +1,4 @@
-//! The examples of the client as processes of their own.
+//! Runs the client's examples as separate processes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) fn addresses(cluster: &Cluster) -> Vec<String> {
     cluster.nodes().iter().map(|node| address(node.http.base())).collect()
 }
 
-/// The folder of the client's examples: `HOLDFAST_EXAMPLES`, or built once a process.
+/// The folder of the client's examples: `HOLDFAST_EXAMPLES`, or built once per process.
 fn examples() -> &'static Path {
     static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
     EXAMPLES.get_or_init(|| {

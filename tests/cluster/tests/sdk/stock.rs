@@ -1,4 +1,4 @@
-//! A stock that is cut into segments: whatever dies, each piece is sold once, and the sum is exact.
+//! A sharded stock: each piece is sold once, and the sum is exact, whatever processes are killed.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,10 +16,10 @@ use crate::program::{addresses, start_example};
 const SEGMENTS: usize = 8;
 const EACH: u64 = 100;
 const ALL: u64 = EACH * SEGMENTS as u64;
-/// In each process.
+/// Sellers per process.
 const SELLERS: &str = "6";
 
-/// The pieces: a counter of those sold to each segment, which refuses old tokens.
+/// The stock: a counter of sold pieces per shard, which rejects stale tokens.
 #[derive(Clone, Default)]
 struct Shop {
     sold: Arc<[FencedStore; SEGMENTS]>,
@@ -30,7 +30,7 @@ impl Shop {
         self.sold.iter().map(FencedStore::value).sum()
     }
 
-    /// Opens it for sellers; closed when the set is dropped.
+    /// Serves sellers until the returned set is dropped.
     async fn open(&self) -> (String, JoinSet<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address").to_string();
@@ -76,8 +76,8 @@ async fn serve(shop: Shop, seller: TcpStream) {
     }
 }
 
-/// The sum is exact: each segment has sold what it had, piece by piece, each under a token that was not yet overtaken, and
-/// no token is of two segments.
+/// Checks the sales: each shard has sold all its pieces once, with tokens that never decrease, and no token belongs to
+/// two shards.
 fn judge_sales(stores: &[FencedStore]) -> Result<(), String> {
     let mut of: BTreeMap<u64, usize> = BTreeMap::new();
     for (segment, store) in stores.iter().enumerate() {
@@ -126,7 +126,7 @@ async fn eight_hundred_pieces_are_sold_once_each_while_leaders_and_sellers_die()
     judge_sales(&shop.sold[..]).expect("the sum is exact");
 }
 
-/// A shop that forgets to look at tokens, and a seller that was away: the judge sees it.
+/// The judge finds a stock that ignores tokens and a seller that was paused.
 #[test]
 fn a_sale_that_was_made_twice_is_seen() {
     let sound: Vec<FencedStore> = (0..SEGMENTS as u64).map(sold_out).collect();
@@ -145,7 +145,7 @@ fn a_sale_that_was_made_twice_is_seen() {
     assert!(judge_sales(&stores).expect_err("sold twice").contains("accepted increment 101"));
 }
 
-/// A segment that was sold under tokens of its own.
+/// A shard sold under its own tokens.
 fn sold_out(segment: u64) -> FencedStore {
     let store = FencedStore::default();
     for piece in 1..=EACH {

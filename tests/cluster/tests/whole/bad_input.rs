@@ -1,11 +1,11 @@
-//! Bad input at the real port: refused with a code, the offending parameter and the fix; and nothing is done.
+//! Invalid input: rejected with an error code, the parameter and the fix, and without any effect.
 
 use holdfast_lab::{Cluster, DEADLINE, Http, Method, Request};
 
-/// What a line of a table expects: method, target, status, code, and words that show the way out.
+/// A table row: method, target, expected status and code, and words of the hint.
 type Line<'a> = (&'a str, &'a str, u16, &'a str, &'a str);
 
-/// Sends each line as it is, byte by byte, since clients normalise paths.
+/// Sends each target as raw bytes, because clients normalise paths.
 async fn refused(http: &Http, lines: &[Line<'_>]) {
     for (method, target, status, code, words) in lines {
         let request = format!(
@@ -94,7 +94,7 @@ async fn names_are_checked_once_and_decoded_once() {
     )
     .await;
     nothing_was_done(http).await;
-    // Decoded once: an escaped percent sign is a percent sign, and an escaped slash separates like any other.
+    // Names are decoded once: an escaped percent sign is a percent sign, and an escaped slash is a separator.
     let put = http.put("/v1/locks/a%252eb?session=me").await;
     assert_eq!(put.has(200).json()["lock"], "a%2eb");
     let longest = format!("/v1/locks/{}?session=me", "a".repeat(512));
@@ -201,7 +201,7 @@ async fn a_body_over_the_limit_is_413_before_it_is_read() {
     let (answer, _) = http.raw(announced.as_bytes(), DEADLINE).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     assert!(answer.contains("payload-too-large"), "{answer}");
-    // Without a length, it is refused when the limit is passed.
+    // A body without a length is rejected when it exceeds the limit.
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
     let chunked = format!(
         "PUT /v1/locks/a?session=me HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\

@@ -1,4 +1,4 @@
-//! How a cluster of real processes comes into being: with all its members, once, and how it says what it waits for.
+//! Bootstrap of a cluster: with all members, once, and with a message about missing members.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn wipe(node: &Node) {
     std::fs::remove_dir_all(&node.data_dir).expect("its data");
 }
 
-/// What the node answers to `/readyz` when it is not ready, once it contains `words`.
+/// Waits until `/readyz` reports that the node is not ready, with `words` in the reason.
 async fn not_ready_because(node: &Node, words: &str) {
     let what = format!("node {} to say {words:?}", node.id);
     until(&what, DEADLINE, || async {
@@ -42,7 +42,7 @@ async fn a_new_cluster_waits_for_all_members_and_says_for_whom() {
     cluster.node(3).http.put("/v1/locks/orders?session=me").await.has(200);
 }
 
-/// Promises 2 and 3 across the loss of most disks: what is gone is gone, but nobody begins again at token 1.
+/// Promises 2 and 3 after the loss of most disks: data may be lost, but no new cluster restarts at token 1.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_majority_never_becomes_a_cluster_of_the_same_name() {
     let (cluster, history) = (Cluster::three().await, History::default());

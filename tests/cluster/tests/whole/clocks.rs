@@ -1,4 +1,4 @@
-//! Wall clocks that differ by an hour and jump: rules that last a time by the log last that time.
+//! Timed rules last their time in the log although wall clocks differ by an hour and jump.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,16 +7,16 @@ use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_mins(5);
 const HOUR_MS: i64 = 3_600_000;
-/// What a timed rule may be late here: an election, the moments for which nobody led, five seconds for a leader that
-/// was restarted, and a busy machine.
+/// Maximum delay of a timed rule: an election, time without a leader, five seconds for a restarted leader, and a busy
+/// machine.
 const LATE: Duration = Duration::from_secs(20);
 
-/// What the log's time may gain on true time, with a stamp's rounding: `holdfast_raft`'s slew of a thousandth.
+/// Maximum gain of the log's time on true time: the slew of a thousandth in `holdfast_raft`, and a stamp's rounding.
 fn shortest(rule: Duration) -> Duration {
     rule.saturating_sub(rule / 1_000 + Duration::from_millis(2))
 }
 
-/// Starts three nodes whose clocks are right, an hour ahead and an hour behind.
+/// Starts three nodes with clocks that are correct, an hour ahead and an hour behind.
 async fn three_that_differ() -> Cluster {
     let cluster = Cluster::of(3).with_own_clocks().prepare().await;
     for (node, hours) in cluster.nodes().iter().zip([0, 1, -1]) {
@@ -27,7 +27,7 @@ async fn three_that_differ() -> Cluster {
     cluster
 }
 
-/// A lock that nobody but a timed rule gives to the next.
+/// A lock that only a timed rule makes available to the next waiter.
 struct Rule {
     name: &'static str,
     began: Instant,
@@ -36,7 +36,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// Does the calls with which the rule of the lock `name` begins, and queues another session behind it.
+    /// Sends the calls that start the rule of the lock `name`, and enqueues another session.
     async fn begin(
         cluster: &Cluster,
         name: &'static str,
@@ -58,7 +58,7 @@ impl Rule {
         Self { name, began, lasts, next }
     }
 
-    /// Every rule that ends a hold or keeps a lock closed for a time.
+    /// All rules that end a hold or delay a grant for a time.
     async fn of_every_kind(cluster: &Cluster, lasts: Duration) -> Vec<Self> {
         let ms = lasts.as_millis();
         let put = |rest: &str| (Method::PUT, format!("/v1/locks/{rest}"));
@@ -107,7 +107,7 @@ impl Rule {
         rules
     }
 
-    /// The next session is granted when the rule has lasted its time, and not much later.
+    /// Asserts that the next session is granted after the time of the rule, and at most `late` after it.
     async fn ends_in_time(self, late: Duration) {
         let Self { name, began, lasts, next } = self;
         let took = next.await.expect("the next session") - began;
@@ -116,7 +116,7 @@ impl Rule {
     }
 }
 
-/// The end of the hold that a node shows, whatever its clock says.
+/// Asserts the end of the hold that a node shows, independent of its wall clock.
 async fn shows_the_true_end(node: &Node, began: Instant, lasts: Duration) {
     let shown = node.http.get("/v1/locks/hung").await.has(200).json();
     let left = shown["holders"][0]["ends_in_ms"].as_u64().map(Duration::from_millis);
@@ -135,7 +135,7 @@ async fn no_timed_rule_ends_early_or_late_when_clocks_differ_by_an_hour_and_jump
     for node in cluster.nodes() {
         shows_the_true_end(node, began, lasts).await;
     }
-    // Two leaders die one after the other; every clock jumps, that of the new leader by two hours.
+    // Two leaders are killed one after the other; every clock jumps, the new leader's by two hours.
     for jump in [2, -3] {
         let leader = cluster.wait_ready().await;
         cluster.node(leader).kill();
@@ -155,7 +155,7 @@ async fn no_timed_rule_ends_early_or_late_when_clocks_differ_by_an_hour_and_jump
     }
 }
 
-/// Time in which no node runs does not count, whatever the clocks show afterwards.
+/// Time without running nodes does not count, whatever the clocks show afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_timed_rule_ends_early_when_all_nodes_restart_with_clocks_an_hour_ahead() {
     let lasts = Duration::from_secs(8);

@@ -1,5 +1,5 @@
-//! A data directory that cannot be trusted: damaged, of another node, of another cluster, or wiped. The node refuses
-//! to start and says what to do, and the others go on.
+//! A data directory that is damaged, wiped, or of another node or cluster: the node refuses to start and reports the
+//! fix, and the other nodes continue.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use holdfast_lab::{
 };
 
 const LONG: Duration = Duration::from_mins(5);
-/// A name that is found again among the bytes of a log record.
+/// A name that the test finds in the bytes of a log record.
 const NEEDLE: &str = "needle-in-the-log";
 
 /// Every file below a directory.
@@ -19,7 +19,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     entries.flat_map(|entry| below(entry.path())).collect()
 }
 
-/// Turns one bit of every occurrence of the needle; answers how many there were.
+/// Flips one bit of every occurrence of the needle; returns their number.
 fn damage_needles(dir: &Path) -> usize {
     let mut found = 0;
     for path in files(dir) {
@@ -40,7 +40,7 @@ fn damage_needles(dir: &Path) -> usize {
     found
 }
 
-/// Turns one bit in the middle of a file.
+/// Flips one bit in the middle of a file.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).expect("a file");
     let middle = bytes.len() / 2;
@@ -48,7 +48,7 @@ fn damage(path: &Path) {
     std::fs::write(path, bytes).expect("the damaged file");
 }
 
-/// The node ends by itself with an error, and its last words contain all of `words`.
+/// Asserts that the node exits with an error, and that its last log lines contain all of `words`.
 async fn refuses(node: &Node, words: &[&str]) {
     node.start();
     let status = until_some("the node to refuse", DEADLINE, async || node.ended()).await;
@@ -61,7 +61,7 @@ async fn refuses(node: &Node, words: &[&str]) {
     }
 }
 
-/// Waits until the id of every member is tied to its data directory: each is a command of its own.
+/// Waits until the log has registered the data directory of every member: one command each.
 async fn wait_registered(cluster: &Cluster) {
     let http = &cluster.node(1).http;
     until("every member to be registered", DEADLINE, || async {
@@ -71,7 +71,7 @@ async fn wait_registered(cluster: &Cluster) {
     .await;
 }
 
-/// A cluster with something in its log, and a follower that is down.
+/// Writes to the log, and stops a follower.
 async fn with_a_stopped_follower(cluster: &Cluster, history: &History) -> (Actor, u64) {
     let leader = cluster.wait_ready().await;
     wait_registered(cluster).await;
@@ -181,7 +181,7 @@ async fn the_data_of_another_cluster_is_refused() {
     first.wait_ready().await;
 }
 
-/// A node that forgot its votes must not vote again: with its old id but without its data its peers refuse it.
+/// A node that lost its votes must not vote again: its peers reject its old id without its data.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_node_does_not_come_back_under_its_old_id() {
     let (cluster, history) = (Cluster::three().await, History::default());
@@ -197,7 +197,7 @@ async fn a_wiped_node_does_not_come_back_under_its_old_id() {
     assert!(!node.is_ready().await, "it knows nothing and says so");
     let refused = node.http.put("/v1/locks/alone?session=x&ttl=60s").await;
     assert_eq!(refused.status, 503, "{refused}");
-    // With one of the two others gone there is no majority: its vote does not count.
+    // Without one of the two other nodes there is no majority: the wiped node's vote does not count.
     let gone = cluster.others(follower).find(|other| other.id != leader).expect("a follower");
     gone.kill();
     let http = &cluster.node(leader).http;

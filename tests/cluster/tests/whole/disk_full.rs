@@ -1,4 +1,4 @@
-//! A full disk: writes are refused clearly, everything else goes on, and it recovers by itself.
+//! A full disk: writes are rejected with a reason, reads and holds continue, and the node recovers without a restart.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_mins(5);
 const DISK_MIB: u32 = 512;
-/// What the nodes keep free; the ballast leaves less.
+/// Disk reserve of the nodes; the ballast leaves less.
 const RESERVE_MIB: u64 = 64;
 
 /// Fills the disk up to `left_mib`.
@@ -30,8 +30,7 @@ fn fill(disk: &Path, left_mib: u64) -> std::path::PathBuf {
     ballast
 }
 
-/// Every node reads, or says that its full disk is why it does not, which sends its readers to the others; not all say
-/// so.
+/// Asserts that every node answers reads or reports its full disk, and that at least one node answers.
 async fn read_everywhere(cluster: &Cluster, lock: &str, holder: &str) {
     let mut read = 0;
     for node in cluster.nodes() {
@@ -66,14 +65,14 @@ async fn a_full_disk_refuses_writes_keeps_what_is_held_and_recovers_without_a_re
         node.http.put(&format!("/v1/locks/full/{index}?session=s{index}&ttl=60s&wait=1s")).await
     };
     for node in cluster.nodes() {
-        // One that was under way in the moment the disk filled may end as unknown.
+        // A write in flight when the disk fills may have an unknown outcome.
         let refused = until_some("a write refused by the full disk", DEADLINE, async || {
             Some(write(node).await).filter(|reply| reply.code() == "disk-full")
         })
         .await;
         assert!(matches!(refused.status, 503 | 507) && refused.retryable(), "{refused}");
     }
-    // Twice its time-to-live, by keepalives alone.
+    // Twice the TTL, with keepalives only.
     let twice = Instant::now() + ttl * 2;
     while Instant::now() < twice {
         assert_eq!(holder.keep_alive().await, Attempt::Done, "renewals need no disk");
@@ -91,7 +90,7 @@ async fn a_full_disk_refuses_writes_keeps_what_is_held_and_recovers_without_a_re
     judge::all_of_locks(&history);
 }
 
-/// A majority can write, so a follower's disk is its own affair.
+/// A majority can write, so one follower's full disk does not affect the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_follower_with_a_full_disk_stops_nobody() {
     if !is_root("the full disk of one follower") {

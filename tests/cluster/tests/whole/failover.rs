@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
 
-/// A session that outlives everything that happens in a test.
+/// A session TTL longer than any test.
 const LONG: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,7 +55,7 @@ async fn every_acknowledged_grant_is_there_after_the_death_of_all_nodes() {
         holder.next_endpoint();
         assert!(holder.look(&format!("own/{index}")).await.is_some(), "a read after the restart");
     }
-    // The hot locks are still under load; what survives of them is what their judges below find.
+    // The hot locks are still under load; the judges below check them.
     let mut operations = history.operations();
     operations
         .retain(|operation| operation.call.lock().is_some_and(|lock| lock.starts_with("own/")));
@@ -77,7 +77,7 @@ async fn the_lock_of_a_dead_client_is_handed_on_and_never_early() {
     assert!(matches!(dead.acquire("orders", Duration::ZERO).await, Attempt::Granted(_)));
     let heir = Actor::new("heir", cluster.endpoints(), LONG, &history).at_endpoint(1);
     let waiting = tokio::spawn(async move { heir.acquire("orders", DEADLINE).await });
-    // A few renewals, then silence.
+    // The client renews a few times, then stops.
     for http in 0..3 {
         let renewed = dead.clone().at_endpoint(http).keep_alive().await;
         assert_eq!(renewed, Attempt::Done);
@@ -142,7 +142,7 @@ async fn a_node_says_in_its_log_who_leads_and_in_which_term_and_that_nobody_does
     }
     let gone = r#""message":"the leader is unknown","term":"#;
     until("the end of the second", DEADLINE, || async { last.log_lines_with(gone) > 0 }).await;
-    // What a node cannot do is a line as well.
+    // The node also logs the failed operation.
     last.http.put("/v1/locks/orders?session=me").await.has_code(503, "no-leader");
     let call = r#""message":"call","term":"#;
     until("the call's line", DEADLINE, || async { last.log_lines_with(call) > 0 }).await;

@@ -1,4 +1,4 @@
-//! Five nodes: two may be lost, not three.
+//! Five nodes: the cluster tolerates the loss of two, not of three.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
         Load { holders: 5, contenders: 15, hot_locks: 4 }.start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
 
-    // The leader and one more, as close together as it gets.
+    // Kills the leader and one more node in immediate succession.
     let leader = cluster.wait_ready().await;
     let other = cluster.others(leader).next().expect("a follower").id;
     cluster.node(leader).kill();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_lab::{Cluster, Method, Request};
 
-/// Runs the real curl; answers the body and the status.
+/// Runs curl; returns the body and the status.
 async fn curl(arguments: &[&str]) -> (String, u16) {
     let mut command = tokio::process::Command::new("curl");
     command.args(["-sS", "--max-time", "30", "-w", "\n%{http_code}"]).args(arguments);
@@ -55,7 +55,7 @@ async fn plain_text_is_just_the_token() {
     assert_eq!(grant.header("fencing-token"), Some(text.trim_end()));
 }
 
-/// Each waiter sends one request and is granted by it; how long that takes is printed, not judged.
+/// Each waiter sends one request and gets the grant as its reply. The latency is printed, not asserted.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
     let cluster = Cluster::three().await;
@@ -198,7 +198,7 @@ async fn health_metrics_version_and_the_cluster_are_answered_by_every_node() {
     }
 }
 
-/// A client that goes on using one connection for calls of every kind is served on it.
+/// One connection serves calls of every kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_kept_alive_between_calls() {
     let cluster = Cluster::of(1).start().await;

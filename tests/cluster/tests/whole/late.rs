@@ -1,7 +1,7 @@
-//! Calls that arrive late: a node is stopped with requests that it has not read, the clients repeat them at other nodes and go
-//! on, and then the node wakes and executes the copies.
+//! Late copies of calls: a stopped node has unread requests, the clients repeat them at other nodes, and the node
+//! executes the copies after it resumes.
 //!
-//! `HOLDFAST_SECONDS` is how long the campaign lasts; without it, a few rounds.
+//! `HOLDFAST_SECONDS` is the duration of the campaign; without it, the test runs a few rounds.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ const DELETE: &Method = &Method::DELETE;
 const PUT: &Method = &Method::PUT;
 /// Rounds of the campaign without `HOLDFAST_SECONDS`.
 const ROUNDS: usize = 4;
-/// Grants that the other nodes make while one is stopped.
+/// Grants at the other nodes while one node is stopped.
 const GRANTS: u64 = 10;
 
-/// The holders of a lock and its waiters, as the whole cluster has them.
+/// The holders and waiters of a lock, by a linearizable read.
 async fn places(http: &Http, lock: &str) -> Value {
     let body = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
     let name = |of: &Value| (of["session"].clone(), of["token"].clone());
@@ -62,12 +62,12 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
         let answer = http.call((*method).clone(), target).await;
         assert!(matches!(answer.status, 200 | 204), "{target}: {answer}");
     }
-    // This one is never answered, and its client gives up: it cancels the attempt at another node.
+    // This call gets no reply; its client cancels the attempt at another node.
     unread.leave(PUT, "/v1/locks/cancelled?session=a&attempt=9&ttl=60s").await;
     http.delete("/v1/locks/cancelled?session=a&attempt=9").await.has(204);
     unread.end();
 
-    // The clients go on: the same locks under new attempts, and somebody waits behind each.
+    // The clients acquire the same locks with new attempts, and each lock has a waiter.
     take(http, "released", "session=a&attempt=11").await;
     take(http, "ended", "session=a&attempt=12").await;
     let heir = places(http, "handed").await["holders"][0][1].clone();
@@ -96,7 +96,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     for (lock, before) in locks.iter().zip(before) {
         let after = places(http, lock).await;
         if *lock == "plain" {
-            // What the documents say of the plain form, and the proof that the copies arrived.
+            // The documented effect of a call without an attempt, which also proves that the copies arrived.
             assert_ne!(after, before, "a late plain release releases what came after");
         } else {
             assert_eq!(after, before, "{lock}");
@@ -105,7 +105,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     drop(waiting);
 }
 
-/// Somebody else waits for each of the locks.
+/// Enqueues another session for each of the locks.
 async fn wait_behind(http: &Http, locks: &[&str]) -> JoinSet<Reply> {
     let mut waiting = JoinSet::new();
     for lock in locks {
@@ -124,8 +124,8 @@ fn is_over(began: Instant, round: usize) -> bool {
     }
 }
 
-/// Every call of every client is left in the stopped node and repeated at another one, round after round; leaders are stopped
-/// and killed among the rest. The judges see the histories.
+/// Every call of every client is sent to the stopped node and repeated at another one, in every round; leaders are
+/// stopped and killed as well. The judges check the history.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
     let cluster = Cluster::three().await;
@@ -135,7 +135,7 @@ async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
     let (mut round, mut copies, mut effects) = (0, 0, 0);
     while !is_over(began, round) {
         let leader = cluster.wait_ready().await;
-        // By turns a follower, the leader, and the other follower.
+        // Alternates between a follower, the leader, and the other follower.
         let followers: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
         let stopped = cluster.node([followers[0], leader, followers[1]][round % 3]);
         stopped.pause().await;

@@ -1,6 +1,6 @@
-//! Whole-system tests: every sentence is proved against processes of the real binary, over HTTP.
+//! Whole-system tests with processes of the real binary, over HTTP.
 //!
-//! One module a promise of the issue. Each test starts its own cluster on its own ports, so they run side by side.
+//! Each module covers one promise. Each test starts its own cluster on its own ports, so tests run in parallel.
 
 mod bad_input;
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! Cut networks: black holes, cuts, one-way losses. No needless election, no second leader that counts.
+//! Network faults: black holes, cuts and one-way losses. No unnecessary election, no second effective leader.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use holdfast_lab::{
 use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_mins(5);
-/// Several of the longest election timeouts.
+/// Several maximum election timeouts.
 const SEVERAL_ELECTIONS: Duration = Duration::from_secs(5);
 
 async fn linked() -> Cluster {
     Cluster::of(3).with_links().start().await
 }
 
-/// Lets a fault last, with calls going on meanwhile.
+/// Keeps a fault for a time, with calls in parallel.
 async fn lasts(fault: Duration, mut meanwhile: impl AsyncFnMut()) {
     let end = Instant::now() + fault;
     while Instant::now() < end {
@@ -23,7 +23,7 @@ async fn lasts(fault: Duration, mut meanwhile: impl AsyncFnMut()) {
     }
 }
 
-/// The status of a write that a node may have to refuse.
+/// The status of a write that the node may reject.
 async fn asked(http: &Http, target: &str) -> Option<(u16, String)> {
     let request = Request::new(Method::PUT, target).within(Duration::from_secs(20));
     let reply = http.send(request).await.ok()?;
@@ -103,7 +103,7 @@ async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
     load.finish().await;
 }
 
-/// With a majority connected both ways, writes go on whatever one direction loses.
+/// With a majority connected in both directions, writes continue despite one-way losses.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_way_losses_stop_nobody_else() {
     let cluster = linked().await;
@@ -141,7 +141,7 @@ async fn one_way_losses_stop_nobody_else() {
     judge::all_of_locks(&history);
 }
 
-/// Two followers that cannot reach each other both reach the leader: nothing happens.
+/// Two followers cannot reach each other, but both reach the leader: no election.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_reaches_both_is_kept_when_they_do_not_reach_each_other() {
     let cluster = linked().await;

@@ -1,4 +1,4 @@
-//! A leader that is stopped beyond an election and wakes: it believes nothing it knew.
+//! A leader that is stopped for longer than an election and resumes must not act on its old state.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
     let granted = heir.take("orders", Duration::from_secs(10), DEADLINE).await;
     let Attempt::Granted(token) = granted else { panic!("{granted:?}") };
 
-    // The kernel takes these calls; the node reads them when it wakes.
+    // The kernel buffers these calls; the node reads them after it resumes.
     let keep_alive = old_http.begin_unreliable(Method::POST, "/v1/sessions/loser/keepalive");
     let renewal = old_http.begin_unreliable(Method::PUT, "/v1/locks/orders?session=loser&ttl=2s");
     let read = old_http.begin_unreliable(Method::GET, "/v1/locks/orders");
@@ -52,7 +52,7 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
     judge::all_of_locks(&history);
 }
 
-/// The woken leader finds every lease of its own overdue, and must not act on that.
+/// All leases of the resumed leader are overdue, and it must not expire them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     let cluster = Cluster::three().await;
@@ -72,7 +72,7 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     let renewing = tokio::spawn(renew_for_ever(kept.clone()));
     cluster.node(old).pause().await;
     let new = cluster.wait_leader_among(&others).await;
-    // Longer than any lease the old leader remembers.
+    // Longer than any lease in the old leader's memory.
     let beyond = tokio::time::Instant::now() + Duration::from_secs(4);
     until("the leases the old leader knew to be over", DEADLINE, || async {
         tokio::time::Instant::now() > beyond
@@ -90,7 +90,7 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     judge::all_of_locks(&history);
 }
 
-/// Renews at the two other nodes until a session has expired.
+/// Renews at the two other nodes until the task is aborted or a session expires.
 async fn renew_for_ever(mut actors: Vec<Actor>) {
     let mut beats = tokio::time::interval(Duration::from_millis(400));
     loop {
@@ -105,7 +105,7 @@ async fn renew_for_ever(mut actors: Vec<Actor>) {
     }
 }
 
-/// All nodes stop at once, as when a host is suspended, and go on: nothing is lost that was renewed in time.
+/// All nodes stop at once, like on a suspended host, and resume: no session renewed in time is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_cluster_goes_on_where_it_was() {
     let cluster = Cluster::three().await;

@@ -1,9 +1,9 @@
-//! The power goes out for the whole cluster at once: what was acknowledged is there when it comes back.
+//! A power cut of the whole cluster: all acknowledged changes exist after the restart.
 //!
-//! All data directories lie on one loop-mounted ext4 image. Clients take and release locks; then the file system is shut
-//! down without flushing anything, all nodes are killed, the image is mounted again and the nodes are started.
-//! `HOLDFAST_CLUSTER_POWER_CUTS` says how many cuts (10 unless set); `HOLDFAST_POWER_SEED` repeats the instants drawn.
-//! `scripts/campaign power-cuts cluster N` is the campaign.
+//! All data directories are on one loop-mounted ext4 image. Clients acquire and release locks. Then the test shuts the
+//! file system down without a flush, kills all nodes, mounts the image again and starts the nodes.
+//! `HOLDFAST_CLUSTER_POWER_CUTS` is the number of cuts (default 10); `HOLDFAST_POWER_SEED` repeats their random times.
+//! `scripts/campaign power-cuts cluster N` runs a longer campaign.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use holdfast_lab::{
 };
 use tokio::task::JoinSet;
 
-/// Outlives the longest campaign between two checks of a lock.
+/// TTL longer than the time between two checks of a lock.
 const TTL: Duration = Duration::from_hours(2);
 const CLIENTS: usize = 12;
 const IMAGE_MIB: u32 = 2_048;
-/// One or two between two cuts, so that cuts fall into them and restarts begin with them.
+/// Snapshot size that causes one or two snapshots between two cuts, so that cuts hit them and restarts load them.
 const SNAPSHOTS: &str = "[storage]\nsnapshot_log = \"16KiB\"\n";
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Takes locks of its own, releasing every third, until an answer does not come.
+/// Acquires new locks and releases every third, until a reply is missing.
 async fn take_locks(mut actor: Actor, cut: u64) {
     for count in 0_u64.. {
         let lock = format!("cut/{cut}/{}/{count}", actor.session);
@@ -37,7 +37,7 @@ async fn take_locks(mut actor: Actor, cut: u64) {
     }
 }
 
-/// How many grants to wait for before the cut: pseudo-random, small and large.
+/// Pseudo-random number of grants before the cut, small or large.
 fn grants_before(seed: u64, cut: u64) -> usize {
     let mixed = (seed ^ cut).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from((mixed ^ (mixed >> 29)) % 240).expect("small") + 1
@@ -48,13 +48,13 @@ fn granted(history: &History) -> usize {
     operations.iter().filter(|operation| operation.answered().is_some()).count()
 }
 
-/// A cluster whose power is cut again and again, and what must outlive every cut: one lock taken after each.
+/// A cluster with repeated power cuts, and the locks that must survive them: one acquired after each cut.
 struct Campaign {
     cluster: Cluster,
     disk: LoopImage,
     seed: u64,
     kept: Vec<(String, u64)>,
-    /// Restarts of a node that began with a snapshot.
+    /// Node restarts that loaded a snapshot.
     from_snapshots: u64,
 }
 
@@ -75,13 +75,13 @@ impl Campaign {
         while let Some(client) = clients.join_next().await {
             client.expect("a client");
         }
-        // Taken after the last answer, so that what was acknowledged in the instant of the cut counts as well.
+        // Read after the last reply, so that replies at the moment of the cut count as well.
         let crashed_us = history.now_us();
         self.disk.remount();
         self.cluster.start_all();
         self.cluster.wait_ready().await;
         for http in &endpoints {
-            // Its own, or one that it was sent.
+            // The snapshot is the node's own or was received from a peer.
             let installed = http.counted("holdfast_snapshots_installed_total").await;
             self.from_snapshots += installed.min(1);
         }
@@ -92,7 +92,7 @@ impl Campaign {
         close_sessions(cut, &endpoints).await;
     }
 
-    /// Takes a lock that is never released; its token is larger than every one acknowledged before, on any lock.
+    /// Acquires a lock that is never released; its token must be larger than every token acknowledged before.
     async fn keep_one_more(&mut self, cut: u64, history: &History) {
         let lock = format!("kept/{cut}");
         let mut actor = Actor::new(&format!("kept{cut}"), self.cluster.endpoints(), TTL, history);
@@ -114,7 +114,7 @@ impl Campaign {
     }
 }
 
-/// What was judged is released, so that a long campaign does not grow.
+/// Releases the checked locks, so that the state does not grow in a long campaign.
 async fn close_sessions(cut: u64, endpoints: &[Http]) {
     for index in 0..CLIENTS {
         let closed = endpoints[index % 3].delete(&format!("/v1/sessions/c{cut}-{index}")).await;
@@ -122,7 +122,7 @@ async fn close_sessions(cut: u64, endpoints: &[Http]) {
     }
 }
 
-/// Reads every lock somebody was granted.
+/// Reads every lock with a grant in the history.
 async fn look_at_everything(history: &History, endpoints: &[Http]) {
     let operations = history.operations();
     let granted = operations.iter().filter(|operation| operation.answered().is_some());

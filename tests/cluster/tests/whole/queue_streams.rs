@@ -1,4 +1,4 @@
-//! Streams of waiters and holders through the death of the node that streams.
+//! Event streams of waiters and holders across a kill of the streaming node.
 
 use holdfast_lab::{Cluster, DEADLINE, Events, Http, Method, Request, until, until_some};
 use serde_json::Value;
@@ -13,7 +13,7 @@ async fn expect(events: &mut Events, name: &str) -> Value {
     notice.data
 }
 
-/// A ticket outlives the connection: the place stands in the log, under the name of the session.
+/// A ticket outlives the connection: the queue entry is in the log and belongs to the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_node_is_killed_goes_on_elsewhere_from_the_same_place() {
     let cluster = Cluster::three().await;
@@ -35,7 +35,7 @@ async fn a_waiter_whose_node_is_killed_goes_on_elsewhere_from_the_same_place() {
     assert_eq!((&queued["position"], &queued["ahead"][0]["session"]), (&1.into(), &"first".into()));
 }
 
-/// Nobody closes the session when the node dies with its connections: its time-to-live does.
+/// After a kill of the node no process closes the session; it expires at its TTL.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_of_a_connection_to_a_killed_node_ends_with_its_ttl_and_the_next_is_granted() {
     let cluster = Cluster::three().await;
@@ -62,7 +62,7 @@ async fn holds_and_history(http: &Http) -> Value {
     http.get("/v1/history/a").await.has(200).json()
 }
 
-/// What is known again after a restart.
+/// Compares the history before and after a restart.
 async fn remembered(cluster: &Cluster, http: &Http) -> Value {
     cluster.start_all();
     cluster.wait_ready().await;
@@ -87,7 +87,7 @@ async fn the_history_survives_a_restart() {
     assert_eq!(after["complete_after"], 0, "{after}");
 }
 
-/// Either a hold is still known, or the history says that it does not reach back to it.
+/// A hold is still in the history, or the history reports that it does not reach back to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_kill_9_of_every_node_the_history_says_from_where_on_it_is_complete() {
     let cluster = Cluster::three().await;

@@ -1,4 +1,4 @@
-//! Latches and barriers when nodes and members die: nobody passes without the others, and everybody is told.
+//! Barriers when nodes and members are killed: no member passes without the others, and every waiter is notified.
 
 use holdfast_lab::{Cluster, Method};
 
@@ -15,7 +15,7 @@ async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     let waiting = first.http.begin_unreliable(Method::POST, &arrival("w1", "20s"));
     let dying = second.http.begin_unreliable(Method::POST, &arrival("w2", "1s"));
     third.http.until_arrived(GO, 2).await;
-    // The member is killed: nobody renews its session any more.
+    // The member is killed, so its session gets no renewals.
     dying.abort();
     let told = waiting.await.expect("a task").expect("an answer");
     told.has_code(409, "barrier-broken");
@@ -37,7 +37,7 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     assert!(at_leader.await.expect("a task").is_err(), "its node is gone");
     cluster.wait_leader_among(&others).await;
     let http = &cluster.node(others[1]).http;
-    // The same call at another node is the same arrival.
+    // The repeated call at another node is the same arrival.
     let again = http.begin_unreliable(Method::POST, &arrival("w1", "30s"));
     http.until_arrived(GO, 2).await;
     let last = http.post(&arrival("w3", "30s")).await;

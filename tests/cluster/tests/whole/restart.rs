@@ -1,4 +1,4 @@
-//! Restarts that an operator makes: one node, all nodes in turn under load, a node that was away.
+//! Restarts by an operator: one node, all nodes in turn under load, and a node after a long absence.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ async fn all_nodes_are_restarted_in_turn_under_load_and_nothing_is_lost() {
     load.finish().await;
 }
 
-/// A peer that is down costs a line when it is lost and one when it is back, not one a heartbeat.
+/// A node logs the loss of a peer once and its return once, not at every heartbeat.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_peer_is_one_line_in_the_log_and_one_when_it_is_back() {
     let cluster = Cluster::three().await;
@@ -52,7 +52,7 @@ async fn a_lost_peer_is_one_line_in_the_log_and_one_when_it_is_back() {
     .await;
     let history = History::default();
     let mut actor = Actor::new("me", vec![log.http.clone()], LONG, &history);
-    // Many heartbeats go by.
+    // Waits for many heartbeats.
     for round in 0..400 {
         let taken = actor.take(&format!("orders/{round}"), Duration::ZERO, DEADLINE).await;
         assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
@@ -67,8 +67,7 @@ async fn a_lost_peer_is_one_line_in_the_log_and_one_when_it_is_back() {
     cluster.wait_ready().await;
 }
 
-/// With election timeouts of many seconds a leader that just goes is missed for as long: who leads soon after was
-/// handed the leadership.
+/// Election timeouts are many seconds, so a new leader soon after the stop proves a transfer of leadership.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_asked_to_stop_hands_over() {
     let patient = Timing {
@@ -152,7 +151,7 @@ async fn one_node_alone_remembers_everything_across_restarts() {
     judge::all_of_locks(&history);
 }
 
-/// What was purged from the log meanwhile comes as a snapshot.
+/// The node receives a snapshot for entries that were purged during its absence.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     let cluster = Cluster::of(3).extra("[storage]\nsnapshot_log = \"64KiB\"\n").start().await;

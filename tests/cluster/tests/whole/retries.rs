@@ -1,4 +1,4 @@
-//! Exactly once: whatever is sent twice has one effect and gets the first answer, and places in a queue keep.
+//! Exactly once: a repeated call has one effect and gets the first reply, and waiters keep their queue position.
 
 use holdfast_lab::{Cluster, DEADLINE, Http, Method, Reply, until};
 use tokio::task::JoinHandle;
@@ -10,12 +10,12 @@ async fn holder(http: &Http) -> Option<String> {
     http.holders(ORDERS).await.pop()
 }
 
-/// A PUT that waits, in the background.
+/// Starts a waiting PUT in the background.
 fn waiting(http: &Http, query: &str) -> JoinHandle<Reply> {
     http.begin(Method::PUT, &format!("{LOCK}?{query}"))
 }
 
-/// The client hangs up.
+/// Disconnects the client.
 async fn hang_up(call: JoinHandle<Reply>) {
     call.abort();
     assert!(call.await.expect_err("it was still waiting").is_cancelled());

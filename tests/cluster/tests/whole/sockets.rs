@@ -1,4 +1,4 @@
-//! Hostile and careless connections: half-sent requests, garbage, thousands that say nothing.
+//! Misbehaving connections: incomplete requests, invalid bytes, and thousands of idle connections.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use holdfast_lab::{Cluster, Http, raise_descriptor_limit, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than any timeout of a socket has a right to be.
+/// Longer than any socket timeout of a node.
 const CLOSE_DEADLINE: Duration = Duration::from_mins(2);
 
 async fn a_cycle_works(http: &Http, lock: &str) {
@@ -14,7 +14,7 @@ async fn a_cycle_works(http: &Http, lock: &str) {
     http.delete(&format!("/v1/locks/{lock}?session=me")).await.has(204);
 }
 
-/// Whether the server ends the connection by itself, and what it says before.
+/// The bytes that the server sends before it closes the connection, and whether it closes it.
 async fn ended(mut stream: TcpStream) -> Option<String> {
     let mut answer = Vec::new();
     let read = tokio::time::timeout(CLOSE_DEADLINE, stream.read_to_end(&mut answer)).await;
@@ -49,7 +49,7 @@ async fn a_half_sent_request_is_given_up_and_harms_nobody() {
     assert_eq!(held["held"], false, "half a request takes no lock");
 }
 
-/// One byte a second keeps no connection: the deadline is for the whole head.
+/// One byte per second does not keep a connection open: the deadline covers the whole head.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dribbled_request_is_given_up() {
     let cluster = Cluster::of(1).start().await;
@@ -97,7 +97,7 @@ async fn garbage_is_answered_with_400_or_an_end() {
     a_cycle_works(http, "afterwards").await;
 }
 
-/// Two bodies in one request are how requests are smuggled past a proxy.
+/// Two lengths in one request allow request smuggling through a proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_two_lengths_is_refused() {
     let cluster = Cluster::of(1).start().await;
@@ -125,7 +125,7 @@ async fn two_thousand_idle_connections_keep_nobody_from_being_served() {
     a_cycle_works(&node.http, "orders").await;
 }
 
-/// The bound of one lock's queue, part of the replicated state.
+/// Maximum number of waiters of one lock, part of the replicated state.
 const WAITERS_MAX: usize = 10_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn one_waiter_more_than_the_bound_is_429() {
         refused.has_code(429, "too-many-waiters");
         assert!(refused.retryable() && refused.header("retry-after").is_some(), "{refused}");
     }
-    // The queue still moves: the first is granted, and there is room for one.
+    // After a grant to the first waiter there is room for one more.
     let lock = http.get("/v1/locks/hot").await.json();
     let first = lock["queue"][0]["session"].as_str().expect("a waiter").to_owned();
     http.delete("/v1/locks/hot?session=me").await.has(204);

@@ -1,4 +1,4 @@
-//! The tree over HTTP, on three nodes: any of them answers, one order decides, nothing is half done.
+//! The tree over HTTP on three nodes: every node answers, operations have one order, and transactions are atomic.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_lab::{Cluster, DEADLINE, Http, Method, Reply, Request, until};
 use tokio::task::JoinHandle;
 
-/// Bytes that the data of one node may have.
+/// Maximum data length of one znode, in bytes.
 const LARGEST: usize = 1_048_575;
 
 type Headers = &'static [(&'static str, &'static str)];
@@ -16,7 +16,7 @@ async fn send(http: &Http, method: Method, target: &str, headers: Headers, body:
     http.send(request).await.expect("an answer")
 }
 
-/// Thirty PUTs of different data at once, spread over the nodes.
+/// Sends thirty concurrent PUTs of different data, spread over the nodes.
 fn race(cluster: &Cluster, target: &'static str, headers: Headers) -> Vec<JoinHandle<Reply>> {
     let endpoints = cluster.endpoints();
     let racers = (0..30).map(|n: usize| {
@@ -147,7 +147,7 @@ async fn a_transaction_is_all_or_nothing_on_every_node() {
     }
 }
 
-/// A change that is sent twice under one request id is done once, whichever nodes receive it and whichever leads.
+/// A change sent twice with one request id has one effect, at any nodes and under any leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_through_another_node_after_a_kill_gets_the_first_answer() {
     let cluster = Cluster::three().await;
@@ -207,7 +207,7 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
     http.send(waited).await.expect("an answer").has(200);
 }
 
-/// What one node shows of a gauge.
+/// The value of a gauge at one node.
 async fn gauge(cluster: &Cluster, node: u64, name: &str) -> u64 {
     let reply = cluster.node(node).http.get("/metrics").await;
     let metrics = &reply.has(200).body;
@@ -215,7 +215,7 @@ async fn gauge(cluster: &Cluster, node: u64, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{name} is missing")).parse().expect("a number")
 }
 
-/// The same on all nodes, once they have applied the same.
+/// Waits until all nodes have applied the same entries and asserts that a gauge is equal on all of them.
 async fn stored(cluster: &Cluster) -> u64 {
     until("all nodes to show the same bytes", DEADLINE, || async {
         let first = gauge(cluster, 1, "holdfast_tree_bytes").await;
@@ -226,7 +226,7 @@ async fn stored(cluster: &Cluster) -> u64 {
     gauge(cluster, 1, "holdfast_tree_bytes").await
 }
 
-/// A client that stores whatever it can fills the limit, and no more; every node refuses the rest.
+/// A client can store data up to the limit; every node rejects the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
     const MAX: u64 = 4 << 20;

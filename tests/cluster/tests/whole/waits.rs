@@ -1,9 +1,9 @@
-//! Waits that end by themselves, whatever becomes of the node they were parked on.
+//! Waits end at their deadline, even if their node is killed.
 
 use holdfast_lab::{Cluster, DEADLINE, Method, Request, until};
 
-/// The node that the caller waits at is killed, and the caller's session is kept alive at another: its place goes when
-/// the wait is over, and the next waiter is served.
+/// The caller's node is killed, and another node renews its session: the queue entry is removed at the end of the wait,
+/// and the next waiter is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_parked_at_a_killed_node_ends_while_its_session_lives_on() {
     let cluster = Cluster::three().await;

@@ -1,4 +1,4 @@
-//! Watches over HTTP through the death of the node that is watched: a client that goes on from the last id misses nothing.
+//! HTTP watches across a kill of the watched node: a client that resumes from the last event id misses nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use holdfast_lab::{Cluster, DEADLINE, Events, Http, Method, Request, until_some};
 use tokio::task::JoinHandle;
 
-/// Creates `/log/n0`, `/log/n1` … through one node until told to stop, and returns how many there are. A create whose
-/// answer was lost is sent again: then the node is there.
+/// Creates `/log/n0`, `/log/n1` … through one node until it is stopped, and returns their number. A create without a
+/// reply is repeated, and may then find an existing node.
 fn write(http: Http, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
     tokio::spawn(async move {
         let mut written = 0;
@@ -21,7 +21,7 @@ fn write(http: Http, stop: Arc<AtomicBool>) -> JoinHandle<usize> {
     })
 }
 
-/// What a watcher was told: paths under `/log`, in order.
+/// The events of a watcher: paths under `/log`, in order.
 async fn follow(events: &mut Events, told: &mut Vec<String>, enough: impl Fn(&[String]) -> bool) {
     while !enough(told) {
         let Some(notice) = events.next().await else { return };
@@ -47,7 +47,7 @@ async fn a_watch_goes_on_at_another_node_after_kill_9_and_misses_nothing() {
     let writer = write(survivor.http.clone(), stop.clone());
     let mut told = Vec::new();
     let mut last = None;
-    // The leader, then the other follower: each dies while it is watched.
+    // Kills the leader, then the other follower, each while it is watched.
     let victims = [leader, cluster.others(leader).nth(1).expect("a follower").id];
     for victim in victims {
         let node = cluster.node(victim);
@@ -55,7 +55,7 @@ async fn a_watch_goes_on_at_another_node_after_kill_9_and_misses_nothing() {
         let enough = told.len() + 40;
         follow(&mut events, &mut told, |told| told.len() >= enough).await;
         node.kill();
-        // What was on its way still counts.
+        // Events in transit still count.
         follow(&mut events, &mut told, |_| false).await;
         last = events.last();
         node.start();
@@ -90,7 +90,7 @@ async fn a_node_that_is_stopped_says_reconnect_and_one_that_restarted_says_what_
     cluster.node(1).http.put("/v1/tree/log/a").await.has(201);
     node.start();
     cluster.wait_ready().await;
-    // Either it still tells everything after that revision, or it says that it does not: never silence.
+    // The node sends every event after that revision, or reports a gap.
     let poll = node.http.get(&format!("/v1/watch?prefix=/log/&since={since}&wait=5s")).await;
     match poll.status {
         200 => assert_eq!(poll.json()["events"][0]["path"], "/log/a", "{poll}"),

@@ -1,4 +1,4 @@
-//! `ZooKeeper` clients on three nodes: sessions that outlive nodes, and one queue for both front-ends.
+//! `ZooKeeper` clients on three nodes: sessions survive node failures, and both front-ends share one queue.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use holdfast_lab::{Cluster, DEADLINE, Flow, Method, Request, until};
 use holdfast_zkwire::{ConnectRequest, Request as ZkRequest};
 use serde_json::Value;
 
-/// Longer than anything that a test does to a node.
+/// Session timeout, longer than any fault of these tests.
 const LONG_MS: i32 = 40_000;
 
 async fn client(at: SocketAddr) -> ZkClient {
     ZkClient::open(at, LONG_MS).await
 }
 
-/// Goes on with a session on the first node that takes it.
+/// Continues a session on the first node that accepts it.
 async fn resume(cluster: &Cluster, session: ConnectRequest, on: &[u64]) -> ZkClient {
     let mut tries = on.iter().cycle();
     let deadline = std::time::Instant::now() + DEADLINE;
@@ -36,7 +36,7 @@ async fn get_json(cluster: &Cluster, node: u64, target: &str) -> Value {
     reply.expect("an answer").json()
 }
 
-/// The node dies with `kill -9`; what the client missed meanwhile is told when it is back, the rest is watched on.
+/// After a kill of its node, a reconnected client gets the missed events, and its other watches stay armed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_its_ephemerals_and_watches_survive_the_death_of_its_node() {
     let cluster = Cluster::three().await;
@@ -72,7 +72,7 @@ async fn a_session_its_ephemerals_and_watches_survive_the_death_of_its_node() {
     }
 }
 
-/// A new session that certainly exists: the rest of the cluster may be electing.
+/// Opens a session; retries, because the rest of the cluster may be in an election.
 async fn resume_new(cluster: &Cluster, on: &[u64]) -> ZkClient {
     cluster.wait_leader_among(on).await;
     client(cluster.node(on[0]).zookeeper).await
@@ -133,8 +133,7 @@ async fn a_session_that_moved_is_refused_on_the_node_it_left() {
     assert_eq!(new.owner("/e").await, Some(new.session()));
 }
 
-/// Two clients share a session, as two handles of the C client do: each goes on at a node of its own, and the close of
-/// either ends it.
+/// Two clients share a session, like two handles of the C client, at different nodes; the close by either ends it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_two_clients_is_closed_by_the_one_whose_connection_is_older() {
     let cluster = Cluster::three().await;
@@ -164,7 +163,7 @@ async fn a_node_that_stops_in_good_order_hands_its_clients_on() {
     assert_eq!(zk.owner("/e").await, Some(zk.session()));
 }
 
-/// What one node acknowledged, a client that has seen it finds on every other node, without asking for a sync.
+/// A client that has seen an acknowledged write sees it on every other node, without a sync.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_never_goes_back_in_time_when_it_changes_nodes() {
     let cluster = Cluster::three().await;
@@ -179,7 +178,7 @@ async fn a_client_never_goes_back_in_time_when_it_changes_nodes() {
     }
 }
 
-/// Quotes decision D1: one tree, two front-ends. The callers take turns in the order in which they queued.
+/// Decision D1: one tree, two front-ends. The callers get the lock in queue order.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_of_both_front_ends_queue_in_one_order() {
     let cluster = Cluster::three().await;
@@ -257,7 +256,7 @@ async fn exactly_one_node_says_that_it_leads() {
     }
 }
 
-/// A node that cannot reach the others must not keep its clients believing that their sessions live.
+/// An isolated node must disconnect its clients before their sessions expire.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_sessions_end() {
     let cluster = Cluster::of(3).with_links().start().await;
@@ -283,7 +282,7 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
     assert_eq!(other.event().await, (Created, "/f".to_owned()));
 }
 
-/// What clients that follow the ensemble read there: `ZooKeeper`'s text, which Curator's `EnsembleTracker` parses.
+/// The members have the text format of `ZooKeeper`, which Curator's `EnsembleTracker` parses.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let cluster = Cluster::three().await;
