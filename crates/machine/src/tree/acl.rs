@@ -1,6 +1,6 @@
-//! Access lists: which callers may do what with a znode, by the rules of `ZooKeeper`.
+//! Access lists of znodes, with the rules of `ZooKeeper`.
 //!
-//! Bounds: [`AclEntry::MAX_COUNT`] entries, [`ID_MAX`] bytes of a scheme and of an id.
+//! Bounds: [`AclEntry::MAX_COUNT`] entries; [`ID_MAX`] bytes of an id.
 
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use holdfast_types::{AclEntry, Bound, Identity, Perms, Rejection, TreeRejection,
 use crate::context::limit_reached;
 use crate::tree::znode::{AccessList, Acl, Znode};
 
-/// The longest scheme or id, bytes.
+/// The largest length of an id in bytes.
 const ID_MAX: usize = 1024;
 
-/// Everybody may read, and nobody do anything else.
+/// Returns a list that allows every client to read, and nothing else.
 pub(crate) fn read_only() -> Arc<AccessList> {
     let entry = AclEntry { perms: Perms::READ, who: Identity::anyone() };
     AccessList::new(vec![entry]).into()
 }
 
-/// True if the list lets a caller who has shown these identities do any of what is needed.
+/// True if the list allows a caller with these identities at least one of the needed permissions.
 pub(crate) fn allows(acl: &Acl, needed: Perms, shown: &[Identity]) -> bool {
     let Some(acl) = acl else { return true };
     let is_meant = |who: &Identity| is_anyone(who) || shown.iter().any(|shown| who.covers(shown));
     acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
 }
 
-/// Rejects a caller whom the node's list does not let do any of what is needed.
+/// Rejects a caller without any of the needed permissions on the node.
 pub(crate) fn demand(
     path: &ZnodePath,
     node: &Znode,
@@ -39,8 +39,8 @@ pub(crate) fn demand(
     Err(Rejection::Tree(TreeRejection::NotAllowed { path: path.clone(), needed }))
 }
 
-/// The list as it is kept: `auth` entries become entries for what the caller has proved, doubles go, and one that lets
-/// everybody do everything is none at all.
+/// Returns the list in stored form. `auth` entries become entries for the caller's proved identities, duplicates are
+/// removed, and the open list becomes `None`.
 pub(crate) fn settle(
     path: &ZnodePath,
     given: Vec<AclEntry>,
@@ -81,12 +81,12 @@ pub(crate) fn settle(
     }
 }
 
-/// The list itself, or the same one of another znode: those that were given alike need not be kept twice.
+/// Returns the list, or an equal list of another znode to share its memory.
 pub(crate) fn shared(acl: Acl, with: &Acl) -> Acl {
     if acl == *with { with.clone() } else { acl }
 }
 
-/// The list as clients see it; without the right to change it the hashes of passwords are left out.
+/// Returns the list for a caller. Without the right to change the list, the password hashes are omitted.
 pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
     let Some(list) = acl else { return vec![AclEntry::open()] };
     let mut entries = list.entries().to_vec();
@@ -99,7 +99,7 @@ pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
     entries
 }
 
-/// True if a list that came with a snapshot could have been set.
+/// True if a list from a snapshot is one that a command could have set.
 pub(crate) fn is_sound(acl: &[AclEntry]) -> bool {
     let open = matches!(acl, [only] if *only == AclEntry::open());
     acl.len() <= AclEntry::MAX_COUNT && !open && acl.iter().all(|entry| is_known(&entry.who))
@@ -109,12 +109,12 @@ fn is_anyone(who: &Identity) -> bool {
     who.scheme == "world" && who.id == "anyone"
 }
 
-/// True if `auth` stands for it: an address is shown, not proved.
+/// True if an `auth` entry includes this identity. The caller does not prove its address.
 fn is_proof(shown: &Identity) -> bool {
     matches!(shown.scheme.as_str(), "digest" | "x509") && is_known(shown)
 }
 
-/// True if the scheme is known and the id is one of it.
+/// True if the scheme is known and the id is valid for it.
 fn is_known(who: &Identity) -> bool {
     let Identity { scheme, id } = who;
     id.len() <= ID_MAX

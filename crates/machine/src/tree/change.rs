@@ -1,5 +1,4 @@
-//! Changes existing znodes: delete, set data, set the access list, check a version. The checks are those of
-//! `ZooKeeper`.
+//! Changes existing znodes: delete, set data, set the access list, check a version. The checks follow `ZooKeeper`.
 //!
 //! Bound: the recursive deletes of one command remove at most [`DELETED_MAX`] znodes.
 
@@ -17,11 +16,11 @@ use crate::tree::create::reserved;
 use crate::tree::multi::Requester;
 use crate::tree::znode::{LockDirectory, Znode};
 
-/// The most znodes that the recursive deletes of one command take.
+/// The largest number of znodes that the recursive deletes of one command remove.
 pub(crate) const DELETED_MAX: usize = 10_000;
 
 impl Machine {
-    /// Deletes a znode without children; an entry's leaves the queue.
+    /// Deletes a znode without children. A queue entry leaves its queue.
     pub(crate) fn delete(
         &mut self,
         path: &ZnodePath,
@@ -33,15 +32,14 @@ impl Machine {
         if node.children > 0 {
             return Err(TreeRejection::NotEmpty { path: path.clone() }.into());
         }
-        self.take_away(&directory, path, ctx);
+        self.remove_with_entry(&directory, path, ctx);
         if let Some(lock) = directory.as_lock() {
             self.grant_next(&lock, ctx);
         }
         Ok(OpReply::Deleted { count: 1 })
     }
 
-    /// Deletes a znode with everything below it, children first. Queues that go with their directories are not granted
-    /// on.
+    /// Deletes a znode and everything below it, children first. Queues in deleted directories are not granted.
     pub(crate) fn delete_all(
         &mut self,
         path: &ZnodePath,
@@ -54,27 +52,27 @@ impl Machine {
             0 => Ok(()),
             _ => acl::demand(path, node, Perms::DELETE, by.shown),
         };
-        let mut doomed = Vec::new();
+        let mut deleted = Vec::new();
         let below = self.tree.below_after(path, None).map(|(path, node)| (path, &**node));
         for (path, node) in std::iter::once((path, root)).chain(below) {
             may(path, node)?;
-            if ctx.deleted + doomed.len() >= DELETED_MAX {
+            if ctx.deleted + deleted.len() >= DELETED_MAX {
                 return Err(limit_reached(Bound::DeletedAtOnce, DELETED_MAX as u64));
             }
-            doomed.push(path.clone());
+            deleted.push(path.clone());
         }
-        ctx.deleted += doomed.len();
-        for path in doomed.iter().rev() {
+        ctx.deleted += deleted.len();
+        for path in deleted.iter().rev() {
             if let Some(directory) = path.parent() {
-                self.take_away(&directory, path, ctx);
+                self.remove_with_entry(&directory, path, ctx);
             }
         }
         ctx.stale.extend(directory.as_lock());
         self.grant_stale(ctx);
-        Ok(OpReply::Deleted { count: u32::try_from(doomed.len()).unwrap_or(u32::MAX) })
+        Ok(OpReply::Deleted { count: u32::try_from(deleted.len()).unwrap_or(u32::MAX) })
     }
 
-    /// Replaces a znode's data.
+    /// Replaces the data of a znode.
     pub(crate) fn set_data(
         &mut self,
         path: ZnodePath,
@@ -89,16 +87,16 @@ impl Machine {
         self.tree.check_quotas(&path, &std::iter::empty(), more)?;
         matching(&path, version, node.version)?;
         let set = self.tree.set_data(&path, data, ctx.revision, ctx.now);
-        let Some((node, passed)) = set else {
+        let Some((node, exceeded)) = set else {
             return Err(TreeRejection::NoZnode { path }.into());
         };
         let stat = node.stat();
         ctx.emit(TreeEvent::DataChanged { path });
-        ctx.soft_quota_exceeded(passed);
+        ctx.soft_quota_exceeded(exceeded);
         Ok(OpReply::DataSet { stat })
     }
 
-    /// Replaces a znode's access list.
+    /// Replaces the access list of a znode.
     pub(crate) fn set_acl(
         &mut self,
         path: &ZnodePath,
@@ -119,7 +117,7 @@ impl Machine {
         Ok(OpReply::AclSet { stat: node.stat() })
     }
 
-    /// Rejects, unless the node is there with this version.
+    /// Rejects a missing node or another version.
     pub(crate) fn check(
         &self,
         path: &ZnodePath,
@@ -131,7 +129,7 @@ impl Machine {
         Ok(OpReply::Checked)
     }
 
-    /// The node and its directory, if the caller may delete it and it has this version.
+    /// Returns the node and its directory, if the caller may delete it and it has this version.
     fn deletable(
         &self,
         path: &ZnodePath,
@@ -151,7 +149,7 @@ impl Machine {
         Ok((directory, node))
     }
 
-    /// The node, if its list lets the caller do this.
+    /// Returns the node, if its access list allows the caller this.
     pub(crate) fn allowed(
         &self,
         path: &ZnodePath,
@@ -165,9 +163,14 @@ impl Machine {
         Ok(node)
     }
 
-    /// Takes a znode without children away, with its place in a queue. A caller that calls this grants the next.
-    fn take_away(&mut self, directory: &ZnodePath, path: &ZnodePath, ctx: &mut ApplyContext<'_>) {
-        // It may have gone with another one already.
+    /// Removes a znode without children, and its queue entry. The caller then grants the next waiters.
+    fn remove_with_entry(
+        &mut self,
+        directory: &ZnodePath,
+        path: &ZnodePath,
+        ctx: &mut ApplyContext<'_>,
+    ) {
+        // It may already be removed, as part of a multi-lock.
         let Some(node) = self.tree.get(path) else { return };
         let entry = node.entry().cloned();
         match (entry, directory.as_lock()) {
@@ -178,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// Adds a znode, the checks done.
+    /// Adds a znode. The caller has done all checks.
     pub(crate) fn add_node(
         &mut self,
         directory: &ZnodePath,
@@ -186,12 +189,12 @@ impl Machine {
         node: Znode,
         ctx: &mut ApplyContext<'_>,
     ) {
-        let passed = self.tree.insert(directory, path.clone(), node);
+        let exceeded = self.tree.insert(directory, path.clone(), node);
         ctx.emit(TreeEvent::Created { path });
-        ctx.soft_quota_exceeded(passed);
+        ctx.soft_quota_exceeded(exceeded);
     }
 
-    /// Removes a znode that contends for nothing and has no children; with a lock's directory goes the lock.
+    /// Removes a znode that has no children and is not a queue entry. The directory of a lock also removes the lock.
     pub(crate) fn remove_node(
         &mut self,
         directory: &ZnodePath,
@@ -211,7 +214,7 @@ impl Machine {
     }
 }
 
-/// Rejects another version than the expected one.
+/// Rejects a version other than the expected one.
 fn matching(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Result<(), Rejection> {
     match expected {
         Some(expected) if expected != actual => {

@@ -1,4 +1,4 @@
-//! Creates znodes with the checks of `ZooKeeper`, and the missing directories on the way.
+//! Creates znodes with the checks of `ZooKeeper`, and their missing directories.
 //!
 //! An ephemeral sequential child of a lock's directory is a queue entry of that lock.
 
@@ -19,27 +19,27 @@ use crate::tree::quota::{self, COUNTED_MAX, Usage};
 use crate::tree::znode::{Acl, Znode, ZnodeKind};
 use crate::tree::{ZOOKEEPER, holds_locks};
 
-/// The end of every counter that the machine moves by one: far enough that no cluster lives to see it.
+/// The end of each counter that increments by one. No cluster reaches it.
 pub(crate) const COUNTER_END: u64 = 1 << 62;
 
 /// A znode that may be created: all checks are done.
 #[derive(Debug)]
 struct Plan {
     directory: ZnodePath,
-    /// Directories to be made, parents first.
+    /// Directories to create, parents first.
     missing: Vec<ZnodePath>,
     path: ZnodePath,
     kind: ZnodeKind,
     acl: Acl,
     sequence: u64,
-    /// The lock whose queue it joins.
-    contends: Option<(LockName, SessionId)>,
-    /// The quota it sets: on which path, and what that has.
+    /// The lock and session of a queue entry.
+    queue: Option<(LockName, SessionId)>,
+    /// The quota that it sets: its path and the current usage.
     limits: Option<(ZnodePath, Usage)>,
 }
 
 impl Machine {
-    /// Creates a znode; one that contends for a lock joins its queue.
+    /// Creates a znode. An ephemeral sequential child of a lock's directory becomes a queue entry.
     pub(crate) fn create(
         &mut self,
         mut create: Create,
@@ -58,8 +58,8 @@ impl Machine {
     }
 
     fn put(&mut self, plan: Plan, data: Data, ctx: &mut ApplyContext<'_>) -> Result<(), Rejection> {
-        let Plan { directory, path, kind, acl, sequence, contends, limits, .. } = plan;
-        let Some((lock, session)) = contends else {
+        let Plan { directory, path, kind, acl, sequence, queue, limits, .. } = plan;
+        let Some((lock, session)) = queue else {
             if let Some((limited, used)) = limits {
                 self.tree.set_quota(limited, &data, used);
             }
@@ -76,7 +76,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A directory on the way: below `/locks` a container, elsewhere persistent.
+    /// Creates a missing directory: a container below `/locks`, elsewhere persistent.
     pub(crate) fn make_directory(
         &mut self,
         path: &ZnodePath,
@@ -106,7 +106,7 @@ impl Machine {
             None => None,
         };
         let missing = if parents { self.missing_directories(&directory)? } else { Vec::new() };
-        // A node that sets a quota is created by itself, so that its quota is counted.
+        // A `zookeeper_limits` node is never created as a directory, because its quota would not be counted.
         if let Some(path) = missing.iter().find(|path| quota::limited_by(path).is_some()) {
             return Err(reserved(path));
         }
@@ -130,7 +130,7 @@ impl Machine {
         self.check_room_for_znodes(missing.len() + 1)?;
         self.tree.check_quotas(&path, &missing.iter().chain(Some(&path)), bytes as u64)?;
         let limits = self.quota_set_by(&path, ctx)?;
-        let contends = match kind {
+        let queue = match kind {
             ZnodeKind::Ephemeral(session) if sequential => {
                 directory.as_lock().map(|lock| (lock, session))
             }
@@ -139,7 +139,7 @@ impl Machine {
             | ZnodeKind::Container(_)
             | ZnodeKind::Ttl(_) => None,
         };
-        match (&contends, kind) {
+        match (&queue, kind) {
             (Some((lock, session)), _) => {
                 self.check_not_sharded(lock)?;
                 let request = GrantRequest::of_tree(mode_of_name(path.file_name()));
@@ -152,10 +152,10 @@ impl Machine {
             (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
             (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}
         }
-        Ok(Plan { directory, missing, path, kind, acl, sequence, contends, limits })
+        Ok(Plan { directory, missing, path, kind, acl, sequence, queue, limits })
     }
 
-    /// The directory, if it is there, lets the caller create children, and is not reserved.
+    /// Returns the directory, if it exists, allows the caller to create children, and is not reserved.
     fn open_to(&self, directory: &ZnodePath, by: Requester<'_>) -> Result<&Znode, Rejection> {
         let node = self.allowed(directory, Perms::CREATE, by)?;
         if directory.as_str() == ZOOKEEPER {
@@ -164,7 +164,7 @@ impl Machine {
         Ok(node)
     }
 
-    /// The path on which a new node sets a quota, if it does, and what that has.
+    /// Returns the path and the current usage of the quota that a new node sets, if it sets one.
     fn quota_set_by(
         &self,
         path: &ZnodePath,
@@ -178,7 +178,7 @@ impl Machine {
         Ok(Some((limited, used)))
     }
 
-    /// The directories that do not exist yet on the way to one, parents first. At most as many as it has components.
+    /// Returns the missing directories of a path including itself, parents first; at most one for each component.
     pub(crate) fn missing_directories(
         &self,
         directory: &ZnodePath,
@@ -204,7 +204,7 @@ impl Machine {
         Ok(missing)
     }
 
-    /// Rejects some znodes too many.
+    /// Rejects new znodes beyond `znodes_max`.
     pub(crate) fn check_room_for_znodes(&self, count: usize) -> Result<(), Rejection> {
         let max = self.limits.znodes_max;
         if count > 0 && (self.tree.len() + count) as u64 > u64::from(max) {
@@ -213,7 +213,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects an ephemeral too many: the end of a session is one command, and takes as long as the session has znodes.
+    /// Rejects an ephemeral beyond `ephemerals_per_session_max`. The limit bounds the command that ends the session.
     fn check_room_for_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
         let max = self.limits.ephemerals_per_session_max;
         if self.tree.orders.owned_by(session) >= u64::from(max) {
@@ -222,7 +222,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects data too long.
+    /// Rejects data beyond `data_bytes_max`.
     pub(crate) fn check_data_length(&self, bytes: usize) -> Result<(), Rejection> {
         let max = self.limits.data_bytes_max;
         if bytes as u64 > u64::from(max) {
@@ -232,7 +232,7 @@ impl Machine {
     }
 }
 
-/// None for an ephemeral of nobody, and a time-to-live that cannot be.
+/// Returns `None` for an ephemeral without a session, and for a TTL out of bounds.
 fn kind_of(kind: CreateKind, session: Option<SessionId>, now: Stamp) -> Option<ZnodeKind> {
     match (kind, session) {
         (CreateKind::Persistent, _) => Some(ZnodeKind::Persistent),
@@ -244,12 +244,12 @@ fn kind_of(kind: CreateKind, session: Option<SessionId>, now: Stamp) -> Option<Z
     }
 }
 
-/// "That place is not for clients."
+/// The rejection of a path that clients cannot use.
 pub(crate) fn reserved(path: &ZnodePath) -> Rejection {
     Rejection::Tree(TreeRejection::Reserved { path: path.clone() })
 }
 
-/// A child's path.
+/// Returns the path of a child.
 pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath, Rejection> {
     if name.contains('/') || name.is_empty() {
         return Err(reserved(directory));
@@ -258,7 +258,7 @@ pub(crate) fn child_path(directory: &ZnodePath, name: &str) -> Result<ZnodePath,
     directory.child(name).map_err(too_long)
 }
 
-/// Rejects a child whose number would be beyond the end.
+/// Rejects a child number beyond the end of the counter.
 pub(crate) fn check_counter(sequence: u64) -> Result<(), Rejection> {
     if sequence >= COUNTER_END {
         return Err(limit_reached(Bound::Counter, COUNTER_END));

@@ -1,7 +1,6 @@
 //! The sort order of the tree: by directory, then by name.
 //!
-//! The children of a directory are adjacent, so that listing them is one range scan, and a parent sorts before its
-//! children.
+//! The children of a directory are adjacent, so one range scan lists them. A parent sorts before its children.
 
 use std::cmp::Ordering;
 
@@ -11,37 +10,38 @@ use holdfast_types::ZnodePath;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     path: ZnodePath,
-    /// Where the directory ends; the name begins one byte later.
-    new_shards: usize,
+    /// The length of the directory in bytes; the name starts one byte later.
+    directory_len: usize,
 }
 
 impl Place {
-    /// The place of a znode.
+    /// Creates the key of a znode.
     pub(crate) fn of(path: ZnodePath) -> Self {
-        let new_shards = path.as_str().rfind('/').unwrap_or(0);
-        Self { path, new_shards }
+        let directory_len = path.as_str().rfind('/').unwrap_or(0);
+        Self { path, directory_len }
     }
 
-    /// A place that sorts directly before the children of a directory. For the root it is the root's own.
+    /// Creates a key that sorts directly before the children of a directory. For the root, it equals the key of the
+    /// root.
     pub(crate) fn before_children_of(directory: &ZnodePath) -> Self {
         let path = directory.clone();
-        let new_shards = if path.as_str().len() == 1 { 0 } else { path.as_str().len() };
-        Self { path, new_shards }
+        let directory_len = if path.as_str().len() == 1 { 0 } else { path.as_str().len() };
+        Self { path, directory_len }
     }
 
-    /// The whole path.
+    /// The full path.
     pub(crate) fn path(&self) -> &ZnodePath {
         &self.path
     }
 
     /// The path of the directory; empty for the root and its children.
     pub(crate) fn directory(&self) -> &str {
-        self.path.as_str().get(..self.new_shards).unwrap_or("")
+        self.path.as_str().get(..self.directory_len).unwrap_or("")
     }
 
     /// The last component; empty for the root.
     pub(crate) fn name(&self) -> &str {
-        self.path.as_str().get(self.new_shards + 1..).unwrap_or("")
+        self.path.as_str().get(self.directory_len + 1..).unwrap_or("")
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn children_lie_side_by_side_and_after_their_parent() {
+    fn children_are_adjacent_and_sort_after_their_parent() {
         let paths = ["/a/b/c", "/a-x", "/a", "/", "/a/b", "/a/b-x", "/a/b/d", "/b"];
         let mut places: Vec<_> = paths.iter().map(|path| place(path)).collect();
         places.sort();

@@ -1,9 +1,8 @@
 //! The tree of znodes, with the rules of `ZooKeeper`.
 //!
-//! Changes of nodes are checked in `create.rs` and `change.rs`, one by one or as a multi (`multi.rs`), and made in
-//! [`Tree`]. [`Tree`] keeps what is derived from the nodes: the counters of their parents, the index of ephemerals and
-//! of nodes to be swept (`node_index.rs`), the use of quotas and the totals. It knows neither locks nor limits. Bound:
-//! `znodes_max`, checked before each creation.
+//! `create.rs`, `change.rs` and `multi.rs` check changes; [`Tree`] makes them. [`Tree`] also updates the state derived
+//! from the nodes: the counters of their parents, the index of ephemerals and of nodes to sweep (`node_index.rs`), the
+//! usage of quotas, and the totals. Bound: `znodes_max`, checked before each creation.
 
 pub(crate) mod acl;
 pub(crate) mod change;
@@ -27,33 +26,33 @@ use crate::tree::node_index::NodeIndex;
 use crate::tree::quota::{Limit, Quotas, Usage};
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
 
-/// `/zookeeper`, kept for clients that look for it.
+/// `/zookeeper`, for clients that expect it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
-/// Where `ZooKeeper` keeps its membership.
+/// The path at which `ZooKeeper` stores its membership.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
-/// Where `ZooKeeper` keeps its quotas.
+/// The path at which `ZooKeeper` stores its quotas.
 pub(crate) const QUOTA: &str = "/zookeeper/quota";
-/// What is there from the start and stays. Parents first.
+/// The znodes that always exist, parents first.
 pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
 
-/// The znodes.
+/// The znodes, and the indexes and sums over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub(crate) nodes: OrdMap<Place, Arc<Znode>>,
-    /// Invariant: every node with an order, under it.
+    /// Invariant: every node for which [`Znode::order`] returns a key, under that key.
     pub(crate) orders: NodeIndex,
-    /// Invariant: a line to every node `zookeeper_limits`, with what the subtree has.
+    /// Invariant: one quota for each `zookeeper_limits` node, with the usage of its subtree.
     quotas: Quotas,
-    /// Invariant: those of the nodes.
+    /// Invariant: the sums over all nodes.
     totals: Totals,
 }
 
-/// What all nodes have together.
+/// The sums over all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// What clients have stored, bytes; paths included.
+    /// The number of bytes that clients have stored, including the paths.
     pub(crate) bytes: u64,
-    /// Ephemeral nodes, places in queues among them.
+    /// The number of ephemeral nodes, including queue entries.
     pub(crate) ephemerals: u64,
 }
 
@@ -70,14 +69,14 @@ impl Totals {
 }
 
 impl Tree {
-    /// No nodes at all, not even the root.
+    /// Creates a tree without nodes, even without the root.
     pub(crate) fn bare() -> Self {
         let (orders, quotas) = (NodeIndex::default(), Quotas::default());
         Self { nodes: OrdMap::new(), orders, quotas, totals: Totals::default() }
     }
 
-    /// The tree at revision 0. What is built in does not count as created, so the first sequential child of the
-    /// root is number 0 and its `cversion` is negative, as in `ZooKeeper`.
+    /// Creates the tree of revision 0. Built-in nodes do not count as created: as in `ZooKeeper`, the first sequential
+    /// child of the root has number 0, and the root's `cversion` is negative.
     pub(crate) fn new() -> Self {
         let mut tree = Self::bare();
         for path in BUILT_IN.iter().filter_map(|path| ZnodePath::new(path).ok()) {
@@ -87,7 +86,7 @@ impl Tree {
             let mut node =
                 Znode::new(ZnodeKind::Persistent, Data::default(), Revision(0), Stamp(0));
             if path.as_str() == CONFIG {
-                // No one may change it, and its list counts as set before the first time, as in `ZooKeeper`.
+                // As in `ZooKeeper`, it is read-only for all clients, and its `aversion` starts at -1.
                 node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }
@@ -97,7 +96,7 @@ impl Tree {
         tree
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -112,18 +111,19 @@ impl Tree {
         self.nodes.contains_key(&Place::of(path.clone()))
     }
 
-    /// What all nodes have together. O(1).
+    /// The sums over all nodes. O(1).
     pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// The node at a path, to be changed. The caller leaves alone what the orders, quotas and bytes depend on.
+    /// Returns a node for a change that must not affect the node index, the quotas or the totals.
     pub(crate) fn get_mut(&mut self, path: &ZnodePath) -> Option<&mut Znode> {
         self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
     }
 
-    /// Adds a node and counts it in its directory, which must exist and notes the token of an entry that holds. A
-    /// directory of locks begins to count where its parent says. Answers the quotas whose soft limit this passed.
+    /// Adds a node and counts it in its directory, which must exist. The directory records the token of an entry that
+    /// holds the lock. A new directory of locks starts its counter at the `floor` of its parent. Returns the quotas
+    /// whose soft limit this exceeds.
     pub(crate) fn insert(
         &mut self,
         directory: &ZnodePath,
@@ -154,13 +154,13 @@ impl Tree {
             orders.insert(order, &path);
         }
         let bytes = signed(node.data.len());
-        let passed = quotas.count(&path, Usage { count: 1, bytes });
+        let exceeded = quotas.count(&path, Usage { count: 1, bytes });
         nodes.insert(Place::of(path), Arc::new(node));
-        passed
+        exceeded
     }
 
-    /// Takes a node away, which must have no children, and counts it out of its directory. A directory of locks
-    /// remembers how far the counters of those in it came.
+    /// Removes a node, which must have no children, from the tree and from the count of its directory. A directory of
+    /// locks keeps the largest counter of its removed directories as its `floor`.
     pub(crate) fn remove(
         &mut self,
         directory: &ZnodePath,
@@ -194,8 +194,8 @@ impl Tree {
         }
     }
 
-    /// Replaces a node's data; a quota's limits with it. Answers the new node and the quotas whose soft limit this
-    /// passed.
+    /// Replaces the data of a node; for a `zookeeper_limits` node, also the limits of its quota. Returns the new node
+    /// and the quotas whose soft limit this exceeds.
     pub(crate) fn set_data(
         &mut self,
         path: &ZnodePath,
@@ -210,7 +210,7 @@ impl Tree {
         }
         let bytes = signed(data.len()) - signed(node.data.len());
         totals.bytes = totals.bytes.saturating_add_signed(bytes);
-        let passed = quotas.count(path, Usage { count: 0, bytes });
+        let exceeded = quotas.count(path, Usage { count: 0, bytes });
         let before = node.order();
         node.set_data(data, revision, now);
         let after = node.order();
@@ -220,10 +220,10 @@ impl Tree {
             orders.remove(before, path);
             orders.insert(after, path);
         }
-        Some((node, passed))
+        Some((node, exceeded))
     }
 
-    /// Changes the access list or the place of a node.
+    /// Changes the access list or the queue entry of a node.
     pub(crate) fn rewrite(
         &mut self,
         path: &ZnodePath,
@@ -236,7 +236,7 @@ impl Tree {
         Some(node)
     }
 
-    /// Changes what a directory of locks remembers.
+    /// Changes the lock state of a directory.
     pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut LockDirectory)) {
         let Self { nodes, orders, .. } = self;
         let Some(node) = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut) else { return };
@@ -258,12 +258,12 @@ impl Tree {
         }
     }
 
-    /// Sets a quota on a path whose subtree has so much.
+    /// Sets a quota on a path with the current usage of its subtree.
     pub(crate) fn set_quota(&mut self, path: ZnodePath, limits: &[u8], used: Usage) {
         self.quotas.set(path, Limit::parse(limits), used);
     }
 
-    /// Rejects new znodes, the last of them at a path, or more bytes there, if a hard quota says so.
+    /// Rejects new znodes, the last one at `path`, or more bytes at `path`, if that exceeds a hard limit.
     pub(crate) fn check_quotas<'a>(
         &self,
         path: &ZnodePath,
@@ -276,13 +276,13 @@ impl Tree {
         self.quotas.room_for(path, new, bytes)
     }
 
-    /// What the subtree of a quota has; none if there is no quota on the path.
+    /// The usage of the subtree of a quota; `None` without a quota on the path.
     pub(crate) fn used(&self, path: &ZnodePath) -> Option<Usage> {
         self.quotas.used(path)
     }
 
-    /// Counts the subtree of a path, itself included, and how many znodes were looked at for it; none if those are more
-    /// than `count_max`.
+    /// Computes the usage of a subtree including its root, and returns it with the number of znodes read. Returns
+    /// `None` if it would read more than `count_max`.
     pub(crate) fn measure(&self, path: &ZnodePath, count_max: u64) -> Option<(Usage, u64)> {
         let (mut usage, mut visited) = (Usage::default(), 0);
         if quota::is_at_or_below(path.as_str(), ZOOKEEPER) {
@@ -302,13 +302,13 @@ impl Tree {
         Some((usage, visited))
     }
 
-    /// Puts a node where a snapshot had it. Children are counted later, by [`Tree::recount`].
-    /// False if there was one already.
+    /// Adds a node from a snapshot. [`Tree::recount`] counts the children later. Returns false if the path exists.
     pub(crate) fn restore(&mut self, path: ZnodePath, node: Znode) -> bool {
         self.nodes.insert(Place::of(path), Arc::new(node)).is_none()
     }
 
-    /// Counts children and rebuilds the orders and quotas after a snapshot was read.
+    /// Counts the children, and rebuilds the node index, the quotas and the totals after all nodes of a snapshot are
+    /// added.
     pub(crate) fn recount(&mut self) {
         for (place, _) in self.nodes.clone() {
             if let Some(parent) = place.path().parent().and_then(|parent| self.get_mut(&parent)) {
@@ -318,7 +318,7 @@ impl Tree {
         (self.orders, self.quotas, self.totals) = self.rebuilt();
     }
 
-    /// The orders, the quotas and the totals as the nodes alone make them.
+    /// Computes the node index, the quotas and the totals from the nodes alone.
     pub(crate) fn rebuilt(&self) -> (NodeIndex, Quotas, Totals) {
         let (mut orders, mut quotas) = (NodeIndex::default(), Quotas::default());
         let mut totals = Totals::default();
@@ -339,18 +339,18 @@ impl Tree {
         (orders, quotas, totals)
     }
 
-    /// The orders, the quotas and the totals as they are kept.
+    /// The maintained node index, quotas and totals.
     pub(crate) fn kept(&self) -> (&NodeIndex, &Quotas, Totals) {
         (&self.orders, &self.quotas, self.totals)
     }
 }
 
-/// True for `/locks` and what lies below it.
+/// True for `/locks` and each path below it.
 pub(crate) fn holds_locks(directory: &ZnodePath) -> bool {
     quota::is_at_or_below(directory.as_str(), ZnodePath::LOCKS)
 }
 
-/// What clients have stored in a node, bytes.
+/// The number of bytes that clients have stored in a node, including its path.
 fn stored(path: &ZnodePath, node: &Znode) -> u64 {
     path.as_str().len() as u64 + node.bytes()
 }

@@ -1,9 +1,9 @@
 //! Multis: conditions and changes of znodes, all applied or none.
 //!
-//! A single operation checks everything before it changes anything. Several operations, or one that could exceed
+//! A single operation checks everything before its first change. Multiple operations, or one that could exceed
 //! `tree_bytes_max` (`stored_bytes.rs`), run with [`Machine::undo_if_rejected`]. A multi does not renew the lease of
-//! its session. Bounds: [`Multi::OPS_MAX`] operations, conditions and directories made on the way; recursive deletes
-//! and new quotas have a bound for the whole multi.
+//! its session. Bounds: [`Multi::OPS_MAX`] operations, conditions and missing directories; recursive deletes and new
+//! quotas have a bound for the whole multi.
 
 use holdfast_types::{
     Caller, Condition, Identity, Multi, MultiReply, Op, OpReply, Outcome, Perms, Rejection, Reply,
@@ -17,12 +17,12 @@ use crate::session::store::KnownSession;
 use crate::stored_bytes::stored_by;
 use crate::tree::acl;
 
-/// For whom an operation is done.
+/// The caller of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester<'a> {
-    /// The caller's live session.
+    /// The live session of the caller.
     pub(crate) session: Option<SessionId>,
-    /// What the caller has shown.
+    /// The identities of the caller.
     pub(crate) shown: &'a [Identity],
 }
 
@@ -32,7 +32,7 @@ impl Requester<'_> {
 }
 
 impl Machine {
-    /// Does the operations, all or none.
+    /// Executes all operations of a multi or none.
     pub(crate) fn multi(&mut self, multi: Multi, ctx: &mut ApplyContext<'_>) -> Outcome {
         let request = multi.caller.request.as_ref();
         let request = request.and_then(|request| scoped(&scope_of(&multi), Some(request)));
@@ -96,7 +96,7 @@ impl Machine {
         }
     }
 
-    /// Whether all conditions hold. Asking for what a node holds needs the right to read it.
+    /// Whether all conditions hold. A condition on the version or the data of a node needs the right to read it.
     fn all_hold(&self, conditions: &[Condition], by: Requester<'_>) -> Result<bool, Rejection> {
         for condition in conditions {
             if !self.holds(condition, by)? {

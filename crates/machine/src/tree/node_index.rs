@@ -1,7 +1,7 @@
-//! The index of nodes that belong to a session or are to be swept.
+//! The index of ephemerals by session, and of nodes to sweep by time.
 //!
-//! One sorted set holds all of them, so that the end of a session and a sweep never scan the tree. Bounds: one line for
-//! each node; ephemerals of a session by `ephemerals_per_session_max`, checked by callers.
+//! One sorted set contains all of them, so the end of a session and a sweep never scan the tree. Bounds: one key for
+//! each node; `ephemerals_per_session_max` for each session, which callers check.
 
 use std::ops::Bound;
 
@@ -10,26 +10,26 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::tree::znode::NodeIndexKey;
 
-/// Where nodes stand.
+/// The keys of nodes, and the number of ephemerals of each session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeIndex {
-    lines: OrdSet<(NodeIndexKey, ZnodePath)>,
-    /// Invariant: how many lines of a session there are; never 0.
+    nodes: OrdSet<(NodeIndexKey, ZnodePath)>,
+    /// Invariant: the number of keys of each session; never 0.
     owned: OrdMap<SessionId, u64>,
 }
 
 impl NodeIndex {
-    /// A node stands here from now on.
+    /// Adds a node under a key.
     pub(crate) fn insert(&mut self, order: NodeIndexKey, path: &ZnodePath) {
-        let new = self.lines.insert((order, path.clone())).is_none();
+        let new = self.nodes.insert((order, path.clone())).is_none();
         if let (NodeIndexKey::OfSession(session), true) = (order, new) {
             *self.owned.entry(session).or_insert(0) += 1;
         }
     }
 
-    /// A node stands here no longer.
+    /// Removes a node from a key.
     pub(crate) fn remove(&mut self, order: NodeIndexKey, path: &ZnodePath) {
-        let found = self.lines.remove(&(order, path.clone())).is_some();
+        let found = self.nodes.remove(&(order, path.clone())).is_some();
         let NodeIndexKey::OfSession(session) = order else { return };
         match self.owned.get_mut(&session) {
             Some(count) if found && *count > 1 => *count -= 1,
@@ -38,21 +38,21 @@ impl NodeIndex {
         }
     }
 
-    /// A session's ephemerals that are not queue entries.
+    /// The ephemerals of a session that are not queue entries.
     pub(crate) fn ephemerals_of(&self, session: SessionId) -> Vec<ZnodePath> {
         let order = NodeIndexKey::OfSession(session);
         let from = (Bound::Included((order, ZnodePath::root())), Bound::Unbounded);
-        let own = self.lines.range(from).take_while(|(found, _)| *found == order);
+        let own = self.nodes.range(from).take_while(|(found, _)| *found == order);
         own.map(|(_, path)| path.clone()).collect()
     }
 
-    /// How many those are.
+    /// The number of ephemerals of a session that are not queue entries.
     pub(crate) fn owned_by(&self, session: SessionId) -> u64 {
         self.owned.get(&session).copied().unwrap_or(0)
     }
 
-    /// The first node from an order on.
+    /// The first node at or after a key.
     pub(crate) fn first_from(&self, order: NodeIndexKey) -> Option<&(NodeIndexKey, ZnodePath)> {
-        self.lines.range((Bound::Included((order, ZnodePath::root())), Bound::Unbounded)).next()
+        self.nodes.range((Bound::Included((order, ZnodePath::root())), Bound::Unbounded)).next()
     }
 }

@@ -1,23 +1,23 @@
-//! Quotas: how many znodes and bytes a subtree may have, and how many it has.
+//! Quotas: limits on the znodes and bytes of a subtree, and its usage.
 //!
-//! The text of the limits is that of `ZooKeeper`: the data of `/zookeeper/quota<path>/zookeeper_limits`; the use is
-//! read at `zookeeper_stats` beside it. An index with a line for each quota is kept up with each change, so a write
-//! looks only at the quotas on its own path. The node with the quota counts; nodes below `/zookeeper` count for none. A
-//! hard limit rejects growth, an exceeded soft limit is an event. Bounds: a line for each node `zookeeper_limits`; a
-//! new quota counts at most [`COUNTED_MAX`] znodes in one command.
+//! The limits have the format of `ZooKeeper`: they are the data of `/zookeeper/quota<path>/zookeeper_limits`, and
+//! `zookeeper_stats` beside it shows the usage. The index updates with each change, so a write reads only the quotas on
+//! its own path. The root of a subtree counts. Nodes below `/zookeeper` count for no quota. A hard limit rejects
+//! growth; an exceeded soft limit emits an event. Bounds: one quota for each `zookeeper_limits` node; a new quota
+//! counts at most [`COUNTED_MAX`] znodes in one command.
 
 use holdfast_types::{Rejection, TreeRejection, ZnodePath};
 use imbl::OrdMap;
 
 use crate::tree::{QUOTA, ZOOKEEPER};
 
-/// The most znodes that one command counts for the quotas it sets.
+/// The largest number of znodes that one command counts for new quotas.
 pub(crate) const COUNTED_MAX: u64 = 1_000_000;
 
 const LIMITS: &str = "/zookeeper_limits";
 const STATS: &str = "/zookeeper_stats";
 
-/// What a subtree may have; none of one means any.
+/// The limits of a subtree; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limit {
     soft: Usage<Option<u64>>,
@@ -35,17 +35,16 @@ pub(crate) struct Usage<T = u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Quota {
     limit: Limit,
-    /// Invariant: what the subtree has.
+    /// Invariant: the usage of the subtree.
     used: Usage,
 }
 
-/// All quotas, by the path they are set on, which need not exist.
+/// All quotas, by the path of the subtree, which need not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quotas(OrdMap<ZnodePath, Quota>);
 
 impl Limit {
-    /// Reads `count=N,bytes=N[;byteHardLimit=N][;countHardLimit=N]`. What cannot be read limits nothing, nor does a
-    /// negative number.
+    /// Parses `count=N,bytes=N[;byteHardLimit=N][;countHardLimit=N]`. An unreadable or negative value is unlimited.
     pub(crate) fn parse(data: &[u8]) -> Self {
         let mut limit = Self::default();
         for pair in String::from_utf8_lossy(data).split([',', ';']) {
@@ -65,7 +64,7 @@ impl Limit {
 }
 
 impl Usage {
-    /// Adds a znode of so many bytes.
+    /// Adds a znode with this number of bytes.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.count += 1;
         self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -73,7 +72,7 @@ impl Usage {
 }
 
 impl Quota {
-    fn passes(limit: Option<u64>, before: u64, after: u64) -> bool {
+    fn crosses(limit: Option<u64>, before: u64, after: u64) -> bool {
         limit.is_some_and(|limit| before <= limit && limit < after)
     }
 
@@ -83,42 +82,42 @@ impl Quota {
 }
 
 impl Quotas {
-    /// True without any quota: the way of every write.
+    /// True without any quota; each write checks this first.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets a quota on a path whose subtree has so much, or changes its limits.
+    /// Sets a quota on a path with the current usage of its subtree. Replaces an existing quota.
     pub(crate) fn set(&mut self, path: ZnodePath, limit: Limit, used: Usage) {
         self.0.insert(path, Quota { limit, used });
     }
 
-    /// Changes the limits of a quota that is set.
+    /// Changes the limits of an existing quota.
     pub(crate) fn change(&mut self, path: &ZnodePath, limit: Limit) {
         if let Some(quota) = self.0.get_mut(path) {
             quota.limit = limit;
         }
     }
 
-    /// Takes a quota away.
+    /// Removes a quota.
     pub(crate) fn lift(&mut self, path: &ZnodePath) {
         self.0.remove(path);
     }
 
-    /// What the subtree of a quota has; none if there is no quota on the path.
+    /// The usage of the subtree of a quota; `None` without a quota on the path.
     pub(crate) fn used(&self, path: &ZnodePath) -> Option<Usage> {
         self.0.get(path).map(|quota| quota.used)
     }
 
-    /// Rejects what would exceed a hard limit on the way to a path: the znodes given, parents first, and more bytes at
-    /// the last of them.
+    /// Rejects new znodes, parents first and the last one at `path`, and more bytes at `path`, if they exceed a hard
+    /// limit.
     pub(crate) fn room_for<'a>(
         &self,
         path: &ZnodePath,
         new: &(impl Iterator<Item = &'a ZnodePath> + Clone),
         bytes: u64,
     ) -> Result<(), Rejection> {
-        for at in self.on_the_way(path) {
+        for at in self.counted_paths(path) {
             let Some(Quota { limit, used }) = self.0.get(at) else { continue };
             let count = new.clone().filter(|new| is_at_or_below(new.as_str(), at)).count() as u64;
             let limit = Quota::exceeds(limit.hard.count, used.count, count)
@@ -130,45 +129,46 @@ impl Quotas {
         Ok(())
     }
 
-    /// Counts a change at a path. Answers the quotas whose soft limit it passed.
+    /// Counts a change at a path. Returns the quotas whose soft limit it exceeds.
     pub(crate) fn count(&mut self, path: &ZnodePath, change: Usage<i64>) -> Vec<ZnodePath> {
-        let mut passed = Vec::new();
+        let mut exceeded = Vec::new();
         if self.0.is_empty() {
-            return passed;
+            return exceeded;
         }
-        let on_the_way: Vec<&str> = self.on_the_way(path).collect();
-        for at in on_the_way {
+        let counted_paths: Vec<&str> = self.counted_paths(path).collect();
+        for at in counted_paths {
             let Some(quota) = self.0.get_mut(at) else { continue };
             let before = quota.used;
             quota.used.count = before.count.saturating_add_signed(change.count);
             quota.used.bytes = before.bytes.saturating_add_signed(change.bytes);
             let soft = quota.limit.soft;
-            if Quota::passes(soft.count, before.count, quota.used.count)
-                || Quota::passes(soft.bytes, before.bytes, quota.used.bytes)
+            if Quota::crosses(soft.count, before.count, quota.used.count)
+                || Quota::crosses(soft.bytes, before.bytes, quota.used.bytes)
             {
-                passed.extend(ZnodePath::new(at).ok());
+                exceeded.extend(ZnodePath::new(at).ok());
             }
         }
-        passed
+        exceeded
     }
 
-    /// The paths of quotas that a znode counts for, itself and its directories, as far as they have one.
-    fn on_the_way<'a>(&self, path: &'a ZnodePath) -> impl Iterator<Item = &'a str> + use<'a> {
+    /// The paths whose quotas a znode counts for: the root, its directories and itself. Empty without quotas and below
+    /// `/zookeeper`.
+    fn counted_paths<'a>(&self, path: &'a ZnodePath) -> impl Iterator<Item = &'a str> + use<'a> {
         let path = path.as_str();
         let counts = !self.0.is_empty() && !is_at_or_below(path, ZOOKEEPER);
-        let cuts = path.bytes().enumerate().filter(|(at, byte)| *at > 0 && *byte == b'/');
-        let cuts = cuts.map(|(at, _)| at).chain((path.len() > 1).then_some(path.len()));
-        let ways = std::iter::once("/").chain(cuts.filter_map(|new_shards| path.get(..new_shards)));
+        let ends = path.bytes().enumerate().filter(|(at, byte)| *at > 0 && *byte == b'/');
+        let ends = ends.map(|(at, _)| at).chain((path.len() > 1).then_some(path.len()));
+        let ways = std::iter::once("/").chain(ends.filter_map(|end| path.get(..end)));
         ways.take(if counts { usize::MAX } else { 0 })
     }
 }
 
-/// The path that a node `zookeeper_limits` sets a quota on; none for other nodes.
+/// The path of the quota that a `zookeeper_limits` node sets; `None` for other nodes.
 pub(crate) fn limited_by(path: &ZnodePath) -> Option<ZnodePath> {
     target(path.as_str().strip_suffix(LIMITS)?)
 }
 
-/// The path whose usage a node `zookeeper_stats` shows; none for other nodes.
+/// The path of the quota whose usage a `zookeeper_stats` node shows; `None` for other nodes.
 pub(crate) fn shown_by(path: &ZnodePath) -> Option<ZnodePath> {
     target(path.as_str().strip_suffix(STATS)?)
 }
@@ -180,7 +180,7 @@ fn target(directory: &str) -> Option<ZnodePath> {
     }
 }
 
-/// True if a path is another one or lies below it.
+/// True if `path` is `top` or below it.
 pub(crate) fn is_at_or_below(path: &str, top: &str) -> bool {
     match path.strip_prefix(top) {
         Some(rest) => top.len() == 1 || rest.is_empty() || rest.starts_with('/'),
@@ -209,7 +209,7 @@ mod tests {
     fn a_znode_counts_for_itself_and_its_directories() {
         let mut quotas = Quotas::default();
         quotas.set(path("/a"), Limit::default(), Usage::default());
-        let way = |at: &str| quotas.on_the_way(&path(at)).map(str::to_owned).collect::<Vec<_>>();
+        let way = |at: &str| quotas.counted_paths(&path(at)).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(way("/"), ["/"]);
         assert_eq!(way("/a"), ["/", "/a"]);
         assert_eq!(way("/a/b/c"), ["/", "/a", "/a/b", "/a/b/c"]);

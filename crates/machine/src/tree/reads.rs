@@ -1,4 +1,4 @@
-//! Reads of the tree, with the access list applied, and pages of it. Bound: a page reads at most [`SCAN_MAX`] znodes.
+//! Reads of the tree under the access lists. Bound: a page reads at most [`SCAN_MAX`] znodes.
 
 use holdfast_types::{
     AclEntry, Data, Identity, NodeView, Page, Perms, Rejection, Revision, SessionId, Stat,
@@ -11,7 +11,7 @@ use crate::tree::znode::Znode;
 use crate::{Machine, SCAN_MAX};
 
 impl Machine {
-    /// A znode's stat and data.
+    /// Returns the stat and the data of a znode.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read.
@@ -21,12 +21,12 @@ impl Machine {
         Ok((with_length_of(&data, node), data))
     }
 
-    /// A znode's stat, for whichever caller asks; none if there is no such znode.
+    /// Returns the stat of a znode without an access check; `None` if it does not exist.
     pub fn stat(&self, path: &ZnodePath) -> Option<Stat> {
         self.tree.get(path).map(|node| self.stat_of(path, node))
     }
 
-    /// A znode's stat, and the names of its children, sorted. As many steps as there are children.
+    /// Returns the stat of a znode, and the sorted names of its children. Costs one step for each child.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read.
@@ -41,7 +41,8 @@ impl Machine {
         Ok((self.stat_of(path, node), names.collect()))
     }
 
-    /// A znode's access list and stat. Who may not change the list does not see the hashes of passwords.
+    /// Returns the access list and the stat of a znode. A caller without the right to change the list does not get the
+    /// password hashes.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read or to change the list.
@@ -55,7 +56,7 @@ impl Machine {
         Ok((acl::show(&node.acl, shown), self.stat_of(path, node)))
     }
 
-    /// A page of a znode's children with their stats, by name, after a name.
+    /// Returns a page of the children of a znode with their stats, in name order, after a name.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
@@ -78,8 +79,8 @@ impl Machine {
         Ok(page)
     }
 
-    /// A page of a znode and everything below it, after a path: the znode first, then by directory and name. What may
-    /// not be read is left out. A page may be short, or even empty, and still name where to go on.
+    /// Returns a page of a znode and everything below it, after a path: the znode first, then by directory and name. It
+    /// omits unreadable znodes. A page may be short or empty, and still have a `next`.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
@@ -108,20 +109,20 @@ impl Machine {
         Ok(page)
     }
 
-    /// A session's ephemerals whose paths begin so, its places in queues included, sorted.
+    /// Returns the sorted paths of a session's ephemerals with a prefix, including queue entries.
     pub fn ephemerals(&self, session: SessionId, prefix: &str) -> Vec<ZnodePath> {
         let mut paths = self.tree.orders.ephemerals_of(session);
-        let places = self.locks.keys_of(session).filter_map(|key| {
+        let entries = self.locks.keys_of(session).filter_map(|key| {
             let lock = self.locks.get(key.lock.as_ref()?)?;
             lock.entry(&key.rank).map(|entry| entry.path.clone())
         });
-        paths.extend(places);
+        paths.extend(entries);
         paths.retain(|path| path.as_str().starts_with(prefix));
         paths.sort();
         paths
     }
 
-    /// How many znodes there are below a znode, without itself. As many steps.
+    /// Returns the number of znodes below a znode, without itself. Costs one step for each.
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
@@ -130,21 +131,22 @@ impl Machine {
         Ok(self.tree.below_after(path, None).count() as u64)
     }
 
-    /// The connection that speaks for a live session: the revision that made it. None if it is known by name alone.
+    /// The attached connection of a live session: the revision of the command that attached it. `None` for a session
+    /// without a password.
     pub fn attached(&self, session: SessionId) -> Option<Revision> {
         self.sessions.get(session)?.attachment
     }
 
-    /// The stat; the length is that of the data as it is read.
+    /// Returns the stat with the length of the data that a read returns.
     fn stat_of(&self, path: &ZnodePath, node: &Znode) -> Stat {
         match self.computed_data(path, node) {
-            Some(said) => with_length_of(&said, node),
+            Some(data) => with_length_of(&data, node),
             None => node.stat(),
         }
     }
 
-    /// What a node says beyond its data, made when it is read: the directory of a held lock without data of its own
-    /// shows token and holder, `zookeeper_stats` what its quota's subtree has.
+    /// Computes the data of two kinds of nodes at read time. The directory of a held lock, if its data is empty, shows
+    /// the token and the holder. `zookeeper_stats` shows the usage of its quota.
     fn computed_data(&self, path: &ZnodePath, node: &Znode) -> Option<Data> {
         let text = if node.data.is_empty() && node.last_token().is_some() {
             let holder = self.locks.get(&path.as_lock()?)?.holders.first()?;

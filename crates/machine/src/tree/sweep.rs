@@ -1,8 +1,8 @@
-//! Sweeps containers that have been empty long enough, and znodes whose time-to-live is over.
+//! Sweeps containers that have been empty long enough, and znodes whose TTL has expired.
 //!
-//! They are found through the node index, never by a scan. A container that never had a child waits longer, because its
-//! creator may be about to use it. A znode with a time-to-live is swept when it has no children and its data was not
-//! changed for that long. Bound: [`SWEEP_MAX`] znodes in one command.
+//! The node index finds them without a scan. A container that never had a child stays longer, because its creator may
+//! be about to use it. A znode with a TTL is swept when it has no children and its data has not changed for that time.
+//! Bound: [`SWEEP_MAX`] znodes in one command.
 
 use holdfast_types::{Stamp, ZnodePath};
 
@@ -10,15 +10,15 @@ use crate::Machine;
 use crate::context::ApplyContext;
 use crate::tree::znode::NodeIndexKey;
 
-/// The most znodes that one command removes, whatever it asks for.
+/// The largest number of znodes that one command removes, regardless of its `count_max`.
 const SWEEP_MAX: u32 = 10_000;
 
-/// A container that never had a child waits so many times as long as one that had.
+/// The factor by which a container that never had a child stays longer.
 const UNUSED_WAITS: u64 = 5;
 
 impl Machine {
-    /// Removes what is due, containers that were used first, then those that never were, then what has a time-to-live;
-    /// of each the longest due first. Answers how many. A directory that becomes empty by this begins to be idle now.
+    /// Removes expired znodes: first containers that had children, then containers that never had any, then znodes with
+    /// a TTL; the longest expired first. Returns their number. A directory that a sweep empties is idle from now.
     pub(crate) fn sweep(
         &mut self,
         empty_before: Stamp,
@@ -33,7 +33,7 @@ impl Machine {
         count_max.min(SWEEP_MAX)
     }
 
-    /// Whether a sweep at `now` of containers empty since before `empty_before` would remove anything.
+    /// True if a sweep at `now` of containers empty since before `empty_before` would remove a znode.
     pub fn anything_to_sweep(&self, empty_before: Stamp, now: Stamp) -> bool {
         self.due(empty_before, now).is_some()
     }

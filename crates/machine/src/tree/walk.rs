@@ -1,6 +1,6 @@
-//! Iterates the tree, the children of a directory, and all nodes below one, by directory and then by name.
+//! Iterators over the tree, the children of a directory, and all nodes below it; by directory, then by name.
 //!
-//! A step costs as much as the tree is deep. Nothing is collected.
+//! The iterators collect nothing.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::tree::Tree;
 use crate::tree::key::Place;
 use crate::tree::znode::Znode;
 
-/// A znode and where it is.
+/// A znode and its path.
 pub(crate) type At<'a> = (&'a ZnodePath, &'a Arc<Znode>);
 
 impl Tree {
-    /// Every node, directories before their children.
+    /// All nodes, directories before their children.
     pub(crate) fn iter(&self) -> impl Iterator<Item = At<'_>> {
         self.nodes.iter().map(|(place, node)| (place.path(), node))
     }
 
-    /// The nodes after a path in the order of [`Tree::iter`]; all of them without one.
+    /// The nodes after a path in the order of [`Tree::iter`]; all nodes without a path.
     pub(crate) fn iter_after(&self, after: Option<&ZnodePath>) -> impl Iterator<Item = At<'_>> {
         let start = match after {
             Some(path) => Bound::Excluded(Place::of(path.clone())),
@@ -29,7 +29,7 @@ impl Tree {
         self.nodes.range((start, Bound::Unbounded)).map(|(place, node)| (place.path(), node))
     }
 
-    /// A directory's children by name, after a name.
+    /// The children of a directory in name order, after a name.
     pub(crate) fn children_after<'a>(
         &'a self,
         directory: &ZnodePath,
@@ -46,8 +46,7 @@ impl Tree {
             .map(|(place, node)| (place.path(), node))
     }
 
-    /// Everything below a directory in the order of [`Tree::iter`], after a path: its children first, then what lies
-    /// deeper. As many steps as are taken.
+    /// All nodes below a directory in the order of [`Tree::iter`], after a path: its children first, then deeper nodes.
     pub(crate) fn below_after<'a>(
         &'a self,
         directory: &ZnodePath,
@@ -55,7 +54,7 @@ impl Tree {
     ) -> impl Iterator<Item = At<'a>> + use<'a> {
         let children = Place::before_children_of(directory);
         let inside = children.directory().to_owned();
-        // Deeper directories begin with this; the smallest component there can be is one space.
+        // The prefix of all deeper directories. The smallest possible component is one space.
         let prefix = format!("{inside}/");
         let deeper = directory.child(" ").ok().map(|path| Place::before_children_of(&path));
         let after = after.map(|path| Place::of(path.clone()));
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_below_a_directory_and_nothing_beside_it() {
+    fn below_after_returns_all_descendants_and_no_siblings() {
         let tree = tree();
         assert_eq!(
             below(&tree, "/a", None),
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_on_where_they_ended() {
+    fn a_page_continues_after_the_last_path() {
         let tree = tree();
         for at in ["/", "/a", "/a-x"] {
             let all = below(&tree, at, None);

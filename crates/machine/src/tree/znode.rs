@@ -1,7 +1,7 @@
-//! One znode: its data, its stat, and what the lock engine keeps on it.
+//! One znode: its data, its stat, and its lock state.
 //!
-//! The numbers follow the rules of `ZooKeeper`. There may be millions of znodes, so what few need is behind one pointer
-//! ([`ZnodeRole`]).
+//! Versions and counters follow the rules of `ZooKeeper`. There may be millions of znodes, so rarely used fields are
+//! behind one pointer ([`ZnodeRole`]).
 
 use std::sync::Arc;
 
@@ -15,29 +15,29 @@ use crate::lock::lock_entry::LockEntry;
 use crate::lock::stored_policy::StoredPolicy;
 use crate::stored_bytes::bytes_of;
 
-/// How long a znode lives.
+/// The lifetime of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum ZnodeKind {
     /// Until deleted.
     Persistent,
-    /// Until deleted, or swept when empty since then: since its last child went, or its creation. Meaningless while it
-    /// has children.
+    /// Until deleted, or swept after it has been empty for long enough. The stamp is that of its creation or of the
+    /// removal of its last child; it has no meaning while the znode has children.
     Container(Stamp),
-    /// As long as its session.
+    /// Until its session ends.
     Ephemeral(SessionId),
-    /// Until deleted, or swept when it is empty and was not changed for so many milliseconds.
+    /// Until deleted, or swept when it has no children and its data has not changed for this number of milliseconds.
     Ttl(u64),
 }
 
-/// An access list; none lets everybody do everything. Shared between the znodes it was set on together.
+/// An access list; `None` allows every client everything. Znodes with the same list may share it.
 pub(crate) type Acl = Option<Arc<AccessList>>;
 
-/// The entries of a list. Never empty, and never the one that lets everybody do everything.
+/// The entries of an access list. Invariant: not empty, and not the open list, which is stored as `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessList(Box<[AclEntry]>);
 
 impl AccessList {
-    /// A list of these entries.
+    /// Creates a list of these entries.
     pub(crate) fn new(entries: Vec<AclEntry>) -> Self {
         Self(entries.into())
     }
@@ -48,55 +48,55 @@ impl AccessList {
     }
 }
 
-/// What a znode is to the lock engine.
+/// The role of a znode for locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ZnodeRole {
-    /// Nothing.
+    /// No role.
     Plain,
-    /// A directory of locks that remembers something. Invariant: not ephemeral, and at or below `/locks`.
+    /// A directory of locks with lock state. Invariant: not ephemeral, and at or below `/locks`.
     Directory(Box<LockDirectory>),
-    /// A place in a queue. Invariant: an ephemeral in a lock's directory.
+    /// A queue entry. Invariant: an ephemeral child of a lock's directory.
     LockEntry(Arc<LockEntry>),
 }
 
-/// What a directory of locks remembers, so that no entry's name and no token is ever repeated.
+/// The lock state of a directory. It ensures that entry names and tokens are never repeated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockDirectory {
-    /// Where its counter began.
+    /// The start of its child counter.
     pub(crate) base: u64,
-    /// Where the counter of a new directory in it begins. Invariant: at least `base`, and never goes back.
+    /// The start of the child counter of a new directory in it. Invariant: at least `base`, and never decreases.
     pub(crate) floor: u64,
-    /// The last token minted for it. Invariant: present exactly if a lock was ever granted here.
+    /// The last token minted for it. Invariant: present exactly if the lock was ever granted.
     pub(crate) last_token: Option<FencingToken>,
     /// The lock's policy.
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
-    /// Why the lock is granted to nobody, if it is closed.
+    /// Present while the lock is in cooldown.
     pub(crate) cooldowns: Option<Arc<Cooldowns>>,
 }
 
 impl LockDirectory {
-    /// True if it is that of a lock: one was granted here, or has policy.
+    /// True for the directory of a lock that was granted or has a policy.
     pub(crate) fn is_of_lock(&self) -> bool {
         self.last_token.is_some() || self.stored_policy.is_some()
     }
 
-    /// True if it must not be swept: an operator set its policy, or it is closed.
+    /// True if it must not be swept: an operator has set its policy, or it is in cooldown.
     fn stays(&self) -> bool {
         self.cooldowns.is_some()
             || self.stored_policy.as_ref().is_some_and(|stored_policy| stored_policy.kept)
     }
 }
 
-/// Where a znode stands in the orders of the tree. One set holds them all, in the order of the variants.
+/// The key of a znode in the node index. One set contains all keys, in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NodeIndexKey {
-    /// Ephemerals that are not queue entries (those are found through their keys), by session.
+    /// Ephemerals that are not queue entries, by session. The lock index finds queue entries.
     OfSession(SessionId),
-    /// Containers that had children, by the time since which they are empty.
+    /// Empty containers that had children, by the removal of the last child.
     Idle(Stamp),
-    /// Containers that never had a child, by the time of their creation.
+    /// Containers that never had a child, by creation.
     Unused(Stamp),
-    /// Childless nodes with a time-to-live, by its end.
+    /// Nodes with a TTL and without children, by the end of the TTL.
     Due(Stamp),
 }
 
@@ -111,18 +111,18 @@ pub(crate) struct Znode {
     pub(crate) ctime: Stamp,
     pub(crate) mtime: Stamp,
     pub(crate) version: i32,
-    /// Changes of the access list.
+    /// The number of changes of the access list.
     pub(crate) aversion: i32,
-    /// Children now. Invariant: equals the number of nodes below this one.
+    /// Invariant: the number of current children.
     pub(crate) children: u32,
     pub(crate) acl: Acl,
-    /// Children created ever. Invariant: never goes back.
+    /// The number of children ever created. Invariant: it never decreases.
     pub(crate) created: u64,
     pub(crate) role: ZnodeRole,
 }
 
 impl Znode {
-    /// A node made by this revision.
+    /// Creates a node in this revision.
     pub(crate) fn new(kind: ZnodeKind, data: Data, revision: Revision, now: Stamp) -> Self {
         Self {
             kind,
@@ -141,12 +141,12 @@ impl Znode {
         }
     }
 
-    /// True if it can have no children.
+    /// True for an ephemeral, which cannot have children.
     pub(crate) fn is_ephemeral(&self) -> bool {
         matches!(self.kind, ZnodeKind::Ephemeral(_))
     }
 
-    /// The place in a queue.
+    /// The queue entry, if the znode is one.
     pub(crate) fn entry(&self) -> Option<&Arc<LockEntry>> {
         match &self.role {
             ZnodeRole::LockEntry(entry) => Some(entry),
@@ -154,7 +154,7 @@ impl Znode {
         }
     }
 
-    /// What a directory of locks remembers.
+    /// The lock state of a directory.
     pub(crate) fn lock_directory(&self) -> Option<&LockDirectory> {
         match &self.role {
             ZnodeRole::Directory(lock_directory) => Some(lock_directory),
@@ -162,7 +162,7 @@ impl Znode {
         }
     }
 
-    /// What a directory of locks remembers, which begins here if there was none. None of an entry.
+    /// The lock state of a directory, created if it is missing; `None` for a queue entry.
     pub(crate) fn lock_directory_mut(&mut self) -> Option<&mut LockDirectory> {
         if matches!(self.role, ZnodeRole::Plain) {
             self.role = ZnodeRole::Directory(Box::default());
@@ -173,29 +173,29 @@ impl Znode {
         }
     }
 
-    /// The last token minted for a lock's directory.
+    /// The last token minted for the lock of this directory.
     pub(crate) fn last_token(&self) -> Option<FencingToken> {
         self.lock_directory().and_then(|lock_directory| lock_directory.last_token)
     }
 
-    /// The next sequential child's number.
+    /// The number of the next sequential child.
     pub(crate) fn counter(&self) -> u64 {
         self.lock_directory()
             .map_or(0, |lock_directory| lock_directory.base)
             .saturating_add(self.created)
     }
 
-    /// Where the counter of a new directory in it begins, if it is a directory of locks.
+    /// The start of the child counter of a new directory in it; 0 outside directories of locks.
     pub(crate) fn floor(&self) -> u64 {
         self.lock_directory().map_or(0, |lock_directory| lock_directory.floor)
     }
 
-    /// The number of its next child, or of the first child of a directory that is still to be made in it.
+    /// The number of its next child, or of the first child of a new directory in it.
     pub(crate) fn next_sequence(&self, in_new_directory: bool) -> u64 {
         if in_new_directory { self.floor() } else { self.counter() }
     }
 
-    /// In which of the tree's orders it stands.
+    /// Its key in the node index, if it has one.
     pub(crate) fn order(&self) -> Option<NodeIndexKey> {
         match (self.kind, self.children) {
             (ZnodeKind::Ephemeral(session), _) => match self.role {
@@ -220,12 +220,12 @@ impl Znode {
         }
     }
 
-    /// What clients have stored in it, bytes; its path counts beside.
+    /// The number of bytes that clients have stored in it, without its path.
     pub(crate) fn bytes(&self) -> u64 {
         let acl = self.acl.iter().flat_map(|acl| acl.entries());
         let acl: usize = acl.map(|entry| bytes_of(&entry.who)).sum();
-        let place = self.entry().map_or(0, |entry| entry.bytes());
-        (self.data.len() + acl + place) as u64
+        let entry = self.entry().map_or(0, |entry| entry.bytes());
+        (self.data.len() + acl + entry) as u64
     }
 
     /// Counts a new child.
@@ -235,7 +235,7 @@ impl Znode {
         self.pzxid = revision;
     }
 
-    /// Counts a child out.
+    /// Records the removal of a child.
     pub(crate) fn child_went(&mut self, revision: Revision, now: Stamp) {
         self.children = self.children.saturating_sub(1);
         self.pzxid = revision;
@@ -252,7 +252,7 @@ impl Znode {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// The stat as clients see it. `cversion` counts creates and deletes: twice the creates less the children left.
+    /// The `ZooKeeper` stat. `cversion` counts creates and deletes: twice the creates minus the current children.
     pub(crate) fn stat(&self) -> Stat {
         let ephemeral_owner = match self.kind {
             ZnodeKind::Persistent => 0,
@@ -277,7 +277,7 @@ impl Znode {
     }
 }
 
-/// The low 32 bits as a signed number: a counter that wraps as `ZooKeeper`'s do.
+/// The low 32 bits as a signed number, which wraps like the counters of `ZooKeeper`.
 fn low_half(n: u64) -> i32 {
     u32::try_from(n & u64::from(u32::MAX)).unwrap_or_default().cast_signed()
 }
@@ -286,7 +286,7 @@ fn low_half(n: u64) -> i32 {
 mod tests {
     use super::*;
 
-    /// A million of them are kept in memory: with the counts of its `Arc` a node fits in 144 bytes.
+    /// Millions of nodes are in memory. With the counts of its `Arc`, a node fits in 144 bytes.
     #[test]
     fn a_znode_is_small() {
         assert!(size_of::<Znode>() <= 120, "{}", size_of::<Znode>());
