@@ -86,7 +86,7 @@ async fn a_connection_serves_many_calls_and_is_closed_when_idle() {
 }
 
 #[tokio::test]
-async fn a_connection_that_never_says_anything_is_closed() {
+async fn a_silent_connection_is_closed() {
     let server = start(hasty(), hello()).await;
     assert_eq!(until_closed(&mut connect(&server).await).await, "");
 }
@@ -125,7 +125,7 @@ async fn a_head_that_dribbles_gets_no_more_time_than_any_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_half_closes_in_mid_head_is_let_go() {
+async fn a_half_close_in_mid_head_closes_the_connection() {
     let server = start(HttpConfig::default(), hello()).await;
     let mut stream = connect(&server).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").await.unwrap();
@@ -144,7 +144,7 @@ async fn a_head_over_the_bound_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused() {
+async fn malformed_http_is_rejected() {
     let server = start(HttpConfig::default(), hello()).await;
     for nonsense in
         ["\x16\x03\x01\x02\0\x01\0\x01\0\0\r\n\r\n", "GET\r\n\r\n", "G\0T / HTTP/1.1\r\n\r\n"]
@@ -156,7 +156,7 @@ async fn what_is_not_http_is_refused() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so_and_closed() {
+async fn a_connection_beyond_the_bound_gets_503_and_is_closed() {
     let config = HttpConfig { connections_max: 2, ..HttpConfig::default() };
     let server = start(config, hello()).await;
     let (mut first, _second) = (connect(&server).await, connect(&server).await);
@@ -193,7 +193,7 @@ async fn next(events: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static st
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_drops_its_call() {
+async fn a_disconnect_drops_the_call() {
     let (sender, mut events) = mpsc::unbounded_channel();
     let server = start(HttpConfig::default(), endless(sender)).await;
     let mut stream = connect(&server).await;

@@ -70,7 +70,7 @@ fn a_release_by_another_names_the_holder() {
 }
 
 #[test]
-fn a_lost_session_says_how_to_go_on() {
+fn a_lost_session_has_a_recovery_hint() {
     let problem = rejected(Rejection::Session(SessionRejection::Expired { session: name("me") }));
     assert_eq!((status_of(&problem), problem.retryable), (410, false));
     let hint =
@@ -81,7 +81,7 @@ fn a_lost_session_says_how_to_go_on() {
 }
 
 #[test]
-fn what_passes_says_when_to_come_back() {
+fn transient_errors_have_a_retry_delay() {
     for failure in [
         Failure::NoLeader,
         Failure::OutcomeUnknown,
@@ -168,7 +168,7 @@ fn a_refusal_about_a_node_names_the_node_and_its_version() {
 }
 
 #[test]
-fn a_watch_that_comes_too_late_is_told_where_to_begin() {
+fn a_compacted_watch_gets_the_restart_revision() {
     let problem = failed(Failure::Compacted { restart_from: Revision(90) });
     assert_eq!((status_of(&problem), problem.facts.restart_from), (410, Some(Revision(90))));
     assert!(!problem.retryable);

@@ -78,7 +78,7 @@ async fn an_election_is_a_lock_to_every_other_call() {
 }
 
 #[tokio::test]
-async fn who_is_not_elected_is_told_who_leads() {
+async fn a_candidate_gets_the_current_leader() {
     let node = Node::start().await;
     stand(&node, "/v1/elections/db?session=db1", "10.0.0.7").await;
     let busy =

@@ -72,7 +72,7 @@ async fn a_lock_that_is_closed_says_why_and_until_when() {
 }
 
 #[tokio::test]
-async fn who_is_more_urgent_goes_first_and_shows_its_value() {
+async fn a_higher_priority_goes_first_and_shows_its_value() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let plain = node.begin("PUT", "/v1/locks/a?session=plain&wait=60s");
@@ -213,7 +213,7 @@ async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
 }
 
 #[tokio::test]
-async fn a_circle_of_waiters_is_refused_when_it_closes() {
+async fn a_deadlock_cycle_is_rejected() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     node.take("/v1/locks/b?session=you").await;

@@ -83,7 +83,7 @@ async fn one_waiter_too_many_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn waiters_are_sent_home_when_the_node_goes_away() {
+async fn a_node_shutdown_ends_its_waits() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");

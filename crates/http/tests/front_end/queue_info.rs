@@ -338,7 +338,7 @@ async fn the_history_says_who_held_a_lock_when_and_why_it_ended() {
 
 /// The node does not wait for a cursor that no response contained.
 #[tokio::test]
-async fn a_keepalive_from_the_future_is_told_where_the_present_is() {
+async fn a_keepalive_with_a_future_cursor_gets_the_current_one() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     let kept = node.call("POST", "/v1/sessions/me/keepalive?since=714842588199832").await;

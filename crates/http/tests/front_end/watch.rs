@@ -172,7 +172,7 @@ async fn a_history_that_does_not_reach_back_says_so() {
 
 /// A slow reader gets a `gap` event or is disconnected, never a silent gap. Other readers do not wait for it.
 #[tokio::test]
-async fn a_reader_that_is_too_slow_is_told_of_the_gap() {
+async fn a_slow_reader_gets_a_gap_event() {
     let service = ServiceConfig { history_events_max: 64, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     let mut slow = Events::open(node.address, "/v1/watch?prefix=/", None).await;
@@ -202,7 +202,7 @@ async fn a_reader_that_is_too_slow_is_told_of_the_gap() {
 
 /// The server closes a connection whose client has stopped reading.
 #[tokio::test]
-async fn a_reader_that_has_stopped_reading_is_cut_off() {
+async fn a_stalled_reader_is_disconnected() {
     let http = HttpConfig {
         stream_comment: Duration::from_millis(1),
         idle_timeout: Duration::from_millis(500),
@@ -235,7 +235,7 @@ async fn a_reader_that_has_stopped_reading_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_node_that_goes_away_ends_its_watches_with_a_word() {
+async fn a_node_shutdown_ends_its_watches() {
     let node = Node::start().await;
     let mut events = Events::open(node.address, "/v1/watch?prefix=/", None).await;
     let address = node.address;
@@ -255,7 +255,7 @@ async fn a_node_that_goes_away_ends_its_watches_with_a_word() {
 }
 
 #[tokio::test]
-async fn a_door_that_closes_ends_its_streams_with_a_word() {
+async fn a_front_end_shutdown_ends_streams_with_a_reconnect_event() {
     let node = Node::start().await;
     let mut events = Events::open(node.address, "/v1/watch?prefix=/", None).await;
     assert_eq!(events.next().await.unwrap().name, "bookmark");
@@ -265,7 +265,7 @@ async fn a_door_that_closes_ends_its_streams_with_a_word() {
 }
 
 #[tokio::test]
-async fn watches_are_bounded_and_say_what_they_want() {
+async fn watches_are_bounded_and_reject_invalid_parameters() {
     let service = ServiceConfig { watch_streams_max: 1, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     let mut first = Events::open(node.address, "/v1/watch?prefix=/", None).await;
@@ -284,7 +284,7 @@ async fn watches_are_bounded_and_say_what_they_want() {
 }
 
 #[tokio::test]
-async fn names_that_a_caller_may_not_know_are_left_out() {
+async fn names_without_read_permission_are_omitted() {
     let node = Node::start().await;
     let since = node.call("GET", "/v1/watch?prefix=/&wait=0s").await.json()["revision"].clone();
     let me = [("Authorization", "Basic bWU6c2VjcmV0")];
