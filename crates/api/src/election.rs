@@ -41,7 +41,7 @@ pub struct ElectedBody {
     pub election: LockName,
     /// The fencing token of the leadership, to send with every write.
     pub token: FencingToken,
-    /// The session of the leader; made by the server if the call named none.
+    /// The session of the leader; created by the server for a call without a session.
     pub session: SessionName,
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Why a lock is not free, and who held it before.
+//! Explanations of a lock: blocking locks, recent wait and hold times, and past holds.
 //!
 //! Times and histories cover what one node has applied since its start: information, not a basis for decisions.
 

@@ -28,7 +28,7 @@ pub struct GrantBody {
     /// The smallest token of the lock that is still valid. A store with shared holders rejects smaller tokens.
     #[serde(default)]
     pub floor: FencingToken,
-    /// The session that holds it; made by the server if the call named none.
+    /// The session of the holder; created by the server for a call without a session.
     pub session: SessionName,
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -471,7 +471,7 @@ impl FenceBody {
     }
 }
 
-/// The owner, unless the call named none.
+/// The owner; `None` for a call without one.
 pub fn named_owner(owner: Owner) -> Option<Owner> {
     Some(owner).filter(|owner| *owner != Owner::unnamed())
 }

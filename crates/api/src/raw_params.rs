@@ -340,7 +340,7 @@ mod tests {
     ]);
 
     #[track_caller]
-    fn refused(query: &str) -> ParamError {
+    fn rejected(query: &str) -> ParamError {
         RawParams::parse(Some(query), &KEYS).unwrap_err()
     }
 
@@ -359,12 +359,12 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_rejected_with_the_nearest() {
-        let error = refused("sesion=me");
+        let error = rejected("sesion=me");
         assert_eq!(error.code, ErrorCode::InvalidArgument);
         assert_eq!(error.detail, "unknown parameter 'sesion'");
         let hint = "did you mean 'session'? this call takes session, ttl, wait, data, acl, stale, label.KEY";
         assert_eq!(error.hint.as_deref(), Some(hint));
-        assert_eq!(refused("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
+        assert_eq!(rejected("q=1").hint.unwrap(), hint.split_once("? ").unwrap().1);
         let none = RawParams::parse(Some("a=1"), &ParamList::of_call(&[])).unwrap_err();
         assert_eq!(none.hint.as_deref(), Some("this call takes no parameters"));
     }
@@ -372,14 +372,14 @@ mod tests {
     #[test]
     fn a_key_given_twice_is_rejected() {
         for query in ["ttl=1s&ttl=1s", "stale&stale", "label.a=1&label.a=2", "ttl=1s&t%74l=2s"] {
-            assert!(refused(query).detail.ends_with("is given twice"), "{query}");
+            assert!(rejected(query).detail.ends_with("is given twice"), "{query}");
         }
     }
 
     #[test]
     fn an_empty_value_is_rejected() {
         for query in ["ttl=", "ttl", "label.a=", "label.a", "stale="] {
-            assert!(refused(query).detail.ends_with("has no value"), "{query}");
+            assert!(rejected(query).detail.ends_with("has no value"), "{query}");
         }
     }
 
@@ -399,9 +399,9 @@ mod tests {
 
     #[test]
     fn a_broken_escape_is_rejected_with_the_parameter() {
-        assert!(refused("ttl=%zz").detail.starts_with("'ttl' in the query: a '%' must"));
-        assert!(refused("%ff=1").detail.contains("not UTF-8"));
-        assert!(refused("stale=maybe").detail.contains("neither true nor false"));
+        assert!(rejected("ttl=%zz").detail.starts_with("'ttl' in the query: a '%' must"));
+        assert!(rejected("%ff=1").detail.contains("not UTF-8"));
+        assert!(rejected("stale=maybe").detail.contains("neither true nor false"));
     }
 
     #[test]

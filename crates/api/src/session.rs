@@ -35,7 +35,7 @@ pub struct SessionBody {
     pub expires_in_ms: Option<u64>,
     /// How long it has been open.
     pub age_ms: u64,
-    /// Whether the server made it for one lock: it ends with the last release.
+    /// Whether the server created it for one acquire: it ends with the last release.
     pub anonymous: bool,
     /// Its labels.
     pub labels: Labels,

@@ -123,7 +123,7 @@ pub struct SessionView {
     pub ttl: Ttl,
     /// Number of the lease; each renewal through the log increases it.
     pub generation: u64,
-    /// Whether the server made the session for one acquire.
+    /// Whether the server created the session for one acquire.
     pub anonymous: bool,
     pub opened_at: Stamp,
     pub labels: Labels,
