@@ -10,7 +10,7 @@ pub struct OpenSession {
     /// The time without a renewal after which the session expires. `None` means [`Ttl::DEFAULT`] for a new session,
     /// and unchanged for an open one.
     pub ttl: Option<Ttl>,
-    /// Whether the server made the session for one acquire. It closes with its last release.
+    /// Whether the server created the session for one acquire. It closes with its last release.
     pub anonymous: bool,
     /// Shown beside the session's queue entries.
     pub labels: Labels,
