@@ -120,17 +120,17 @@ pub(crate) fn in_order<'a>(
     ours: &'a [String],
 ) -> Result<Vec<&'a String>, String> {
     let mut lines: BTreeMap<_, Vec<(usize, &String)>> = BTreeMap::new();
-    for (place, line) in places(ours) {
-        lines.entry(of_whom(line)).or_default().push((place, line));
+    for (position, line) in positions(ours) {
+        lines.entry(of_whom(line)).or_default().push((position, line));
     }
     for lines in lines.values_mut() {
         lines.reverse();
     }
     let mut ordered = Vec::new();
-    for (expected, line) in places(theirs) {
+    for (expected, line) in positions(theirs) {
         let next = lines.get_mut(&of_whom(line)).and_then(Vec::pop);
         let (position, found) = next.ok_or_else(|| format!("`{line}` is missing"))?;
-        if place > expected {
+        if position > expected {
             return Err(format!("`{found}` is {} replies late", position - expected));
         }
         ordered.push(found);
@@ -148,14 +148,14 @@ fn of_whom(line: &str) -> (&str, bool) {
 }
 
 /// Each line with the number of earlier replies on the same connection.
-fn places(lines: &[String]) -> impl Iterator<Item = (usize, &String)> {
+fn positions(lines: &[String]) -> impl Iterator<Item = (usize, &String)> {
     let mut replies: BTreeMap<&str, usize> = BTreeMap::new();
     lines.iter().map(move |line| {
         let (slot, event) = of_whom(line);
         let count = replies.entry(slot).or_default();
-        let place = *count;
+        let position = *count;
         *count += usize::from(!event);
-        (place, line)
+        (position, line)
     })
 }
 
