@@ -1,8 +1,8 @@
 //! The domain types of holdfast: ids, names, commands, log entries, outcomes, events and views.
 //!
-//! Constructors check bounds, so other crates need no further checks. There is no I/O and no behaviour beyond
-//! validation. Types in the log or on the wire between nodes derive `Serialize` and `Deserialize`. The order of their
-//! variants and fields is part of the format (`docs/formats/`).
+//! Names, paths, lock sets and TTLs are valid by construction; `apply` checks the other bounds. There is no I/O and no
+//! behaviour beyond validation. Types in the log or on the wire between nodes derive `Serialize` and `Deserialize`.
+//! The order of their variants and fields is part of the format (`docs/formats/`).
 
 mod acl;
 mod command;

@@ -1,4 +1,4 @@
-//! How a session is opened, and how it ends.
+//! The opening and the end of a session.
 
 use serde::{Deserialize, Serialize};
 
