@@ -1,8 +1,8 @@
 //! Barriers: the n-th arrival trips a barrier for all members in its log entry; a member that leaves earlier breaks it
 //! for all.
 //!
-//! A generation is named by the revision of its first arrival. A barrier exists only while it has members, so nothing
-//! is remembered between generations, and no name is repeated.
+//! The name of a generation is the revision of its first arrival, so it is never repeated. A barrier exists only while
+//! it has members.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::refused;
 use crate::Machine;
 use crate::context::ApplyContext;
 
-/// A generation that gathers.
+/// The current generation of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Barrier {
-    /// How many pass together. Invariant: more than have arrived.
+    /// The number of members that trip the barrier. Invariant: greater than the number of members.
     pub(crate) parties: u32,
-    /// Who has arrived, by the revision of the arrival. Invariant: not empty.
+    /// The arrived members, by the revision of the arrival. Invariant: not empty.
     pub(crate) members: OrdMap<Revision, Member>,
 }
 
@@ -39,7 +39,7 @@ impl Barrier {
 }
 
 impl Machine {
-    /// Adds a member, whose place is noted. Answers how it passed, if it was the last.
+    /// Adds an arrival, which the caller has indexed. Returns its answer if it trips the barrier.
     pub(super) fn join_barrier(
         &mut self,
         name: &RecipeName,
@@ -57,7 +57,8 @@ impl Machine {
         opens.then(|| self.open_barrier(name, ctx)).flatten()
     }
 
-    /// Lets everybody pass, each told its place in the order of arrival. Answers the last one's.
+    /// Trips the barrier. The answer to each member has its index in the order of arrival. Returns the answer to the
+    /// last member.
     fn open_barrier(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) -> Option<Tripped> {
         let barrier = self.clear_barrier(name)?;
         let (generation, parties) = (barrier.generation(), barrier.parties);
@@ -73,7 +74,7 @@ impl Machine {
         last
     }
 
-    /// Takes the members and their places away.
+    /// Removes the barrier and its arrivals.
     fn clear_barrier(&mut self, name: &RecipeName) -> Option<Arc<Barrier>> {
         let barrier = self.recipes.barriers.remove(name)?;
         for member in barrier.members.values() {
@@ -83,7 +84,7 @@ impl Machine {
         Some(barrier)
     }
 
-    /// Breaks the generation that gathers, for everybody who has arrived. Nothing if nobody has.
+    /// Breaks the current generation for all arrived members. Has no effect without a member.
     pub(super) fn break_barrier(
         &mut self,
         name: &RecipeName,

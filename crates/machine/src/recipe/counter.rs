@@ -1,7 +1,7 @@
-//! Counters of 64 bits with a sign. An addition that would overflow is rejected.
+//! Signed 64-bit counters. An addition that would overflow is rejected.
 //!
-//! A version is the revision of the last change, so no version is repeated, not even after a counter is deleted and
-//! made anew.
+//! A version is the revision of the last change. It is therefore never repeated, even if a counter is deleted and
+//! created again.
 
 use holdfast_types::{
     ChangeCounter, CounterChange, CounterView, Outcome, RecipeName, RecipeRejection, RecipeReply,
@@ -17,12 +17,12 @@ impl Machine {
     /// Changes a counter, once for each request id of a session.
     pub(super) fn count(&mut self, count: ChangeCounter, ctx: &mut ApplyContext<'_>) -> Outcome {
         let ChangeCounter { counter, session, request, change } = count;
-        let asked = match change {
+        let operation = match change {
             CounterChange::Add { .. } => "add",
             CounterChange::Set { .. } => "set",
             CounterChange::Delete => "delete",
         };
-        let request = scoped(&["counter", counter.as_str(), asked], request.as_ref());
+        let request = scoped(&["counter", counter.as_str(), operation], request.as_ref());
         self.once(ctx, (session, None, request), |machine, _, ctx| {
             machine.change_counter(counter, change, ctx)
         })

@@ -1,8 +1,7 @@
 //! Double barriers: n members enter together, and the round is over when all of them have left.
 //!
-//! A round begins for the first members when no one is inside and enough are waiting. A member inside leaves by a call
-//! or when its session ends. A waiting member that leaves only frees its place. A double barrier exists while it has
-//! members.
+//! A round starts for the first members when none is inside and enough wait. A member inside leaves by a call or at the
+//! end of its session. A waiting member that leaves has no other effect. A double barrier exists while it has members.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::gate::{BarrierProgress, Member, count};
 use crate::Machine;
 use crate::context::ApplyContext;
 
-/// One that entered.
+/// A member that entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
     /// The revision of its arrival.
@@ -26,17 +25,17 @@ pub(crate) struct Entered {
     pub(crate) left: bool,
 }
 
-/// Those who entered together.
+/// The members that entered together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// The revision in which it began.
+    /// The revision in which it started.
     pub(crate) generation: Revision,
-    /// In the order of arrival. Invariant: as many as the parties; not all have left.
+    /// The members in the order of arrival. Invariant: as many as the parties; not all have left.
     pub(crate) entered: Vec<Entered>,
 }
 
 impl Round {
-    /// How many have not left.
+    /// The number of members that have not left.
     pub(crate) fn inside(&self) -> u32 {
         count(self.entered.iter().filter(|entered| !entered.left).count())
     }
@@ -45,11 +44,12 @@ impl Round {
 /// A double barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Double {
-    /// How many enter together.
+    /// The number of members of a round.
     pub(crate) parties: u32,
-    /// Who waits to enter, by the revision of the arrival. Invariant: without a round, fewer than the parties.
+    /// The members that wait to enter, by the revision of the arrival. Invariant: without a round, fewer than the
+    /// parties.
     pub(crate) waiting: OrdMap<Revision, Member>,
-    /// Who is inside.
+    /// The current round.
     pub(crate) round: Option<Round>,
 }
 
@@ -60,7 +60,7 @@ impl Double {
         BarrierProgress { parties, arrived, is_last, exists: true }
     }
 
-    /// How a member that is inside entered.
+    /// Returns the answer to the arrival of a member that is inside; `None` for any other ticket.
     pub(super) fn passed(&self, ticket: Revision) -> Option<Tripped> {
         let round = self.round.as_ref()?;
         let entered = (0..).zip(&round.entered);
@@ -70,7 +70,7 @@ impl Double {
 }
 
 impl Machine {
-    /// Adds one who wants to enter, whose place is noted. Answers how it entered, if it did.
+    /// Adds an arrival, which the caller has indexed. Returns its answer if it enters immediately.
     pub(super) fn join_double(
         &mut self,
         name: &RecipeName,
@@ -87,7 +87,8 @@ impl Machine {
         self.recipes.doubles.get(name)?.passed(ctx.revision)
     }
 
-    /// The rule: ends a round that everybody has left, begins one if it can, and forgets what is empty.
+    /// Ends a round that all members have left, starts the next one if enough members wait, and removes an empty
+    /// barrier.
     pub(super) fn settle_double(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
         let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
         if let Some(over) = double.round.take_if(|round| round.inside() == 0) {
@@ -96,13 +97,13 @@ impl Machine {
         }
         let enough = count(double.waiting.len()) >= double.parties;
         if double.round.is_none() && enough {
-            self.begin_round(name, ctx);
+            self.start_round(name, ctx);
         } else if double.round.is_none() && double.waiting.is_empty() {
             self.recipes.doubles.remove(name);
         }
     }
 
-    fn begin_round(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
+    fn start_round(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
         let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
         let (parties, generation) = (double.parties, ctx.revision);
         let first: Vec<(Revision, Member)> = double
@@ -131,7 +132,8 @@ impl Machine {
         ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
     }
 
-    /// Leaves, or gives a place to enter up. Answers the round that still goes on, if the member was part of it.
+    /// Removes a member, inside or waiting. Returns the current round and the number of members inside, if the member
+    /// was part of that round.
     pub(super) fn leave_double(
         &mut self,
         name: &RecipeName,
@@ -152,8 +154,7 @@ impl Machine {
         (was_inside && !waits).then(|| (round.generation, round.inside()))
     }
 
-    /// Takes a place away: one that waits is free again, one inside has left. What follows is for
-    /// [`Machine::settle_double`].
+    /// Removes a waiting member, or marks a member inside as left. The caller then calls [`Machine::settle_double`].
     pub(super) fn vacate(
         &mut self,
         name: &RecipeName,

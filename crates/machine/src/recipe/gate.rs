@@ -1,7 +1,7 @@
-//! What barriers and double barriers share: arriving, leaving, and giving up a wait.
+//! Commands of barriers and double barriers: arrive, leave, and cancel a wait.
 //!
-//! A retried arrival is the same arrival: while it waits, because an owner has one place; later, because the answer is
-//! remembered under the request id. Everything is checked before anything changes.
+//! A retried arrival is the same arrival. While it waits, this holds because an owner has at most one arrival; later,
+//! because the session remembers the answer under the request id. A command does all checks before its first change.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached};
 use crate::session::store::KnownSession;
 
-/// Somebody who has arrived.
+/// An arrived member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
-    /// Under which id, scoped, the final answer is remembered.
+    /// The scoped id under which the session remembers the final answer.
     pub(crate) request: Option<RequestId>,
-    /// Revision of its latest arrival for this place.
+    /// The revision of the latest call of this arrival.
     pub(crate) asked: Revision,
-    /// How long that waits, milliseconds.
+    /// The maximum wait of that call in milliseconds.
     pub(crate) wait_ms: u64,
 }
 
@@ -36,18 +36,18 @@ impl Member {
     }
 }
 
-/// Who would pass, if one more arrived now.
+/// The state of a barrier before another arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BarrierProgress {
     pub(super) parties: u32,
     pub(super) arrived: u32,
-    /// Whether one more lets them pass.
+    /// True if the next arrival trips the barrier.
     pub(super) is_last: bool,
-    /// Whether it exists already.
+    /// True if the barrier exists.
     pub(super) exists: bool,
 }
 
-/// How many there are: far fewer than 2^32.
+/// Converts a length, which is far below 2^32.
 pub(super) fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// The final answer to an arrival, if it has had one.
+    /// Returns the remembered answer to a request.
     pub(super) fn remembered(
         &self,
         session: SessionId,
@@ -88,7 +88,7 @@ impl Machine {
         self.sessions.get(session)?.memo.recall(request?).cloned()
     }
 
-    /// Remembers a final answer.
+    /// Remembers a final answer, unless the request has one.
     pub(super) fn remember(
         &mut self,
         session: SessionId,
@@ -103,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// The member has arrived already and asks again: it keeps its place, and the session shows life.
+    /// Handles a repeated call of an arrived member: the arrival keeps its ticket, and the session's lease is renewed.
     fn arrive_again(
         &mut self,
         session: SessionId,
@@ -120,8 +120,8 @@ impl Machine {
             self.remember(session, request.as_ref(), outcome.clone());
             return outcome;
         }
-        // Asking without waiting says nothing about the place that another call waits for.
-        let Some(wait_ms) = wait_ms else { return Err(not_yet(progress)) };
+        // Another call may wait for this arrival, so a no-wait call must not change it.
+        let Some(wait_ms) = wait_ms else { return Err(not_yet_rejection(progress)) };
         self.touch_by_name(session, open.ttl, open.labels, ctx);
         let changed = self.amend_member(gate, &name, ticket, |member| {
             member.asked = ctx.revision;
@@ -144,7 +144,7 @@ impl Machine {
         let progress = self.progress(arrive.gate, &arrive.name, arrive.parties);
         check_parties(progress, arrive.parties)?;
         if arrive.wait_ms.is_none() && !progress.is_last {
-            return Err(not_yet(progress));
+            return Err(not_yet_rejection(progress));
         }
         if !progress.exists {
             self.check_room_for_recipe()?;
@@ -157,7 +157,7 @@ impl Machine {
             None => self.check_room_for_session()?,
         }
         let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
-        let session = self.show_life(session, open, ctx);
+        let session = self.renew_or_begin_session(session, open, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
         let (asked, ticket) = (ctx.revision, ctx.revision);
         let member = Member { session, owner, request: request.clone(), asked, wait_ms };
@@ -173,7 +173,7 @@ impl Machine {
         }
     }
 
-    fn show_life(
+    fn renew_or_begin_session(
         &mut self,
         session: Option<SessionId>,
         open: OpenSession,
@@ -188,7 +188,7 @@ impl Machine {
         }
     }
 
-    /// Who is there; if nobody is, as one who arrives would find it.
+    /// Returns the state of a barrier; for a missing one, the state that the first arrival sees.
     fn progress(&self, gate: BarrierKind, name: &RecipeName, parties: u32) -> BarrierProgress {
         let known = match gate {
             BarrierKind::Barrier => {
@@ -200,7 +200,7 @@ impl Machine {
         known.unwrap_or(alone)
     }
 
-    /// The entered member of a double barrier.
+    /// Returns the answer to an arrival that is inside a double barrier.
     fn inside(&self, gate: BarrierKind, name: &RecipeName, ticket: Revision) -> Option<Tripped> {
         match gate {
             BarrierKind::Barrier => None,
@@ -208,7 +208,7 @@ impl Machine {
         }
     }
 
-    /// Changes a member that waits; answers what it was and is.
+    /// Changes a waiting member. Returns its state before and after.
     fn amend_member(
         &mut self,
         gate: BarrierKind,
@@ -272,7 +272,7 @@ impl Machine {
         Ok(Reply::Recipe(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed })))
     }
 
-    /// Ends a wait, unless it was answered in the meantime, or the member has asked again.
+    /// Ends a wait, unless the arrival has its answer or the member has repeated its call.
     pub(super) fn stop_waiting(
         &mut self,
         give_up: &CancelArrival,
@@ -304,7 +304,7 @@ impl Machine {
         gone
     }
 
-    /// A member that waits.
+    /// Returns a waiting member.
     pub(super) fn member(
         &self,
         gate: BarrierKind,
@@ -325,7 +325,7 @@ fn check_parties(progress: BarrierProgress, parties: u32) -> Result<(), Rejectio
     Err(refused(RecipeRejection::PartiesMismatch { parties: progress.parties }))
 }
 
-fn not_yet(progress: BarrierProgress) -> Rejection {
+fn not_yet_rejection(progress: BarrierProgress) -> Rejection {
     let BarrierProgress { arrived, parties, .. } = progress;
     refused(RecipeRejection::NotYet { arrived, parties })
 }

@@ -1,4 +1,4 @@
-//! The sentences that hold of recipes after every command, as code.
+//! Invariants of recipes that hold after each command.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::Machine;
 use crate::invariants::ensure;
 
 impl Machine {
-    /// Checks every sentence.
+    /// Checks all invariants of recipes.
     ///
     /// # Errors
-    /// The first that does not hold.
+    /// The first violated invariant.
     pub(crate) fn check_recipes(&self) -> Result<(), String> {
         for (name, latch) in &self.recipes.latches {
             self.check_latch(name, latch)?;
@@ -29,36 +29,36 @@ impl Machine {
         for (name, counter) in &self.recipes.counters {
             let version = counter.version;
             ensure(version >= 1 && version <= self.revision.0, || {
-                format!("counter {name} has the version of a change")
+                format!("counter {name} has an impossible version")
             })?;
         }
         let mut rebuilt = self.recipes.clone();
         rebuilt.rebuild()?;
         ensure(rebuilt == self.recipes, || {
-            "the index of places is that of the latches and barriers".to_owned()
+            "the index of promises and arrivals differs from the latches and barriers".to_owned()
         })
     }
 
     fn check_latch(&self, name: &RecipeName, latch: &Latch) -> Result<(), String> {
         let Latch { count, made, keys, promises } = latch;
         ensure((1..=Recipe::COUNT_MAX).contains(count) && *made <= self.revision, || {
-            format!("latch {name} has a count in its bounds, and was made")
+            format!("latch {name} has a count out of bounds, or an impossible creation revision")
         })?;
         let lefts: BTreeSet<u32> = keys.values().copied().collect();
         let expected: BTreeSet<u32> = (latch.left()..*count).collect();
         ensure(lefts == expected && keys.len() == lefts.len(), || {
-            format!("each key of latch {name} counted once")
+            format!("the keys of latch {name} do not match its remaining count")
         })?;
         ensure(promises.is_empty() || latch.left() > 0, || {
-            format!("latch {name} is open, and promised to be counted down")
+            format!("latch {name} is open and has promises")
         })?;
         ensure(promises.len() as u64 <= u64::from(Recipe::PROMISES_MAX), || {
-            format!("latch {name} has promises in their bounds")
+            format!("latch {name} has too many promises")
         })?;
         for (key, session) in promises {
             self.check_live(name, *session)?;
             ensure(!keys.contains_key(key), || {
-                format!("what is promised to latch {name} is not counted yet")
+                format!("latch {name} has a promise for a counted key")
             })?;
         }
         Ok(())
@@ -68,10 +68,10 @@ impl Machine {
         let Barrier { parties, members } = barrier;
         let arrived = members.len() as u64;
         ensure(*parties <= Recipe::PARTIES_MAX && arrived >= 1, || {
-            format!("barrier {name} has a member, and parties in their bounds")
+            format!("barrier {name} has no member, or its parties are out of bounds")
         })?;
         ensure(arrived < u64::from(*parties), || {
-            format!("barrier {name} is open for those who wait at it")
+            format!("barrier {name} has enough members, which still wait")
         })?;
         self.check_members(name, members)
     }
@@ -79,17 +79,17 @@ impl Machine {
     fn check_double(&self, name: &RecipeName, double: &Double) -> Result<(), String> {
         let Double { parties, waiting, round } = double;
         ensure((1..=Recipe::PARTIES_MAX).contains(parties), || {
-            format!("double barrier {name} has parties in their bounds")
+            format!("the parties of double barrier {name} are out of bounds")
         })?;
         let arrived = waiting.len() as u64;
         ensure(arrived <= u64::from(Recipe::ENTRANTS_MAX), || {
-            format!("double barrier {name} has entrants in their bounds")
+            format!("double barrier {name} has too many waiting members")
         })?;
         self.check_members(name, waiting)?;
         match round {
             Some(round) => self.check_round(name, *parties, round),
             None => ensure(arrived >= 1 && arrived < u64::from(*parties), || {
-                format!("nobody is inside of double barrier {name}, and too few wait to enter")
+                format!("double barrier {name} has no member, or could start a round")
             }),
         }
     }
@@ -97,11 +97,13 @@ impl Machine {
     fn check_round(&self, name: &RecipeName, parties: u32, round: &Round) -> Result<(), String> {
         let Round { generation, entered } = round;
         ensure(entered.len() as u64 == u64::from(parties) && *generation <= self.revision, || {
-            format!("as many entered double barrier {name} as were to")
+            format!("the round of double barrier {name} has a wrong size or revision")
         })?;
-        ensure(round.inside() > 0, || format!("double barrier {name} has somebody inside"))?;
+        ensure(round.inside() > 0, || {
+            format!("all members of double barrier {name} have left, but its round continues")
+        })?;
         ensure(entered.is_sorted_by(|a, b| a.ticket < b.ticket), || {
-            format!("those inside of double barrier {name} are in order of their arrival")
+            format!("the round of double barrier {name} is not in the order of arrival")
         })?;
         for entered in entered.iter().filter(|entered| !entered.left) {
             self.check_live(name, entered.session)?;
@@ -117,16 +119,18 @@ impl Machine {
         for (ticket, member) in members {
             self.check_live(name, member.session)?;
             ensure(member.asked >= *ticket && member.asked <= self.revision, || {
-                format!("an arrival at {name} was asked for since it came")
+                format!(
+                    "an arrival at {name} has a call revision before its ticket or after the last command"
+                )
             })?;
         }
         Ok(())
     }
 
-    /// Promise 8, for recipes.
+    /// Promise 8 for recipes.
     fn check_live(&self, name: &RecipeName, session: SessionId) -> Result<(), String> {
         ensure(self.sessions.get(session).is_some(), || {
-            format!("everybody who has a place in {name} lives")
+            format!("{name} has a promise or an arrival without a live session")
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Latches: made with a count, counted down once for each key, open at zero and from then on.
+//! Latches: created with a count, counted down once for each key, and open once the count is zero.
 //!
-//! A promise counts a key down when a session ends. Bounds: at most as many keys as the count; promises by
-//! [`Recipe::PROMISES_MAX`], and none once the latch is open.
+//! A promise counts a key down when a session ends. Bounds: as many keys as the count; [`Recipe::PROMISES_MAX`]
+//! promises, and none once the latch is open.
 
 use std::sync::Arc;
 
@@ -16,20 +16,21 @@ use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::session::store::KnownSession;
 
-/// A latch.
+/// A latch. It is open when [`Latch::left`] is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Latch {
     pub(crate) count: u32,
-    /// The revision that made it.
+    /// The revision of its creation.
     pub(crate) made: Revision,
-    /// What was left after each key. Invariant: one key to each number from `count - 1` down to what is left.
+    /// Counted keys, each with the remaining count after it. Invariant: one key for each number from `count - 1` down
+    /// to [`Latch::left`].
     pub(crate) keys: OrdMap<RequestId, u32>,
-    /// Whose end counts which key. Invariant: empty when open; no key of it is counted.
+    /// The session whose end counts a key. Invariant: empty if the latch is open; no key in it is counted.
     pub(crate) promises: OrdMap<RequestId, SessionId>,
 }
 
 impl Latch {
-    /// What is left to be counted.
+    /// The remaining count.
     pub(crate) fn left(&self) -> u32 {
         self.count.saturating_sub(u32::try_from(self.keys.len()).unwrap_or(u32::MAX))
     }
@@ -64,7 +65,7 @@ impl Machine {
         Ok(Reply::Recipe(RecipeReply::Latch { view, created }))
     }
 
-    /// Counts a key. One that was counted before gets the same answer, and so does everyone who comes too late.
+    /// Counts a key down. A counted key gets its first answer. On an open latch, a new key has no effect.
     pub(super) fn count_down(
         &mut self,
         name: &RecipeName,
@@ -104,7 +105,8 @@ impl Machine {
         ctx.emit(Event::Recipe(RecipeEvent::LatchOpened { latch: name.clone() }));
     }
 
-    /// Promises to count a key when a session ends. A promise made again, for another session too, replaces the one before.
+    /// Promises to count a key down when a session ends. A repeated promise for the key, even for another session,
+    /// replaces the earlier one.
     pub(super) fn promise(
         &mut self,
         name: &RecipeName,
@@ -135,14 +137,14 @@ impl Machine {
         Ok(Reply::Recipe(RecipeReply::Promised { left }))
     }
 
-    /// The session that promised has ended.
+    /// Counts the key of a promise down, because its session has ended.
     pub(super) fn keep_promise(
         &mut self,
         name: &RecipeName,
         key: &RequestId,
         ctx: &mut ApplyContext<'_>,
     ) {
-        // The latch may have opened by another promise of the same session.
+        // Another promise of the same session may have opened the latch.
         let known = self.recipes.latches.get(name);
         if known.is_some_and(|latch| latch.promises.contains_key(key)) {
             drop(self.count_down(name, key.clone(), ctx));
@@ -161,7 +163,7 @@ impl Machine {
         Reply::Recipe(RecipeReply::Deleted { existed: true })
     }
 
-    /// The session of this name, if it is open.
+    /// Returns the id of an open session with this name.
     pub(super) fn open_session_named(&self, session: SessionName) -> Result<SessionId, Rejection> {
         match self.sessions.named(&session) {
             Some(KnownSession::Open(id)) => Ok(id),

@@ -1,8 +1,9 @@
-//! Recipes beside locks: latches, barriers, double barriers and counters, with the index of the places of each session.
+//! Recipes other than locks: latches, barriers, double barriers and counters, and the index of each session's promises
+//! and arrivals.
 //!
-//! Bounds: `recipes_max` of all kinds together, and the constants of [`Recipe`]: counts, parties, waiting members,
-//! promises, and places of one session. A barrier exists only while it has members; latches and counters stay until
-//! they are deleted.
+//! Bounds: `recipes_max` recipes of all kinds, and the constants of [`Recipe`] for counts, parties, waiting members,
+//! promises, and the promises and arrivals of one session. A barrier exists while it has members. A latch or counter
+//! exists until it is deleted.
 
 mod barrier;
 mod counter;
@@ -35,16 +36,17 @@ pub(crate) use double::Double;
 pub(crate) use latch::Latch;
 use waits::Waits;
 
-/// What a session has somewhere: what its end concerns.
+/// A promise or an arrival of a session, which the end of the session concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// A promise to count a latch down.
     Promise(RecipeName, RequestId),
-    /// A place at a barrier, or at or in a double barrier.
+    /// An arrival at a barrier, or at or inside a double barrier.
     BarrierKind(BarrierKind, RecipeName, Owner),
 }
 
-/// A session's places, each with a revision: of an arrival its ticket, of a promise that of its latch.
+/// The promises and arrivals of a session, each with a revision: the ticket of an arrival, or the creation of the
+/// latch.
 type Places = OrdMap<Place, Revision>;
 
 /// All recipes.
@@ -54,19 +56,19 @@ pub(crate) struct Recipes {
     pub(crate) barriers: OrdMap<RecipeName, Arc<Barrier>>,
     pub(crate) doubles: OrdMap<RecipeName, Arc<Double>>,
     pub(crate) counters: OrdMap<RecipeName, CounterView>,
-    /// Invariant: the promises and the members of the others, and no empty entry.
+    /// Invariant: the promises of the latches and the members of the barriers, by session; no empty map.
     places: OrdMap<SessionId, Places>,
-    /// Invariant: the arrivals that wait, by their last asking.
+    /// Invariant: the waiting arrivals, by their latest call.
     waits: Waits,
 }
 
 impl Recipes {
-    /// How many there are.
+    /// The number of recipes.
     pub(crate) fn len(&self) -> usize {
         self.latches.len() + self.barriers.len() + self.doubles.len() + self.counters.len()
     }
 
-    /// How many places a session has.
+    /// The number of promises and arrivals of a session.
     fn places_of(&self, session: SessionId) -> usize {
         self.places.get(&session).map_or(0, Places::len)
     }
@@ -75,7 +77,7 @@ impl Recipes {
         self.places.get(&session)?.get(place).copied()
     }
 
-    /// Notes a place. False if it was known.
+    /// Adds a promise or an arrival. Returns false if it existed.
     fn note(&mut self, session: SessionId, place: Place, at: Revision) -> bool {
         let mut places = self.places.get(&session).cloned().unwrap_or_default();
         let new = places.insert(place, at).is_none();
@@ -92,12 +94,12 @@ impl Recipes {
     }
 }
 
-/// "The recipe says no."
+/// Turns the rejection of a recipe into one of a command.
 fn refused(rejection: RecipeRejection) -> Rejection {
     Rejection::Recipe(rejection)
 }
 
-/// The id under which the answer to an arrival is remembered.
+/// The id under which a session remembers the answer to an arrival.
 fn scoped_arrival(
     gate: BarrierKind,
     name: &RecipeName,
@@ -111,7 +113,7 @@ fn scoped_arrival(
     scoped(&[kind, name.as_str(), owner.as_str()], request)
 }
 
-/// Rejects a number that is 0 or beyond its bound.
+/// Rejects 0 and numbers greater than `max`.
 fn within(number: u32, max: u32) -> Result<(), Rejection> {
     if (1..=max).contains(&number) {
         Ok(())
@@ -121,7 +123,7 @@ fn within(number: u32, max: u32) -> Result<(), Rejection> {
 }
 
 impl Machine {
-    /// The switchboard of the recipes.
+    /// Executes a recipe command.
     pub(crate) fn recipe(&mut self, recipe: Recipe, ctx: &mut ApplyContext<'_>) -> Outcome {
         match recipe {
             Recipe::MakeLatch { latch, count } => self.make_latch(latch, count, ctx),
@@ -135,7 +137,7 @@ impl Machine {
         }
     }
 
-    /// Rejects one recipe too many.
+    /// Rejects a new recipe beyond `recipes_max`.
     fn check_room_for_recipe(&self) -> Result<(), Rejection> {
         let max = self.limits.recipes_max;
         if self.recipes.len() as u64 >= u64::from(max) {
@@ -144,7 +146,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects one place of a session too many.
+    /// Rejects a promise or an arrival of a session beyond [`Recipe::PLACES_MAX`].
     fn check_room_for_place(&self, session: SessionId) -> Result<(), Rejection> {
         if self.recipes.places_of(session) as u64 >= u64::from(Recipe::PLACES_MAX) {
             return Err(limit_reached(Bound::RecipePlaces, Recipe::PLACES_MAX));
@@ -152,8 +154,9 @@ impl Machine {
         Ok(())
     }
 
-    /// A session ends: what it promised is counted, what it waited in breaks, what it was inside of it has left. First
-    /// all its places go, so that none of them lets it in anywhere, then others are let in.
+    /// Ends the promises and arrivals of a session. Its promises count down, barriers at which it waits break, and it
+    /// leaves its double barriers. All its arrivals are removed before the next round of any double barrier starts, so
+    /// it enters none.
     pub(crate) fn end_in_recipes(
         &mut self,
         id: SessionId,

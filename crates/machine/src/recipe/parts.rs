@@ -1,4 +1,4 @@
-//! Recipes as parts of a snapshot (`docs/formats/snapshot.md`), and back. Indexes are rebuilt, never read.
+//! Converts recipes to parts of a snapshot (`docs/formats/snapshot.md`) and back. A load rebuilds the indexes.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::gate::Member;
 use super::waits::Waits;
 use super::{Barrier, Double, Latch, Place, Recipes};
 
-/// Which kind, in the order in which they are dumped.
+/// The kind of a recipe, in the order of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RecipeKind {
     Latch,
@@ -21,7 +21,7 @@ pub(crate) enum RecipeKind {
     Counter,
 }
 
-/// One recipe. Append-only, as all parts.
+/// One recipe. New variants are appended, as in all parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum RecipePart {
     /// A latch.
@@ -33,7 +33,7 @@ pub(crate) enum RecipePart {
     /// A counter.
     Counter {
         name: RecipeName,
-        /// Its value and version.
+        /// The value and the version.
         view: CounterView,
     },
 }
@@ -42,13 +42,13 @@ pub(crate) enum RecipePart {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LatchPart {
     pub(crate) name: RecipeName,
-    /// What it was made with.
+    /// The initial count.
     pub(crate) count: u32,
-    /// The revision that made it.
+    /// The revision of its creation.
     pub(crate) made: Revision,
-    /// Keys that were counted and what each left, by key.
+    /// Counted keys, each with the remaining count after it, by key.
     pub(crate) keys: Vec<(RequestId, u32)>,
-    /// Keys that are counted when a session ends, by key.
+    /// Keys that count down when a session ends, by key.
     pub(crate) promises: Vec<(RequestId, SessionId)>,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct LatchPart {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct BarrierPart {
     pub(crate) name: RecipeName,
-    /// How many pass together.
+    /// The number of members that trip the barrier.
     pub(crate) parties: u32,
-    /// Who has arrived, in order.
+    /// The arrived members, in order.
     pub(crate) members: Vec<MemberPart>,
 }
 
@@ -66,40 +66,40 @@ pub(crate) struct BarrierPart {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct DoublePart {
     pub(crate) name: RecipeName,
-    /// How many enter together.
+    /// The number of members of a round.
     pub(crate) parties: u32,
-    /// Who waits to enter, in order.
+    /// The members that wait to enter, in order.
     pub(crate) waiting: Vec<MemberPart>,
-    /// Who is inside.
+    /// The current round.
     pub(crate) round: Option<RoundPart>,
 }
 
-/// Somebody who waits.
+/// A waiting member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct MemberPart {
-    /// Revision of its arrival.
+    /// The revision of its arrival.
     pub(crate) ticket: Revision,
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
-    /// Under which id, made of the caller's and of what it is for, the final answer is remembered.
+    /// The scoped id under which the session remembers the final answer.
     pub(crate) request: Option<RequestId>,
-    /// Revision of its latest arrival for this place.
+    /// The revision of the latest call of this arrival.
     pub(crate) asked: Revision,
-    /// How long that waits, milliseconds.
+    /// The maximum wait of that call in milliseconds.
     pub(crate) wait_ms: u64,
 }
 
-/// Those who entered together.
+/// The members that entered together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RoundPart {
-    /// The revision in which the round began.
+    /// The revision in which the round started.
     pub(crate) generation: Revision,
     /// Ticket, session, owner, and whether it has left; in the order of arrival.
     pub(crate) entered: Vec<(Revision, SessionId, Owner, bool)>,
 }
 
 impl RecipePart {
-    /// What tells it from all others.
+    /// The identity of the recipe.
     pub(crate) fn key(&self) -> (RecipeKind, RecipeName) {
         match self {
             Self::Latch(latch) => (RecipeKind::Latch, latch.name.clone()),
@@ -110,7 +110,7 @@ impl RecipePart {
     }
 
     pub(crate) fn weight(&self) -> usize {
-        /// A member with the longest names.
+        /// The size of a member with the longest names, in bytes.
         const MEMBER: usize = 256;
         let items = match self {
             Self::Latch(latch) => latch.keys.len() + latch.promises.len(),
@@ -166,7 +166,7 @@ impl Double {
     }
 }
 
-/// Where a kind goes on, after the last one that was dumped.
+/// Returns the range of names of one kind after the last dumped recipe; `None` if the kind is complete.
 fn start(
     kind: RecipeKind,
     after: Option<&(RecipeKind, RecipeName)>,
@@ -181,7 +181,7 @@ fn start(
 }
 
 impl Recipes {
-    /// Everything after one, by kind and name.
+    /// The recipes after one, by kind and name.
     pub(crate) fn parts_after<'a>(
         &'a self,
         after: Option<&'a (RecipeKind, RecipeName)>,
@@ -201,10 +201,10 @@ impl Recipes {
         latches.chain(barriers).chain(doubles).chain(counters)
     }
 
-    /// Puts one where a snapshot had it. False if its name is taken.
+    /// Adds a recipe from a snapshot. Returns false if its name exists.
     ///
     /// # Errors
-    /// It names something twice.
+    /// A key or a ticket repeats.
     pub(crate) fn restore(&mut self, part: RecipePart) -> Result<bool, String> {
         Ok(match part {
             RecipePart::Latch(LatchPart { name, count, made, keys, promises }) => {
@@ -232,7 +232,7 @@ impl Recipes {
     /// Rebuilds the indexes.
     ///
     /// # Errors
-    /// Two members claim one place.
+    /// A promise or an arrival of a session repeats.
     pub(crate) fn rebuild(&mut self) -> Result<(), String> {
         let (latches, barriers, doubles) =
             (self.latches.clone(), self.barriers.clone(), self.doubles.clone());
@@ -266,14 +266,16 @@ impl Recipes {
         for (ticket, member) in members {
             self.note_once(member.session, member.place(gate, name), *ticket)?;
             if !self.waits.enter(gate, name, *ticket, member) {
-                return Err(format!("an arrival at {name} asked in a revision of its own"));
+                return Err(format!(
+                    "two waiting arrivals have the same call revision, one of them at {name}"
+                ));
             }
         }
         Ok(())
     }
 
     fn note_once(&mut self, session: SessionId, place: Place, at: Revision) -> Result<(), String> {
-        let complaint = format!("{place:?} is one place");
+        let complaint = format!("{place:?} repeats in one session");
         if self.note(session, place, at) { Ok(()) } else { Err(complaint) }
     }
 }
@@ -289,5 +291,5 @@ fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, Member>, String
 fn once<K: Ord + Clone, V: Clone>(items: Vec<(K, V)>) -> Result<OrdMap<K, V>, String> {
     let count = items.len();
     let map: OrdMap<K, V> = items.into_iter().collect();
-    if map.len() == count { Ok(map) } else { Err("a recipe names something twice".to_owned()) }
+    if map.len() == count { Ok(map) } else { Err("a recipe repeats a key or a ticket".to_owned()) }
 }

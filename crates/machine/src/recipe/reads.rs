@@ -1,4 +1,4 @@
-//! What can be asked of the recipes without changing them. Answers are copies, taken at the machine's revision.
+//! Reads of the recipes. Results are copies at the machine's revision.
 
 use holdfast_types::{
     BarrierKind, BarrierView, CounterView, LatchView, Outcome, Owner, RecipeName, RecipeReply,
@@ -9,29 +9,30 @@ use super::{Place, scoped_arrival};
 use crate::Machine;
 use crate::session::store::KnownSession;
 
-/// Where an arrival stands.
+/// The state of an arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It waits.
+    /// It still waits.
     Waiting,
-    /// It was answered for good.
+    /// It has its final answer.
     Answered(Outcome),
-    /// It is not there, and nothing is remembered of it.
+    /// It does not exist, and its answer is not remembered.
     Gone,
 }
 
 impl Machine {
-    /// A latch, if there is one.
+    /// Returns a latch; `None` if it does not exist.
     pub fn latch(&self, latch: &RecipeName) -> Option<LatchView> {
         self.recipes.latches.get(latch).map(|latch| latch.view())
     }
 
-    /// A counter. One that nobody changed is 0.
+    /// Returns a counter. A counter that was never changed is 0.
     pub fn counter(&self, counter: &RecipeName) -> CounterView {
         self.recipes.counters.get(counter).copied().unwrap_or_default()
     }
 
-    /// A barrier or a double barrier. Shows at most [`crate::LISTED_PLACES_MAX`] of those who wait, and of those inside.
+    /// Returns a barrier or a double barrier, with at most [`crate::LISTED_PLACES_MAX`] waiting members and as many
+    /// inside.
     pub fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
         match gate {
             BarrierKind::Barrier => self.recipes.barriers.get(name).map(|barrier| BarrierView {
@@ -55,7 +56,7 @@ impl Machine {
         .unwrap_or_default()
     }
 
-    /// The round that is inside of a double barrier, and how many have not left.
+    /// Returns the current round of a double barrier, and the number of its members that have not left.
     pub fn round(&self, name: &RecipeName) -> Option<(Revision, u32)> {
         let round = self.recipes.doubles.get(name)?.round.as_ref()?;
         Some((round.generation, round.inside()))
@@ -66,7 +67,7 @@ impl Machine {
         sessions.take(crate::LISTED_PLACES_MAX).map(name).collect()
     }
 
-    /// Where the arrival with this ticket stands.
+    /// Returns the state of the arrival with this ticket.
     pub fn arrival(
         &self,
         gate: BarrierKind,

@@ -1,6 +1,6 @@
-//! Deadlines of waiting arrivals, in the order of their calls, for the leader to end waits whose node is gone.
+//! Deadlines of waiting arrivals, in the order of their calls. The leader ends waits whose node has failed.
 //!
-//! Bound: one line for each waiting arrival.
+//! Bound: one record for each waiting arrival.
 
 use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName};
 use imbl::OrdMap;
@@ -8,24 +8,25 @@ use imbl::OrdMap;
 use super::gate::Member;
 use crate::Machine;
 
-/// An arrival whose caller waits no longer than it said.
+/// A waiting arrival and its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivalWait {
-    /// What ends it, without the id of the arrival; without effect once the member has asked again, has passed, or has left.
+    /// The command that ends the wait, without the request id. It has no effect once the member has repeated its call,
+    /// has entered, or has left.
     pub give_up: CancelArrival,
-    /// How long the caller waits at most, milliseconds from when the arrival was applied.
+    /// The maximum wait in milliseconds, counted from the apply of the arrival.
     pub wait_ms: u64,
 }
 
-/// Arrivals that wait, in the order in which they asked.
+/// Waiting arrivals, in the order of their latest calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// Barrier and ticket by the revision of the asking, which no two arrivals share.
+    /// Barrier and ticket, by the revision of the latest call. No two arrivals share a revision.
     by_asked: OrdMap<Revision, (BarrierKind, RecipeName, Revision)>,
 }
 
 impl Waits {
-    /// An arrival waits. False if another one asked in the same revision.
+    /// Adds a waiting arrival. Returns false if another arrival has the same call revision.
     pub(super) fn enter(
         &mut self,
         gate: BarrierKind,
@@ -42,18 +43,18 @@ impl Waits {
 }
 
 impl Machine {
-    /// Arrivals that were asked for after a revision and wait, oldest first; at most `count_max`.
+    /// Returns waiting arrivals whose latest call is after a revision, oldest first; at most `count_max`.
     pub fn arrival_waits_after(&self, asked: Revision, count_max: usize) -> Vec<ArrivalWait> {
         let later = self.recipes.waits.by_asked.range(Revision(asked.0.saturating_add(1))..);
         later.filter_map(|(_, place)| self.arrival_wait_of(place)).take(count_max).collect()
     }
 
-    /// How many arrivals wait.
+    /// The number of waiting arrivals.
     pub fn arrival_waits(&self) -> usize {
         self.recipes.waits.by_asked.len()
     }
 
-    /// The arrival that was asked for in a revision, if it still waits.
+    /// Returns the arrival whose latest call has this revision, if it still waits.
     pub fn arrival_asked_in(&self, asked: Revision) -> Option<ArrivalWait> {
         self.arrival_wait_of(self.recipes.waits.by_asked.get(&asked)?)
     }

@@ -1,6 +1,6 @@
-//! The machine as a sequence of parts, for snapshots (`docs/formats/snapshot.md`).
+//! Writes the machine as a sequence of snapshot parts (`docs/formats/snapshot.md`).
 //!
-//! Bounds: a part has at most [`PART_ITEMS`] items and, unless one item alone is larger, about [`PART_BYTES`].
+//! Bounds: a part has at most [`PART_ITEMS`] items, and about [`PART_BYTES`] unless one item alone is larger.
 
 use std::hash::{Hash, Hasher};
 
@@ -12,12 +12,12 @@ use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
 use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart};
 
-/// Items in one part at most.
+/// The largest number of items in one part.
 const PART_ITEMS: usize = 1024;
-/// Weight of the items of one part, roughly bytes; the item that reaches it is the last.
+/// The approximate size in bytes at which a part ends. The item that reaches it is the last.
 const PART_BYTES: usize = 256 * 1024;
 
-/// What the next part begins after.
+/// The position after which the next part starts.
 #[derive(Debug)]
 enum Stage {
     Head,
@@ -30,7 +30,7 @@ enum Stage {
     Done,
 }
 
-/// The parts of a frozen machine, made one at a time.
+/// The parts of a frozen machine, built one at a time.
 #[derive(Debug)]
 struct SnapshotParts {
     machine: Machine,
@@ -38,12 +38,13 @@ struct SnapshotParts {
 }
 
 impl Machine {
-    /// The machine as parts, from a frozen view: applying may go on meanwhile. Each part is made when asked for.
+    /// Returns the machine as parts. The iterator has a frozen view, so `apply` may continue, and builds each part on
+    /// demand.
     pub fn dump(&self) -> impl Iterator<Item = SnapshotPart> + use<> {
         SnapshotParts { machine: self.clone(), stage: Stage::Head }.map(SnapshotPart)
     }
 
-    /// Hash of everything the machine holds, except the rolling digest. Walks all of it.
+    /// Returns a hash of the whole state except the rolling digest. Reads the whole state.
     pub fn state_digest(&self) -> u64 {
         let mut fold = Fold::from(0);
         for SnapshotPart(part) in self.dump() {
@@ -60,8 +61,8 @@ impl Machine {
         fold.finish()
     }
 
-    /// Hash of every command's outcome and events since the first. O(1). The same on nodes of one build that applied
-    /// the same commands with the same stamps, however those were batched into entries.
+    /// Returns the rolling hash of the outcomes and events of all commands. O(1). Nodes of one build that applied the
+    /// same commands with the same stamps have the same digest, regardless of the batching into entries.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -180,7 +181,7 @@ impl SnapshotParts {
     }
 }
 
-/// The first items, up to the bounds of a part.
+/// Returns the first items, up to the bounds of a part.
 fn fill<T>(items: impl Iterator<Item = T>, weight: impl Fn(&T) -> usize) -> Vec<T> {
     let (mut part, mut total) = (Vec::new(), 0);
     for item in items {

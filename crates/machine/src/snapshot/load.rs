@@ -1,7 +1,6 @@
 //! Builds a machine from the parts of a snapshot.
 //!
-//! Whatever the parts say, the result is a machine that passes all invariants, or an error. Indexes are rebuilt, never
-//! read.
+//! For any input, the result is an error or a machine that satisfies all invariants. A load rebuilds the indexes.
 
 mod lock;
 
@@ -23,45 +22,46 @@ use crate::tree::Tree;
 use crate::tree::acl;
 use crate::tree::znode::{AccessList, Znode, ZnodeKind, ZnodeRole};
 
-/// Why parts do not make a machine. Take another snapshot: from a peer, or an older one with its log.
+/// The reason why parts are not a machine. The node then needs another snapshot: from a peer, or an older one with its
+/// log.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// The first part is not the head.
     #[error("the snapshot does not begin with its head")]
     NoHead,
-    /// A part came where it cannot come.
+    /// A part is out of order.
     #[error("the snapshot's parts are out of order at {part}")]
     OutOfOrder { part: &'static str },
-    /// Two items key one identity.
+    /// Two items have the same identity.
     #[error("the snapshot names {what} twice")]
     Twice { what: String },
-    /// The last part is missing, or counts other items than came.
+    /// The last part is missing, or its item counts differ from the loaded items.
     #[error("the snapshot is cut short")]
     CutShort,
-    /// An item is impossible, by itself or beside the others.
+    /// An item is invalid, or contradicts other items.
     #[error("the snapshot contradicts itself: {what}")]
     Unsound {
-        /// The sentence that does not hold.
+        /// The violated invariant.
         what: String,
     },
 }
 
-/// A machine on its way in.
+/// A machine that is being loaded.
 #[derive(Debug)]
 struct Loading {
     machine: Machine,
-    /// Of the last part: parts come in the order of their kinds.
+    /// The rank of the last part. Parts come in the order of their ranks.
     rank: u8,
     members: u64,
     end: Option<End>,
 }
 
 impl Machine {
-    /// Puts the parts of a snapshot together, rebuilds the indexes and checks every invariant. The state digest is
-    /// that of the machine that was dumped, and the rolling digest goes on from there.
+    /// Loads the parts of a snapshot, rebuilds the indexes and checks all invariants. The state digest equals that of
+    /// the dumped machine, and the rolling digest continues from it.
     ///
     /// # Errors
-    /// [`LoadError`] for parts that are missing, out of order or contradict each other. Never panics.
+    /// [`LoadError`] for parts that are missing, out of order or contradictory. Never panics.
     pub fn load(parts: impl IntoIterator<Item = SnapshotPart>) -> Result<Self, LoadError> {
         let mut parts = parts.into_iter().map(|SnapshotPart(part)| part);
         let Some(Part::Head(head)) = parts.next() else { return Err(LoadError::NoHead) };
@@ -123,10 +123,12 @@ impl Loading {
     fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
         let Some(left) = LeftLocks::restore(part.left, part.attempt_floor) else {
-            return Err(unsound(format!("{what} left more locks than are remembered")));
+            return Err(unsound(format!("{what} has too many records of left locks")));
         };
         let Some(memo) = Memo::restore(part.memo) else {
-            return Err(unsound(format!("{what} remembers a request twice, or too many")));
+            return Err(unsound(format!(
+                "{what} has too many remembered answers, or a repeated request id"
+            )));
         };
         let session = Session {
             id: part.id,
@@ -155,12 +157,15 @@ impl Loading {
 
     fn node(&mut self, part: NodePart) -> Result<(), LoadError> {
         if !acl::is_sound(&part.acl) {
-            return Err(unsound(format!("the access list of {} could not be set", part.path)));
+            return Err(unsound(format!("the access list of {} is invalid", part.path)));
         }
         if let ZnodeKind::Ttl(ms) = part.kind
             && !(1..=Create::TTL_MAX_MS).contains(&ms)
         {
-            return Err(unsound(format!("{} cannot live {ms} ms", part.path)));
+            return Err(unsound(format!(
+                "{} has a TTL of {ms} ms, which is out of bounds",
+                part.path
+            )));
         }
         let mut node = Znode::new(part.kind, part.data, part.czxid, part.ctime);
         node.mzxid = part.mzxid;
@@ -177,13 +182,15 @@ impl Loading {
                 ZnodeRole::Directory(directory.into())
             }
             (Some(_), None) => {
-                let detail = format!("{what} has a policy or a cooldown that no lock can have");
+                let detail = format!("{what} has an invalid policy or cooldown");
                 return Err(unsound(detail));
             }
             (None, Some(entry)) => {
                 ZnodeRole::LockEntry(self.entry(&part.path, &node, entry)?.into())
             }
-            (Some(_), Some(_)) => return Err(unsound(format!("{what} holds locks, and contends"))),
+            (Some(_), Some(_)) => {
+                return Err(unsound(format!("{what} is both a lock directory and a queue entry")));
+            }
         };
         if self.machine.tree.restore(part.path, node) { Ok(()) } else { Err(twice(what)) }
     }
@@ -201,7 +208,8 @@ impl Loading {
         let is_sound = lock::is_sound_entry(&part);
         let attempts = Attempts::restore(part.attempts);
         let (Some(session), Some(attempts), true) = (session, attempts, is_sound) else {
-            let detail = format!("entry {path} has no live session, or bad attempts or options");
+            let detail =
+                format!("entry {path} has no live session, or invalid attempts or options");
             return Err(unsound(detail));
         };
         let (class, at) = part.rank;
@@ -236,20 +244,20 @@ impl Loading {
 
     fn finish(mut self) -> Result<Machine, LoadError> {
         let machine = &mut self.machine;
-        let came = End {
+        let loaded = End {
             sessions: machine.sessions.len() as u64,
             tombstones: machine.sessions.tombstones() as u64,
             members: self.members,
             znodes: machine.tree.len() as u64,
             recipes: machine.recipes.len() as u64,
         };
-        if self.end != Some(came) {
+        if self.end != Some(loaded) {
             return Err(LoadError::CutShort);
         }
         machine.tree.recount();
-        let (locks, places) = machine.rebuild_locks().map_err(unsound)?;
+        let (locks, counts) = machine.rebuild_locks().map_err(unsound)?;
         machine.locks = locks;
-        for (session, count) in places {
+        for (session, count) in counts {
             if let Some(session) = machine.sessions.get_mut(session) {
                 session.queue_entries = count;
             }

@@ -1,4 +1,5 @@
-//! Snapshots: the machine as a sequence of bounded parts, and back. `docs/formats/snapshot.md` describes them.
+//! Snapshots: dumps the machine as a sequence of bounded parts, and loads it. `docs/formats/snapshot.md` specifies
+//! them.
 
 mod dump;
 pub(crate) mod load;

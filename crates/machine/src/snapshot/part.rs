@@ -1,6 +1,6 @@
 //! The parts of a snapshot and their items (`docs/formats/snapshot.md`), and the approximate size of each.
 //!
-//! An item that has no index is the type of the machine itself.
+//! Items without derived state use the machine's own types.
 
 use std::sync::Arc;
 
@@ -22,42 +22,42 @@ use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotPart(pub(crate) Part);
 
-/// The content of a part. Parts come in the order of the variants, except that recipes come before the end; the head and
-/// the end come exactly once. The order of the variants and fields is part of the format.
+/// The content of a part. Parts come in the order of the variants, except that recipes precede the end. The head and
+/// the end occur exactly once. The order of the variants and fields is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Part {
     /// Counters and limits.
     Head(Head),
-    /// Live sessions, by number.
+    /// Live sessions, in the order of their numbers.
     Sessions(Vec<SessionPart>),
-    /// Ended sessions that are still remembered: those that expired, then those that were closed, each in the order
-    /// of their endings.
+    /// Tombstones of expired sessions, then of closed sessions, each in the order of their ends.
     Tombstones(Vec<TombstonePart>),
     /// The registry of nodes, by id.
     Members(Vec<(NodeId, Incarnation)>),
     /// Znodes, directories before their children.
     Nodes(Vec<NodePart>),
-    /// How many items came: a snapshot that was cut short is recognised.
+    /// The number of items, which reveals a truncated snapshot.
     End(End),
-    /// Latches, barriers, double barriers and counters, each kind by name. They come between the nodes and the end.
+    /// Latches, barriers, double barriers and counters, each kind in name order. They come between the nodes and the
+    /// end.
     Recipes(Vec<RecipePart>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Of the last command applied.
+    /// The revision of the last applied command.
     pub(crate) revision: Revision,
-    /// The largest stamp seen.
+    /// The largest stamp so far.
     pub(crate) now: Stamp,
     /// The rolling digest.
     pub(crate) digest: u64,
-    /// The bounds in force.
+    /// The current limits.
     pub(crate) limits: Limits,
-    /// Tokens minted so far.
+    /// The number of tokens minted.
     pub(crate) grants: u64,
-    /// Session numbers given so far.
+    /// The last session number.
     pub(crate) sessions_minted: u64,
-    /// Tombstone numbers given so far.
+    /// The last tombstone number.
     pub(crate) tombstones_minted: u64,
 }
 
@@ -66,37 +66,37 @@ pub(crate) struct Head {
 pub(crate) struct SessionPart {
     pub(crate) id: SessionId,
     pub(crate) name: SessionName,
-    /// What it lives without a renewal.
+    /// The lifetime without a renewal.
     pub(crate) ttl: Ttl,
     pub(crate) generation: u64,
-    /// Made for one lock.
+    /// True if the session ends with its last queue entry.
     pub(crate) anonymous: bool,
     pub(crate) opened_at: Stamp,
     pub(crate) labels: Labels,
-    /// Locks that its owners left, the oldest record first.
+    /// Locks that its owners left, oldest record first.
     pub(crate) left: Vec<LeftLock>,
-    /// Attempts up to this one are over, unless they keep a place.
+    /// All attempts up to this one are over, except those that keep an entry.
     pub(crate) attempt_floor: Attempt,
     /// Remembered answers, oldest first.
     pub(crate) memo: Vec<(RequestId, Outcome)>,
-    /// What another connection must show to take it over.
+    /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
-    /// The connection that speaks for it.
+    /// The revision of the command that attached the current connection.
     pub(crate) attachment: Option<Revision>,
 }
 
-/// The memory of an ended session.
+/// The record of an ended session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct TombstonePart {
-    /// Order of the endings.
+    /// Its number in the order of the ends.
     pub(crate) number: u64,
     pub(crate) name: SessionName,
-    /// How it ended.
+    /// The kind of end.
     pub(crate) end: SessionEnd,
     pub(crate) ended_at: Stamp,
-    /// The session that ended; 0 if none of that name was ever opened.
+    /// The ended session; 0 if no session of that name was ever open.
     pub(crate) incarnation: SessionId,
-    /// Its attempts up to this one are over.
+    /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
 }
 
@@ -107,50 +107,50 @@ pub(crate) struct NodePart {
     pub(crate) kind: ZnodeKind,
     pub(crate) data: Data,
     pub(crate) czxid: Revision,
-    /// Revision that last changed its data.
+    /// The revision of the last change of its data.
     pub(crate) mzxid: Revision,
-    /// Revision that last created or deleted a child.
+    /// The revision of the last creation or deletion of a child.
     pub(crate) pzxid: Revision,
-    /// Stamp of the creation.
+    /// The stamp of its creation.
     pub(crate) ctime: Stamp,
-    /// Stamp of the last change of its data.
+    /// The stamp of the last change of its data.
     pub(crate) mtime: Stamp,
-    /// Changes of its data.
+    /// The number of changes of its data.
     pub(crate) version: i32,
-    /// Changes of its access list.
+    /// The number of changes of its access list.
     pub(crate) aversion: i32,
-    /// Its access list; empty if everybody may do everything.
+    /// Its access list; empty for the open list.
     pub(crate) acl: Vec<AclEntry>,
-    /// Children created ever.
+    /// The number of children ever created.
     pub(crate) created: u64,
-    /// Of a directory of locks: what it remembers.
+    /// The lock state of a directory.
     pub(crate) lock_directory: Option<LockDirectory>,
-    /// Of an entry: its place.
+    /// The queue entry, if the znode is one.
     pub(crate) entry: Option<LockEntryPart>,
 }
 
-/// A place in a lock's queue. The ticket is the node's `czxid`, the time its `ctime`.
+/// A queue entry. Its ticket is the `czxid` of the node, its enqueue time the `ctime`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockEntryPart {
-    /// Its number in the directory.
+    /// Its sequence number in the directory.
     pub(crate) sequence: u64,
     pub(crate) owner: Owner,
-    /// Revision of its latest acquire.
+    /// The revision of its latest acquire.
     pub(crate) asked: Revision,
-    /// The attempts that keep it in its place, sorted.
+    /// The attempts that keep the entry, sorted.
     pub(crate) attempts: Vec<Attempt>,
-    /// Present on the holder.
+    /// Present exactly on a holder.
     pub(crate) hold: Option<Box<Hold>>,
-    /// How long its latest acquire waits, milliseconds.
+    /// The maximum wait of its latest acquire in milliseconds.
     pub(crate) wait_ms: Option<u64>,
-    /// How it wants to hold.
+    /// The requested mode.
     pub(crate) mode: Mode,
-    /// Its class in the order of the queue, and its time there.
+    /// The class and the time of its rank.
     pub(crate) rank: (u8, i64),
-    /// No other entry overtakes it.
+    /// True if no other entry overtakes it.
     pub(crate) fixed: bool,
     pub(crate) permits: u32,
-    /// `None` for the plain options.
+    /// `None` for the default options.
     pub(crate) options: Option<Box<AcquireOptions>>,
     /// The locks of its multi-lock.
     pub(crate) multi_lock: Option<Arc<LockSet>>,
@@ -158,15 +158,15 @@ pub(crate) struct LockEntryPart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// Sessions that came.
+    /// The number of live sessions.
     pub(crate) sessions: u64,
-    /// Tombstones that came.
+    /// The number of tombstones.
     pub(crate) tombstones: u64,
-    /// Nodes of the registry that came.
+    /// The number of registered nodes.
     pub(crate) members: u64,
-    /// Znodes that came.
+    /// The number of znodes.
     pub(crate) znodes: u64,
-    /// Recipes that came.
+    /// The number of recipes.
     pub(crate) recipes: u64,
 }
 
