@@ -1,7 +1,7 @@
 //! A hold that lasts as long as a connection.
 //!
-//! The node renews the hold's session and closes it as soon as the connection ends. If no quorum has confirmed a renewal
-//! for a whole TTL, the hold counts as lost, because another client may get the lock.
+//! The node renews the hold's session and closes it as soon as the connection ends. If no quorum has confirmed a
+//! renewal for a whole TTL, the hold counts as lost, because another client may get the lock.
 //!
 //! Bound: each hold keeps a waiter permit until its session is closed.
 

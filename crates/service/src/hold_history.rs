@@ -1,13 +1,14 @@
 //! The lock history: ended holds, on this node's disk.
 //!
-//! The database can be lost or rebuilt without harm. It has every hold that ended after [`HoldHistory::complete_after`].
-//! If a lock's oldest holds were discarded, its history is complete after the end of the last discarded hold.
+//! The database can be lost or rebuilt without harm. It has every hold that ended after
+//! [`HoldHistory::complete_after`]. If a lock's oldest holds were discarded, its history is complete after the end of
+//! the last discarded hold.
 //!
 //! Holds are written in blocks. When the blocks have twice as many holds as are kept, the oldest block is removed, and
 //! its kept holds are written again, as in a log-structured file system (Rosenblum and Ousterhout, 1992).
 //!
-//! Keys: `b` number -> a block; `c` lock -> the revision after which a lock's history is complete; `marks` -> the same for
-//! all locks, and the last stored revision. Numbers are big-endian.
+//! Keys: `b` number -> a block; `c` lock -> the revision after which a lock's history is complete; `marks` -> the same
+//! for all locks, and the last stored revision. Numbers are big-endian.
 //!
 //! Bounds: [`HistoryBounds`] in memory; on disk twice as many holds plus [`SLACK`].
 

@@ -1,9 +1,9 @@
 //! The leader's timers: expire leases, end orphaned waits, run the timers of locks, and sweep empty lock directories.
 //!
-//! The task runs on every node and does nothing unless the node leads. A leadership begins after a quorum has confirmed it,
-//! so everything acknowledged before is visible; every session then has its full TTL. A pause of the process extends all
-//! leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch, are never
-//! forwarded, and are proposed one batch at a time.
+//! The task runs on every node and does nothing unless the node leads. A leadership begins after a quorum has confirmed
+//! it, so everything acknowledged before is visible; every session then has its full TTL. A pause of the process
+//! extends all leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch,
+//! are never forwarded, and are proposed one batch at a time.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,8 @@ impl LeaderTimers {
         log_pause(gap);
     }
 
-    /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within it does.
+    /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within it
+    /// does.
     async fn checking_pauses<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
@@ -182,8 +183,8 @@ impl LeaderTimers {
         }
     }
 
-    /// Proposes lock timers that have expired by the log's time. While a timer is pending, the leader proposes a command at
-    /// least every [`TIME_EVERY`]: a restarted node continues from the last stamp in its log.
+    /// Proposes lock timers that have expired by the log's time. While a timer is pending, the leader proposes a
+    /// command at least every [`TIME_EVERY`]: a restarted node continues from the last stamp in its log.
     async fn run_lock_timers(&mut self, epoch: &LeaderEpoch) {
         let service = self.service.clone();
         let now = service.raft().stamp();

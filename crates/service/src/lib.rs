@@ -5,10 +5,11 @@
 //! calls, leases, streams and watchers of this node.
 //!
 //! Besides the replicated state a node keeps in memory: the leases of sessions (on the leader), the parked calls, the
-//! streams with their watches, and the recent changes. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this crate.
+//! streams with their watches, and the recent changes. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this
+//! crate.
 //!
-//! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease a session. The modules of streams and
-//! watches name their bounds; the proposer's queue bounds everything else.
+//! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease a session. The modules of streams
+//! and watches name their bounds; the proposer's queue bounds everything else.
 
 mod acquire;
 mod apply_observer;

@@ -1,7 +1,7 @@
 //! Detects times in which this process did not run: a paused process, a stalled host, or a starved runtime.
 //!
-//! The caller checks with the same instant by which it then expires leases, and also checks during its other waits. So a
-//! pause is never counted as time in which a client could have renewed. The caller passes all instants in.
+//! The caller checks with the same instant by which it then expires leases, and also checks during its other waits. So
+//! a pause is never counted as time in which a client could have renewed. The caller passes all instants in.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,8 @@ mod tests {
     const OTHER: SessionId = SessionId(2);
 
     /// The loop of the leader's timers, in single steps, with a pause of the process before one step. A proposal takes
-    /// five ticks, with a check at each. `run` returns the running time of the node after which each session was overdue.
+    /// five ticks, with a check at each. `run` returns the running time of the node after which each session was
+    /// overdue.
     struct Loop {
         now: Instant,
         steps: usize,

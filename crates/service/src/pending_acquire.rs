@@ -58,7 +58,8 @@ impl Service {
 }
 
 impl PendingAcquire {
-    /// Returns the next progress; do not call it after [`AcquireProgress::Done`]. Dropping the future loses no progress.
+    /// Returns the next progress; do not call it after [`AcquireProgress::Done`]. Dropping the future loses no
+    /// progress.
     pub async fn next(&mut self) -> AcquireProgress {
         loop {
             tokio::select! {

@@ -3,8 +3,8 @@
 //! One task per lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], and shares it with all
 //! watching callers: a release wakes one task instead of every waiter. Positions are informational and may be late.
 //!
-//! Bounds: one task for each watched lock, which ends with its last watcher; one position per waiter. The waiter permits
-//! of the calls bound the watchers.
+//! Bounds: one task for each watched lock, which ends with its last watcher; one position per waiter. The waiter
+//! permits of the calls bound the watchers.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Calls from the service of one node to the service of another.
 //!
-//! A [`ServiceCall`] pairs a request with the type of its reply. [`Service::call_service`], [`Service::called`] and the list
-//! at the end of the file are the only places that encode or decode them. A new call is a struct, its `ServiceCall`, and
-//! its name at the end of that list.
+//! A [`ServiceCall`] pairs a request with the type of its reply. [`Service::call_service`], [`Service::called`] and the
+//! list at the end of the file are the only places that encode or decode them. A new call is a struct, its
+//! `ServiceCall`, and its name at the end of that list.
 //!
 //! Every call here reads or renews a lease, so a caller can repeat a failed call that may have reached the peer.
 

@@ -2,8 +2,9 @@
 //!
 //! Each session that listens on this node has a buffer. If an event may be missing, the reply reports the gap.
 //!
-//! Bounds: `sessions_max` listening sessions; a new session replaces sessions without a call for [`IDLE_MAX`]. A session
-//! keeps at most [`KEPT_MAX`] events, all sessions together `events_max`; a further event discards the session's oldest.
+//! Bounds: `sessions_max` listening sessions; a new session replaces sessions without a call for [`IDLE_MAX`]. A
+//! session keeps at most [`KEPT_MAX`] events, all sessions together `events_max`; a further event discards the
+//! session's oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

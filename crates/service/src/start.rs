@@ -59,7 +59,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Rejects new waits, and ends parked calls, streams and watches with `ShuttingDown`. Resolves when no call is parked.
+    /// Rejects new waits, and ends parked calls, streams and watches with `ShuttingDown`. Resolves when no call is
+    /// parked.
     pub async fn drain(&self) {
         self.draining().cancel();
         self.observer().streams.end_all(StreamEnd::ShuttingDown);

@@ -148,7 +148,8 @@ impl Service {
         })
     }
 
-    /// Returns the failure of an arrival without an outcome: the session has ended, or another call cancelled the arrival.
+    /// Returns the failure of an arrival without an outcome: the session has ended, or another call cancelled the
+    /// arrival.
     fn without_outcome(&self, place: &ArrivalPlace) -> Failure {
         match self.view(&place.session) {
             Ok(_) => Failure::OutcomeUnknown,

@@ -11,8 +11,8 @@ use crate::service::Service;
 use crate::waiting::{Wait, WaitEvent};
 
 impl Service {
-    /// Leaves a barrier, which breaks the barrier. Or leaves a double barrier, and then waits until the other members have
-    /// left. Returns whether the caller was inside.
+    /// Leaves a barrier, which breaks the barrier. Or leaves a double barrier, and then waits until the other members
+    /// have left. Returns whether the caller was inside.
     ///
     /// # Errors
     /// [`Failure::NotYet`] if other members are inside when the wait ends; the caller has left. Else as any write.

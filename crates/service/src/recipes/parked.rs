@@ -1,7 +1,7 @@
 //! Calls parked on this node until a latch or a barrier changes.
 //!
-//! A latch or a barrier opens for all its waiters, so an event wakes all of them. A call whose generation the event ends
-//! also receives the event, which has the result even if the state machine has moved on.
+//! A latch or a barrier opens for all its waiters, so an event wakes all of them. A call whose generation the event
+//! ends also receives the event, which has the result even if the state machine has moved on.
 
 use holdfast_types::{BarrierKind, RecipeEvent, RecipeName, Revision};
 use prometheus_client::metrics::counter::Counter;

@@ -1,6 +1,7 @@
-//! `ZooKeeper`'s rules for reads: the answer, the watch that a read arms, and the changes that a returning client missed.
+//! `ZooKeeper`'s rules for reads: the reply, the watch that a read arms, and the changes that a returning client
+//! missed.
 //!
-//! Each read happens within one lock of the machine.
+//! Each read runs within one read lock of the machine.
 
 use holdfast_types::{Identity, Rejection, Revision, Stat, TreeRejection, ZnodePath};
 
@@ -10,14 +11,14 @@ use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 
 impl LockedStream<'_> {
-    /// Reads. With `watch`, arms the watch of the read.
+    /// Reads this node's state. With `watch`, arms the watch of the read.
     pub(crate) fn read(
         &mut self,
         read: &StreamRead,
         watch: bool,
-        shown: &[Identity],
+        identities: &[Identity],
     ) -> Result<StreamAnswer, Failure> {
-        let answer = self.evaluate(read, shown);
+        let answer = self.evaluate(read, identities);
         if watch {
             self.arm_for(read, answer.is_ok())?;
         }
@@ -27,7 +28,7 @@ impl LockedStream<'_> {
     pub(crate) fn evaluate(
         &self,
         read: &StreamRead,
-        shown: &[Identity],
+        identities: &[Identity],
     ) -> Result<StreamAnswer, Rejection> {
         let machine = self.machine;
         Ok(match read {
@@ -36,27 +37,27 @@ impl LockedStream<'_> {
                 StreamAnswer::Exists(machine.stat(path).ok_or_else(no_node)?)
             }
             StreamRead::Data(path) => {
-                let (stat, data) = machine.get(path, shown)?;
+                let (stat, data) = machine.get(path, identities)?;
                 StreamAnswer::Data { data, stat }
             }
             StreamRead::Children(path) => {
-                let (stat, names) = machine.list(path, shown)?;
+                let (stat, names) = machine.list(path, identities)?;
                 StreamAnswer::Children { names, stat }
             }
             StreamRead::Acl(path) => {
-                let (acl, stat) = machine.acl(path, shown)?;
+                let (acl, stat) = machine.acl(path, identities)?;
                 StreamAnswer::Acl { acl, stat }
             }
             StreamRead::Ephemerals(prefix) => {
                 StreamAnswer::Ephemerals(machine.ephemerals(self.session(), prefix))
             }
             StreamRead::Descendants(path) => {
-                StreamAnswer::Descendants(machine.descendants(path, shown)?)
+                StreamAnswer::Descendants(machine.descendants(path, identities)?)
             }
         })
     }
 
-    /// Arms the watch of a read. `Exists` arms it also for a missing node; a rejected read arms none.
+    /// Arms the watch of a read. `Exists` also arms it for a missing node; a rejected read arms none.
     fn arm_for(&mut self, read: &StreamRead, answered: bool) -> Result<(), Failure> {
         match read {
             StreamRead::Exists(path) => self.arm(path, WatchFlags::DATA),
@@ -70,7 +71,8 @@ impl LockedStream<'_> {
         }
     }
 
-    /// Arms the watches of a client that has seen everything up to `relative`, or puts in the notices that they missed.
+    /// Arms the watches of a client that has seen everything up to `relative`, or enqueues the notices that they
+    /// missed.
     pub(crate) fn arm_again(&mut self, relative: Revision, set: &WatchSet) -> Result<(), Failure> {
         let data = |stat: Option<Stat>| match stat {
             None => Some(NoticeKind::Deleted),

@@ -21,8 +21,8 @@ use crate::service::Service;
 use crate::session::random_bytes;
 
 impl Service {
-    /// Opens a session for a connection, with a generated name and password. `seen` is the newest revision that the client
-    /// has seen, or 0: this node catches up with it first.
+    /// Opens a session for a connection, with a generated name and password. `seen` is the newest revision that the
+    /// client has seen, or 0: this node catches up with it first.
     ///
     /// # Errors
     /// [`Failure::Lagging`] if this node does not catch up in time; else as any write. After [`Failure::OutcomeUnknown`]
@@ -55,8 +55,8 @@ impl Service {
         Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
-    /// Attaches a session to a connection. An older stream of the session on this node ends with `Moved`; one on another
-    /// node continues, but its writes are rejected. `seen` as in [`Service::open_stream_session`].
+    /// Attaches a session to a connection. An older stream of the session on this node ends with `Moved`; one on
+    /// another node continues, but its writes are rejected. `seen` as in [`Service::open_stream_session`].
     ///
     /// # Errors
     /// A rejection if the password is wrong or the session has ended; [`Failure::Lagging`] as above.
@@ -76,7 +76,7 @@ impl Service {
         Ok(Attached { id, session, password, ttl, attachment, since })
     }
 
-    /// Starts the stream: one end for requests, and the outbox for the client.
+    /// Starts the stream. Returns the handle for requests, and the outbox for the client.
     ///
     /// # Errors
     /// [`Failure::TooManyStreams`]; a rejection if the session has been attached again or has ended;
@@ -98,7 +98,7 @@ impl Service {
     }
 }
 
-/// The session's TTL in the log: longer than the client's by the slack of renewals.
+/// Returns the session's TTL in the log: longer than the client's TTL by the slack of renewals.
 fn lease_ttl(ttl: Ttl) -> Ttl {
     let ms = ttl.as_duration().saturating_add(slack(ttl)).min(Duration::from_hours(24)).as_millis();
     u64::try_from(ms).ok().and_then(|ms| Ttl::from_millis(ms).ok()).unwrap_or(Ttl::MAX)

@@ -1,8 +1,8 @@
 //! The requests of one connection; the outbox carries the replies.
 //!
-//! A front-end awaits each call before the next, so replies have the order of the requests; pings may overtake. Every call
-//! counts as client activity, waits for room in the outbox, and replies only while the session is certainly alive
-//! (`liveness.rs`). After the stream has ended a call does nothing. Dropping the stream ends it.
+//! A front-end awaits each call before the next, so replies have the order of the requests; pings may overtake others.
+//! Every call counts as client activity, waits for room in the outbox, and replies only while the session is certainly
+//! alive (`liveness.rs`). After the stream has ended a call does nothing. Dropping the stream ends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,13 +63,13 @@ impl SessionStream {
         self.identities.lock().clone()
     }
 
-    /// Reads from this node, never older state than earlier replies. With `watch`, arms the watch of the read.
+    /// Reads this node's state, which is never older than in earlier replies. With `watch`, arms the watch of the read.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
         let identities = self.identities();
         self.look(tag, |locked| locked.read(&read, watch, &identities)).await;
     }
 
-    /// Several reads at one revision, each with its own result. Arms no watches.
+    /// Performs several reads at one revision, each with its own result. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let identities = self.identities();
         self.look(tag, |locked| {
@@ -79,7 +79,7 @@ impl SessionStream {
         .await;
     }
 
-    /// Arms a persistent watch. The node need not exist.
+    /// Arms a persistent watch, also for a missing node.
     pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
         self.look(tag, |locked| {
             locked.arm(&path, WatchFlags::of_mode(mode))?;
@@ -88,12 +88,12 @@ impl SessionStream {
         .await;
     }
 
-    /// Answers [`StreamAnswer::Watched`].
+    /// Replies [`StreamAnswer::Watched`]: whether there is such a watch.
     pub async fn check_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
         self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.has(&path, kind)))).await;
     }
 
-    /// Removes the watches of that kind. Answers [`StreamAnswer::Watched`]: whether there was one.
+    /// Removes the watches of that kind. Replies [`StreamAnswer::Watched`]: whether there was such a watch.
     pub async fn remove_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
         self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.remove(&path, kind)))).await;
     }
@@ -102,7 +102,7 @@ impl SessionStream {
     /// the client has seen, fires before the reply; the others are armed. Persistent watches are armed without notices
     /// of missed changes, as in `ZooKeeper`.
     ///
-    /// If there is no room for all watches the stream ends, because clients assume that they are set.
+    /// If there is no room for all watches, the stream ends, because clients assume that all watches are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
         self.look(tag, |locked| {
             let armed = locked.arm_again(relative, &set);
@@ -114,12 +114,12 @@ impl SessionStream {
         .await;
     }
 
-    /// Answered when the session is renewed. May be awaited beside other calls.
+    /// Replies when the session is renewed. May be awaited concurrently with other calls.
     pub async fn ping(&self, tag: i64) {
         self.look(tag, |_| Ok(StreamAnswer::Done)).await;
     }
 
-    /// Answered when this node has applied everything that the cluster acknowledged before the call.
+    /// Replies when this node has applied everything that the cluster acknowledged before the call.
     pub async fn sync(&self, tag: i64) {
         if self.ready().await.is_err() {
             return;
@@ -134,13 +134,13 @@ impl SessionStream {
     }
 
     /// Changes the tree with this stream's session and identities; only the request id of the multi's caller is kept.
-    /// Answered when this node has applied the change. If its outcome is unknown, the stream ends.
+    /// Replies when this node has applied the change. If the outcome is unknown, the stream ends.
     pub async fn write(&self, tag: i64, multi: Multi) {
         self.write_run(vec![(tag, multi)]).await;
     }
 
-    /// Consecutive writes of a pipelining client, in this order, each with its own reply. If the outcome of one is unknown,
-    /// no later one is done. The writes share log entries.
+    /// Proposes consecutive writes of a pipelining client in their order. Each write has its own reply. After a write
+    /// with an unknown outcome, no later write is done. The writes share log entries.
     pub async fn write_run(&self, run: Vec<(i64, Multi)>) {
         if self.heard().await.is_err() {
             return;
@@ -160,8 +160,8 @@ impl SessionStream {
         Command::Multi(Multi { caller, ..multi })
     }
 
-    /// Closes the session; the stream ends after the reply. As in `ZooKeeper`, a connection that is no longer attached can
-    /// also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
+    /// Closes the session; the stream ends after the reply. As in `ZooKeeper`, a connection that is no longer attached
+    /// can also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
         match self.heard().await {
             Ok(()) | Err(StreamEnd::Moved) => {}
@@ -178,8 +178,8 @@ impl SessionStream {
         self.end(failure.as_ref().and_then(fatal).unwrap_or(StreamEnd::Closed));
     }
 
-    /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not renew
-    /// the session, so its reply waits for a fresh renewal like every reply.
+    /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not
+    /// renew the session, so its reply waits for a fresh renewal like every reply.
     async fn propose(&self, tags: &[i64], commands: Vec<Command>) {
         let (done, failure) = self.service.propose_in_order(commands).await;
         let mut left = tags.iter();
@@ -213,7 +213,7 @@ impl SessionStream {
         true
     }
 
-    /// Notes client activity without a reply: renews the session in the background unless a renewal is fresh.
+    /// Records client activity without a reply: renews the session in the background unless a renewal is fresh.
     pub fn renew(&self) {
         if self.liveness.heard(Instant::now()) {
             self.service.0.stream_renewals.add(self.liveness.clone());
@@ -238,13 +238,13 @@ impl SessionStream {
         }
     }
 
-    /// Notes client activity and waits for room for a reply.
+    /// Records client activity, and waits for room for a reply.
     async fn heard(&self) -> Result<(), StreamEnd> {
         self.renew();
         self.entry.queue.room().await
     }
 
-    /// The same, and waits for a fresh renewal.
+    /// Records client activity, and waits for room for a reply and for a fresh renewal.
     async fn ready(&self) -> Result<(), StreamEnd> {
         loop {
             self.heard().await?;
@@ -289,8 +289,8 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
     Ok(StreamAnswer::Multi { succeeded, results })
 }
 
-/// Failures that end a stream, because a later write must not follow a write with an unknown outcome. After the other
-/// failures certainly nothing was done.
+/// Returns the end of the stream after a failure whose outcome may be unknown, because no later write may follow it.
+/// Returns `None` for a failure after which certainly nothing was done.
 fn fatal(failure: &Failure) -> Option<StreamEnd> {
     match failure {
         Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(StreamEnd::Unknown),

@@ -30,19 +30,19 @@ pub struct WatchCounts {
 }
 
 impl Service {
-    /// The streams of this node, the oldest first.
+    /// Returns the streams of this node, the oldest first.
     pub fn streams_list(&self) -> Vec<StreamView> {
         self.observer().streams.list()
     }
 
-    /// O(1).
+    /// Returns the numbers of watching streams, watched paths and watches. O(1).
     pub fn watch_counts(&self) -> WatchCounts {
         let registry = self.observer().streams.registry.lock();
         let table = &registry.table;
         WatchCounts { streams: table.streams(), paths: table.paths(), watches: table.len() }
     }
 
-    /// The watched paths by session. `apply` waits while they are copied.
+    /// Returns the watched paths by session. `apply` waits while they are copied.
     pub fn watches_by_session(&self) -> BTreeMap<SessionId, Vec<ZnodePath>> {
         let registry = self.observer().streams.registry.lock();
         let mut found: BTreeMap<SessionId, Vec<ZnodePath>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Service {
         found
     }
 
-    /// The watching sessions by path.
+    /// Returns the watching sessions by path.
     pub fn watches_by_path(&self) -> BTreeMap<ZnodePath, Vec<SessionId>> {
         let mut found: BTreeMap<ZnodePath, Vec<SessionId>> = BTreeMap::new();
         for (session, paths) in self.watches_by_session() {

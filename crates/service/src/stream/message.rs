@@ -1,10 +1,10 @@
-//! Requests of a stream, and what it sends to its client: replies, notices, and its end.
+//! Requests of a stream, and the items that it sends to its client: replies, notices, and the end.
 
 use holdfast_types::{AclEntry, Data, OpReply, Rejection, Revision, Stat, ZnodePath};
 
 use crate::failure::Failure;
 
-/// A read of this node's state. `Data` and `Children` arm a watch only if the node exists, `Exists` always does.
+/// A read of this node's state. `Data` and `Children` arm a watch only if the node exists; `Exists` always arms it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamRead {
     /// Whether a node exists. The access list does not apply.
@@ -38,16 +38,16 @@ pub enum StreamAnswer {
     },
     Ephemerals(Vec<ZnodePath>),
     Descendants(u64),
-    /// One answer to each of several reads, at one revision.
+    /// The results of several reads at one revision, in order.
     Many(Vec<Result<StreamAnswer, Rejection>>),
     /// The answer to a write.
     Multi {
         /// Whether the conditions held.
         succeeded: bool,
-        /// One for each executed operation.
+        /// One result for each executed operation.
         results: Vec<OpReply>,
     },
-    /// Whether there was such a watch.
+    /// Whether a matching watch existed.
     Watched(bool),
     /// Success without data: a sync, a ping, new watches, the close.
     Done,
@@ -55,9 +55,9 @@ pub enum StreamAnswer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
-    /// Changes of one node and of the list of its children, each time.
+    /// Fires for each change of one node and of its list of children.
     Persistent,
-    /// Creations, deletions and changes of data of one node and everything below it, each time.
+    /// Fires for each creation, deletion and data change of one node and its descendants.
     PersistentRecursive,
 }
 
@@ -112,7 +112,8 @@ pub enum NoticeKind {
 /// The event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The revision of the change; for a change that a disconnected client missed, the revision at which it is reported.
+    /// The revision of the change; for a change that a disconnected client missed, the revision at which it is
+    /// reported.
     pub revision: Revision,
     pub kind: NoticeKind,
     pub path: ZnodePath,
@@ -142,7 +143,7 @@ pub enum StreamEnd {
     Diverged,
     /// The session could not be renewed for two thirds of its TTL: another node may succeed.
     CutOff,
-    /// A write may or may not have been done. No later write was done.
+    /// The outcome of a write is unknown. No later write was done.
     Unknown,
     /// The node is shutting down.
     ShuttingDown,

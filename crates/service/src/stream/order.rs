@@ -1,12 +1,12 @@
-//! The order of what a client receives (promise 9). Only this file puts anything into an outbox.
+//! The order of the items that a client receives (guarantee 9). Only this file enqueues items into an outbox.
 //!
 //! A notice always precedes the reply that would reveal its change:
 //!
-//! - [`Streams::on_event`] puts in notices inside the apply step, while the machine is locked for writing;
-//! - [`Streams::answer`] reads the machine, arms the watch and puts in the reply within one read lock, so no change comes
-//!   between: earlier changes were announced, later ones will be;
-//! - [`Streams::reply`] puts in the reply to a write after this node has applied its revision, and so after the notices of
-//!   all revisions up to it.
+//! - [`Streams::on_event`] enqueues notices inside the apply step, while the machine is locked for writing;
+//! - [`Streams::answer`] reads the machine, arms the watch and enqueues the reply within one read lock: the notices of
+//!   earlier changes are already in the queue, and those of later changes follow the reply;
+//! - [`Streams::reply`] enqueues the reply to a write after this node has applied its revision, and so after the notices
+//!   of all revisions up to it.
 //!
 //! Lock order: machine, registry, outbox queue. Bounds: `streams_max` streams, `watches_max` watches.
 
@@ -33,9 +33,9 @@ use crate::watch::is_visible;
 pub struct Attached {
     pub id: SessionId,
     pub session: SessionName,
-    /// Another connection needs it to attach.
+    /// Another connection needs the password to attach.
     pub password: Password,
-    /// The client's TTL. The session's own TTL is a little longer.
+    /// The client's TTL. The session's own TTL is longer by the slack of renewals.
     pub ttl: Ttl,
     /// The revision of the attachment.
     pub attachment: Revision,
@@ -73,9 +73,10 @@ pub(crate) struct StreamRegistry {
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) registry: Mutex<StreamRegistry>,
-    /// Watches of all streams: `apply` skips the registry while it is zero. Written while the machine is locked.
+    /// The number of watches of all streams: `apply` skips the registry while it is zero. Written while the machine is
+    /// locked.
     armed: AtomicUsize,
-    /// Streams: likewise.
+    /// The number of streams, used in the same way.
     live: AtomicUsize,
     /// Bytes of notices in all outbox queues.
     queued: Arc<AtomicUsize>,
@@ -95,9 +96,9 @@ impl Streams {
         }
     }
 
-    /// Enters a stream and ends the older streams of its session on this node. Older streams on other nodes go on, as on
-    /// `ZooKeeper`: they read, the log rejects their writes, and either client can close the session. With the
-    /// machine locked.
+    /// Registers a stream, and ends the older streams of its session on this node. Older streams on other nodes
+    /// continue, as in `ZooKeeper`: they read, the log rejects their writes, and either client can close the session.
+    /// The caller has locked the machine.
     pub(crate) fn enter(
         &self,
         machine: &Machine,
@@ -165,13 +166,13 @@ impl Streams {
     pub(crate) fn on_event(&self, machine: &Machine, revision: Revision, event: &Event) {
         match event {
             Event::Tree(TreeEvent::Created { path }) => {
-                self.tell(machine, revision, NoticeKind::Created, path);
+                self.fire_watches(machine, revision, NoticeKind::Created, path);
             }
             Event::Tree(TreeEvent::Deleted { path }) => {
-                self.tell(machine, revision, NoticeKind::Deleted, path);
+                self.fire_watches(machine, revision, NoticeKind::Deleted, path);
             }
             Event::Tree(TreeEvent::DataChanged { path }) => {
-                self.tell(machine, revision, NoticeKind::Changed, path);
+                self.fire_watches(machine, revision, NoticeKind::Changed, path);
             }
             Event::Session(SessionEvent::Ended { id, end, .. }) => {
                 let reason = match end {
@@ -194,7 +195,13 @@ impl Streams {
         self.end_all(StreamEnd::Diverged);
     }
 
-    fn tell(&self, machine: &Machine, revision: Revision, kind: NoticeKind, path: &ZnodePath) {
+    fn fire_watches(
+        &self,
+        machine: &Machine,
+        revision: Revision,
+        kind: NoticeKind,
+        path: &ZnodePath,
+    ) {
         if self.armed.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -229,7 +236,7 @@ impl Streams {
         entry.queue.reply(StreamReply { tag, revision: machine.revision(), result });
     }
 
-    /// Puts in a reply about a revision that this node has applied.
+    /// Enqueues a reply about a revision that this node has applied.
     pub(crate) fn reply(entry: &StreamEntry, reply: StreamReply) {
         entry.queue.reply(reply);
     }
@@ -269,7 +276,7 @@ impl LockedStream<'_> {
         Ok(())
     }
 
-    /// Puts in a notice of a change that the client missed.
+    /// Enqueues a notice of a change that the client missed.
     pub(crate) fn missed(&mut self, kind: NoticeKind, path: ZnodePath) {
         let revision = self.machine.revision();
         if !self.entry.queue.missed(Notice { revision, kind, path }) {
@@ -287,7 +294,7 @@ impl LockedStream<'_> {
         self.streams.registry.lock().table.has(self.entry.number, path, kind)
     }
 
-    /// Removes the watches of that kind; false if there is none.
+    /// Removes the watches of that kind. Returns false if there is none.
     pub(crate) fn remove(&mut self, path: &ZnodePath, kind: WatchKind) -> bool {
         let mut registry = self.streams.registry.lock();
         let removed = registry.table.remove(self.entry.number, path, kind);
@@ -330,7 +337,8 @@ impl StreamRegistry {
         }
     }
 
-    /// Removes a stream with its watches. A stream that closes its own session ends its queue itself.
+    /// Removes a stream with its watches, and ends its queue. A stream that closes its own session ends its queue
+    /// itself.
     fn end(&mut self, number: StreamNo, reason: StreamEnd) {
         self.table.forget(number);
         if let Some(stream) = self.streams.remove(&number) {

@@ -1,10 +1,10 @@
 //! The ordered queue from a node to one client: replies and notices in the order of arrival, then the end.
 //!
-//! A client that does not read delays its own next request ([`OutboxQueue::room`]). If notices then exceed their bound, the
-//! stream ends with [`StreamEnd::Overflow`]; nothing is dropped silently.
+//! A client that does not read delays its own next request ([`OutboxQueue::room`]). If notices then exceed their bound,
+//! the stream ends with [`StreamEnd::Overflow`]; nothing is dropped silently.
 //!
-//! Bounds: `StreamLimits::outbox_max` replies and as many notices; `outbox_bytes_max` bytes of each, plus one reply and the
-//! notices that one request missed; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
+//! Bounds: `StreamLimits::outbox_max` replies and as many notices; `outbox_bytes_max` bytes of each, plus one reply and
+//! the notices that one request missed; [`NOTICE_BYTES_MAX`] bytes of notices in all queues of the node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl OutboxQueue {
         Arc::new(Self { state: Mutex::default(), limits, shared, filled, emptied })
     }
 
-    /// Puts a reply in. The caller has waited for [`OutboxQueue::room`].
+    /// Enqueues a reply. The caller has waited for [`OutboxQueue::room`].
     pub(crate) fn reply(&self, reply: StreamReply) {
         let mut state = self.state.lock();
         if state.ended.is_none() {
@@ -76,13 +76,13 @@ impl OutboxQueue {
         }
     }
 
-    /// Puts a notice in, or ends the queue if there is no room. Returns whether the queue continues.
+    /// Enqueues a notice, or ends the queue if there is no room. Returns whether the queue continues.
     pub(crate) fn notice(&self, notice: Notice) -> bool {
         self.put(notice, true)
     }
 
-    /// As [`OutboxQueue::notice`], of a change that a client missed while it was away. Those are as many as it asks for in one
-    /// request, and may be more than the queue's own bound: else it could never catch up.
+    /// Enqueues a notice of a change that a disconnected client missed. The size of one request bounds these notices.
+    /// They may exceed the queue's own bound, because the client could not catch up otherwise.
     pub(crate) fn missed(&self, notice: Notice) -> bool {
         self.put(notice, false)
     }
@@ -208,7 +208,7 @@ impl Outbox {
         Self { queue, liveness }
     }
 
-    /// The next item; [`Outgoing::End`] is repeated. Dropping the future loses nothing.
+    /// Returns the next item; [`Outgoing::End`] is repeated. Dropping the future loses no item.
     pub async fn next(&mut self) -> Outgoing {
         loop {
             let filled = self.queue.filled.notified();
@@ -222,8 +222,8 @@ impl Outbox {
         }
     }
 
-    /// Resolves when the queue overflows: waiting for the client to read is then pointless. Dropping the future loses
-    /// nothing.
+    /// Resolves when the queue overflows: the front-end then stops waiting for the client to read. The future can be
+    /// dropped.
     pub async fn overflowed(&self) {
         loop {
             let filled = self.queue.filled.notified();
@@ -234,7 +234,7 @@ impl Outbox {
         }
     }
 
-    /// The next item, if the queue has one.
+    /// Returns the next item, if the queue has one.
     pub fn try_next(&mut self) -> Option<Outgoing> {
         self.queue.take()
     }
@@ -242,7 +242,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // The reader has gone.
+        // Nothing reads the queue any more.
         self.queue.end(StreamEnd::Overflow);
         let mut state = self.queue.state.lock();
         self.queue.clear(&mut state);

@@ -1,6 +1,6 @@
-//! Streams whose sessions wait for the next batch of renewals.
+//! The queue of streams whose sessions wait for the next batch of renewals.
 //!
-//! Bounds: one entry a stream, [`BATCH_MAX`] sessions in a batch.
+//! Bounds: one entry per stream, [`BATCH_MAX`] sessions in a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::liveness::Liveness;
 
-/// Sessions in one batch.
+/// The maximum number of sessions in one batch.
 const BATCH_MAX: usize = 16_384;
 
 /// Streams that wait for a renewal of their sessions.
@@ -22,7 +22,7 @@ pub(crate) struct RenewalQueue {
 }
 
 impl RenewalQueue {
-    /// Adds a stream. The caller adds it once until it is settled.
+    /// Adds a stream. The caller adds a stream only once until its renewal has ended.
     pub(crate) fn add(&self, liveness: Arc<Liveness>) {
         self.waiting.lock().entry(liveness.id).or_default().push(liveness);
         self.filled.notify_one();

@@ -1,9 +1,9 @@
 //! Renews the sessions of all streams of a node in batches.
 //!
-//! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions, without
-//! a timer. Sessions whose expiry is in flight are renewed one by one beside the batches.
+//! While a batch is in flight, further requests wait for the next batch. So one quorum round renews many sessions,
+//! without a timer. Sessions whose expiry is in flight are renewed one by one beside the batches.
 //!
-//! Bounds: one entry a stream; `renewal_queue.rs` bounds the sessions of a batch, one batch at a time.
+//! Bounds: one batch at a time; `renewal_queue.rs` bounds the entries and the sessions of a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::service_call::BatchRenewal;
 
 /// A batch that takes longer is sent again, together with new streams.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Renewals through the log at once.
+/// The maximum number of concurrent renewals through the log.
 const SINGLE_MAX: usize = 16;
 
 /// Sends batches until the service stops. A failed node ends its streams.
@@ -68,7 +68,7 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
     }
 }
 
-/// The expiries of these sessions are in flight: the log decides which comes first.
+/// Renews sessions whose expiries are in flight, through the log: the log decides which comes first.
 async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
     let renewals = streams.into_iter().map(|liveness| async {
         let began = Instant::now();

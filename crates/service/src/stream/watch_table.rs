@@ -1,9 +1,10 @@
-//! Which streams watch which nodes, and which watches a change fires: `ZooKeeper`'s rules.
+//! The watches of all streams, and the watches that a change fires, by `ZooKeeper`'s rules.
 //!
-//! A watch is on the *data* side of a node (creation, deletion, change) or on its *child* side (deletion, changes of its
-//! list of children). Reading data or existence arms the data side once; reading children arms the child side once. A
-//! persistent watch arms both sides permanently. A recursive watch arms both sides of the node and of everything below it
-//! permanently, without changes of lists of children. One change of one node gives each stream at most one notice.
+//! A watch is on the *data* side of a node (creation, deletion, change) or on its *child* side (deletion, changes of
+//! its list of children). Reading data or existence arms the data side once; reading children arms the child side once.
+//! A persistent watch arms both sides permanently. A recursive watch arms both sides of the node and of everything
+//! below it permanently, without changes of lists of children. One change of one node gives each stream at most one
+//! notice.
 //!
 //! Bound: the caller checks the counts before it arms a watch.
 
@@ -84,7 +85,7 @@ pub(crate) struct FiredWatch {
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     by_path: HashMap<ZnodePath, BTreeMap<StreamNo, WatchFlags>>,
-    /// Invariant: the paths under which `by_path` names the stream, and the sum of their watches.
+    /// Invariant: the paths under which `by_path` has the stream, and the sum of their watches.
     by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
     /// Entries of `by_path` with a recursive watch: ancestors are skipped while it is zero.
     recursive: usize,
@@ -124,12 +125,12 @@ impl WatchTable {
         self.put(stream, path, old, old.and(arms));
     }
 
-    /// Whether the stream has a watch of that kind there.
+    /// Returns whether the stream has a watch of that kind at the path.
     pub(crate) fn has(&self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
         self.arms(stream, path).meets(WatchFlags::of_kind(kind))
     }
 
-    /// Removes the stream's watches of that kind; false if it has none.
+    /// Removes the stream's watches of that kind. Returns false if it has none.
     pub(crate) fn remove(&mut self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.without(WatchFlags::of_kind(kind)));
@@ -182,7 +183,7 @@ impl WatchTable {
         }
     }
 
-    /// The watches that a change fires, in the order of the notices. Removes one-shot watches.
+    /// Returns the watches that a change fires, in the order of the notices. Removes one-shot watches.
     pub(crate) fn fire(&mut self, kind: NoticeKind, path: &ZnodePath) -> Vec<FiredWatch> {
         let (own, once) = match kind {
             NoticeKind::Created | NoticeKind::Changed => (WatchFlags::DATA_SIDE, WatchFlags::DATA),
@@ -219,7 +220,7 @@ impl WatchTable {
         streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
     }
 
-    /// Streams with a recursive watch above the path, and none at it.
+    /// Returns streams with a recursive watch above the path and no firing watch at it.
     fn concerned_above(
         &self,
         path: &ZnodePath,
@@ -248,7 +249,7 @@ impl WatchTable {
     }
 }
 
-/// The directories above a path, from the nearest to the root.
+/// Returns the directories above a path, from the nearest to the root.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = path;
     std::iter::from_fn(move || {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn exactly_those_whose_revision_is_reached_wake() {
+    async fn only_callers_whose_revision_is_reached_wake() {
         let waiters = AppliedWaiters::default();
         let behind = || Revision(1);
         waiters.wait(Revision(1), behind).await;
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiter_that_goes_away_leaves_nothing() {
+    async fn a_dropped_waiter_leaves_no_registration() {
         let waiters = AppliedWaiters::default();
         {
             let mut waiter = std::pin::pin!(waiters.wait(Revision(3), || Revision(1)));

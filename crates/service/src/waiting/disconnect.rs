@@ -1,7 +1,7 @@
 //! Cleanup after callers that disconnect, through the log.
 //!
-//! A call holds the guards of this file; a guard acts when the call is dropped without an answer. Each guard repeats
-//! its command until the log answers, because the lease of a session that is renewed elsewhere does not expire.
+//! A call holds the guards of this file; a guard acts when the call is dropped without a reply. Each guard repeats
+//! its command until it has an outcome, because the lease of a session that is renewed elsewhere does not expire.
 //!
 //! Bounds: an [`AbandonedPlace`] keeps its caller's permit; closing a session is retried for [`CLOSING_MAX`].
 
@@ -56,15 +56,15 @@ impl AbandonedPlace {
 impl Drop for AbandonedPlace {
     fn drop(&mut self) {
         if let Some(left) = self.left.take() {
-            tokio::spawn(give_up(self.service.clone(), left));
+            tokio::spawn(cancel_abandoned(self.service.clone(), left));
         }
     }
 }
 
 /// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A named
 /// session keeps its entry until its wait would have ended, because its client may repeat the call. When the node
-/// drains, the entry stays for the client, which calls another node.
-async fn give_up(service: Service, left: LeftPlace) {
+/// drains, the entry stays, because the client calls another node.
+async fn cancel_abandoned(service: Service, left: LeftPlace) {
     if left.anonymous.is_none() {
         tokio::select! {
             () = tokio::time::sleep_until(left.until.into()) => {}
@@ -75,7 +75,7 @@ async fn give_up(service: Service, left: LeftPlace) {
         match service.propose(left.give_up.clone()).await {
             Ok((Reply::Acquired(EntryState::Holding(_)), _)) if left.anonymous.is_some() => break,
             Ok(_) | Err(Failure::Rejected(_)) => return,
-            Err(failure) => tracing::debug!(%failure, "giving a place up takes longer"),
+            Err(failure) => tracing::debug!(%failure, "cannot cancel an abandoned entry; retrying"),
         }
         tokio::select! {
             () = tokio::time::sleep(RETRY_AFTER) => {}
@@ -101,7 +101,7 @@ impl UnansweredSession {
         Self { service: service.clone(), session }
     }
 
-    /// Disarms the guard: the caller has an answer, or the session was certainly not opened.
+    /// Disarms the guard: the caller has a reply, or the session was certainly not opened.
     pub(crate) fn settle(mut self) {
         self.session = None;
     }
@@ -125,7 +125,7 @@ pub(crate) async fn close_session_within(
     let _in_time = tokio::time::timeout(limit.unwrap_or(CLOSING_MAX), closing).await;
 }
 
-/// Closes a session that no client can name. The command that opens it may still be in flight.
+/// Closes a session whose name no client has. The command that opens the session may still be in flight.
 async fn close_session(service: Service, session: SessionName) {
     let began = Instant::now();
     while began.elapsed() < CLOSING_MAX {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_a_grace_after_its_length_and_gives_its_place_up() {
+    fn a_wait_is_cancelled_a_grace_period_after_its_deadline() {
         let (mut machine, mut orphans, t0) = waiting();
         let late = t0 + SECOND * 99;
         assert_eq!(orphans.overdue(&machine, t0 + SECOND * 14, late, 10), []);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_did_not_reach_the_log_is_tried_again() {
+    fn a_command_that_did_not_reach_the_log_is_retried() {
         let (machine, mut orphans, t0) = waiting();
         let due = t0 + SECOND * 15;
         let again = due + SECOND;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_of_ended_waits_do_not_pile_up() {
+    fn deadlines_of_ended_waits_are_trimmed() {
         let (mut machine, mut orphans, t0) = waiting();
         for _ in 0..2 * TRIM_SLACK {
             apply(&mut machine, vec![acquire("w1", Some(5_000))]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_at_a_barrier_ends_a_grace_after_its_length() {
+    fn a_barrier_wait_is_cancelled_a_grace_period_after_its_deadline() {
         let (mut machine, mut orphans) = (Machine::new(), OrphanedWaits::new(WaitSource::Barriers));
         let t0 = Instant::now();
         apply(&mut machine, vec![arrive("w1")]);
@@ -222,7 +222,7 @@ mod tests {
         orphans.scan(&machine, t0 + SECOND * 5, GRACE);
         let again = t0 + SECOND * 21;
         let early = orphans.overdue(&machine, t0 + SECOND * 19, again, 10);
-        assert_eq!(early, [], "the session has asked again");
+        assert_eq!(early, [], "the session has repeated its arrival");
         let due = orphans.overdue(&machine, t0 + SECOND * 20, again, 10);
         assert_eq!(due.len(), 1);
         assert_eq!(orphans.overdue(&machine, again, again + SECOND, 10), due);

@@ -150,13 +150,13 @@ mod tests {
         assert_eq!(one.woken().await, WakeUp::Event("left"));
         assert_eq!(same.woken().await, WakeUp::Event("left"));
         assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());
-        assert_eq!(wake_ups.get(), 2, "and no other is counted");
+        assert_eq!(wake_ups.get(), 2, "only these wake-ups are counted");
         drop((one, other, same));
         assert_eq!(calls.len(), 0);
     }
 
     #[tokio::test]
-    async fn an_event_stays_known_whatever_comes_after_it() {
+    async fn an_event_stays_in_the_mailbox_after_further_wake_ups() {
         let calls = ParkedCalls::new(Counter::default());
         let mut parked = calls.park(7);
         calls.wake_all();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_mailbox_asks_for_a_look_at_the_state() {
+    async fn a_full_mailbox_makes_the_call_read_the_state() {
         let calls = ParkedCalls::new(Counter::default());
         let mut parked = calls.park(());
         for event in 0..2 * EVENTS_MAX {

@@ -1,7 +1,7 @@
 //! The recent changes of this node, in log order.
 //!
-//! `apply` appends changes; watchers copy them in batches. The oldest changes are discarded when a bound is reached, all of
-//! them when entries were skipped. The log knows the revision after which it is complete.
+//! `apply` appends changes; watchers copy them in batches. The log discards the oldest changes when a bound is reached,
+//! and all changes when entries were skipped. It keeps the revision after which it is complete.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::hold_notice::{HoldChange, HoldNotice};
 
 /// The bytes of an item besides its path.
 const ITEM_BYTES: usize = 160;
-/// The most changes that a search for one session reads.
+/// The maximum number of changes that a search for one session reads.
 const LOOK_BACK_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ struct ChangeLogState {
     /// The number of the first change.
     first: u64,
     bytes: usize,
-    /// All changes after this revision are here.
+    /// The log has all changes after this revision, up to `head`.
     compacted: Revision,
-    /// All changes up to this revision are here.
+    /// The last applied revision.
     head: Revision,
     watchers: Watchers,
 }
@@ -128,8 +128,8 @@ impl ChangeLog {
         self.state.lock().watchers.leave(number);
     }
 
-    /// The events of a session after a revision. `None` if some were discarded, or if the search would read more than
-    /// [`LOOK_BACK_MAX`] changes while the log is locked.
+    /// Returns the events of a session after a revision. `None` if some were discarded, or if the search would read
+    /// more than [`LOOK_BACK_MAX`] changes while the log is locked.
     pub(crate) fn of_session(
         &self,
         session: &SessionName,
@@ -170,7 +170,7 @@ impl ChangeLogState {
         }
     }
 
-    /// The number of the first change after a revision.
+    /// Returns the number of the first change after a revision.
     fn number_after(&self, revision: Revision) -> u64 {
         self.first + self.changes.partition_point(|change| change.revision <= revision) as u64
     }
@@ -191,7 +191,7 @@ impl ChangeLogState {
         let mut more = false;
         for change in log.iter().skip(skip) {
             let concerned = change.revision > watcher.after && watcher.filter.matches(&change.path);
-            // The last of the batch must know whether another one of its revision follows.
+            // The `resume` of the batch's last change depends on the revision of the next change.
             if concerned && found.len() == BATCH_MAX {
                 more = true;
                 break;
@@ -209,7 +209,7 @@ impl ChangeLogState {
     }
 }
 
-/// Sets where to resume after each change: its own revision if no other change of the revision follows.
+/// Sets `resume` of each change: its own revision if no other change of the revision follows, else the revision before.
 fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
     for change in changes.iter_mut().rev() {
         let revision = change.resume;
@@ -237,7 +237,7 @@ fn cost(change: &LoggedChange) -> usize {
     ITEM_BYTES + change.path.as_str().len() + data
 }
 
-/// The change that watchers receive for an event; `entry` has all events of the log entry.
+/// Returns the change that watchers receive for an event; `entry` has all events of the log entry.
 fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Option<LoggedChange> {
     let (kind, path) = match event {
         Event::Tree(TreeEvent::Created { path }) => (ZnodeChangeKind::Created, path),

@@ -1,4 +1,4 @@
-//! Which changes a watcher receives.
+//! Filters that select the changes for a watcher.
 
 use holdfast_types::ZnodePath;
 
@@ -26,7 +26,7 @@ impl WatchFilter {
         }
     }
 
-    /// The node at or above every matching path.
+    /// Returns the node at or above every matching path.
     pub(crate) fn anchor(&self) -> ZnodePath {
         match self {
             Self::Node(node) | Self::Children(node) | Self::Subtree(node) => node.clone(),
@@ -44,7 +44,7 @@ enum Depth {
     Deeper,
 }
 
-/// How far a path lies below a node.
+/// Returns how far a path lies below a node.
 fn below(path: &str, node: &ZnodePath) -> Option<Depth> {
     let rest = path.strip_prefix(node.as_str())?;
     let relative = if node.as_str() == "/" { rest } else { rest.strip_prefix('/')? };
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_match_what_they_say_and_lie_below_their_anchor() {
+    fn filters_match_their_paths_at_or_below_their_anchors() {
         let all = ["/", "/a", "/a/b", "/a/b/c", "/ab", "/b"];
         let cases = [
             (WatchFilter::Node(path("/a")), "/a", vec!["/a"]),

@@ -1,10 +1,10 @@
 //! Watching the tree and the locks without a session: changes in log order, since a revision.
 //!
-//! A watcher that asks for discarded changes, or falls behind the log of changes, is told so, with the revision to restart
-//! from. Watches of sessions are in `stream`.
+//! A watcher that requests discarded changes, or falls behind the change log, receives the revision to restart from.
+//! Watches of sessions are in `stream`.
 //!
-//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes; `watch_streams_max` watchers, each with
-//! at most [`BATCH_MAX`] copied changes.
+//! Bounds: `ServiceConfig::history_events_max` changes and `history_bytes_max` bytes; `watch_streams_max` watchers,
+//! each with at most [`BATCH_MAX`] copied changes.
 
 mod change_log;
 mod filter;
@@ -21,15 +21,15 @@ pub use reader::WatchStream;
 
 pub(crate) use change_log::ChangeLog;
 
-/// Changes copied for a watcher at once.
+/// The maximum number of changes copied for a watcher at once.
 pub(crate) const BATCH_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     pub filter: WatchFilter,
-    /// Changes after this revision; `None` means from now on.
+    /// The watch has the changes after this revision; `None` selects changes from now on.
     pub since: Option<Revision>,
-    /// The proven identities of the caller. Changes of nodes that they may not list are left out.
+    /// The proven identities of the caller. The watch omits changes of nodes that they may not list.
     pub identities: Vec<Identity>,
 }
 
@@ -69,8 +69,8 @@ pub struct Watched {
     pub item: WatchItem,
 }
 
-/// Whether the identities may know that a path exists or existed: they may read the node, or list the nearest existing
-/// directory above it.
+/// Returns whether the identities may see that a path exists or existed: they may read the node, or the nearest
+/// existing directory above it.
 pub(crate) fn is_visible(machine: &Machine, path: &ZnodePath, identities: &[Identity]) -> bool {
     if machine.get(path, identities).is_ok() {
         return true;

@@ -1,4 +1,4 @@
-//! One watcher's stream of changes, with bookmarks while nothing happens.
+//! One watcher's stream of changes, with bookmarks while there are no changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,9 +16,9 @@ pub struct WatchStream {
     service: Service,
     handle: WatcherHandle,
     identities: Vec<Identity>,
-    /// Copied from the log, not yet returned.
+    /// Changes copied from the log and not yet returned.
     batch: VecDeque<Watched>,
-    /// When the next bookmark is due: immediately after the existing changes.
+    /// The time of the next bookmark. The first bookmark follows the existing changes immediately.
     bookmark_at: Instant,
     /// The last returned revision to resume from.
     resume: Revision,
@@ -49,8 +49,8 @@ impl Service {
 }
 
 impl WatchStream {
-    /// The next item. After [`WatchItem::Compacted`] the watch continues from there; [`WatchItem::ShuttingDown`] is
-    /// repeated. Dropping the future loses nothing.
+    /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there;
+    /// [`WatchItem::ShuttingDown`] is repeated. Dropping the future loses no item.
     pub async fn next(&mut self) -> Watched {
         loop {
             if let Some(watched) = self.batch.pop_front() {
@@ -99,17 +99,17 @@ impl WatchStream {
         Watched { resume: self.resume, ..watched }
     }
 
-    /// Leaves out changes that the caller may not see.
+    /// Removes changes that the caller may not see.
     fn visible(&self, changes: Vec<Watched>) -> VecDeque<Watched> {
         self.service.raft().read(|machine| {
-            let may_know = |watched: &Watched| match &watched.item {
+            let is_allowed = |watched: &Watched| match &watched.item {
                 WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
                 WatchItem::Hold(_)
                 | WatchItem::Bookmark { .. }
                 | WatchItem::Compacted { .. }
                 | WatchItem::ShuttingDown => true,
             };
-            changes.into_iter().filter(may_know).collect()
+            changes.into_iter().filter(is_allowed).collect()
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The watchers of the change log, and the first change that each has not read.
 //!
-//! A change wakes only the watchers that it concerns, and a watcher reads only the changes since then.
+//! A change wakes only the watchers whose filters match it. A watcher reads only from its first unread change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Watchers {
         self.by_number.get_mut(&number)
     }
 
-    /// Wakes the watchers that a change concerns.
+    /// Wakes the watchers whose filters match a change.
     pub(crate) fn wake(&mut self, change: u64, path: &ZnodePath) {
         if self.by_number.is_empty() {
             return;
@@ -78,7 +78,7 @@ impl Watchers {
         }
     }
 
-    /// All changes were discarded: every watcher has missed some.
+    /// Marks that every watcher may have missed changes, after all changes were discarded.
     pub(crate) fn miss(&mut self) {
         for watcher in self.by_number.values_mut() {
             watcher.missed = true;

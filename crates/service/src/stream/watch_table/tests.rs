@@ -1,4 +1,4 @@
-//! `ZooKeeper`'s rules for watches, one test for each, named after it.
+//! `ZooKeeper`'s rules for watches, with one test for each rule.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ fn armed(watches: &[(&str, WatchFlags)]) -> WatchTable {
     table
 }
 
-/// What stream A is told of a change.
-fn told(table: &mut WatchTable, kind: NoticeKind, at: &str) -> Vec<(NoticeKind, String)> {
+/// Fires the watches of a change, and returns the notices to stream A.
+fn fire(table: &mut WatchTable, kind: NoticeKind, at: &str) -> Vec<(NoticeKind, String)> {
     let fired = table.fire(kind, &path(at)).into_iter().filter(|fired| fired.stream == A);
     fired.map(|fired| (fired.kind, fired.path.to_string())).collect()
 }
@@ -35,91 +35,91 @@ fn notices(of: &[(NoticeKind, &str)]) -> Vec<(NoticeKind, String)> {
 use NoticeKind::{Changed, ChildrenChanged, Created, Deleted};
 
 #[test]
-fn a_question_for_existence_fires_once_for_creation_deletion_or_change() {
+fn an_existence_watch_fires_once_for_creation_deletion_or_change() {
     for kind in [Created, Deleted, Changed] {
         let mut table = armed(&[("/a", WatchFlags::DATA)]);
-        assert_eq!(told(&mut table, kind, "/a"), notices(&[(kind, "/a")]));
-        assert_eq!(told(&mut table, kind, "/a"), []);
+        assert_eq!(fire(&mut table, kind, "/a"), notices(&[(kind, "/a")]));
+        assert_eq!(fire(&mut table, kind, "/a"), []);
         assert_eq!(table.len(), 0);
     }
 }
 
 #[test]
-fn a_read_of_data_hears_nothing_of_children() {
+fn a_data_watch_does_not_fire_for_children() {
     let mut table = armed(&[("/a", WatchFlags::DATA)]);
-    assert_eq!(told(&mut table, Created, "/a/b"), []);
-    assert_eq!(told(&mut table, Deleted, "/a/b"), []);
-    assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+    assert_eq!(fire(&mut table, Created, "/a/b"), []);
+    assert_eq!(fire(&mut table, Deleted, "/a/b"), []);
+    assert_eq!(fire(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
 }
 
 #[test]
-fn a_read_of_children_fires_once_for_the_list_or_the_nodes_own_deletion() {
+fn a_child_watch_fires_once_for_the_list_or_the_nodes_own_deletion() {
     for kind in [Created, Deleted] {
         let mut table = armed(&[("/a", WatchFlags::CHILD)]);
-        assert_eq!(told(&mut table, kind, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
-        assert_eq!(told(&mut table, kind, "/a/c"), []);
+        assert_eq!(fire(&mut table, kind, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
+        assert_eq!(fire(&mut table, kind, "/a/c"), []);
     }
     let mut table = armed(&[("/a", WatchFlags::CHILD)]);
-    assert_eq!(told(&mut table, Changed, "/a"), []);
-    assert_eq!(told(&mut table, Changed, "/a/b"), []);
-    assert_eq!(told(&mut table, Created, "/a/b/c"), []);
-    assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+    assert_eq!(fire(&mut table, Changed, "/a"), []);
+    assert_eq!(fire(&mut table, Changed, "/a/b"), []);
+    assert_eq!(fire(&mut table, Created, "/a/b/c"), []);
+    assert_eq!(fire(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
     assert_eq!(table.len(), 0);
 }
 
 #[test]
-fn data_and_children_of_one_node_give_one_notice_of_its_deletion() {
+fn a_data_watch_and_a_child_watch_of_one_node_give_one_notice_of_its_deletion() {
     let mut table = armed(&[("/a", WatchFlags::DATA), ("/a", WatchFlags::CHILD)]);
-    assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+    assert_eq!(fire(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
     assert_eq!(table.len(), 0);
 }
 
 #[test]
-fn a_node_and_its_directory_give_two_notices_of_a_creation() {
+fn watches_of_a_node_and_its_directory_give_two_notices_of_a_creation() {
     let mut table = armed(&[("/a/b", WatchFlags::DATA), ("/a", WatchFlags::CHILD)]);
     let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
-    assert_eq!(told(&mut table, Created, "/a/b"), both);
+    assert_eq!(fire(&mut table, Created, "/a/b"), both);
 }
 
 #[test]
-fn the_roots_children_are_watched_like_any() {
+fn a_child_watch_of_the_root_fires() {
     let mut table = armed(&[("/", WatchFlags::CHILD)]);
-    assert_eq!(told(&mut table, Created, "/a"), notices(&[(ChildrenChanged, "/")]));
+    assert_eq!(fire(&mut table, Created, "/a"), notices(&[(ChildrenChanged, "/")]));
 }
 
 #[test]
 fn a_persistent_watch_fires_each_time_for_data_and_children() {
     let mut table = armed(&[("/a", WatchFlags::PERSISTENT)]);
     for _ in 0..2 {
-        assert_eq!(told(&mut table, Created, "/a"), notices(&[(Created, "/a")]));
-        assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
-        assert_eq!(told(&mut table, Created, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
-        assert_eq!(told(&mut table, Changed, "/a/b"), []);
-        assert_eq!(told(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
+        assert_eq!(fire(&mut table, Created, "/a"), notices(&[(Created, "/a")]));
+        assert_eq!(fire(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+        assert_eq!(fire(&mut table, Created, "/a/b"), notices(&[(ChildrenChanged, "/a")]));
+        assert_eq!(fire(&mut table, Changed, "/a/b"), []);
+        assert_eq!(fire(&mut table, Deleted, "/a"), notices(&[(Deleted, "/a")]));
     }
     assert_eq!(table.len(), 2, "both sides are counted");
 }
 
 #[test]
-fn a_recursive_watch_hears_of_the_subtree_and_never_of_lists_of_children() {
+fn a_recursive_watch_fires_for_the_subtree_and_never_for_lists_of_children() {
     let mut table = armed(&[("/a", WatchFlags::RECURSIVE)]);
     for at in ["/a", "/a/b", "/a/b/c"] {
         for kind in [Created, Changed, Deleted] {
-            assert_eq!(told(&mut table, kind, at), notices(&[(kind, at)]));
+            assert_eq!(fire(&mut table, kind, at), notices(&[(kind, at)]));
         }
     }
-    assert_eq!(told(&mut table, Created, "/ab"), []);
-    assert_eq!(told(&mut table, Created, "/b"), []);
+    assert_eq!(fire(&mut table, Created, "/ab"), []);
+    assert_eq!(fire(&mut table, Created, "/b"), []);
 }
 
 #[test]
-fn a_recursive_watch_on_the_root_hears_of_everything() {
+fn a_recursive_watch_of_the_root_fires_for_every_node() {
     let mut table = armed(&[("/", WatchFlags::RECURSIVE)]);
-    assert_eq!(told(&mut table, Changed, "/a/b"), notices(&[(Changed, "/a/b")]));
+    assert_eq!(fire(&mut table, Changed, "/a/b"), notices(&[(Changed, "/a/b")]));
 }
 
 #[test]
-fn a_change_is_told_once_however_many_watches_it_concerns() {
+fn a_change_gives_one_notice_for_any_number_of_watches() {
     let all = [
         ("/a/b", WatchFlags::DATA),
         ("/a/b", WatchFlags::PERSISTENT),
@@ -129,40 +129,40 @@ fn a_change_is_told_once_however_many_watches_it_concerns() {
     ];
     let mut table = armed(&all);
     for kind in [Created, Changed, Deleted] {
-        assert_eq!(told(&mut table, kind, "/a/b"), notices(&[(kind, "/a/b")]));
+        assert_eq!(fire(&mut table, kind, "/a/b"), notices(&[(kind, "/a/b")]));
     }
 }
 
 #[test]
-fn a_one_shot_watch_beside_a_recursive_one_still_fires_its_own() {
+fn a_one_shot_child_watch_fires_in_addition_to_a_recursive_watch() {
     let mut table = armed(&[("/a", WatchFlags::RECURSIVE), ("/a", WatchFlags::CHILD)]);
     let both = notices(&[(Created, "/a/b"), (ChildrenChanged, "/a")]);
-    assert_eq!(told(&mut table, Created, "/a/b"), both);
-    assert_eq!(told(&mut table, Created, "/a/c"), notices(&[(Created, "/a/c")]));
+    assert_eq!(fire(&mut table, Created, "/a/b"), both);
+    assert_eq!(fire(&mut table, Created, "/a/c"), notices(&[(Created, "/a/c")]));
 }
 
 #[test]
-fn a_one_shot_watch_does_not_spend_a_persistent_one() {
+fn a_one_shot_watch_does_not_remove_a_persistent_one() {
     let mut table = armed(&[("/a", WatchFlags::PERSISTENT), ("/a", WatchFlags::DATA)]);
     for _ in 0..2 {
-        assert_eq!(told(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
+        assert_eq!(fire(&mut table, Changed, "/a"), notices(&[(Changed, "/a")]));
     }
 }
 
 #[test]
-fn what_is_known_only_from_above_is_marked() {
+fn a_notice_from_a_recursive_watch_above_is_flagged() {
     let mut table = armed(&[("/a", WatchFlags::RECURSIVE), ("/a/b", WatchFlags::DATA)]);
-    let marks = |table: &mut WatchTable, at| {
+    let below = |table: &mut WatchTable, at| {
         let fired = table.fire(Changed, &path(at)).into_iter();
         fired.map(|fired| fired.below).collect::<Vec<_>>()
     };
-    assert_eq!(marks(&mut table, "/a/b"), [false]);
-    assert_eq!(marks(&mut table, "/a/b"), [true]);
-    assert_eq!(marks(&mut table, "/a"), [false]);
+    assert_eq!(below(&mut table, "/a/b"), [false]);
+    assert_eq!(below(&mut table, "/a/b"), [true]);
+    assert_eq!(below(&mut table, "/a"), [false]);
 }
 
 #[test]
-fn watches_are_asked_for_and_removed_by_kind() {
+fn watches_are_checked_and_removed_by_kind() {
     let mut table = armed(&[
         ("/a", WatchFlags::DATA),
         ("/a", WatchFlags::CHILD),
@@ -176,12 +176,12 @@ fn watches_are_asked_for_and_removed_by_kind() {
     assert!(table.remove(A, &path("/a"), WatchKind::Any));
     assert!(!table.remove(A, &path("/a"), WatchKind::Any));
     assert!(table.remove(A, &path("/p"), WatchKind::Data));
-    assert_eq!(told(&mut table, Changed, "/p"), []);
-    assert_eq!(told(&mut table, Created, "/p/c"), notices(&[(ChildrenChanged, "/p")]));
+    assert_eq!(fire(&mut table, Changed, "/p"), []);
+    assert_eq!(fire(&mut table, Created, "/p/c"), notices(&[(ChildrenChanged, "/p")]));
 }
 
 #[test]
-fn a_stream_that_ends_leaves_no_watch_counted() {
+fn a_stream_that_ends_has_no_counted_watch() {
     let mut table = armed(&[
         ("/a", WatchFlags::DATA),
         ("/a", WatchFlags::RECURSIVE),
@@ -201,7 +201,7 @@ fn ancestors_go_up_to_the_root() {
     assert_eq!(ancestors("/").count(), 0);
 }
 
-/// One watch, as `ZooKeeper` describes it, kept in a list and looked at one by one.
+/// One watch of the naive model: a list whose watches are checked one by one.
 #[derive(Clone, Debug, PartialEq)]
 struct Naive {
     stream: StreamNo,
@@ -209,7 +209,7 @@ struct Naive {
     arms: WatchFlags,
 }
 
-fn hears(watch: &Naive, kind: NoticeKind, at: &str) -> bool {
+fn fires(watch: &Naive, kind: NoticeKind, at: &str) -> bool {
     let here = watch.at == at;
     let inside = here || watch.at == "/" || at.starts_with(&format!("{}/", watch.at));
     match (watch.arms, kind) {
@@ -221,7 +221,7 @@ fn hears(watch: &Naive, kind: NoticeKind, at: &str) -> bool {
     }
 }
 
-/// The notices of one change, by stream.
+/// Returns the notices of one change, by stream.
 fn naive_fire(
     watches: &mut Vec<Naive>,
     kind: NoticeKind,
@@ -235,15 +235,15 @@ fn naive_fire(
         parts.push((ChildrenChanged, parent.to_string()));
     }
     for (kind, at) in parts {
-        let mut told: Vec<_> =
-            watches.iter().filter(|w| hears(w, kind, &at)).map(|w| w.stream).collect();
-        told.sort();
-        told.dedup();
-        for stream in told {
+        let mut fired: Vec<_> =
+            watches.iter().filter(|w| fires(w, kind, &at)).map(|w| w.stream).collect();
+        fired.sort();
+        fired.dedup();
+        for stream in fired {
             found.entry(stream).or_default().push((kind, at.clone()));
         }
         let spent = |w: &Naive| {
-            [WatchFlags::DATA, WatchFlags::CHILD].contains(&w.arms) && hears(w, kind, &at)
+            [WatchFlags::DATA, WatchFlags::CHILD].contains(&w.arms) && fires(w, kind, &at)
         };
         watches.retain(|watch| !spent(watch));
     }
@@ -274,7 +274,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn the_table_tells_what_a_naive_list_of_watches_tells(
+    fn the_table_fires_the_same_watches_as_a_naive_list(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let (mut table, mut naive) = (WatchTable::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! What the log tells watchers, and how it says what it has forgotten.
+//! The changes that watchers receive from the log, and how it reports discarded changes.
 
 use holdfast_types::{Applied, TreeEvent};
 
@@ -14,7 +14,7 @@ fn path(text: &str) -> ZnodePath {
     ZnodePath::new(text).unwrap()
 }
 
-/// An entry that created these nodes, each with a revision.
+/// Applies an entry that created these nodes, each with a revision.
 fn created(log: &ChangeLog, nodes: &[(u64, &str)]) {
     let event = |(revision, at): &(u64, &str)| {
         (Revision(*revision), Event::Tree(TreeEvent::Created { path: path(at) }))
@@ -28,7 +28,7 @@ fn all() -> WatchFilter {
     WatchFilter::Subtree(ZnodePath::root())
 }
 
-/// What a watcher finds: the paths with the revisions to go on from.
+/// Returns the changes that a watcher reads: each path with its `resume` revision.
 fn changes(log: &ChangeLog, number: u64) -> Vec<(String, u64)> {
     match log.read(number) {
         ReadChanges::Changes(changes) => changes
@@ -43,47 +43,47 @@ fn changes(log: &ChangeLog, number: u64) -> Vec<(String, u64)> {
     }
 }
 
-fn told(of: &[(&str, u64)]) -> Vec<(String, u64)> {
+fn expected(of: &[(&str, u64)]) -> Vec<(String, u64)> {
     of.iter().map(|(at, revision)| ((*at).to_owned(), *revision)).collect()
 }
 
 #[test]
-fn a_follower_without_a_revision_hears_what_comes_from_now_on() {
+fn a_watcher_without_a_revision_receives_changes_from_now_on() {
     let log = log(10);
     created(&log, &[(1, "/a")]);
     let handle = log.add_watcher(all(), None).unwrap();
     assert_eq!(handle.after, Revision(1));
     assert_eq!(changes(&log, handle.number), []);
     created(&log, &[(2, "/b")]);
-    assert_eq!(changes(&log, handle.number), told(&[("/b", 2)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/b", 2)]));
     assert!(matches!(log.read(handle.number), ReadChanges::Nothing(Revision(2))));
 }
 
 #[test]
-fn a_follower_from_a_revision_hears_exactly_what_came_after_it() {
+fn a_watcher_from_a_revision_receives_exactly_the_later_changes() {
     let log = log(10);
     created(&log, &[(1, "/a"), (2, "/b"), (3, "/c")]);
     let handle = log.add_watcher(all(), Some(Revision(1))).unwrap();
-    assert_eq!(changes(&log, handle.number), told(&[("/b", 2), ("/c", 3)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/b", 2), ("/c", 3)]));
 }
 
 #[test]
-fn a_follower_ahead_of_the_node_hears_nothing_twice() {
+fn a_watcher_ahead_of_the_node_receives_no_change_twice() {
     let log = log(10);
     created(&log, &[(1, "/a")]);
     let handle = log.add_watcher(all(), Some(Revision(2))).unwrap();
     created(&log, &[(2, "/b")]);
     created(&log, &[(3, "/c")]);
-    assert_eq!(changes(&log, handle.number), told(&[("/c", 3)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/c", 3)]));
 }
 
-/// "The `since` with which nothing after this item is missed": within one revision, the revision before.
+/// Within one revision, `resume` is the revision before, so that a resumed watch misses no change.
 #[test]
-fn between_two_changes_of_one_revision_nothing_can_be_skipped() {
+fn resuming_between_two_changes_of_one_revision_skips_no_change() {
     let log = log(10);
     let handle = log.add_watcher(all(), None).unwrap();
     created(&log, &[(7, "/a"), (7, "/b"), (8, "/c")]);
-    assert_eq!(changes(&log, handle.number), told(&[("/a", 6), ("/b", 7), ("/c", 8)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/a", 6), ("/b", 7), ("/c", 8)]));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_revision_longer_than_a_batch_can_be_resumed_without_loss() {
 }
 
 #[test]
-fn a_follower_is_woken_only_by_what_concerns_it() {
+fn a_watcher_is_woken_only_by_changes_that_its_filter_matches() {
     let log = log(10);
     let handle = log.add_watcher(WatchFilter::Prefix("/locks/or".to_owned()), None).unwrap();
     assert_eq!(changes(&log, handle.number), []);
@@ -110,42 +110,42 @@ fn a_follower_is_woken_only_by_what_concerns_it() {
     assert_eq!(unread(), None);
     created(&log, &[(3, "/locks/orders")]);
     assert_eq!(unread(), Some(2));
-    assert_eq!(changes(&log, handle.number), told(&[("/locks/orders", 3)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/locks/orders", 3)]));
 }
 
 #[test]
-fn who_asks_for_what_is_forgotten_is_told_from_where_to_start_again() {
+fn a_watch_of_discarded_changes_is_rejected_with_the_restart_revision() {
     let log = log(2);
     created(&log, &[(1, "/a"), (2, "/b"), (3, "/c")]);
     let refused = log.add_watcher(all(), Some(Revision(0)));
     assert!(matches!(refused, Err(Failure::Compacted { restart_from: Revision(3) })));
     let handle = log.add_watcher(all(), Some(Revision(1))).unwrap();
-    assert_eq!(changes(&log, handle.number), told(&[("/b", 2), ("/c", 3)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/b", 2), ("/c", 3)]));
 }
 
 #[test]
-fn a_slow_follower_is_told_that_it_missed_something_and_goes_on_from_there() {
+fn a_slow_watcher_receives_compacted_and_then_later_changes() {
     let log = log(2);
     let slow = log.add_watcher(all(), None).unwrap();
     created(&log, &[(1, "/a"), (2, "/b"), (3, "/c")]);
     assert!(matches!(log.read(slow.number), ReadChanges::Compacted(Revision(3))));
     created(&log, &[(4, "/d")]);
-    assert_eq!(changes(&log, slow.number), told(&[("/d", 4)]));
+    assert_eq!(changes(&log, slow.number), expected(&[("/d", 4)]));
 }
 
 #[test]
-fn a_follower_whom_nothing_concerned_misses_nothing_however_much_was_forgotten() {
+fn a_watcher_without_matching_changes_is_not_compacted() {
     let log = log(2);
     let quiet = log.add_watcher(WatchFilter::Node(path("/quiet")), None).unwrap();
     assert_eq!(changes(&log, quiet.number), []);
     created(&log, &[(1, "/a"), (2, "/b"), (3, "/c")]);
     assert!(matches!(log.read(quiet.number), ReadChanges::Nothing(Revision(3))));
     created(&log, &[(4, "/quiet")]);
-    assert_eq!(changes(&log, quiet.number), told(&[("/quiet", 4)]));
+    assert_eq!(changes(&log, quiet.number), expected(&[("/quiet", 4)]));
 }
 
 #[test]
-fn after_entries_were_skipped_everybody_is_told_so() {
+fn after_skipped_entries_every_watcher_receives_compacted() {
     let log = log(10);
     created(&log, &[(1, "/a")]);
     let handle = log.add_watcher(all(), Some(Revision(0))).unwrap();
@@ -153,13 +153,13 @@ fn after_entries_were_skipped_everybody_is_told_so() {
     assert!(matches!(log.read(handle.number), ReadChanges::Compacted(Revision(9))));
     assert!(log.add_watcher(all(), Some(Revision(8))).is_err());
     created(&log, &[(10, "/b")]);
-    assert_eq!(changes(&log, handle.number), told(&[("/b", 10)]));
+    assert_eq!(changes(&log, handle.number), expected(&[("/b", 10)]));
     let later = log.add_watcher(all(), Some(Revision(9))).unwrap();
-    assert_eq!(changes(&log, later.number), told(&[("/b", 10)]));
+    assert_eq!(changes(&log, later.number), expected(&[("/b", 10)]));
 }
 
 #[test]
-fn the_memory_is_bounded_by_bytes_too_and_followers_by_number() {
+fn the_log_is_bounded_in_bytes_and_watchers_in_number() {
     let log = ChangeLog::new(1_000_000, 10 * ITEM_BYTES, WATCHERS);
     for revision in 1..1_000 {
         created(&log, &[(revision, "/a")]);

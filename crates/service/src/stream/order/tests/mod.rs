@@ -1,5 +1,5 @@
-//! The order of what goes out, under concurrency, and the rules of watches over a whole tree.
+//! Tests of the order of outgoing items under concurrency, and of the rules of watches over a whole tree.
 
-mod judge;
+mod checker;
 mod model;
 mod node;

@@ -1,4 +1,4 @@
-//! Random changes of a tree and random watches, on the real machine and against a naive account of `ZooKeeper`'s rules.
+//! Random changes of a tree and random watches, on the real machine and on a naive model of `ZooKeeper`'s rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -40,11 +40,11 @@ enum Change {
 enum Step {
     Watch(usize, Kind, &'static str),
     Multi(usize, Vec<Change>),
-    /// Ends the session, and opens another one in its place.
+    /// Ends the session, and opens a new session for the client.
     End(usize),
     /// Ends the stream and keeps the session.
     Leave(usize),
-    /// Comes back with the watches it had.
+    /// Reconnects with its earlier watches.
     Return(usize),
 }
 
@@ -54,7 +54,7 @@ fn path(text: &str) -> ZnodePath {
 
 type Told = Vec<(NoticeKind, String)>;
 
-/// A client: real, and as the naive account has it.
+/// A client, with its real stream and its naive model.
 struct Client {
     session: SessionName,
     attached: Attached,
@@ -69,10 +69,11 @@ struct World {
     streams: Streams,
     clients: Vec<Client>,
     opened: u64,
-    /// The naive tree: who owns what.
+    /// The naive tree: each path with the owner of an ephemeral.
     tree: BTreeMap<&'static str, Option<usize>>,
-    /// When each path was last created or set, and last had a child created or deleted.
+    /// The revision in which each path was last created or set.
     changed: BTreeMap<&'static str, u64>,
+    /// The revision in which each path was last created, or a child of it was last created or deleted.
     listed: BTreeMap<String, u64>,
 }
 
@@ -132,8 +133,8 @@ impl World {
         Client { session, attached, entry, watches, seen: attachment, expected }
     }
 
-    fn watch(&mut self, who: usize, kind: Kind, at: &'static str) {
-        let client = &mut self.clients[who];
+    fn watch(&mut self, index: usize, kind: Kind, at: &'static str) {
+        let client = &mut self.clients[index];
         let Some((entry, _)) = &client.entry else { return };
         let there = self.tree.contains_key(at);
         let read = match kind {
@@ -154,7 +155,7 @@ impl World {
             }
         });
         client.seen = self.machine.revision();
-        // What a client remembers: a question for the existence of a node that is there is a watch on its data.
+        // The client's own list of watches: an existence watch of an existing node is a watch on its data.
         match kind {
             Kind::Data | Kind::Exist if there => drop(client.watches.insert((Kind::Data, at))),
             Kind::Exist => drop(client.watches.insert((Kind::Exist, at))),
@@ -164,17 +165,17 @@ impl World {
         }
     }
 
-    fn multi(&mut self, who: usize, changes: &[Change]) {
-        let session = Some(self.clients[who].session.clone());
+    fn multi(&mut self, index: usize, changes: &[Change]) {
+        let session = Some(self.clients[index].session.clone());
         let then = changes.iter().map(op).collect();
         let caller = Caller { session, ..Caller::default() };
         let (done, revision, _) =
             self.apply(Command::Multi(Multi { caller, then, ..Multi::default() }));
         let mut tree = self.tree.clone();
-        let told: Option<Vec<_>> =
-            changes.iter().map(|change| naive(&mut tree, who, change)).collect();
-        assert_eq!(told.is_some(), done, "{changes:?} on {:?}", self.tree);
-        for (kind, at) in told.into_iter().flatten() {
+        let notices: Option<Vec<_>> =
+            changes.iter().map(|change| naive(&mut tree, index, change)).collect();
+        assert_eq!(notices.is_some(), done, "{changes:?} on {:?}", self.tree);
+        for (kind, at) in notices.into_iter().flatten() {
             self.happened(kind, at, revision);
         }
         if done {
@@ -182,36 +183,36 @@ impl World {
         }
     }
 
-    fn end(&mut self, who: usize) {
-        let session = self.clients[who].session.clone();
-        self.clients[who].watches.clear();
-        let was_there = self.clients[who].entry.is_some();
+    fn end(&mut self, index: usize) {
+        let session = self.clients[index].session.clone();
+        self.clients[index].watches.clear();
+        let was_there = self.clients[index].entry.is_some();
         let (_, revision, _) =
             self.apply(Command::CloseSession { session, attachment: None, incarnation: None });
-        let gone: Vec<_> =
-            self.tree.iter().filter(|(_, owner)| **owner == Some(who)).map(|(at, _)| *at).collect();
-        // The session's own stream may have been told of its ephemerals before it ended; nobody reads that any more.
-        let entry = self.clients[who].entry.take();
+        let owned = self.tree.iter().filter(|(_, owner)| **owner == Some(index));
+        let gone: Vec<_> = owned.map(|(at, _)| *at).collect();
+        // The session's own stream may have received notices of its ephemerals before it ended; they are not compared.
+        let entry = self.clients[index].entry.take();
         assert_eq!(entry.is_some(), was_there);
         for at in gone {
             self.tree.remove(at);
             self.happened(Deleted, at, revision);
         }
-        self.clients[who] = self.open();
+        self.clients[index] = self.open();
     }
 
-    fn leave(&mut self, who: usize) {
-        if let Some((entry, _)) = self.clients[who].entry.take() {
+    fn leave(&mut self, index: usize) {
+        if let Some((entry, _)) = self.clients[index].entry.take() {
             self.streams.leave(entry.number, StreamEnd::Closed);
         }
     }
 
-    fn come_back(&mut self, who: usize) {
-        if self.clients[who].entry.is_some() {
+    fn reconnect(&mut self, index: usize) {
+        if self.clients[index].entry.is_some() {
             return;
         }
-        let entered = enter(&self.machine, &self.streams, &self.clients[who].attached);
-        let client = &mut self.clients[who];
+        let entered = enter(&self.machine, &self.streams, &self.clients[index].attached);
+        let client = &mut self.clients[index];
         let of = |kind| {
             let chosen = client.watches.iter().filter(move |(found, _)| *found == kind);
             chosen.map(|(_, at)| path(at)).collect::<Vec<_>>()
@@ -228,12 +229,12 @@ impl World {
             watching.arm_again(relative, &set).map(|()| StreamAnswer::Done)
         });
         client.entry = Some(entered);
-        self.expect_missed(who, relative.0);
+        self.expect_missed(index, relative.0);
     }
 
-    fn expect_missed(&mut self, who: usize, since: u64) {
+    fn expect_missed(&mut self, index: usize, since: u64) {
         let after = |changes: Option<&u64>| changes.is_some_and(|at| *at > since);
-        let client = &mut self.clients[who];
+        let client = &mut self.clients[index];
         for (kind, at) in client.watches.clone() {
             let there = self.tree.contains_key(at);
             let missed = match kind {
@@ -250,7 +251,7 @@ impl World {
         }
     }
 
-    /// The naive account of one change of one node.
+    /// Applies one change of one node to the naive model.
     fn happened(&mut self, kind: NoticeKind, at: &'static str, revision: Revision) {
         let parent = path(at).parent().unwrap().to_string();
         match kind {
@@ -293,27 +294,27 @@ impl World {
         }
     }
 
-    /// Compares what each client was told in this step.
+    /// Compares the notices that each client received in this step with the naive model.
     fn check(&mut self, step: &Step) {
-        for (who, client) in self.clients.iter_mut().enumerate() {
-            let mut told = Told::new();
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            let mut sent = Told::new();
             let Some((_, outbox)) = &mut client.entry else {
                 client.expected.clear();
                 continue;
             };
             while let Some(item) = outbox.try_next() {
                 match item {
-                    Outgoing::Notice(notice) => told.push((notice.kind, notice.path.to_string())),
+                    Outgoing::Notice(notice) => sent.push((notice.kind, notice.path.to_string())),
                     Outgoing::Reply(_) => {}
-                    Outgoing::End(reason) => panic!("client {who} ended: {reason:?}"),
+                    Outgoing::End(reason) => panic!("client {index} ended: {reason:?}"),
                 }
             }
             let mut expected = std::mem::take(&mut client.expected);
             if !matches!(step, Step::Multi(..)) {
-                told.sort();
+                sent.sort();
                 expected.sort();
             }
-            assert_eq!(told, expected, "client {who} after {step:?}");
+            assert_eq!(sent, expected, "client {index} after {step:?}");
             client.seen = self.machine.revision();
         }
         let here = self.clients.iter().filter(|client| client.entry.is_some());
@@ -337,10 +338,10 @@ fn op(change: &Change) -> Op {
     }
 }
 
-/// Does a change to the naive tree; none if it is refused.
+/// Applies a change to the naive tree. Returns `None` if the change is rejected.
 fn naive(
     tree: &mut BTreeMap<&'static str, Option<usize>>,
-    who: usize,
+    index: usize,
     change: &Change,
 ) -> Option<(NoticeKind, &'static str)> {
     match change {
@@ -350,7 +351,7 @@ fn naive(
             if !allowed || tree.contains_key(at) {
                 return None;
             }
-            tree.insert(at, ephemeral.then_some(who));
+            tree.insert(at, ephemeral.then_some(index));
             Some((Created, at))
         }
         Change::Delete(at) => {
@@ -364,7 +365,7 @@ fn naive(
 
 fn step() -> impl Strategy<Value = Step> {
     let at = || prop::sample::select(PATHS.to_vec());
-    let who = || 0..CLIENTS;
+    let index = || 0..CLIENTS;
     let kinds = [Kind::Data, Kind::Exist, Kind::Child, Kind::Persistent, Kind::Recursive];
     let kind = prop::sample::select(kinds.to_vec());
     let change = prop_oneof![
@@ -373,28 +374,28 @@ fn step() -> impl Strategy<Value = Step> {
         3 => at().prop_map(Change::Set),
     ];
     prop_oneof![
-        8 => (who(), kind, at()).prop_map(|(who, kind, at)| Step::Watch(who, kind, at)),
-        10 => (who(), prop::collection::vec(change, 1..4))
-            .prop_map(|(who, changes)| Step::Multi(who, changes)),
-        1 => who().prop_map(Step::End),
-        1 => who().prop_map(Step::Leave),
-        2 => who().prop_map(Step::Return),
+        8 => (index(), kind, at()).prop_map(|(index, kind, at)| Step::Watch(index, kind, at)),
+        10 => (index(), prop::collection::vec(change, 1..4))
+            .prop_map(|(index, changes)| Step::Multi(index, changes)),
+        1 => index().prop_map(Step::End),
+        1 => index().prop_map(Step::Leave),
+        2 => index().prop_map(Step::Return),
     ]
 }
 
 proptest! {
     #[test]
-    fn clients_are_told_what_a_naive_account_of_the_rules_tells_them(
+    fn clients_receive_the_notices_of_a_naive_model(
         steps in prop::collection::vec(step(), 1..80)
     ) {
         let mut world = World::new();
         for step in &steps {
             match step {
-                Step::Watch(who, kind, at) => world.watch(*who, *kind, at),
-                Step::Multi(who, changes) => world.multi(*who, changes),
-                Step::End(who) => world.end(*who),
-                Step::Leave(who) => world.leave(*who),
-                Step::Return(who) => world.come_back(*who),
+                Step::Watch(index, kind, at) => world.watch(*index, *kind, at),
+                Step::Multi(index, changes) => world.multi(*index, changes),
+                Step::End(index) => world.end(*index),
+                Step::Leave(index) => world.leave(*index),
+                Step::Return(index) => world.reconnect(*index),
             }
             world.check(step);
         }

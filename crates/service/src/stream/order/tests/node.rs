@@ -1,4 +1,4 @@
-//! A real node under concurrent writers and watching readers, and the same node with a bug.
+//! A real node under concurrent writers and watching readers, and the same node with a defect.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use holdfast_types::{
 };
 use parking_lot::Mutex;
 
-use super::judge::{Changes, Sent, judge};
+use super::checker::{Changes, Sent, check_order};
 use crate::apply_observer::ApplyObserver;
 use crate::stream::{
     Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
@@ -28,7 +28,7 @@ const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
 const WRITES: usize = 300;
 const READERS: usize = 3;
 
-/// The bug: what an entry changed is told only with the next entry.
+/// The defect: the changes of an entry reach the observer only with the next entry.
 struct Late {
     observer: Arc<ApplyObserver>,
     held: Mutex<Option<Applied>>,
@@ -84,7 +84,7 @@ async fn open(service: &Service) -> (SessionStream, Outbox) {
     service.stream(&attached, StreamLimits::default()).unwrap()
 }
 
-/// Takes everything out up to the next reply.
+/// Takes all items from the outbox up to the next reply.
 async fn up_to_reply(outbox: &mut Outbox, sent: &mut Vec<Sent>) -> (u64, StreamAnswer) {
     loop {
         match outbox.next().await {
@@ -109,7 +109,7 @@ fn node(at: &str) -> Op {
     Op::Create(Create { directory, name, data, kind, sequential: false, acl, parents: false })
 }
 
-/// Changes two of the paths in turn; answers when it changed what.
+/// Changes two of the paths in turn. Returns each changed path with the revision.
 async fn write_on(service: Service, paths: [&'static str; 2]) -> Vec<(&'static str, u64)> {
     let (stream, mut outbox) = open(&service).await;
     let mut changes = Vec::new();
@@ -122,7 +122,7 @@ async fn write_on(service: Service, paths: [&'static str; 2]) -> Vec<(&'static s
     changes
 }
 
-/// Reads with a watch, path after path, as fast as it is answered.
+/// Reads each path in turn with a watch. Each read begins after the previous reply.
 async fn read_on(service: Service, first: usize, done: Arc<AtomicBool>) -> Vec<Sent> {
     let (stream, mut outbox) = open(&service).await;
     let mut sent = Vec::new();
@@ -138,7 +138,7 @@ async fn read_on(service: Service, first: usize, done: Arc<AtomicBool>) -> Vec<S
     sent
 }
 
-/// What each reader was sent, and what was changed when.
+/// Returns the items that each reader received, and all changes.
 async fn run(mutated: bool) -> (Vec<Vec<Sent>>, Changes) {
     let dir = tempfile::tempdir().unwrap();
     let service = start(dir.path(), mutated).await;
@@ -165,26 +165,25 @@ async fn run(mutated: bool) -> (Vec<Vec<Sent>>, Changes) {
     (sent, changes)
 }
 
-/// "A watch notice precedes the reply that would reveal the change."
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_notice_precedes_every_reply_that_would_reveal_its_change() {
     let (sent, changes) = run(false).await;
     for sent in sent {
-        let notices = judge(&sent, &changes).unwrap();
+        let notices = check_order(&sent, &changes).unwrap();
         assert!(notices > WRITES / 4, "{notices} notices in {} items", sent.len());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn notices_that_come_with_the_next_entry_are_caught() {
+async fn notices_that_come_with_the_next_entry_are_rejected() {
     let (sent, changes) = run(true).await;
-    assert!(sent.iter().any(|sent| judge(sent, &changes).is_err()));
+    assert!(sent.iter().any(|sent| check_order(sent, &changes).is_err()));
 }
 
-/// A node that installed a snapshot does not know what its watches missed: streams end, so that their clients come back
-/// with what they have seen, and followers are told from where to start again.
+/// The watches of a node that installed a snapshot may have missed changes. So its streams end, their clients reconnect
+/// with the last revision that they have seen, and watchers receive the revision to restart from.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_skipped_entries_says_so_to_everybody_who_watches() {
+async fn a_node_that_skipped_entries_ends_its_streams_and_compacts_its_watchers() {
     let dir = tempfile::tempdir().unwrap();
     let (service, observer) = start_observed(dir.path(), false).await;
     let (stream, mut outbox) = open(&service).await;
@@ -193,11 +192,11 @@ async fn a_node_that_skipped_entries_says_so_to_everybody_who_watches() {
     up_to_reply(&mut outbox, &mut Vec::new()).await;
     let filter = WatchFilter::Node(ZnodePath::new("/a").unwrap());
     let since = Some(Revision(seen - 1));
-    let mut following =
+    let mut watching =
         service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap();
     service.raft().read(|machine| observer.restored(machine));
     assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::Diverged)));
     assert_eq!(service.watch_counts().watches, 0);
-    assert!(matches!(following.next().await.item, WatchItem::Compacted { .. }));
+    assert!(matches!(watching.next().await.item, WatchItem::Compacted { .. }));
     service.shutdown().await;
 }
