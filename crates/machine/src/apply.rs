@@ -13,8 +13,8 @@ use crate::{Machine, digest, stored_bytes};
 
 impl Machine {
     /// Executes the commands of one entry in order, and returns one outcome for each. A rejected command takes a
-    /// revision. It changes nothing else, except that expired timers of the locks that it names run, and a session may
-    /// remember the rejection under the request id.
+    /// revision. It changes nothing else, with two exceptions: expired timers of the locks that it names run, and a
+    /// session may remember the rejection under the request id.
     pub fn apply(&mut self, entry: Entry) -> Applied {
         self.now = self.now.max(entry.stamped_at);
         let mut outcomes = Vec::with_capacity(entry.commands.len());

@@ -40,7 +40,7 @@ impl Machine {
     }
 
     fn check_sessions(&self) -> Result<(), String> {
-        let (minted, buried) = self.sessions.counters();
+        let (sessions_minted, tombstones_minted) = self.sessions.counters();
         let mut names = 0;
         for session in self.sessions.iter() {
             let Session { id, name, attachment, .. }: &Session = session;
@@ -52,9 +52,10 @@ impl Machine {
             ensure(self.sessions.named(name) == Some(KnownSession::Open(*id)), || {
                 format!("the name index does not contain session {name}")
             })?;
-            ensure(id.0 >= 1 && id.0 <= minted && session.generation <= COUNTER_END, || {
-                format!("session {name} has a number that was never assigned")
-            })?;
+            ensure(
+                id.0 >= 1 && id.0 <= sessions_minted && session.generation <= COUNTER_END,
+                || format!("session {name} has a number that was never assigned"),
+            )?;
         }
         for end in [SessionEnd::Expired, SessionEnd::Closed] {
             for (number, tombstone) in self.sessions.tombstones_after(end, 0) {
@@ -64,7 +65,7 @@ impl Machine {
                 ensure(found, || {
                     format!("the name index does not contain the tombstone of {name}")
                 })?;
-                ensure(number <= buried, || {
+                ensure(number <= tombstones_minted, || {
                     "a tombstone has a number that was never assigned".to_owned()
                 })?;
             }

@@ -134,8 +134,8 @@ impl Machine {
         let attempt = acquire.attempt.filter(|attempt| !entry.attempts.contains(*attempt));
         let value = acquire.options.value.clone();
         let value = value.filter(|value| entry.options().value.as_ref() != Some(value));
-        let shows_another = value.is_some();
-        if !waits && conversion == Conversion::Stay && attempt.is_none() && !shows_another {
+        let value_changed = value.is_some();
+        if !waits && conversion == Conversion::Stay && attempt.is_none() && !value_changed {
             return;
         }
         let current = self.amend(lock, entry, |entry| {
@@ -151,7 +151,7 @@ impl Machine {
             }
             convert(entry, conversion);
         });
-        if let (true, Some(grant)) = (shows_another, self.grant_of(lock, &current, true)) {
+        if let (true, Some(grant)) = (value_changed, self.grant_of(lock, &current, true)) {
             ctx.emit(LockEvent::ValueChanged(grant));
         }
         match conversion {

@@ -94,15 +94,15 @@ impl Machine {
     pub(crate) fn check_handover_deadlock(
         &self,
         lock: &LockName,
-        taker: &LockEntry,
+        receiver: &LockEntry,
     ) -> Result<(), Rejection> {
         let searched = self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks);
         if !searched {
             return Ok(());
         }
-        let agent = (taker.session, &taker.owner);
+        let agent = (receiver.session, &receiver.owner);
         let Some(cycle) = Search::of(self, agent, &[], None).cycle() else { return Ok(()) };
-        let handed_over = Some((lock, taker.sequence()));
+        let handed_over = Some((lock, receiver.sequence()));
         let before = Search::of(self, agent, &[], handed_over).cycle();
         if before.is_some() {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Adds entries to queues, removes them, and grants locks.
 //!
 //! This file keeps three promises. Promise 1: holders are compatible. Promise 2: tokens only grow. Promise 4: no first
-//! waiter waits for an open lock that it could hold. Each command that changes a queue therefore ends with
-//! [`Machine::grant_next`], or adds an entry that is granted immediately.
+//! waiter waits for a lock that it could hold, unless the lock is in cooldown. Each command that changes a queue
+//! therefore ends with [`Machine::grant_next`], or adds an entry that is granted immediately.
 
 use std::sync::Arc;
 

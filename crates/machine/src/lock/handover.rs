@@ -27,7 +27,7 @@ impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let to = self.live(&hand_over.to.0)?;
+        let to = self.live_session(&hand_over.to.0)?;
         let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
         let scope = ["hand-over", hand_over.lock.as_str(), hand_over.to.1.as_str()];
         let request = memo::scoped(&scope, token.as_ref());
@@ -49,9 +49,10 @@ impl Machine {
         to: SessionId,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let HandOver { lock, from: (giver, owner), to: (taker, taking), token } = hand_over;
-        let holder = self.holder_of(&lock, &giver, &owner, token)?;
-        let found = self.locks.find(to, &lock, &taking, Ticket(0)).cloned();
+        let HandOver { lock, from: (from_session, owner), to: (to_session, to_owner), token } =
+            hand_over;
+        let holder = self.holder_of(&lock, &from_session, &owner, token)?;
+        let found = self.locks.find(to, &lock, &to_owner, Ticket(0)).cloned();
         if let Some(itself) = found.as_ref().filter(|found| found.path == holder.path) {
             let grant = self.grant_of(&lock, itself, true);
             return grant.map(Reply::HandedOver).ok_or(Rejection::Lock(LockRejection::NotHeld));
@@ -63,7 +64,9 @@ impl Machine {
         self.undo_if_rejected(ctx, |machine, ctx| {
             let granted = match found {
                 Some(waiter) => machine.hand_to_waiter(&lock, &holder, &waiter, ctx)?,
-                None => machine.hand_to_new_entry(&lock, &holder, (to, taker, taking), ctx)?,
+                None => {
+                    machine.hand_to_new_entry(&lock, &holder, (to, to_session, to_owner), ctx)?
+                }
             };
             machine.close_if_anonymous_and_idle(holder.session, ctx);
             machine.grant_next(&lock, ctx);
@@ -73,7 +76,7 @@ impl Machine {
         })
     }
 
-    fn live(&self, session: &SessionName) -> Result<SessionId, Rejection> {
+    fn live_session(&self, session: &SessionName) -> Result<SessionId, Rejection> {
         match self.sessions.named(session) {
             Some(KnownSession::Open(id)) => Ok(id),
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
@@ -93,7 +96,7 @@ impl Machine {
         owner: &Owner,
         token: Option<FencingToken>,
     ) -> Result<Arc<LockEntry>, Rejection> {
-        let id = self.live(session)?;
+        let id = self.live_session(session)?;
         let is_meant = |entry: &&Arc<LockEntry>| {
             entry.hold.is_some() && (token.is_none() || entry.token() == token)
         };
@@ -123,7 +126,7 @@ impl Machine {
         if indexed.is_overtaking(waiter) {
             return Err(LockRejection::CannotOvertake.into());
         }
-        self.end_given_hold(lock, holder, ctx);
+        self.end_handed_over_hold(lock, holder, ctx);
         let granted = self.granted_ahead_of_queue(lock, (**waiter).clone(), ctx);
         let granted = Arc::new(granted);
         self.locks.replace(&mut self.tree, lock, waiter, &granted);
@@ -152,7 +155,7 @@ impl Machine {
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, Requester::ANYBODY)?.counter())?;
         let path = self.path_instead_of(&directory, holder, ctx)?;
-        self.end_given_hold(lock, holder, ctx);
+        self.end_handed_over_hold(lock, holder, ctx);
         let options = AcquireOptions {
             priority: 0,
             reentrant: true,
@@ -172,7 +175,12 @@ impl Machine {
         Ok(self.insert_entry(lock, (Data::default(), None), granted, ctx))
     }
 
-    fn end_given_hold(&mut self, lock: &LockName, holder: &LockEntry, ctx: &mut ApplyContext<'_>) {
+    fn end_handed_over_hold(
+        &mut self,
+        lock: &LockName,
+        holder: &LockEntry,
+        ctx: &mut ApplyContext<'_>,
+    ) {
         self.leave(&SessionLockKey::of(lock, holder), LossCause::HandedOver, ctx);
     }
 

@@ -75,7 +75,8 @@ impl Machine {
 }
 
 impl Machine {
-    /// Promise 4: no first waiter waits for an open lock that it could hold, together with all locks of its multi-lock.
+    /// Promise 4: without a cooldown, no first waiter waits for a lock that it could hold, together with all locks of
+    /// its multi-lock.
     fn check_turn(&self, name: &LockName, lock: &Lock) -> Result<(), String> {
         let is_free_for = |lock: &Lock, first: &LockEntry| {
             lock.cooldowns.is_none() && lock.has_room_for(first.request())

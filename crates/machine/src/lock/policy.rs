@@ -96,16 +96,16 @@ impl Machine {
         acquire: &Acquire,
     ) -> Result<Option<StoredPolicy>, Rejection> {
         let indexed = self.locks.get(lock);
-        let has = indexed.and_then(|indexed| indexed.policy().limit);
+        let current_limit = indexed.and_then(|indexed| indexed.policy().limit);
         let (limit, stored_policy) = match acquire.limit {
             Some(limit) if indexed.is_none() => {
                 let policy = LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT };
                 (Some(limit), Some(StoredPolicy { policy, kept: false }))
             }
-            Some(limit) if has != Some(limit) => {
-                return Err(LockRejection::LimitMismatch { limit: has }.into());
+            Some(limit) if current_limit != Some(limit) => {
+                return Err(LockRejection::LimitMismatch { limit: current_limit }.into());
             }
-            Some(_) | None => (has, None),
+            Some(_) | None => (current_limit, None),
         };
         let permits = acquire.permits.unwrap_or(1);
         match limit {

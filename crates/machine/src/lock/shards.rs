@@ -83,12 +83,16 @@ impl Machine {
     }
 
     /// Returns the number of shards, and whether this acquire sets it.
-    fn count_for(&self, sharded: &LockName, said: Option<u32>) -> Result<(u32, bool), Rejection> {
-        match (self.shard_count(sharded), said) {
-            (Some(has), Some(said)) if said != has => Err(mismatch(Some(has))),
-            (Some(_), Some(said)) => Ok((said, false)),
-            (Some(has), None) => Ok((has, false)),
-            (None, Some(said)) if self.locks.get(sharded).is_none() => Ok((said, true)),
+    fn count_for(
+        &self,
+        sharded: &LockName,
+        requested: Option<u32>,
+    ) -> Result<(u32, bool), Rejection> {
+        match (self.shard_count(sharded), requested) {
+            (Some(stored), Some(requested)) if requested != stored => Err(mismatch(Some(stored))),
+            (Some(_), Some(requested)) => Ok((requested, false)),
+            (Some(stored), None) => Ok((stored, false)),
+            (None, Some(requested)) if self.locks.get(sharded).is_none() => Ok((requested, true)),
             (None, _) => Err(mismatch(None)),
         }
     }
@@ -105,8 +109,8 @@ impl Machine {
         let keys = self.locks.keys_from(session, &first, owner);
         let below = keys.map_while(|key| {
             let lock = key.lock.as_ref()?;
-            let inside = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
-            inside.then(|| (Segments::index_of(sharded, lock), &key.owner))
+            let is_below = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
+            is_below.then(|| (Segments::index_of(sharded, lock), &key.owner))
         });
         let own = below.filter(|(_, of)| *of == owner).filter_map(|(index, _)| index);
         own.filter(|index| *index < count).min()
@@ -212,12 +216,12 @@ impl Machine {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
         let count = self.shard_count(sharded)?;
         let index = self.own_shard(id, sharded, owner, count)?;
-        let is_asked = match segments.choice {
+        let index_matches = match segments.choice {
             SegmentChoice::Any => true,
-            SegmentChoice::At(asked) => asked == index,
+            SegmentChoice::At(requested) => requested == index,
         };
-        let agrees = segments.count.is_none_or(|said| said == count);
-        Segments::name_of(sharded, index).ok().filter(|_| is_asked && agrees)
+        let count_matches = segments.count.is_none_or(|requested| requested == count);
+        Segments::name_of(sharded, index).ok().filter(|_| index_matches && count_matches)
     }
 }
 

@@ -79,9 +79,9 @@ pub(crate) struct Sessions {
     expired: OrdMap<u64, Tombstone>,
     closed: OrdMap<u64, Tombstone>,
     /// The last session number.
-    minted: u64,
+    sessions_minted: u64,
     /// The last tombstone number.
-    buried: u64,
+    tombstones_minted: u64,
     /// Invariant: the number of bytes that the clients of live sessions have stored.
     bytes: u64,
 }
@@ -96,15 +96,15 @@ impl Sessions {
     }
 
     /// Creates an empty store with the counters of a snapshot.
-    pub(crate) fn restored(minted: u64, buried: u64) -> Self {
+    pub(crate) fn restored(sessions_minted: u64, tombstones_minted: u64) -> Self {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
         let (expired, closed) = (OrdMap::new(), OrdMap::new());
-        Self { by_id, by_name, expired, closed, minted, buried, bytes: 0 }
+        Self { by_id, by_name, expired, closed, sessions_minted, tombstones_minted, bytes: 0 }
     }
 
     /// The last session number and the last tombstone number.
     pub(crate) fn counters(&self) -> (u64, u64) {
-        (self.minted, self.buried)
+        (self.sessions_minted, self.tombstones_minted)
     }
 
     /// Returns the session with a name, live or ended; `None` if the name is unknown.
@@ -217,8 +217,8 @@ impl Sessions {
     pub(crate) fn open(&mut self, open: OpenSession, now: Stamp) -> SessionId {
         let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
         self.forget(&open.session);
-        self.minted += 1;
-        let id = SessionId(self.minted);
+        self.sessions_minted += 1;
+        let id = SessionId(self.sessions_minted);
         let session = Session {
             id,
             name: open.session,
@@ -244,7 +244,7 @@ impl Sessions {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
         let (name, over) = (session.name.clone(), session.left.newest());
-        self.bury(end, Tombstone { name, ended_at: now, incarnation: id, over });
+        self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over });
         self.forget_old(now, limits);
     }
 
@@ -252,7 +252,7 @@ impl Sessions {
     pub(crate) fn acknowledge_expiry(&mut self, name: &SessionName) {
         let Some(tombstone) = self.tombstone(name).cloned() else { return };
         self.forget(name);
-        self.bury(SessionEnd::Closed, tombstone);
+        self.add_tombstone(SessionEnd::Closed, tombstone);
     }
 
     /// Ends the attempts up to this one of a session that is not open.
@@ -267,13 +267,16 @@ impl Sessions {
         let incarnation = old.map_or(SessionId(0), |old| old.incarnation);
         let over = old.map_or(attempt, |old| old.over.max(attempt));
         self.forget(&name);
-        self.bury(SessionEnd::Closed, Tombstone { name, ended_at: now, incarnation, over });
+        self.add_tombstone(
+            SessionEnd::Closed,
+            Tombstone { name, ended_at: now, incarnation, over },
+        );
         self.forget_old(now, limits);
     }
 
-    fn bury(&mut self, end: SessionEnd, tombstone: Tombstone) {
-        self.buried += 1;
-        let number = self.buried;
+    fn add_tombstone(&mut self, end: SessionEnd, tombstone: Tombstone) {
+        self.tombstones_minted += 1;
+        let number = self.tombstones_minted;
         self.by_name.insert(tombstone.name.clone(), KnownSession::Ended { end, number });
         self.tombstones_of_mut(end).insert(number, tombstone);
     }
