@@ -354,8 +354,8 @@ impl Machine {
     }
 
     /// The rejection of a no-wait acquire. The cause is another holder, a cooldown, or a reservation for a multi-lock.
-    fn busy(&self, indexed: &Lock, apart: Option<&LockEntry>) -> Rejection {
-        let (holder, waiters) = (self.first_holder(indexed, apart), indexed.waiting());
+    fn busy(&self, indexed: &Lock, except: Option<&LockEntry>) -> Rejection {
+        let (holder, waiters) = (self.first_holder(indexed, except), indexed.waiting());
         match (holder, &indexed.cooldowns) {
             (Some(holder), _) => {
                 Rejection::Lock(LockRejection::Busy { holder: Box::new(holder), waiters })

@@ -120,9 +120,9 @@ impl Machine {
         cooldowns: Cooldowns,
         ctx: &mut ApplyContext<'_>,
     ) {
-        let closed = cooldowns.kept();
-        let now = closed.as_ref().map(|cooldowns| cooldowns.longest());
-        let before = self.locks.set_cooldowns(&mut self.tree, lock, closed);
+        let stored = cooldowns.kept();
+        let now = stored.as_ref().map(|cooldowns| cooldowns.longest());
+        let before = self.locks.set_cooldowns(&mut self.tree, lock, stored);
         match (before.map(|cooldowns| cooldowns.longest()), now) {
             (Some(_), None) => ctx.emit(LockEvent::CooldownEnded { lock: lock.clone() }),
             (before, Some(cooldown)) if before != Some(cooldown) => {

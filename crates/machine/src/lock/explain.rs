@@ -58,12 +58,12 @@ impl Machine {
     /// Returns the chain of blocked holders: the lock for which this lock's holder waits, then that lock's holder, and
     /// so on.
     pub fn blocking_chain(&self, lock: &LockName) -> Vec<BlockingLink> {
-        let (mut links, mut met) = (Vec::new(), BTreeSet::from([lock.clone()]));
+        let (mut links, mut visited) = (Vec::new(), BTreeSet::from([lock.clone()]));
         let mut at = lock.clone();
         while links.len() < CHAIN_MAX {
             let Some((holder, waiter, wanted)) = self.waiting_holder(&at) else { break };
             let holds_it = self.locks.get(&wanted).and_then(|lock| holders(lock).next());
-            let cycle = !met.insert(wanted.clone());
+            let cycle = !visited.insert(wanted.clone());
             links.push(BlockingLink {
                 session: holder.session_name.clone(),
                 owner: waiter.owner.clone(),

@@ -19,30 +19,31 @@ impl Machine {
     pub(crate) fn other_members(
         &self,
         lock: &LockName,
-        member: &LockEntry,
+        entry: &LockEntry,
     ) -> Vec<(LockName, SessionLockKey)> {
-        let others = member.multi_lock().filter(|other| *other != lock);
+        let others = entry.multi_lock().filter(|other| *other != lock);
         let key = |other: &LockName| {
-            let found = self.locks.find(member.session, other, &member.owner, member.ticket)?;
-            found.same_multi_lock(member).then(|| (other.clone(), SessionLockKey::of(other, found)))
+            let found = self.locks.find(entry.session, other, &entry.owner, entry.ticket)?;
+            found.same_multi_lock(entry).then(|| (other.clone(), SessionLockKey::of(other, found)))
         };
         others.filter_map(key).collect()
     }
 
     /// Whether all entries of a multi-lock are first in their queues and can be granted now.
-    pub(crate) fn may_hold_all(&self, member: &LockEntry, now: Stamp) -> bool {
-        member.multi_lock().all(|name| {
+    pub(crate) fn may_hold_all(&self, entry: &LockEntry, now: Stamp) -> bool {
+        entry.multi_lock().all(|name| {
             self.locks.get(name).is_some_and(|lock| {
                 let first = lock.waiters.get_min().map(|(_, first)| first);
                 first.is_some_and(|first| {
-                    first.same_multi_lock(member) && lock.has_room_for(first.request())
+                    first.same_multi_lock(entry) && lock.has_room_for(first.request())
                 }) && lock.is_open(now)
             })
         })
     }
 
-    pub(crate) fn grant_members(&mut self, member: &LockEntry, ctx: &mut ApplyContext<'_>) {
-        for name in member.multi_lock() {
+    /// Grants all entries of a multi-lock. The caller has checked [`Machine::may_hold_all`].
+    pub(crate) fn grant_members(&mut self, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
+        for name in entry.multi_lock() {
             self.end_cooldown_if_over(name, ctx);
             let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
             if let Some(first) = first.map(|(_, first)| Arc::clone(first)) {

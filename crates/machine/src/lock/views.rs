@@ -62,10 +62,10 @@ impl Machine {
     pub(crate) fn first_holder(
         &self,
         lock: &Lock,
-        apart: Option<&LockEntry>,
+        except: Option<&LockEntry>,
     ) -> Option<HolderView> {
         let is_other = |holder: &&Arc<LockEntry>| {
-            apart.is_none_or(|apart| apart.sequence() != holder.sequence())
+            except.is_none_or(|except| except.sequence() != holder.sequence())
         };
         self.holder_view(lock.holders.iter().find(is_other)?)
     }

@@ -46,7 +46,7 @@ impl Machine {
     /// Returns waiting arrivals whose latest call is after a revision, oldest first; at most `count_max`.
     pub fn arrival_waits_after(&self, asked: Revision, count_max: usize) -> Vec<ArrivalWait> {
         let later = self.recipes.waits.by_asked.range(Revision(asked.0.saturating_add(1))..);
-        later.filter_map(|(_, place)| self.arrival_wait_of(place)).take(count_max).collect()
+        later.filter_map(|(_, arrival)| self.arrival_wait_of(arrival)).take(count_max).collect()
     }
 
     /// The number of waiting arrivals.
@@ -59,8 +59,11 @@ impl Machine {
         self.arrival_wait_of(self.recipes.waits.by_asked.get(&asked)?)
     }
 
-    fn arrival_wait_of(&self, place: &(BarrierKind, RecipeName, Revision)) -> Option<ArrivalWait> {
-        let (gate, name, ticket) = place;
+    fn arrival_wait_of(
+        &self,
+        arrival: &(BarrierKind, RecipeName, Revision),
+    ) -> Option<ArrivalWait> {
+        let (gate, name, ticket) = arrival;
         let member = self.member(*gate, name, *ticket)?;
         let session = self.session_name(member.session);
         let give_up = CancelArrival {

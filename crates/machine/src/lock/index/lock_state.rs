@@ -114,9 +114,9 @@ impl Lock {
         if entry.fixed {
             self.fixed.insert(entry.rank);
         }
-        let member = entry.is_of_multi_lock();
+        let of_multi_lock = entry.is_of_multi_lock();
         let new = self.waiters.insert(entry.rank, entry).is_none();
-        self.multi_waiters += u32::from(member && new);
+        self.multi_waiters += u32::from(of_multi_lock && new);
         new
     }
 
@@ -147,7 +147,7 @@ impl Lock {
     /// The stamp at which its next timer expires.
     pub(super) fn due(&self) -> Option<Stamp> {
         let end = self.holders.first_end().map(|(end, _)| end);
-        let opening = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());
-        [end, opening].into_iter().flatten().min()
+        let cooldown_end = self.cooldowns.as_ref().map(|cooldowns| cooldowns.until());
+        [end, cooldown_end].into_iter().flatten().min()
     }
 }
