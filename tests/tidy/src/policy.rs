@@ -201,12 +201,12 @@ pub const SLEEPS: &[Exception] = &[
     },
     Exception {
         path: "crates/service/tests/it/streams.rs",
-        function: "a_client_that_only_reads_from_a_follower_lives",
+        function: "a_client_that_only_reads_from_a_follower_keeps_its_session",
         reason: "the subject is that nothing happens while this time passes",
     },
     Exception {
         path: "crates/service/tests/it/waiting.rs",
-        function: "a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewhere",
+        function: "a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_elsewhere",
         reason: "the subject is that nothing happens while this time passes",
     },
     Exception {

@@ -1,4 +1,4 @@
-//! A client of a stream, like a front-end: sends requests with tags and sorts the output.
+//! A client of a stream that acts like a front-end: it sends tagged requests and reads the outbox.
 
 use holdfast_service::{
     Attached, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionStream, StreamAnswer,
@@ -10,7 +10,7 @@ use holdfast_types::{
 
 use crate::nodes::DEADLINE;
 
-/// A time-to-live in which no test's client expires by accident.
+/// A TTL that exceeds the duration of every test.
 pub(crate) const TTL: Ttl = Ttl::DEFAULT;
 
 /// One connection.
@@ -62,12 +62,12 @@ impl Client {
         Self::of(service, attached, limits)
     }
 
-    /// The same session through a connection to another node.
+    /// Attaches the same session to a connection to this node.
     pub(crate) async fn attach(&self, service: &Service) -> Result<Self, Failure> {
         self.attach_seen(service, Revision(0)).await
     }
 
-    /// The same, by a client that has seen this.
+    /// Attaches the same session; the client has seen this revision.
     pub(crate) async fn attach_seen(
         &self,
         service: &Service,
@@ -88,12 +88,12 @@ impl Client {
         self.tag
     }
 
-    /// What comes out next.
+    /// Returns the next item of the outbox.
     pub(crate) async fn next(&mut self) -> Outgoing {
         tokio::time::timeout(DEADLINE, self.outbox.next()).await.unwrap()
     }
 
-    /// The next notice; nothing else may come before it.
+    /// Returns the next item, which must be a notice.
     pub(crate) async fn notice(&mut self) -> (NoticeKind, String) {
         match self.next().await {
             Outgoing::Notice(Notice { kind, path, .. }) => (kind, path.to_string()),
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// The next reply; nothing else may come before it.
+    /// Returns the next item, which must be the reply to the last request.
     pub(crate) async fn reply(&mut self) -> StreamReply {
         match self.next().await {
             Outgoing::Reply(reply) => {
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// The end; nothing else may come before it.
+    /// Returns the next item, which must be the end of the stream.
     pub(crate) async fn ended(&mut self) -> StreamEnd {
         match self.next().await {
             Outgoing::End(reason) => reason,
@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// That there is nothing to come out.
+    /// Asserts that the outbox is empty.
     pub(crate) fn nothing(&mut self) {
         let found = self.outbox.try_next();
         assert!(found.is_none(), "{found:?}");
@@ -136,7 +136,7 @@ impl Client {
         self.stream.write(tag, multi(ops)).await;
     }
 
-    /// Reads, and expects the reply at once.
+    /// Reads. The next item must be the reply.
     pub(crate) async fn read(&mut self, read: StreamRead, watch: bool) -> Answered {
         self.ask_read(read, watch).await;
         answered(self.reply().await)
@@ -165,19 +165,19 @@ impl Client {
         }
     }
 
-    /// Writes, and expects the reply at once.
+    /// Writes. The next item must be the reply.
     pub(crate) async fn write(&mut self, ops: Vec<Op>) -> Answered {
         self.ask_write(ops).await;
         answered(self.reply().await)
     }
 
-    /// One operation that must be done.
+    /// Writes one operation, which must succeed.
     pub(crate) async fn does(&mut self, op: Op) {
         let done = self.write(vec![op]).await;
         assert!(done.is_ok(), "{done:?}");
     }
 
-    /// Lets the node catch up with what was acknowledged anywhere.
+    /// Waits until the node has applied every acknowledged write.
     pub(crate) async fn sync(&mut self) {
         let tag = self.next_tag();
         self.stream.sync(tag).await;
@@ -191,7 +191,7 @@ impl Client {
 
 pub(crate) type Answered = Result<StreamAnswer, Rejection>;
 
-/// The answer, or what the machine refused it for.
+/// Returns the answer, or the machine's rejection.
 pub(crate) fn answered(reply: StreamReply) -> Answered {
     match reply.result {
         Ok(answer) => Ok(answer),
@@ -199,6 +199,6 @@ pub(crate) fn answered(reply: StreamReply) -> Answered {
             Err(*why)
         }
         Err(Failure::Rejected(rejection)) => Err(rejection),
-        Err(other) => panic!("neither done nor refused: {other:?}"),
+        Err(other) => panic!("neither an answer nor a rejection: {other:?}"),
     }
 }

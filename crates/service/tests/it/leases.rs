@@ -1,4 +1,4 @@
-//! Sessions live at least their time-to-live after their last renewal, and not much longer.
+//! A session lives at least its TTL after its last renewal, and not much longer.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ async fn renew(node: &holdfast_service::Service, who: &str) -> Result<Duration, 
     }
 }
 
-/// "A session expires no sooner than its TTL after its last acknowledged renewal."
+/// A session expires no sooner than its TTL after its last acknowledged renewal.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_holder_is_expired_after_its_ttl_and_not_before() {
     let nodes = Nodes::start(3).await;
@@ -65,7 +65,7 @@ async fn a_waiting_caller_does_not_expire() {
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
 }
 
-/// "A paused client must learn that it lost", and may then start again under the same name.
+/// A paused client first gets a rejection as expired, and can then open a session with the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     let nodes = Nodes::start(1).await;
@@ -78,7 +78,7 @@ async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     take(node, acquire("a", Some("me"), 1_000, NO_WAIT)).await.unwrap();
 }
 
-/// "A new leader gives every session its full TTL": across a failover nobody expires early.
+/// A new leader gives every session its full TTL, so no session expires early across a failover.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_gives_every_session_its_full_ttl() {
     let nodes = Nodes::start(3).await;
@@ -95,8 +95,8 @@ async fn a_new_leader_gives_every_session_its_full_ttl() {
     assert!(left_at.elapsed() >= Duration::from_millis(1_500), "after {:?}", left_at.elapsed());
 }
 
-/// An expiry that is in the log, and cannot be committed, may still take effect: until the log has decided, no renewal
-/// is acknowledged. (Both followers' disks are full: they refuse entries and go on confirming the leader.)
+/// An expiry that is in the log, and cannot be committed, may still take effect. Until the log has decided, no renewal
+/// is acknowledged. Both followers' disks are full: they reject entries and continue to confirm the leader.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
     let nodes = Nodes::start(3).await;
@@ -110,7 +110,7 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
         }
     };
     full(0);
-    // The lease runs out, and the expiry's proposal is given up on after ten seconds without an outcome.
+    // The lease runs out, and the proposal of the expiry times out after ten seconds without an outcome.
     tokio::time::sleep(Duration::from_millis(14_500)).await;
     let renewed = keep_alive(&leader, "me").await;
     assert!(renewed.is_err(), "{renewed:?}");
@@ -123,7 +123,7 @@ async fn no_renewal_is_acknowledged_while_an_expiry_is_undecided() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_a_session_hands_its_locks_on_at_once() {
+async fn closing_a_session_grants_its_locks_to_waiters_at_once() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();

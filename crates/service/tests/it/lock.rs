@@ -1,4 +1,4 @@
-//! Taking, renewing and giving back, on any node.
+//! Acquiring, renewing and releasing locks on any node.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::nodes::*;
 
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// "An acquire by the same session and owner is a renewal with the same token", on every node.
+/// An acquire by the same session and owner is a renewal with the same token, on every node.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_call_renews_on_every_node() {
     let nodes = Nodes::start(3).await;
@@ -22,7 +22,7 @@ async fn the_same_call_renews_on_every_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_session_is_told_who_holds_it() {
+async fn a_busy_rejection_names_the_holder() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     for service in &nodes.services {
@@ -35,7 +35,7 @@ async fn another_session_is_told_who_holds_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_by_a_stranger_names_the_holder_and_changes_nothing() {
+async fn a_release_by_another_session_is_rejected_with_the_holder() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
     let held = take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_release_by_a_stranger_names_the_holder_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_can_be_repeated_even_when_another_holds_by_then() {
+async fn a_repeated_release_succeeds_and_does_not_release_the_next_holder() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
     take(node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
@@ -73,20 +73,20 @@ async fn tokens_grow_from_holder_to_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fence_check_knows_the_present_token() {
+async fn a_fence_check_accepts_only_the_current_token() {
     let nodes = Nodes::start(3).await;
     let old = take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     release(&nodes.services[0], "a", "me").await.unwrap();
     let new = take(&nodes.services[1], acquire("a", Some("you"), 30_000, NO_WAIT)).await.unwrap();
-    for (token, good) in [(old.token, false), (new.token, true)] {
+    for (token, valid) in [(old.token, false), (new.token, true)] {
         let (mode, read) = (FenceMode::Current, ReadMode::Linearizable);
         let check = nodes.services[2].check_token(&lock("a"), token, mode, read).await.unwrap();
-        assert_eq!((check.value.valid, check.value.view.current), (good, Some(new.token)));
+        assert_eq!((check.value.valid, check.value.view.current), (valid, Some(new.token)));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_the_servers_making_ends_with_its_lock() {
+async fn an_anonymous_session_ends_with_its_lock() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
     let grant = take(node, acquire("a", None, 30_000, NO_WAIT)).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_session_of_the_servers_making_ends_with_its_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_beyond_the_cap_is_refused_before_anything_is_done() {
+async fn a_wait_longer_than_the_bound_is_rejected_without_effect() {
     let config = ServiceConfig { wait_max: Duration::from_secs(1), ..ServiceConfig::default() };
     let nodes = Nodes::start_with(1, config).await;
     let node = &nodes.services[0];

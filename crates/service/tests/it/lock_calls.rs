@@ -1,4 +1,4 @@
-//! Several locks at once, deadlocks, and holds that others end or move, on any node.
+//! Multi-locks, deadlocks, broken holds, hand-overs and release requests, on any node.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn lock_set(names: &[&str]) -> LockSet {
     LockSet::new(names.iter().map(|name| lock(name)).collect()).unwrap()
 }
 
-fn all(names: &[&str], who: Option<&str>, wait: Duration) -> Acquire {
+fn acquire_all(names: &[&str], who: Option<&str>, wait: Duration) -> Acquire {
     Acquire::new(lock_set(names), open(who, None), Owner::unnamed()).waiting(wait)
 }
 
@@ -35,18 +35,17 @@ fn reason() -> Reason {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
+async fn a_multi_lock_is_granted_when_its_last_lock_becomes_free() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
     take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     take(two, acquire("c", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = three.clone();
-    let waiting =
-        tokio::spawn(
-            async move { take_all(&node, all(&["c", "a", "b"], Some("you"), LONG)).await },
-        );
+    let waiting = tokio::spawn(async move {
+        take_all(&node, acquire_all(&["c", "a", "b"], Some("you"), LONG)).await
+    });
     until(one, "b", |view| view.waiters_total == 1).await;
-    // What is free is kept for it.
+    // A free lock is reserved for the waiting multi-lock.
     let busy = rejection(take(two, acquire("b", Some("she"), 30_000, NO_WAIT)).await);
     assert!(matches!(busy, Rejection::Lock(LockRejection::Reserved { waiters: 1 })), "{busy:?}");
     release(one, "a", "me").await.unwrap();
@@ -55,8 +54,8 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
     let names: Vec<_> = grants.iter().map(|grant| grant.lock.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert!(grants.iter().is_sorted_by(|a, b| a.token < b.token && a.ticket == b.ticket));
-    // The same call renews.
-    let again = take_all(one, all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
+    // A repeated call renews the holds.
+    let again = take_all(one, acquire_all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
     assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
     let (locks, session) = (lock_set(&["b", "a"]), session("you"));
     let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyPlace);
@@ -67,17 +66,18 @@ async fn who_waits_for_several_has_one_answer_when_the_last_comes_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_for_several_that_ends_leaves_no_place_in_any_queue() {
+async fn a_multi_lock_wait_that_ends_leaves_no_queue_entry() {
     let nodes = Nodes::start(3).await;
     let [one, two, _] = &nodes.services[..] else { panic!() };
     take(one, acquire("b", Some("me"), 30_000, NO_WAIT)).await.unwrap();
-    let refused = take_all(two, all(&["a", "b"], Some("you"), Duration::from_millis(200))).await;
+    let refused =
+        take_all(two, acquire_all(&["a", "b"], Some("you"), Duration::from_millis(200))).await;
     let Err(Failure::WaitTimeout { lock, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(lock.lock.as_str(), "b");
     for name in ["a", "b"] {
         assert_eq!(view(one, name).await.waiters_total, 0, "{name}");
     }
-    let refused = rejection(take_all(two, all(&["a", "b"], Some("you"), NO_WAIT)).await);
+    let refused = rejection(take_all(two, acquire_all(&["a", "b"], Some("you"), NO_WAIT)).await);
     let Rejection::Lock(LockRejection::OfMultiLock { lock, why }) = refused else {
         panic!("{refused:?}")
     };
@@ -85,9 +85,10 @@ async fn a_wait_for_several_that_ends_leaves_no_place_in_any_queue() {
         lock.as_str() == "b" && matches!(*why, Rejection::Lock(LockRejection::Busy { .. })),
         "{why:?}"
     );
-    // A caller without a session that hangs up leaves nothing behind either.
+    // An anonymous caller that disconnects leaves no queue entry either.
     let node = two.clone();
-    let waiting = tokio::spawn(async move { take_all(&node, all(&["a", "b"], None, LONG)).await });
+    let waiting =
+        tokio::spawn(async move { take_all(&node, acquire_all(&["a", "b"], None, LONG)).await });
     until(one, "a", |view| view.waiters_total == 1).await;
     waiting.abort();
     for name in ["a", "b"] {
@@ -96,7 +97,7 @@ async fn a_wait_for_several_that_ends_leaves_no_place_in_any_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_would_wait_for_itself_is_told_the_circle() {
+async fn a_deadlock_is_rejected_with_the_wait_cycle() {
     let nodes = Nodes::start(3).await;
     let [one, two, _] = &nodes.services[..] else { panic!() };
     take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
@@ -114,7 +115,7 @@ async fn who_would_wait_for_itself_is_told_the_circle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker() {
+async fn a_broken_hold_goes_to_the_next_waiter_and_a_hand_over_wakes_its_receiver() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
     let held = take(one, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
@@ -130,7 +131,7 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
     assert_eq!(two.break_holds(&anonymous(), breaking).await.unwrap().value, 1);
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
-    // Past her.
+    // The hand-over skips the waiter `she`.
     let hand_over = HandOver { lock: lock("a"), from: owner("you"), to: owner("he"), token: None };
     let grant = three.hand_over(hand_over).await.unwrap().value;
     let taken = waiting.remove(1).await.unwrap().unwrap();
@@ -141,7 +142,7 @@ async fn a_broken_hold_goes_to_the_next_and_a_hold_handed_over_wakes_its_taker()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_learns_of_a_release_request_and_loses_the_lock_at_its_deadline() {
+async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline() {
     let nodes = Nodes::start(3).await;
     let [one, two, three] = &nodes.services[..] else { panic!() };
     let held = take(one, acquire("a", Some("me"), 3_600_000, NO_WAIT)).await.unwrap();
@@ -152,18 +153,20 @@ async fn a_holder_learns_of_a_release_request_and_loses_the_lock_at_its_deadline
     let shown = view(three, "a").await;
     let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();
     assert!(note.revoke && note.reason == Some(reason()), "{note:?}");
-    // Another node knows of it too, although nobody listened there.
+    // Another node returns the events too, although the session did not listen there before.
     let mut since = held.granted_in;
-    let mut heard = Vec::new();
-    while heard.len() < 2 {
+    let mut events = Vec::new();
+    while events.len() < 2 {
         let listen = ListenRequest { session: session("me"), since: Some(since), wait: DEADLINE };
         let reply = three.listen(listen).await.unwrap();
         assert_eq!(reply.value.gap, None);
         since = reply.revision;
-        heard.extend(reply.value.events);
+        events.extend(reply.value.events);
     }
-    let HoldChange::ReleaseRequested(asked) = &heard[0].change else { panic!("{:?}", heard[0]) };
-    assert_eq!((asked.deadline, heard[0].token), (note.deadline, held.token));
+    let HoldChange::ReleaseRequested(request) = &events[0].change else {
+        panic!("{:?}", events[0])
+    };
+    assert_eq!((request.deadline, events[0].token), (note.deadline, held.token));
     let revoked = HoldChange::Lost { cause: LossCause::Revoked, broken: None };
-    assert_eq!(heard[1].change, revoked);
+    assert_eq!(events[1].change, revoked);
 }

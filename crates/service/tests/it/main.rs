@@ -1,9 +1,9 @@
-//! The service of real nodes in one process, over real TCP and real disks.
+//! Tests of the service with real nodes in one process, over real TCP and real disks.
 
 #![expect(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
-    reason = "in a test an unexpected answer is a failure, whichever it is"
+    reason = "in a test, any unexpected reply is a failure"
 )]
 
 mod client;

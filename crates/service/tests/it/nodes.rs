@@ -1,4 +1,4 @@
-//! A cluster of services in one process, and short ways to ask them.
+//! A cluster of services in one process, and short forms of their calls.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -18,14 +18,14 @@ use holdfast_types::{
 };
 use tempfile::TempDir;
 
-/// Long enough for anything that should happen; reached only by a failing test.
+/// A timeout that only a failing test reaches.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Nodes {
     pub(crate) services: Vec<Service>,
-    /// Free bytes of each node's disk, as it believes.
+    /// The free bytes of each node's disk, as reported to the node.
     pub(crate) free: Vec<Arc<AtomicU64>>,
-    /// Removed with the nodes.
+    /// The data directories, removed with the nodes.
     dirs: Vec<TempDir>,
 }
 
@@ -61,7 +61,7 @@ impl Nodes {
         nodes
     }
 
-    /// Waits until every node knows the same leader, and one node agrees to be it.
+    /// Waits until every node has the same leader, and the leader serves a linearizable read.
     pub(crate) async fn leader(&self) -> Service {
         self.leader_among(&self.services).await
     }
@@ -81,7 +81,7 @@ impl Nodes {
         }
     }
 
-    /// A node that does not lead.
+    /// Returns a node that does not lead.
     pub(crate) async fn follower(&self) -> Service {
         let leader = self.leader().await.node();
         self.services.iter().find(|service| service.node() != leader).unwrap().clone()
@@ -137,7 +137,7 @@ pub(crate) async fn keep_alive(
     service.keep_alive(&session(who)).await
 }
 
-/// Waits until the lock looks as wanted.
+/// Waits until the state of the lock satisfies `wanted`.
 pub(crate) async fn until(
     service: &Service,
     name: &str,
@@ -149,7 +149,7 @@ pub(crate) async fn until(
         if wanted(&view) {
             return view;
         }
-        assert!(Instant::now() < deadline, "still {view:?}");
+        assert!(Instant::now() < deadline, "the lock does not reach the wanted state: {view:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

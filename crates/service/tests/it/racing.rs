@@ -1,4 +1,4 @@
-//! Everything that can end a wait at once: the log decides, and everybody hears the same.
+//! Concurrent ends of one wait: the log decides, and all nodes agree.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ async fn holds_of(node: &Service, name: &str, who: &str) -> Vec<PastHold> {
     history.holds.into_iter().filter(|hold| hold.session == session(who)).collect()
 }
 
-/// "Cancel, timeout, disconnect, session end racing on one waiter: one winner per log entry."
+/// A timeout, a disconnect, a grant and the end of the session race on one waiter: the wait ends once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
+async fn a_wait_with_concurrent_ends_ends_once() {
     let nodes = Nodes::start(3).await;
     let (mut granted, mut not_granted) = (0, 0);
     for round in 0..ROUNDS {
@@ -28,13 +28,13 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
         let wait = Duration::from_millis(100 + u64::from(round % 5));
         let request = acquire(&name, Some(&who), 30_000, wait);
         let waiting = tokio::spawn(async move { take(&node, request).await });
-        // It stands in the queue, or its wait is over already.
-        let there = |view: &LockView| view.waiters_total == 1 || waiting.is_finished();
-        until(&nodes.services[0], &name, there).await;
+        // The waiter is in the queue, or its wait has already ended.
+        let queued = |view: &LockView| view.waiters_total == 1 || waiting.is_finished();
+        until(&nodes.services[0], &name, queued).await;
         let late = Duration::from_millis(60 + 5 * u64::from(round % 12));
         let disconnect = round % 3 == 0;
         let ending = async {
-            // Now earlier, now later than the end of the wait.
+            // The moment varies from before to after the end of the wait.
             let moment = tokio::time::Instant::now() + late;
             let _never = tokio::time::timeout_at(moment, std::future::pending::<()>()).await;
             let close = close_session(&nodes.services[2], &who);
@@ -47,7 +47,7 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
         }
         ending.await;
         let answer = waiting.await;
-        // Nobody keeps the lock: its session has ended, and so has every wait.
+        // The next acquire succeeds: the session and its wait have ended.
         let after = format!("after{round}");
         let next = acquire(&name, Some(&after), 30_000, DEADLINE);
         let next = take(&nodes.services[2], next).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_wait_that_is_ended_in_many_ways_at_once_ends_once() {
                 granted += 1;
             }
             Ok(Err(Failure::WaitTimeout { .. })) => {
-                // Or the grant came first, then the end of the session, and the cancel found neither.
+                // A hold is possible: granted, then ended with the session, before the cancel was applied.
                 let ended = |hold: &PastHold| hold.cause == LossCause::SessionClosed;
                 assert!(holds.iter().all(ended), "{holds:?}");
                 not_granted += 1;

@@ -1,4 +1,4 @@
-//! Connections that speak for a session: opened, taken over, ended; bounded; and never a wrong answer.
+//! Streams of sessions: opening, attaching, closing, expiry, bounds, and the order of replies.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ fn short() -> Ttl {
     Ttl::try_from(SHORT).unwrap()
 }
 
-/// "Known id + password: the session continues on this node, ephemerals and owner unchanged." A connection to another
-/// node still reads; the log rejects its writes.
+/// A session that is attached to another node keeps its id and its ephemerals. The older connection still reads; the
+/// log rejects its writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_moves_to_another_node_with_all_it_has() {
+async fn a_session_moves_to_another_node_with_its_ephemerals() {
     let nodes = Nodes::start(3).await;
     let mut old = Client::open(&nodes.services[0]).await;
     old.does(ephemeral("/mine")).await;
@@ -36,9 +36,9 @@ async fn a_session_moves_to_another_node_with_all_it_has() {
     new.does(set("/mine", b"still")).await;
 }
 
-/// An older connection to the same node ends at once, and what is still asked through it is not done.
+/// An older connection to the same node ends at once, and its later requests have no effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_taken_over_on_the_same_node_ends_the_older_connection() {
+async fn attaching_a_session_on_the_same_node_ends_the_older_connection() {
     let nodes = Nodes::start(1).await;
     let mut old = Client::open(&nodes.services[0]).await;
     let mut new = old.attach(&nodes.services[0]).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_session_taken_over_on_the_same_node_ends_the_older_connection() {
     assert!(!new.exists("/late", false).await);
 }
 
-/// `ZooKeeper` compares the connection of every request but the last one of a session.
+/// As in `ZooKeeper`, any connection of a session can close it; other writes need the newest connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_moved_to_another_node_can_be_closed_by_its_older_connection() {
     let nodes = Nodes::start(3).await;
@@ -66,9 +66,9 @@ async fn a_session_that_moved_to_another_node_can_be_closed_by_its_older_connect
     assert!(!other.exists("/mine", false).await);
 }
 
-/// The session is taken over while the close is on its way through the log.
+/// The session is attached to another connection while the close is in flight.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_answered() {
+async fn a_close_in_flight_while_the_session_is_attached_again_succeeds_with_a_reply() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     for _ in 0..20 {
@@ -76,11 +76,11 @@ async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_an
         old.does(ephemeral("/mine")).await;
         let tag = old.tag();
         let Attached { id, password, ttl, .. } = old.attached.clone();
-        let take_over = async {
+        let attach = async {
             let attached = service.attach_session(id, password, ttl, Revision(0)).await?;
             service.stream(&attached, StreamLimits::default())
         };
-        let (new, ()) = tokio::join!(take_over, old.stream.close(tag));
+        let (new, ()) = tokio::join!(attach, old.stream.close(tag));
         assert!(old.reply().await.result.is_ok());
         assert_eq!(old.ended().await, StreamEnd::Closed);
         match new {
@@ -100,9 +100,9 @@ async fn a_close_that_is_under_way_when_the_session_is_taken_over_is_done_and_an
     }
 }
 
-/// "What it still sends is refused": the log decides, not the node.
+/// The log decides which attachment is the newest.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_moved_away_cannot_be_entered_again() {
+async fn a_superseded_attachment_cannot_start_a_stream() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let old = Client::open(service).await;
@@ -112,7 +112,7 @@ async fn a_connection_that_was_moved_away_cannot_be_entered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_or_number_takes_nothing_over() {
+async fn a_wrong_password_or_session_id_does_not_attach() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut real = Client::open(service).await;
@@ -127,7 +127,7 @@ async fn a_wrong_password_or_number_takes_nothing_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_is_answered_and_then_it_is_over() {
+async fn a_close_gets_a_reply_and_then_the_stream_ends() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
@@ -153,9 +153,9 @@ async fn a_session_closed_by_another_front_end_ends_its_stream() {
     assert_eq!(client.ended().await, StreamEnd::Closed);
 }
 
-/// "Never before the timeout since the last byte heard, at most one tick late."
+/// The session expires at least one TTL after the client's last request, and not much later.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_client_expires_after_its_time_and_not_before() {
+async fn a_silent_client_expires_after_its_ttl_and_not_before() {
     let nodes = Nodes::start(3).await;
     let node_of = nodes.follower().await;
     let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
@@ -167,9 +167,9 @@ async fn a_silent_client_expires_after_its_time_and_not_before() {
     assert!(after < Duration::from_millis(u64::from(SHORT) + 2_000), "after {after:?}");
 }
 
-/// Reads never reach the leader, and are signs of life all the same.
+/// Reads are served by the follower, and still count as client activity.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_only_reads_from_a_follower_lives() {
+async fn a_client_that_only_reads_from_a_follower_keeps_its_session() {
     let nodes = Nodes::start(3).await;
     let node_of = nodes.follower().await;
     let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
@@ -181,9 +181,9 @@ async fn a_client_that_only_reads_from_a_follower_lives() {
     }
 }
 
-/// A node that is cut off from the majority answers nothing, and says so in time for the client to ask another one.
+/// A node without a majority sends no reply, and ends the stream early enough for the client to use another node.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
+async fn a_node_without_a_quorum_sends_no_reply_and_cuts_off_its_streams() {
     let nodes = Nodes::start(3).await;
     let left = nodes.services[0].clone();
     let mut client = Client::open_with(&left, short(), StreamLimits::default()).await;
@@ -191,15 +191,15 @@ async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
     for service in &nodes.services[1..] {
         service.shutdown().await;
     }
-    // The last confirmed renewal covers replies for a moment; after that there are none.
+    // The last confirmed renewal covers replies for a short time; after that the node sends none.
     let deadline = Instant::now() + DEADLINE;
     let mut last_reply = Instant::now();
     loop {
-        assert!(Instant::now() < deadline, "it goes on answering");
-        let asked = Instant::now();
+        assert!(Instant::now() < deadline, "the node still sends replies");
+        let sent = Instant::now();
         client.ask_read(StreamRead::Exists(path("/")), false).await;
         match client.next().await {
-            Outgoing::Reply(_) => last_reply = asked,
+            Outgoing::Reply(_) => last_reply = sent,
             Outgoing::End(reason) => {
                 assert_eq!(reason, StreamEnd::CutOff);
                 break;
@@ -210,9 +210,9 @@ async fn a_node_without_a_quorum_answers_nothing_and_cuts_its_streams_off() {
     assert!(last_reply.elapsed() < Duration::from_millis(SHORT.into()));
 }
 
-/// "Zxids that never go back for a client that moves to a lagging node (it waits or refuses)."
+/// A lagging node waits or rejects the client, so the client's revisions never go back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_has_seen_less_than_its_client_refuses_it() {
+async fn a_node_behind_its_client_rejects_it() {
     let catch_up_max = Duration::from_millis(200);
     let nodes =
         Nodes::start_with(1, ServiceConfig { catch_up_max, ..ServiceConfig::default() }).await;
@@ -226,9 +226,9 @@ async fn a_node_that_has_seen_less_than_its_client_refuses_it() {
     assert!(matches!(attached, Err(Failure::Lagging)), "{attached:?}");
 }
 
-/// What one node acknowledged is there when the client goes on at another one.
+/// A write that one node acknowledged is visible after the client attaches to another node.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_moves_sees_what_it_saw_before() {
+async fn a_client_that_changes_nodes_sees_its_earlier_writes() {
     let nodes = Nodes::start(3).await;
     let mut client = Client::open(&nodes.services[0]).await;
     for round in 0..6 {
@@ -244,7 +244,7 @@ async fn a_client_that_moves_sees_what_it_saw_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sync_shows_what_another_node_acknowledged() {
+async fn a_sync_shows_writes_that_another_node_acknowledged() {
     let nodes = Nodes::start(3).await;
     let mut writing = Client::open(&nodes.services[0]).await;
     let mut reading = Client::open(&nodes.services[1]).await;
@@ -258,9 +258,9 @@ async fn a_sync_shows_what_another_node_acknowledged() {
     }
 }
 
-/// A client that does not read is ended, not made to miss something.
+/// The stream of a client that does not read its notices ends, and drops no notice silently.
 #[tokio::test(flavor = "multi_thread")]
-async fn notices_that_nobody_reads_end_the_stream() {
+async fn unread_notices_end_the_stream() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let limits = StreamLimits { outbox_max: 4, ..StreamLimits::default() };
@@ -277,9 +277,9 @@ async fn notices_that_nobody_reads_end_the_stream() {
     assert_eq!(service.watch_counts().watches, 0);
 }
 
-/// Replies that nobody reads hold up the client's own next request.
+/// Unread replies delay the client's own next request.
 #[tokio::test(flavor = "multi_thread")]
-async fn replies_that_nobody_reads_hold_up_the_next_request() {
+async fn unread_replies_delay_the_next_request() {
     let nodes = Nodes::start(1).await;
     let limits = StreamLimits { outbox_max: 2, ..StreamLimits::default() };
     let mut client = Client::open_with(&nodes.services[0], TTL, limits).await;
@@ -321,7 +321,7 @@ async fn watches_and_streams_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_says_so_to_its_streams() {
+async fn a_node_that_drains_ends_its_streams() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
@@ -332,9 +332,9 @@ async fn a_node_that_stops_says_so_to_its_streams() {
     assert!(matches!(refused, Err(Failure::ShuttingDown)));
 }
 
-/// "Per-client FIFO order with pipelining": each write is answered for itself, behind the notices of its change.
+/// Pipelined writes are in FIFO order: each write has its own reply, after the notices of its change.
 #[tokio::test(flavor = "multi_thread")]
-async fn pipelined_writes_are_done_and_answered_in_their_order() {
+async fn pipelined_writes_are_done_in_order_with_replies_in_order() {
     let nodes = Nodes::start(3).await;
     for service in [nodes.leader().await, nodes.follower().await] {
         let mut client = Client::open(&service).await;
@@ -343,7 +343,7 @@ async fn pipelined_writes_are_done_and_answered_in_their_order() {
         let mut run = Vec::new();
         for number in 0..400 {
             let op = if number == 0 { node(&name) } else { set(&name, &[1]) };
-            // One that is refused does not hold up the others.
+            // A rejected write does not stop the later writes.
             let op = if number == 200 { delete("/none") } else { op };
             run.push((client.tag(), multi(vec![op])));
         }
@@ -362,9 +362,9 @@ async fn pipelined_writes_are_done_and_answered_in_their_order() {
     }
 }
 
-/// "Unknown outcome: the client sees connection loss, never a wrong answer."
+/// After an unknown outcome the stream ends without a reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_without_a_quorum_end_the_stream_and_answer_nothing() {
+async fn writes_without_a_quorum_end_the_stream_without_a_reply() {
     let nodes = Nodes::start(3).await;
     let left = nodes.follower().await;
     let mut client = Client::open(&left).await;
@@ -378,9 +378,9 @@ async fn writes_without_a_quorum_end_the_stream_and_answer_nothing() {
     assert_eq!(left.watch_counts().streams, 0);
 }
 
-/// A change of the tree does not renew the session; that the client was heard does.
+/// A change of the tree does not renew the session itself; the client activity does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_only_writes_lives() {
+async fn a_client_that_only_writes_keeps_its_session() {
     let nodes = Nodes::start(3).await;
     let node_of = nodes.follower().await;
     let mut client = Client::open_with(&node_of, short(), StreamLimits::default()).await;
@@ -391,9 +391,9 @@ async fn a_client_that_only_writes_lives() {
     }
 }
 
-/// Two who close the same session at once are both answered.
+/// Both concurrent closes of a session end; the stream may end before its reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_of_a_session_that_is_being_closed_elsewhere_is_answered() {
+async fn concurrent_closes_of_a_session_end_its_stream() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     for _ in 0..10 {

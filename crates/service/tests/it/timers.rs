@@ -15,7 +15,7 @@ fn acquire_a() -> Acquire {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_with_an_end_goes_to_the_next_although_its_session_lives() {
+async fn a_hold_with_max_hold_goes_to_the_next_waiter_while_its_session_lives() {
     let nodes = Nodes::start(3).await;
     let acquired = Acquire {
         options: AcquireOptions { max_hold_ms: Some(2_000), ..AcquireOptions::PLAIN },
@@ -28,7 +28,7 @@ async fn a_hold_with_an_end_goes_to_the_next_although_its_session_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
+async fn a_lock_released_before_min_hold_is_granted_after_min_hold() {
     let nodes = Nodes::start(3).await;
     let acquired = Acquire {
         options: AcquireOptions { min_hold_ms: Some(300), ..AcquireOptions::PLAIN },
@@ -40,9 +40,9 @@ async fn a_lock_given_back_before_its_shortest_hold_opens_when_that_is_over() {
     assert!(next.granted_at.0 >= first.granted_at.0 + 300, "{first:?} {next:?}");
 }
 
-/// A node that restarts continues from the last stamp of its log: so a leader with nothing else to write writes the time.
+/// A restarted node continues from the last stamp of its log, so a leader without other commands writes the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_timed_rule_is_pending_the_log_is_told_the_time() {
+async fn while_a_timer_is_pending_the_leader_writes_the_time() {
     let nodes = Nodes::start(1).await;
     let node = &nodes.services[0];
     let acquired = Acquire {
@@ -52,5 +52,5 @@ async fn while_a_timed_rule_is_pending_the_log_is_told_the_time() {
     take(node, acquired).await.unwrap();
     let granted = node.revision();
     until(node, "a", |_| node.revision() > granted).await;
-    assert!(view(node, "a").await.holder().is_some(), "the hold goes on");
+    assert!(view(node, "a").await.holder().is_some(), "the hold continues");
 }

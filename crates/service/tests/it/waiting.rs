@@ -1,4 +1,4 @@
-//! Waiting on any node: by push, in order, and without a trace when it ends.
+//! Waiting on any node: by push, in order, and with cleanup when the wait ends.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::nodes::*;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
 
-/// "The waiting call is parked on the node that received it and is woken by that node's own apply."
+/// A waiting call is parked on the node that received it, and that node's `apply` wakes the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_on_any_node_is_granted_when_the_holder_releases_on_another() {
     let nodes = Nodes::start(3).await;
@@ -48,9 +48,9 @@ async fn waiters_are_granted_in_the_order_of_the_log() {
     }
 }
 
-/// A second call of the same session that does not want to wait must not keep the place of the first.
+/// A no-wait acquire of the same session does not change the queue entry of the waiting call.
 #[tokio::test(flavor = "multi_thread")]
-async fn asking_without_waiting_leaves_a_waiting_call_as_it_is() {
+async fn a_no_wait_acquire_does_not_change_a_waiting_call() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
     take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
@@ -66,7 +66,7 @@ async fn asking_without_waiting_leaves_a_waiting_call_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_ends_leaves_no_place_behind() {
+async fn a_wait_that_times_out_leaves_no_queue_entry() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let began = Instant::now();
@@ -79,7 +79,7 @@ async fn a_wait_that_ends_leaves_no_place_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_nameless_caller_that_hangs_up_leaves_the_queue() {
+async fn an_anonymous_caller_that_disconnects_leaves_the_queue() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();
@@ -90,7 +90,7 @@ async fn a_nameless_caller_that_hangs_up_leaves_the_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewhere() {
+async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_elsewhere() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();
@@ -103,7 +103,7 @@ async fn a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewher
     let node = nodes.services[2].clone();
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
-    // The first call's wait ends meanwhile; its cancel must not take the place that was asked for again.
+    // The wait of the first call ends meanwhile; its cancel must not remove the entry of the repeated call.
     tokio::time::sleep(short + Duration::from_millis(300)).await;
     assert_eq!(view(&nodes.services[0], "a").await.waiters[0].ticket, place);
     release(&nodes.services[0], "a", "me").await.unwrap();
@@ -111,7 +111,7 @@ async fn a_named_caller_that_hangs_up_keeps_its_place_and_may_ask_again_elsewher
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_named_caller_that_never_comes_back_loses_its_place_when_its_wait_ends() {
+async fn a_named_caller_that_does_not_retry_loses_its_queue_entry_when_its_wait_ends() {
     let nodes = Nodes::start(3).await;
     take(&nodes.services[0], acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
     let node = nodes.services[1].clone();
@@ -124,7 +124,7 @@ async fn a_named_caller_that_never_comes_back_loses_its_place_when_its_wait_ends
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_caller_more_than_the_bound_is_told_so_and_not_queued() {
+async fn a_caller_above_the_bound_is_rejected_and_not_queued() {
     let config = ServiceConfig { waiters_max: 1, ..ServiceConfig::default() };
     let nodes = Nodes::start_with(1, config).await;
     let node = nodes.services[0].clone();
@@ -143,7 +143,7 @@ async fn one_caller_more_than_the_bound_is_told_so_and_not_queued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_answers_waiters_and_a_named_one_keeps_its_place() {
+async fn a_shutdown_ends_waiting_calls_and_a_named_caller_keeps_its_queue_entry() {
     let nodes = Nodes::start(3).await;
     let leader = nodes.leader().await;
     let others: Vec<_> =
@@ -162,7 +162,7 @@ async fn a_shutdown_answers_waiters_and_a_named_one_keeps_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_a_session_answers_its_waiting_call() {
+async fn closing_a_session_ends_its_waiting_call() {
     let nodes = Nodes::start(1).await;
     let node = nodes.services[0].clone();
     take(&node, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();

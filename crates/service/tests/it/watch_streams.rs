@@ -1,4 +1,4 @@
-//! Watching from outside of sessions: from a revision on, with bookmarks, and never with a silent gap.
+//! Watch streams without a session: from a revision, with bookmarks, and without silent gaps.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn read(
 
 /// A list and a watch from its revision miss nothing and repeat nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_goes_on_where_a_list_ended() {
+async fn a_watch_continues_from_the_revision_of_a_list() {
     let nodes = Nodes::start(3).await;
     let service = &nodes.services[0];
     does(service, node("/dir")).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_watch_goes_on_where_a_list_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_and_losses_are_told_with_the_token() {
+async fn a_watch_receives_grants_with_their_tokens_and_losses() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut watching = watch(service, WatchFilter::Prefix("/locks/or".to_owned()), None);
@@ -104,7 +104,7 @@ async fn grants_and_losses_are_told_with_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_watch_is_told_up_to_where_so_that_it_never_ages() {
+async fn bookmarks_keep_a_quiet_watch_resumable() {
     let bookmark_every = Duration::from_millis(50);
     let config =
         ServiceConfig { bookmark_every, history_events_max: 2, ..ServiceConfig::default() };
@@ -129,7 +129,7 @@ async fn a_quiet_watch_is_told_up_to_where_so_that_it_never_ages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_forgotten_is_said_to_be_forgotten() {
+async fn discarded_changes_are_reported_as_compacted() {
     let config = ServiceConfig { history_events_max: 2, ..ServiceConfig::default() };
     let nodes = Nodes::start_with(1, config).await;
     let service = &nodes.services[0];
@@ -149,7 +149,7 @@ async fn what_is_forgotten_is_said_to_be_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn followers_are_told_when_the_node_stops() {
+async fn watchers_receive_the_shutdown_of_the_node() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut watching = watch(service, WatchFilter::Subtree(path("/")), None);
@@ -159,7 +159,7 @@ async fn followers_are_told_when_the_node_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn followers_hear_nothing_of_what_they_may_not_list() {
+async fn watchers_receive_no_change_that_they_may_not_list() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let me = Identity { scheme: "digest".into(), id: "me:hash".into() };
@@ -169,7 +169,7 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
         let Op::Create(create) = op else { panic!() };
         create.acl = Some(vec![AclEntry { perms: Perms::ALL, who: me.clone() }]);
     }
-    let mut anybody = watch(service, WatchFilter::Subtree(path("/")), None);
+    let mut anonymous_watch = watch(service, WatchFilter::Subtree(path("/")), None);
     let (filter, identities) = (WatchFilter::Subtree(path("/")), vec![me.clone()]);
     let mut owner = service
         .watch(WatchRequest { filter, since: None, identities: identities.clone() })
@@ -180,7 +180,7 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
         service.change(&known, Caller::default(), op).await.unwrap();
     }
     for at in ["/closed", "/open"] {
-        assert_eq!(change(&mut anybody).await, (ZnodeChangeKind::Created, at.to_owned()));
+        assert_eq!(change(&mut anonymous_watch).await, (ZnodeChangeKind::Created, at.to_owned()));
     }
     for at in ["/closed", "/closed/inside", "/open"] {
         assert_eq!(change(&mut owner).await, (ZnodeChangeKind::Created, at.to_owned()));
@@ -190,9 +190,9 @@ async fn followers_hear_nothing_of_what_they_may_not_list() {
     assert!(read(service, &known, "/closed").await.is_ok());
 }
 
-/// One operation is refused as itself, several say which one.
+/// The rejection of a single change is plain; the rejection of a multi has the index of the operation.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_operation_is_told_as_it_is_or_with_its_place() {
+async fn a_rejection_of_a_multi_has_the_index_of_the_operation() {
     let nodes = Nodes::start(3).await;
     let service = nodes.follower().await;
     let refused = rejection(does(&service, delete("/none")).await);
@@ -207,9 +207,9 @@ async fn a_refused_operation_is_told_as_it_is_or_with_its_place() {
     assert!(matches!(refused, Rejection::Tree(TreeRejection::NoZnode { .. })));
 }
 
-/// "A retried call has one effect and gets the first answer."
+/// A retried call has one effect and gets the reply of the first call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retried_change_with_a_request_id_gets_the_first_answer() {
+async fn a_retried_change_with_a_request_id_gets_the_first_reply() {
     let nodes = Nodes::start(3).await;
     nodes.services[0].open_session(open(Some("me"), None)).await.unwrap();
     let mut answers = Vec::new();
@@ -225,11 +225,11 @@ async fn a_retried_change_with_a_request_id_gets_the_first_answer() {
     assert_eq!(answers[0], answers[2]);
 }
 
-/// The largest znode goes through every node, several at once; a larger one is refused before it reaches the log.
+/// Every node accepts the largest znode, also concurrently, and rejects a larger one before it is proposed.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() {
+async fn every_node_accepts_the_largest_znode_and_rejects_a_larger_one() {
     const LARGEST: usize = 1_048_575;
-    // The subject is not how fast an unoptimised build moves so many bytes.
+    // The test does not measure how fast an unoptimised build moves so many bytes.
     let config = ServiceConfig { request_timeout: 3 * DEADLINE, ..ServiceConfig::default() };
     let nodes = Nodes::start_with(3, config).await;
     for (number, service) in nodes.services.iter().enumerate() {
@@ -240,7 +240,7 @@ async fn the_largest_node_goes_through_every_node_and_a_larger_one_is_refused() 
         for reader in &nodes.services {
             let ZnodeContents { data: found, stat } =
                 read(reader, &anonymous(), &at).await.unwrap().value;
-            assert!(*found == *data, "{at} is not what was written");
+            assert!(*found == *data, "{at} differs from the written data");
             assert_eq!(usize::try_from(stat.data_length).unwrap(), LARGEST);
         }
         let refused = rejection(does(service, set(&at, &vec![0; LARGEST + 1])).await);

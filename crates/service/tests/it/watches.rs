@@ -1,4 +1,4 @@
-//! `ZooKeeper`'s rules for watches, as a client of a real node sees them.
+//! `ZooKeeper`'s rules for watches, tested by a client of a real node.
 
 use holdfast_service::{NoticeKind, StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet};
 use holdfast_types::{CreateKind, Revision};
@@ -8,27 +8,27 @@ use crate::nodes::*;
 
 use NoticeKind::{Changed, ChildrenChanged, Created, Deleted};
 
-fn told(kind: NoticeKind, at: &str) -> (NoticeKind, String) {
+fn notice(kind: NoticeKind, at: &str) -> (NoticeKind, String) {
     (kind, at.to_owned())
 }
 
-/// A client that watches, and one that changes things.
+/// Opens a client that watches, and a client that makes changes.
 async fn two(nodes: &Nodes) -> (Client, Client) {
     (Client::open(&nodes.services[0]).await, Client::open(&nodes.services[0]).await)
 }
 
-/// "The event goes out before any reply that shows the change, also for the connection's own write."
+/// A notice precedes any reply that shows its change, also for the connection's own write.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clients_own_write_tells_its_watch_before_it_is_answered() {
+async fn a_clients_own_write_fires_its_watch_before_the_reply() {
     let nodes = Nodes::start(1).await;
     let mut client = Client::open(&nodes.services[0]).await;
     assert!(!client.exists("/a", true).await);
     client.ask_write(vec![node("/a")]).await;
-    assert_eq!(client.notice().await, told(Created, "/a"));
+    assert_eq!(client.notice().await, notice(Created, "/a"));
     assert!(client.reply().await.result.is_ok());
     assert_eq!(client.data("/a", true).await, Some(Vec::new()));
     client.ask_write(vec![set("/a", b"1")]).await;
-    assert_eq!(client.notice().await, told(Changed, "/a"));
+    assert_eq!(client.notice().await, notice(Changed, "/a"));
     client.reply().await;
     client.ask_write(vec![set("/a", b"2")]).await;
     client.reply().await;
@@ -36,22 +36,22 @@ async fn a_clients_own_write_tells_its_watch_before_it_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_fails_arms_nothing_and_a_question_for_existence_does() {
+async fn a_rejected_read_arms_no_watch_and_an_existence_check_does() {
     let nodes = Nodes::start(1).await;
     let (mut watching, mut writing) = two(&nodes).await;
     assert_eq!(watching.data("/a", true).await, None);
-    let refused = watching.read(StreamRead::Children(path("/a")), true).await;
-    assert!(refused.is_err());
+    let rejected = watching.read(StreamRead::Children(path("/a")), true).await;
+    assert!(rejected.is_err());
     assert_eq!(nodes.services[0].watch_counts().watches, 0);
     assert!(!watching.exists("/a", true).await);
     assert_eq!(nodes.services[0].watch_counts().watches, 1);
     writing.does(node("/a")).await;
-    assert_eq!(watching.notice().await, told(Created, "/a"));
+    assert_eq!(watching.notice().await, notice(Created, "/a"));
     assert_eq!(nodes.services[0].watch_counts().watches, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_and_children_of_a_deleted_node_give_one_notice() {
+async fn data_and_child_watches_of_a_deleted_node_give_one_notice() {
     let nodes = Nodes::start(1).await;
     let (mut watching, mut writing) = two(&nodes).await;
     writing.does(node("/a")).await;
@@ -59,13 +59,13 @@ async fn data_and_children_of_a_deleted_node_give_one_notice() {
     watching.children("/a", true).await;
     watching.children("/", true).await;
     writing.does(delete("/a")).await;
-    assert_eq!(watching.notice().await, told(Deleted, "/a"));
-    assert_eq!(watching.notice().await, told(ChildrenChanged, "/"));
+    assert_eq!(watching.notice().await, notice(Deleted, "/a"));
+    assert_eq!(watching.notice().await, notice(ChildrenChanged, "/"));
     assert!(!watching.exists("/a", false).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn persistent_watches_stay_and_recursive_ones_know_no_lists_of_children() {
+async fn persistent_watches_stay_and_recursive_ones_ignore_lists_of_children() {
     let nodes = Nodes::start(1).await;
     let (mut watching, mut writing) = two(&nodes).await;
     let tag = watching.tag();
@@ -84,17 +84,17 @@ async fn persistent_watches_stay_and_recursive_ones_know_no_lists_of_children() 
         (Created, "/r/c"),
         (Created, "/r/c/d"),
     ] {
-        assert_eq!(watching.notice().await, told(kind, at));
+        assert_eq!(watching.notice().await, notice(kind, at));
     }
     for _ in 0..2 {
         writing.does(set("/r/c/d", b"x")).await;
-        assert_eq!(watching.notice().await, told(Changed, "/r/c/d"));
+        assert_eq!(watching.notice().await, notice(Changed, "/r/c/d"));
     }
 }
 
-/// "Closing or expiring a session fires the watches of all its ephemerals", and "a multi fires each change's".
+/// The end of a session fires the watches of all its ephemerals, and a multi fires the watches of each change.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_session_and_a_multi_tell_of_each_change() {
+async fn the_end_of_a_session_and_a_multi_fire_the_watches_of_each_change() {
     let nodes = Nodes::start(1).await;
     let (mut watching, mut dying) = two(&nodes).await;
     watching.children("/", true).await;
@@ -102,20 +102,20 @@ async fn the_end_of_a_session_and_a_multi_tell_of_each_change() {
     watching.exists("/b", true).await;
     assert!(dying.write(vec![ephemeral("/a"), ephemeral("/b")]).await.is_ok());
     for (kind, at) in [(Created, "/a"), (ChildrenChanged, "/"), (Created, "/b")] {
-        assert_eq!(watching.notice().await, told(kind, at));
+        assert_eq!(watching.notice().await, notice(kind, at));
     }
     watching.exists("/a", true).await;
     watching.data("/b", true).await;
     let tag = dying.tag();
     dying.stream.close(tag).await;
-    assert_eq!(watching.notice().await, told(Deleted, "/a"));
-    assert_eq!(watching.notice().await, told(Deleted, "/b"));
+    assert_eq!(watching.notice().await, notice(Deleted, "/a"));
+    assert_eq!(watching.notice().await, notice(Deleted, "/b"));
     assert!(dying.reply().await.result.is_ok());
 }
 
-/// "After a session has ended none of its watches stays counted."
+/// The counts include no watch of an ended session.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ended_session_leaves_no_watch_counted() {
+async fn an_ended_session_has_no_counted_watch() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let (mut one, mut other) = two(&nodes).await;
@@ -136,7 +136,7 @@ async fn an_ended_session_leaves_no_watch_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_comes_back_is_told_what_it_missed_and_armed_for_the_rest() {
+async fn a_returning_client_receives_missed_notices_and_its_other_watches_are_armed() {
     let nodes = Nodes::start(1).await;
     let (mut away, mut writing) = two(&nodes).await;
     for at in ["/changed", "/deleted", "/same", "/list"] {
@@ -164,7 +164,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_and_armed_for_the_rest(
         (ChildrenChanged, "/list"),
         (Deleted, "/deleted"),
     ] {
-        assert_eq!(away.notice().await, told(kind, at));
+        assert_eq!(away.notice().await, notice(kind, at));
     }
     away.reply().await;
     writing.does(set("/same", b"x")).await;
@@ -174,7 +174,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_and_armed_for_the_rest(
     for (kind, at) in
         [(Changed, "/same"), (Created, "/unborn"), (Changed, "/changed"), (Deleted, "/list/child")]
     {
-        assert_eq!(away.notice().await, told(kind, at));
+        assert_eq!(away.notice().await, notice(kind, at));
     }
     away.nothing();
 }
@@ -212,7 +212,7 @@ async fn watches_are_checked_and_removed_by_kind() {
 
 /// Queue entries are znodes: a `ZooKeeper` client that watches its predecessor gets a notice of its release.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_entry_of_another_front_end_is_watched_like_any_node() {
+async fn a_queue_entry_of_another_front_end_can_be_watched() {
     let nodes = Nodes::start(1).await;
     let service = &nodes.services[0];
     let mut client = Client::open(service).await;
@@ -223,13 +223,13 @@ async fn a_queue_entry_of_another_front_end_is_watched_like_any_node() {
     let entry = format!("/locks/a/{}", names[0]);
     client.data(&entry, true).await;
     release(service, "a", "me").await.unwrap();
-    assert_eq!(client.notice().await, told(Deleted, &entry));
-    assert_eq!(client.notice().await, told(ChildrenChanged, "/locks/a"));
+    assert_eq!(client.notice().await, notice(Deleted, &entry));
+    assert_eq!(client.notice().await, notice(ChildrenChanged, "/locks/a"));
 }
 
-/// A watch on a subtree does not give names away that the client may not list.
+/// A recursive watch sends no notice with a name that the client may not list.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recursive_watch_is_silent_about_what_its_client_may_not_list() {
+async fn a_recursive_watch_omits_nodes_that_its_client_may_not_list() {
     use holdfast_types::{AclEntry, Identity, Op, Perms};
     let nodes = Nodes::start(1).await;
     let (mut watching, mut writing) = two(&nodes).await;
@@ -248,15 +248,19 @@ async fn a_recursive_watch_is_silent_about_what_its_client_may_not_list() {
     writing.does(inside).await;
     writing.does(set("/closed/inside", b"x")).await;
     writing.does(node("/open")).await;
-    assert_eq!(watching.notice().await, told(Created, "/closed"), "its name is in an open list");
-    assert_eq!(watching.notice().await, told(Created, "/open"));
+    assert_eq!(
+        watching.notice().await,
+        notice(Created, "/closed"),
+        "the parent's list of children is public"
+    );
+    assert_eq!(watching.notice().await, notice(Created, "/open"));
     watching.stream.identify(vec![me]);
     writing.does(set("/closed/inside", b"y")).await;
-    assert_eq!(watching.notice().await, told(Changed, "/closed/inside"));
+    assert_eq!(watching.notice().await, notice(Changed, "/closed/inside"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_on_a_notice_is_that_of_its_change() {
+async fn a_notice_has_the_revision_of_its_change() {
     let nodes = Nodes::start(1).await;
     let mut client = Client::open(&nodes.services[0]).await;
     client.exists("/a", true).await;
