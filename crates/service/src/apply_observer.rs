@@ -32,7 +32,7 @@ use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
 use crate::watch::ChangeLog;
 use crate::watched_queues::WatchedQueues;
 
-/// Answers an encoded call of another node.
+/// Handles an encoded call of another node.
 pub(crate) type AnswerPeer =
     Box<dyn Fn(NodeId, Bytes, Instant) -> BoxFuture<'static, Bytes> + Send + Sync>;
 

@@ -5,7 +5,8 @@
 //! the last discarded hold.
 //!
 //! Holds are written in blocks. When the blocks have twice as many holds as are kept, the oldest block is removed, and
-//! its kept holds are written again, as in a log-structured file system (Rosenblum and Ousterhout, 1992).
+//! its kept holds are written again. Log-structured file systems clean segments in the same way (Rosenblum and
+//! Ousterhout, 1992).
 //!
 //! Keys: `b` number -> a block; `c` lock -> the revision after which a lock's history is complete; `marks` -> the same
 //! for all locks, and the last stored revision. Numbers are big-endian.

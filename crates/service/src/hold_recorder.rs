@@ -263,7 +263,7 @@ impl HoldWriter {
         true
     }
 
-    /// Records a batch and answers its queries. Returns true if the node stops.
+    /// Records a batch and replies to its queries. Returns true if the node stops.
     fn take(&mut self, items: Vec<RecorderItem>, all: Option<Revision>) -> bool {
         let (mut holds, mut queries, mut stop) = (Vec::new(), Vec::new(), None);
         let mut gap = Revision(self.progress.missed.load(Ordering::Relaxed));

@@ -2,8 +2,8 @@
 //!
 //! A new leader starts with [`Leases::reset`], which gives every session its full TTL.
 //!
-//! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline; an entry
-//! that is taken too early is put back (as in oxia's session expiry), so a renewal only stores a deadline.
+//! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry that
+//! is taken too early is put back, so a renewal only stores a deadline (as in oxia's session expiry).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -163,9 +163,8 @@ impl Leases {
     }
 
     /// Records the outcome of a taken expiry, unless the lease was touched meanwhile. If the expiry certainly did not
-    /// take effect, the session has another full TTL. If it may still take effect, it is proposed again after one TTL,
-    /// and until the log has decided, the session is renewed only through the log. A repeated expiry has no further
-    /// effect.
+    /// take effect, the session has another full TTL. If it may still take effect, it is proposed again after one TTL.
+    /// Until the log has decided, the session is renewed only through the log. A repeated expiry has no further effect.
     pub(crate) fn settle(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
         let Some(lease) = self.live.get_mut(&id) else { return };
         lease.phase =

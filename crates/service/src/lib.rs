@@ -1,15 +1,14 @@
 //! The behaviour of one node, independent of the protocol.
 //!
-//! A front-end makes a command of `holdfast-types` and calls the [`Service`] method of that name. The log orders the
-//! command, `apply` decides it, and the typed reply comes back. `ApplyObserver` passes each applied entry to the parked
-//! calls, leases, streams and watchers of this node.
+//! A front-end builds a command of `holdfast-types` and calls the [`Service`] method of that name. The log orders the
+//! command, `apply` decides it, and the method returns the typed reply. `ApplyObserver` passes each applied entry to
+//! the parked calls, leases, streams and watchers of this node.
 //!
-//! Besides the replicated state a node keeps in memory: the leases of sessions (on the leader), the parked calls, the
-//! streams with their watches, and the recent changes. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this
-//! crate.
+//! Each node also has state in memory: parked calls, streams with their watches, recent changes and, on the leader, the
+//! leases of sessions. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this crate.
 //!
-//! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease a session. The modules of streams
-//! and watches name their bounds; the proposer's queue bounds everything else.
+//! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease per session. The modules of streams
+//! and watches state their bounds; the proposer's queue bounds everything else.
 
 mod acquire;
 mod apply_observer;

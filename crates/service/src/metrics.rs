@@ -98,7 +98,7 @@ impl ServiceMetrics {
 
     fn register_counters(&self, registry: &mut Registry) {
         let counters: [(&str, &str, &Counter); 6] = [
-            ("lock_acquire_granted", "Acquire calls answered with a grant", &self.granted),
+            ("lock_acquire_granted", "Acquire calls that returned a grant", &self.granted),
             (
                 "lock_acquire_busy",
                 "Acquire calls without a wait that were rejected as busy",
@@ -106,7 +106,7 @@ impl ServiceMetrics {
             ),
             ("lock_acquire_timeout", "Acquire calls that timed out", &self.timed_out),
             ("lock_wake_ups", "Wake-ups of calls that wait for a lock", &self.wake_ups),
-            ("keepalives", "Renewals answered by this node", &self.keepalives),
+            ("keepalives", "Renewals served by this node", &self.keepalives),
             ("session_expired", "Sessions that expired", &self.session_expired),
         ];
         for (name, help, counter) in counters {
@@ -139,12 +139,12 @@ impl ServiceMetrics {
 
     fn register_gauges(&self, registry: &mut Registry) {
         let gauges: [(&str, &str, &Gauge); 15] = [
-            ("has_leader", "1 if this node knows a leader", &self.has_leader),
+            ("has_leader", "1 if this node has a leader", &self.has_leader),
             ("is_leader", "1 if this node leads", &self.is_leader),
             ("raft_term", "The current term", &self.term),
             ("applied_revision", "The last applied revision", &self.revision),
             ("sessions", "Open sessions", &self.sessions),
-            ("znodes", "Znodes of the tree", &self.znodes),
+            ("znodes", "Znodes in the tree", &self.znodes),
             ("tree_bytes", "Bytes that clients have stored in the cluster", &self.tree_bytes),
             ("tree_bytes_max", "The limit of these bytes", &self.tree_bytes_max),
             ("locks_held", "Locks held", &self.locks_held),

@@ -1,7 +1,7 @@
 //! Queue positions of waiting callers that requested them.
 //!
-//! One task per lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], and shares it with all
-//! watching callers: a release wakes one task instead of every waiter. Positions are informational and may be late.
+//! One task per lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], for all watching callers.
+//! So a release wakes one task instead of every waiter. Positions are informational and may be late.
 //!
 //! Bounds: one task for each watched lock, which ends with its last watcher; one position per waiter. The waiter
 //! permits of the calls bound the watchers.

@@ -1,7 +1,7 @@
 //! Calls from the service of one node to the service of another.
 //!
 //! A [`ServiceCall`] pairs a request with the type of its reply. [`Service::call_service`], [`Service::called`] and the
-//! list at the end of the file are the only places that encode or decode them. A new call is a struct, its
+//! list at the end of the file are the only code that encodes or decodes calls. A new call is a struct, its
 //! `ServiceCall`, and its name at the end of that list.
 //!
 //! Every call here reads or renews a lease, so a caller can repeat a failed call that may have reached the peer.
@@ -29,7 +29,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) trait ServiceCall: Clone + Into<ServiceRequest> + Send + Sync {
     type Reply: Serialize + DeserializeOwned + Send;
 
-    /// Answers the call on this node.
+    /// Handles the call on this node.
     fn answer(
         self,
         service: &Service,
@@ -262,7 +262,7 @@ impl Service {
         })
     }
 
-    /// Answers an encoded call of another node.
+    /// Handles an encoded call of another node.
     pub(crate) async fn called(&self, from: NodeId, request: &[u8], deadline: Instant) -> Bytes {
         match holdfast_codec::decode::<ServiceRequest>(Kind::ServiceRequest, request) {
             Ok(request) => request.answer(self, deadline).await,

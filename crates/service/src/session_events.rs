@@ -81,7 +81,7 @@ impl SessionEvents {
         }
         for (revision, event) in &applied.events {
             if let Event::Session(SessionEvent::Ended { session, .. }) = event {
-                inner.forget(session);
+                inner.remove(session);
                 self.count.store(inner.by_session.len(), Ordering::Relaxed);
             } else if let Some(notice) = HoldNotice::of(*revision, event, &applied.events)
                 && notice.is_session_event()
@@ -183,7 +183,7 @@ impl Sessions {
         listener.woken.notify_waiters();
     }
 
-    fn forget(&mut self, session: &SessionName) {
+    fn remove(&mut self, session: &SessionName) {
         if let Some(listener) = self.by_session.remove(session) {
             self.kept -= listener.kept.len();
             listener.woken.notify_waiters();

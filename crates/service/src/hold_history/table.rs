@@ -64,12 +64,12 @@ impl HoldTable {
         let lock = self.locks.entry(name.clone()).or_default();
         lock.count += 1;
         if lock.count > self.bounds.per_lock_max {
-            self.forget_oldest_of(&name);
+            self.discard_oldest_of(&name);
         }
-        (self.len() > self.bounds.holds_max).then(|| self.forget_oldest()).flatten()
+        (self.len() > self.bounds.holds_max).then(|| self.discard_oldest()).flatten()
     }
 
-    fn forget_oldest_of(&mut self, name: &LockName) {
+    fn discard_oldest_of(&mut self, name: &LockName) {
         let oldest = self.range_of(name).next().map(|hold| (hold.ended_in, hold.token));
         let Some((ended_in, token)) = oldest else { return };
         self.holds.remove(&(name.clone(), token));
@@ -80,7 +80,7 @@ impl HoldTable {
         }
     }
 
-    fn forget_oldest(&mut self) -> Option<LockName> {
+    fn discard_oldest(&mut self) -> Option<LockName> {
         let ((ended_in, token), name) = self.order.pop_first()?;
         self.gap(ended_in);
         self.holds.remove(&(name.clone(), token));

@@ -66,13 +66,13 @@ impl SessionStream {
     /// Reads this node's state, which is never older than in earlier replies. With `watch`, arms the watch of the read.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
         let identities = self.identities();
-        self.look(tag, |locked| locked.read(&read, watch, &identities)).await;
+        self.serve(tag, |locked| locked.read(&read, watch, &identities)).await;
     }
 
     /// Performs several reads at one revision, each with its own result. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
         let identities = self.identities();
-        self.look(tag, |locked| {
+        self.serve(tag, |locked| {
             let answer = |read| locked.evaluate(read, &identities);
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })
@@ -81,7 +81,7 @@ impl SessionStream {
 
     /// Arms a persistent watch, also for a missing node.
     pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
-        self.look(tag, |locked| {
+        self.serve(tag, |locked| {
             locked.arm(&path, WatchFlags::of_mode(mode))?;
             Ok(StreamAnswer::Done)
         })
@@ -90,12 +90,12 @@ impl SessionStream {
 
     /// Replies [`StreamAnswer::Watched`]: whether there is such a watch.
     pub async fn check_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
-        self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.has(&path, kind)))).await;
+        self.serve(tag, |locked| Ok(StreamAnswer::Watched(locked.has(&path, kind)))).await;
     }
 
     /// Removes the watches of that kind. Replies [`StreamAnswer::Watched`]: whether there was such a watch.
     pub async fn remove_watches(&self, tag: i64, path: ZnodePath, kind: WatchKind) {
-        self.look(tag, |locked| Ok(StreamAnswer::Watched(locked.remove(&path, kind)))).await;
+        self.serve(tag, |locked| Ok(StreamAnswer::Watched(locked.remove(&path, kind)))).await;
     }
 
     /// Sets the watches of a returning client. A watch that missed a change since `relative`, the newest revision that
@@ -104,7 +104,7 @@ impl SessionStream {
     ///
     /// If there is no room for all watches, the stream ends, because clients assume that all watches are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
-        self.look(tag, |locked| {
+        self.serve(tag, |locked| {
             let armed = locked.arm_again(relative, &set);
             if armed.is_err() {
                 locked.overflow();
@@ -116,7 +116,7 @@ impl SessionStream {
 
     /// Replies when the session is renewed. May be awaited concurrently with other calls.
     pub async fn ping(&self, tag: i64) {
-        self.look(tag, |_| Ok(StreamAnswer::Done)).await;
+        self.serve(tag, |_| Ok(StreamAnswer::Done)).await;
     }
 
     /// Replies when this node has applied everything that the cluster acknowledged before the call.
@@ -125,7 +125,7 @@ impl SessionStream {
             return;
         }
         match self.service.read_barrier().await {
-            Ok(()) => self.look(tag, |_| Ok(StreamAnswer::Done)).await,
+            Ok(()) => self.serve(tag, |_| Ok(StreamAnswer::Done)).await,
             Err(error) => {
                 tracing::debug!(%error, session = %self.liveness.session, "a sync failed; the stream ends");
                 self.end(StreamEnd::CutOff);
@@ -142,7 +142,7 @@ impl SessionStream {
     /// Proposes consecutive writes of a pipelining client in their order. Each write has its own reply. After a write
     /// with an unknown outcome, no later write is done. The writes share log entries.
     pub async fn write_run(&self, run: Vec<(i64, Multi)>) {
-        if self.heard().await.is_err() {
+        if self.wait_for_room().await.is_err() {
             return;
         }
         let (tags, multis): (Vec<_>, Vec<_>) = run.into_iter().unzip();
@@ -163,7 +163,7 @@ impl SessionStream {
     /// Closes the session; the stream ends after the reply. As in `ZooKeeper`, a connection that is no longer attached
     /// can also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
-        match self.heard().await {
+        match self.wait_for_room().await {
             Ok(()) | Err(StreamEnd::Moved) => {}
             Err(_) => return,
         }
@@ -175,7 +175,7 @@ impl SessionStream {
             // The session has ended, so this reply needs no renewal.
             self.conclude(tag, committed).await;
         }
-        self.end(failure.as_ref().and_then(fatal).unwrap_or(StreamEnd::Closed));
+        self.end(failure.as_ref().and_then(end_after).unwrap_or(StreamEnd::Closed));
     }
 
     /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not
@@ -189,7 +189,7 @@ impl SessionStream {
             }
         }
         let Some(failure) = failure else { return };
-        if let Some(reason) = fatal(&failure) {
+        if let Some(reason) = end_after(&failure) {
             return self.end(reason);
         }
         for tag in left {
@@ -227,7 +227,7 @@ impl SessionStream {
     }
 
     /// Reads the machine and replies within one read lock.
-    async fn look(
+    async fn serve(
         &self,
         tag: i64,
         look: impl FnOnce(&mut LockedStream<'_>) -> Result<StreamAnswer, Failure> + Send,
@@ -239,7 +239,7 @@ impl SessionStream {
     }
 
     /// Records client activity, and waits for room for a reply.
-    async fn heard(&self) -> Result<(), StreamEnd> {
+    async fn wait_for_room(&self) -> Result<(), StreamEnd> {
         self.renew();
         self.entry.queue.room().await
     }
@@ -247,7 +247,7 @@ impl SessionStream {
     /// Records client activity, and waits for room for a reply and for a fresh renewal.
     async fn ready(&self) -> Result<(), StreamEnd> {
         loop {
-            self.heard().await?;
+            self.wait_for_room().await?;
             let changed = self.liveness.changed();
             if self.liveness.is_fresh(Instant::now()) {
                 return Ok(());
@@ -291,7 +291,7 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
 
 /// Returns the end of the stream after a failure whose outcome may be unknown, because no later write may follow it.
 /// Returns `None` for a failure after which certainly nothing was done.
-fn fatal(failure: &Failure) -> Option<StreamEnd> {
+fn end_after(failure: &Failure) -> Option<StreamEnd> {
     match failure {
         Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(StreamEnd::Unknown),
         Failure::NoLeader | Failure::Starting(_) | Failure::Lagging | Failure::Behind { .. } => {

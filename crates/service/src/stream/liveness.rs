@@ -6,7 +6,7 @@
 //! does (guarantee 5).
 //!
 //! One renewal covers all activity of a short time, and `renewals.rs` renews many streams in one call. If the session
-//! of an active client cannot be renewed, the stream is cut off before the session expires, so that the client can use
+//! of an active client cannot be renewed, the stream is cut off before the session expires. The client can then use
 //! another node. The session of a silent client expires.
 
 use std::time::{Duration, Instant};
@@ -101,8 +101,8 @@ impl Liveness {
         now.saturating_duration_since(state.renewed) <= slack(self.ttl)
     }
 
-    /// Returns when the stream is cut off without a confirmed renewal: two thirds of the TTL after the last renewal,
-    /// and at least one third after the next renewal became due.
+    /// Returns when the stream is cut off without a confirmed renewal. This is two thirds of the TTL after the last
+    /// renewal, and at least one third after the next renewal became due.
     fn cut_off_at(&self) -> Option<Instant> {
         let (state, ttl) = (*self.state.lock(), self.ttl.as_duration());
         let owed = state.owed.filter(|_| !state.over)?;

@@ -40,7 +40,7 @@ pub enum StreamAnswer {
     Descendants(u64),
     /// The results of several reads at one revision, in order.
     Many(Vec<Result<StreamAnswer, Rejection>>),
-    /// The answer to a write.
+    /// The results of a write.
     Multi {
         /// Whether the conditions held.
         succeeded: bool,

@@ -31,9 +31,9 @@ impl WatchFlags {
     const CHILD_STAYS: Self = Self(8);
     const DATA_BELOW: Self = Self(16);
     const CHILD_BELOW: Self = Self(32);
-    /// Both sides, each time.
+    /// Both sides, permanently.
     pub(crate) const PERSISTENT: Self = Self::DATA_STAYS.and(Self::CHILD_STAYS);
-    /// Both sides of the subtree, each time.
+    /// Both sides of the subtree, permanently.
     pub(crate) const RECURSIVE: Self = Self::DATA_BELOW.and(Self::CHILD_BELOW);
 
     const DATA_SIDE: Self = Self::DATA.and(Self::DATA_STAYS).and(Self::DATA_BELOW);

@@ -83,7 +83,7 @@ impl ChangeLog {
         }
         state.head = applied.revision;
         while state.changes.len() > self.events_max || state.bytes > self.bytes_max {
-            state.forget_oldest();
+            state.discard_oldest();
         }
     }
 
@@ -162,7 +162,7 @@ impl ChangeLogState {
         self.changes.push_back(change);
     }
 
-    fn forget_oldest(&mut self) {
+    fn discard_oldest(&mut self) {
         if let Some(change) = self.changes.pop_front() {
             self.first += 1;
             self.bytes -= cost(&change);

@@ -97,7 +97,7 @@ async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_els
     let short = Duration::from_millis(700);
     let waiting =
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, short)).await });
-    let place =
+    let ticket =
         until(&nodes.services[0], "a", |view| view.waiters_total == 1).await.waiters[0].ticket;
     waiting.abort();
     let node = nodes.services[2].clone();
@@ -105,9 +105,9 @@ async fn a_named_caller_that_disconnects_keeps_its_queue_entry_and_may_retry_els
         tokio::spawn(async move { take(&node, acquire("a", Some("you"), 30_000, LONG)).await });
     // The wait of the first call ends meanwhile; its cancel must not remove the entry of the repeated call.
     tokio::time::sleep(short + Duration::from_millis(300)).await;
-    assert_eq!(view(&nodes.services[0], "a").await.waiters[0].ticket, place);
+    assert_eq!(view(&nodes.services[0], "a").await.waiters[0].ticket, ticket);
     release(&nodes.services[0], "a", "me").await.unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap().ticket, place);
+    assert_eq!(waiting.await.unwrap().unwrap().ticket, ticket);
 }
 
 #[tokio::test(flavor = "multi_thread")]
