@@ -60,7 +60,7 @@ impl Service {
     /// Returns the lock history of this node, including everything applied so far.
     ///
     /// # Errors
-    /// [`Failure::Overloaded`] if the history thread does not reply in time; else as any read.
+    /// [`Failure::Overloaded`] if the history thread does not reply in time; otherwise the errors of any read.
     pub async fn history(&self, request: HistoryRequest) -> Result<Response<LockHistory>, Failure> {
         let HistoryRequest { lock, at, limit } = request;
         self.read_barrier().await?;
@@ -83,7 +83,7 @@ impl Service {
     /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.
     ///
     /// # Errors
-    /// Those of any read.
+    /// The errors of any read.
     pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
         let read_lock =
             |machine: &Machine| (machine.lock(lock, WAITERS_SHOWN), machine.blocking_chain(lock));
@@ -97,7 +97,7 @@ impl Service {
     /// Returns the locks with the longest queues, then the locks with the longest recent waits.
     ///
     /// # Errors
-    /// Those of any read.
+    /// The errors of any read.
     pub async fn contention(
         &self,
         prefix: String,

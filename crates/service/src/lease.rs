@@ -2,8 +2,8 @@
 //!
 //! A new leader starts with [`Leases::reset`], which gives every session its full TTL.
 //!
-//! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry that
-//! is taken too early is put back, so a renewal only stores a deadline (as in oxia's session expiry).
+//! Invariants: a lease's deadline never moves back. Each lease has a heap entry at or before its deadline. An entry
+//! that is taken too early is put back, so a renewal only stores a deadline (as in oxia's session expiry).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -40,7 +40,7 @@ impl Service {
     ///
     /// # Errors
     /// A rejection if the session has ended; [`Failure::WaitTooLong`], [`Failure::TooManyWaiters`],
-    /// [`Failure::ShuttingDown`]; else as any write.
+    /// [`Failure::ShuttingDown`]; otherwise the errors of any write.
     pub async fn listen(&self, request: ListenRequest) -> Result<Response<ListenReply>, Failure> {
         let ListenRequest { session, since, wait } = request;
         let max = self.config().wait_max;

@@ -33,7 +33,8 @@ impl Service {
     /// Releases locks, or leaves their queues.
     ///
     /// # Errors
-    /// A [`Failure`] states the reason, and whether the command may have taken effect. This applies to all methods here.
+    /// A [`Failure`] states the reason, and whether the command may have taken effect. This applies to all methods
+    /// here.
     pub async fn release(&self, release: Release) -> Result<Response<Released>, Failure> {
         self.propose_for(Command::Release(release), Reply::into_released).await
     }

@@ -10,7 +10,7 @@ impl Service {
     /// Removes queue entries from a lock: its holders, or one holder or waiter. Returns their number.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn break_holds(
         &self,
         context: &RequestContext,
@@ -35,7 +35,7 @@ impl Service {
     /// Ends a session. With an `incarnation`, only that session of the name.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn end_session(
         &self,
         context: &RequestContext,

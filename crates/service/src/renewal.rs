@@ -132,7 +132,7 @@ impl Service {
     /// Renews at most [`RENEWED_MAX`] sessions with one quorum round. Returns one result for each, in order.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn keep_many_alive(
         &self,
         sessions: Vec<SessionName>,

@@ -24,7 +24,7 @@ impl Service {
     /// Opens a session, or renews it.
     ///
     /// # Errors
-    /// Those of any write. After [`Failure::OutcomeUnknown`] the session may be open.
+    /// The errors of any write. After [`Failure::OutcomeUnknown`] the session may be open.
     pub async fn open_session(&self, open: OpenSession) -> Result<Response<SessionLease>, Failure> {
         let arrived = Instant::now();
         let session = open.session.clone();
@@ -41,7 +41,7 @@ impl Service {
     /// Renews a session.
     ///
     /// # Errors
-    /// A rejection if the session has ended; else as any write.
+    /// A rejection if the session has ended; otherwise the errors of any write.
     pub async fn keep_alive(
         &self,
         session: &SessionName,
@@ -62,7 +62,7 @@ impl Service {
     /// Closes a session and releases all its holds. With an `incarnation`, only that session of the name.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn close_session(
         &self,
         session: SessionName,
@@ -75,7 +75,7 @@ impl Service {
     /// Reads a session. A linearizable read also reads the lease, from the leader.
     ///
     /// # Errors
-    /// A rejection if the session does not exist; else as any read.
+    /// A rejection if the session does not exist; otherwise the errors of any read.
     pub async fn session(
         &self,
         session: &SessionName,
@@ -93,7 +93,7 @@ impl Service {
     /// Returns at most `limit` sessions in name order, starting after `after`.
     ///
     /// # Errors
-    /// Those of any read.
+    /// The errors of any read.
     pub async fn sessions(
         &self,
         after: Option<&str>,

@@ -26,7 +26,7 @@ impl Service {
     /// Changes znodes, all or nothing, with the identities of `context`.
     ///
     /// # Errors
-    /// `TreeRejection::OfOperation` has the index of the operation; else as any write.
+    /// `TreeRejection::OfOperation` has the index of the operation; otherwise the errors of any write.
     pub async fn multi(
         &self,
         context: &RequestContext,
@@ -40,7 +40,7 @@ impl Service {
     /// Changes one znode, with the identities of `context`.
     ///
     /// # Errors
-    /// The rejection of the operation itself; else as any write.
+    /// The rejection of the operation itself; otherwise the errors of any write.
     pub async fn change(
         &self,
         context: &RequestContext,
@@ -85,7 +85,8 @@ impl Service {
     /// Returns at most `limit` children in name order, starting after `after`.
     ///
     /// # Errors
-    /// A rejection if the znode does not exist, or its access list does not allow the read; else as any read.
+    /// A rejection if the znode does not exist, or its access list does not allow the read; otherwise the errors of any
+    /// read.
     pub async fn children(
         &self,
         context: &RequestContext,
@@ -103,7 +104,7 @@ impl Service {
     /// Returns a znode and its descendants: at most `limit` by directory and name, starting after `after`.
     ///
     /// # Errors
-    /// Those of [`Service::children`].
+    /// The errors of [`Service::children`].
     pub async fn subtree(
         &self,
         context: &RequestContext,

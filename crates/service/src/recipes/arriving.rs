@@ -57,7 +57,8 @@ impl Service {
     /// Arrives at a barrier, or enters a double barrier, and waits for the other members.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if members are missing when the wait ends; a rejection if the barrier breaks; else as any write.
+    /// [`Failure::NotYet`] if members are missing when the wait ends; a rejection if the barrier breaks; otherwise the
+    /// errors of any write.
     pub async fn arrive(&self, mut arrive: Arrive) -> Result<Response<Tripped>, Failure> {
         let wait = arrive.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
         let permit = self.admit(wait)?;

@@ -14,7 +14,8 @@ impl Service {
     /// Waits until a latch is open. With a zero `wait`, the call only reads.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if the latch is not open in time; a rejection if the latch does not exist; else as any read.
+    /// [`Failure::NotYet`] if the latch is not open in time; a rejection if the latch does not exist; otherwise the
+    /// errors of any read.
     pub async fn await_latch(
         &self,
         latch: &RecipeName,

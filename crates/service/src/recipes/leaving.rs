@@ -15,7 +15,8 @@ impl Service {
     /// have left. Returns whether the caller was inside.
     ///
     /// # Errors
-    /// [`Failure::NotYet`] if other members are inside when the wait ends; the caller has left. Else as any write.
+    /// [`Failure::NotYet`] if other members are inside when the wait ends; the caller has left. Otherwise the errors of
+    /// any write.
     pub async fn leave_barrier(
         &self,
         leave: LeaveBarrier,

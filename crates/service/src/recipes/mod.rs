@@ -40,7 +40,7 @@ impl Service {
     /// Creates a latch; also succeeds if a latch with the same count exists.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn make_latch(
         &self,
         latch: RecipeName,
@@ -53,7 +53,7 @@ impl Service {
     /// Counts a latch down, once for each key: now, or when the session `when_ended` ends.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn count_down(
         &self,
         latch: RecipeName,
@@ -71,7 +71,7 @@ impl Service {
     /// Deletes a latch; returns whether it existed.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn delete_latch(&self, latch: RecipeName) -> Result<Response<bool>, Failure> {
         self.propose_recipe(Recipe::DeleteLatch { latch }, RecipeReply::into_deleted).await
     }
@@ -79,7 +79,7 @@ impl Service {
     /// Changes a counter; returns the counter, or `None` if the change deleted it.
     ///
     /// # Errors
-    /// Those of any write.
+    /// The errors of any write.
     pub async fn count(
         &self,
         count: ChangeCounter,
@@ -88,7 +88,7 @@ impl Service {
     }
 
     /// # Errors
-    /// Those of any read.
+    /// The errors of any read.
     pub async fn barrier(
         &self,
         gate: BarrierKind,
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// # Errors
-    /// Those of any read.
+    /// The errors of any read.
     pub async fn counter(
         &self,
         counter: &RecipeName,

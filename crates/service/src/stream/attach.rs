@@ -25,8 +25,8 @@ impl Service {
     /// client has seen, or 0: this node catches up with it first.
     ///
     /// # Errors
-    /// [`Failure::Lagging`] if this node does not catch up in time; else as any write. After [`Failure::OutcomeUnknown`]
-    /// there may be an unused session, which expires.
+    /// [`Failure::Lagging`] if this node does not catch up in time; otherwise the errors of any write. After
+    /// [`Failure::OutcomeUnknown`] there may be an unused session, which expires.
     pub async fn open_stream_session(
         &self,
         ttl: Ttl,

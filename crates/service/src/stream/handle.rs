@@ -289,8 +289,8 @@ fn answer(reply: Reply) -> Result<StreamAnswer, Failure> {
     Ok(StreamAnswer::Multi { succeeded, results })
 }
 
-/// Returns the end of the stream after a failure whose outcome may be unknown, because no later write may follow it.
-/// Returns `None` for a failure after which certainly nothing was done.
+/// Returns the end that a failed write causes: no later write may follow a write with an unknown outcome. If it returns
+/// `None`, certainly nothing was done.
 fn end_after(failure: &Failure) -> Option<StreamEnd> {
     match failure {
         Failure::OutcomeUnknown | Failure::UnexpectedReply => Some(StreamEnd::Unknown),

@@ -5,8 +5,8 @@
 //! - [`Streams::on_event`] enqueues notices inside the apply step, while the machine is locked for writing;
 //! - [`Streams::answer`] reads the machine, arms the watch and enqueues the reply within one read lock: the notices of
 //!   earlier changes are already in the queue, and those of later changes follow the reply;
-//! - [`Streams::reply`] enqueues the reply to a write after this node has applied its revision, and so after the notices
-//!   of all revisions up to it.
+//! - [`Streams::reply`] enqueues the reply to a write after this node has applied its revision, and so after the
+//!   notices of all revisions up to it.
 //!
 //! Lock order: machine, registry, outbox queue. Bounds: `streams_max` streams, `watches_max` watches.
 

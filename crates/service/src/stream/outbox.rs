@@ -222,8 +222,7 @@ impl Outbox {
         }
     }
 
-    /// Resolves when the queue overflows: the front-end then stops waiting for the client to read. The future can be
-    /// dropped.
+    /// Resolves when the queue overflows: the front-end then stops waiting for the client to read.
     pub async fn overflowed(&self) {
         loop {
             let filled = self.queue.filled.notified();
