@@ -1,7 +1,7 @@
 //! Renewing sessions and reading their leases: calls that only the leader serves.
 //!
-//! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived
-//! (design D7). It writes no log entry. A follower calls the leader in one hop.
+//! A renewal is acknowledged after a quorum confirmed the leadership in a round that began after the request arrived.
+//! It writes no log entry. A follower calls the leader in one hop.
 //!
 //! A call for many sessions has one result for each, in order. Bound: at most [`RENEWED_MAX`] sessions per call.
 

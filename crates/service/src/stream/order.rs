@@ -73,10 +73,11 @@ pub(crate) struct StreamRegistry {
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) registry: Mutex<StreamRegistry>,
-    /// The number of watches of all streams: `apply` skips the registry while it is zero. Written while the machine is
-    /// locked.
+    /// The number of watches of all streams: `apply` skips the registry while it is zero. It grows only while the
+    /// machine is locked.
     armed: AtomicUsize,
-    /// The number of streams, used in the same way.
+    /// The number of streams: `apply` skips ended sessions while it is zero. It grows only while the machine is
+    /// locked.
     live: AtomicUsize,
     /// Bytes of notices in all outbox queues.
     queued: Arc<AtomicUsize>,
@@ -149,7 +150,7 @@ impl Streams {
         self.count(&registry);
     }
 
-    /// From now on the stream ends its own queue when its session closes.
+    /// Marks that the stream ends its own queue when its session closes.
     pub(crate) fn closes(&self, number: StreamNo) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.closing = true;
