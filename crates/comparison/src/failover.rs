@@ -146,7 +146,7 @@ impl TrialRunner<'_> {
         };
         let cluster = self.cluster.insert(cluster);
         if self.replacement == Replacement::Promotion {
-            cluster.add_follower().await?;
+            cluster.add_replica().await?;
         }
         cluster.wait_ready().await?;
         gap(self.participant, self.replacement, cluster).await
@@ -170,7 +170,7 @@ async fn gap(
     clients.lost.send_replace(Some(Instant::now()));
     match replacement {
         Replacement::Election => {}
-        Replacement::Promotion => cluster.promote_follower().await?,
+        Replacement::Promotion => cluster.promote_replica().await?,
         Replacement::Restart => cluster.restart(leader)?,
     }
     let granted = clients.next_grant().await?;

@@ -76,7 +76,7 @@ impl HeldLock {
     }
 
     /// Returns `true` if the client, by its own clock, still assumes to hold the lock.
-    pub fn is_believed(&self) -> bool {
+    pub fn is_presumed_held(&self) -> bool {
         self.until.is_none_or(|until| Instant::now() < until)
     }
 }

@@ -16,7 +16,7 @@ use scratch::Postgres;
 use skip::postgres_or_skip;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
-use writers::{Arena, Books, Case, Guard, STOCK, Turn, WRITERS_MAX};
+use writers::{Arena, Case, Guard, STOCK, SaleResult, Turn, WRITERS_MAX};
 
 /// The number of interleavings with the guard; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 96;
@@ -45,24 +45,24 @@ fn cases() -> u32 {
 }
 
 /// Stock and orders add up: no sale was lost or counted twice.
-fn books_are_exact(books: &Books) -> Result<(), TestCaseError> {
+fn books_are_exact(books: &SaleResult) -> Result<(), TestCaseError> {
     prop_assert_eq!(books.sum(), STOCK, "{:?}", books);
     Ok(())
 }
 
-fn tokens_never_decrease(books: &Books) -> Result<(), TestCaseError> {
+fn tokens_never_decrease(books: &SaleResult) -> Result<(), TestCaseError> {
     prop_assert!(books.accepted.is_sorted(), "accepted: {:?}", books.accepted);
     prop_assert!(books.orders.is_sorted(), "orders: {:?}", books.orders);
     Ok(())
 }
 
-struct Laboratory {
+struct TestDatabase {
     runtime: Runtime,
     arena: Mutex<Arena>,
     _postgres: Postgres,
 }
 
-impl Laboratory {
+impl TestDatabase {
     fn open(guard: Guard) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let postgres = runtime.block_on(postgres_or_skip())?;
@@ -70,12 +70,12 @@ impl Laboratory {
         Some(Self { runtime, arena, _postgres: postgres })
     }
 
-    fn play(&self, case: &Case) -> Books {
+    fn play(&self, case: &Case) -> SaleResult {
         self.runtime.block_on(async { self.arena.lock().await.play(case).await })
     }
 
     /// Returns the smallest interleaving that `judge` rejects, or `None`.
-    fn search(&self, judge: impl Fn(&Books) -> Result<(), TestCaseError>) -> Option<Case> {
+    fn search(&self, judge: impl Fn(&SaleResult) -> Result<(), TestCaseError>) -> Option<Case> {
         match runner(CASES_TO_FAIL, 200).run(&case(), |case| judge(&self.play(&case))) {
             Ok(()) => None,
             Err(TestError::Fail(_, smallest)) => Some(smallest),
@@ -86,8 +86,8 @@ impl Laboratory {
 
 /// Guarantee 2 in a store: "a holder that was paused can never overwrite its successor".
 #[test]
-fn with_the_guard_no_interleaving_breaks_the_books() {
-    let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
+fn with_the_guard_no_interleaving_loses_an_update() {
+    let Some(laboratory) = TestDatabase::open(Guard::Everything) else { return };
     let (sold, rejected, blocked) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let outcome = runner(cases(), 500).run(&case(), |case| {
         let books = laboratory.play(&case);
@@ -106,7 +106,7 @@ fn with_the_guard_no_interleaving_breaks_the_books() {
 /// Control: without a fence the same search finds a lost update.
 #[test]
 fn without_the_fence_a_lost_update_is_found() {
-    let Some(laboratory) = Laboratory::open(Guard::None) else { return };
+    let Some(laboratory) = TestDatabase::open(Guard::None) else { return };
     let smallest =
         laboratory.search(books_are_exact).expect("no lost update in all those interleavings");
     eprintln!("smallest: {smallest:?}");
@@ -116,7 +116,7 @@ fn without_the_fence_a_lost_update_is_found() {
 /// although the tokens never decrease.
 #[test]
 fn reading_before_raising_the_mark_loses_updates() {
-    let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
+    let Some(laboratory) = TestDatabase::open(Guard::OnlyTheWrite) else { return };
     let smallest =
         laboratory.search(books_are_exact).expect("no lost update in all those interleavings");
     eprintln!("smallest: {smallest:?}");
@@ -132,13 +132,13 @@ fn one_turn_each() -> Vec<Vec<Turn>> {
 fn a_fixed_schedule_with_a_paused_holder() {
     let case =
         Case { writers: one_turn_each(), schedule: vec![0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0] };
-    let Some(laboratory) = Laboratory::open(Guard::Everything) else { return };
+    let Some(laboratory) = TestDatabase::open(Guard::Everything) else { return };
     let books = laboratory.play(&case);
     assert_eq!((books.stock, books.orders.as_slice()), (99, [2].as_slice()), "{books:?}");
     assert_eq!(books.refused, [1]);
 
     let case = Case { writers: one_turn_each(), schedule: vec![0, 0, 1, 1, 1, 1, 0, 0] };
-    let Some(laboratory) = Laboratory::open(Guard::None) else { return };
+    let Some(laboratory) = TestDatabase::open(Guard::None) else { return };
     let books = laboratory.play(&case);
     assert_eq!((books.stock, books.orders.as_slice()), (99, [2, 1].as_slice()), "{books:?}");
     assert_eq!(books.sum(), STOCK + 1, "one piece was sold twice");
@@ -149,7 +149,7 @@ fn a_fixed_schedule_with_a_paused_holder() {
 fn a_fixed_schedule_with_a_read_before_the_mark_rises() {
     let schedule = vec![0, 1, 0, 1, 0, 0, 0, 1, 1, 1];
     let case = Case { writers: one_turn_each(), schedule };
-    let Some(laboratory) = Laboratory::open(Guard::OnlyTheWrite) else { return };
+    let Some(laboratory) = TestDatabase::open(Guard::OnlyTheWrite) else { return };
     let books = laboratory.play(&case);
     assert_eq!((books.stock, books.orders.as_slice()), (99, [1, 2].as_slice()), "{books:?}");
     assert_eq!((books.accepted.as_slice(), books.refused.len()), ([1, 2].as_slice(), 0));

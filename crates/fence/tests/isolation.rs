@@ -86,7 +86,7 @@ fn marks() -> [Guard; 4] {
 
 /// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ended {
+enum CaseOutcome {
     /// The successor's read returned every committed write of the predecessor.
     Protected,
     /// The same, after `PostgreSQL` aborted a transaction with 40001 and the holder ran it again.
@@ -97,7 +97,7 @@ enum Ended {
     Lost(String),
 }
 
-impl Ended {
+impl CaseOutcome {
     fn word(&self) -> &'static str {
         match self {
             Self::Protected => "protected",
@@ -110,14 +110,14 @@ impl Ended {
 
 /// What a holder passes to its guard.
 #[derive(Clone, Copy, Debug)]
-enum Shown {
+enum GuardArgument {
     /// For the table of marks.
     Claim(Claim),
     /// For the mark in the row.
     Token(i64),
 }
 
-impl Shown {
+impl GuardArgument {
     fn token(self) -> i64 {
         match self {
             Self::Claim(claim) => claim.token().0.cast_signed(),
@@ -174,7 +174,7 @@ impl Shown {
 struct Holder {
     client: Client,
     level: IsolationLevel,
-    shown: Shown,
+    shown: GuardArgument,
     conflicts: usize,
 }
 
@@ -220,13 +220,13 @@ async fn commit<T>(
 }
 
 /// The database, its observer, and the two holders of a case.
-struct Shop {
+struct StockStore {
     observer: Client,
     predecessor: Holder,
     successor: Holder,
 }
 
-impl Shop {
+impl StockStore {
     async fn open(postgres: &Postgres) -> Self {
         let observer = postgres.connect("observer").await.unwrap();
         observer.batch_execute(schema_sql()).await.unwrap();
@@ -234,7 +234,7 @@ impl Shop {
         let holder = async |name| Holder {
             client: postgres.connect(name).await.unwrap(),
             level: IsolationLevel::ReadCommitted,
-            shown: Shown::Token(0),
+            shown: GuardArgument::Token(0),
             conflicts: 0,
         };
         let (predecessor, successor) = (holder("predecessor").await, holder("successor").await);
@@ -248,8 +248,10 @@ impl Shop {
         );
         self.observer.batch_execute(&reset).await.unwrap();
         let shown = match case.guard {
-            Guard::Mark(before, after) => [Shown::Claim(before), Shown::Claim(after)],
-            Guard::Row => [Shown::Token(70), Shown::Token(80)],
+            Guard::Mark(before, after) => {
+                [GuardArgument::Claim(before), GuardArgument::Claim(after)]
+            }
+            Guard::Row => [GuardArgument::Token(70), GuardArgument::Token(80)],
         };
         let holders = [&mut self.predecessor, &mut self.successor];
         for ((holder, level), shown) in holders.into_iter().zip(levels).zip(shown) {
@@ -257,22 +259,22 @@ impl Shop {
         }
     }
 
-    async fn play(&mut self, case: Case, levels: [IsolationLevel; 2]) -> Ended {
+    async fn play(&mut self, case: Case, levels: [IsolationLevel; 2]) -> CaseOutcome {
         self.reset(case, levels).await;
         match self.sell_one_after_the_other(case).await {
             Ok(()) => {}
-            Err(FenceError::UnsafeSnapshot { .. }) => return Ended::Refused,
+            Err(FenceError::UnsafeSnapshot { .. }) => return CaseOutcome::Refused,
             Err(other) => panic!("{case:?} {levels:?}: {other}"),
         }
         let count = "SELECT stock, (SELECT count(*) FROM sale) FROM good";
         let row = self.observer.query_one(count, &[]).await.unwrap();
         let (stock, sales): (i64, i64) = (row.get(0), row.get(1));
         if stock + sales != STOCK {
-            return Ended::Lost(format!("{sales} sales took {} of the stock", STOCK - stock));
+            return CaseOutcome::Lost(format!("{sales} sales took {} of the stock", STOCK - stock));
         }
         match self.predecessor.conflicts + self.successor.conflicts {
-            0 => Ended::Protected,
-            _ => Ended::ProtectedAfterConflict,
+            0 => CaseOutcome::Protected,
+            _ => CaseOutcome::ProtectedAfterConflict,
         }
     }
 
@@ -334,12 +336,12 @@ async fn is_blocked(observer: &Client, name: &str) -> bool {
 }
 
 /// Plays every case of a pair. Returns the distinct outcomes, and a line for each lost write.
-async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (String, String) {
+async fn outcomes(store: &mut StockStore, guards: &[Guard], levels: [usize; 2]) -> (String, String) {
     let [before, after] = levels.map(|level| LEVELS[level]);
     let (mut words, mut lost) = (Vec::new(), String::new());
     for case in cases(guards) {
-        let end = shop.play(case, [before.1, after.1]).await;
-        if let Ended::Lost(what) = &end {
+        let end = store.play(case, [before.1, after.1]).await;
+        if let CaseOutcome::Lost(what) = &end {
             writeln!(lost, "{}, then {}: {what} in {case:?}", before.0, after.0).unwrap();
         }
         if !words.contains(&end.word()) {
@@ -354,12 +356,12 @@ async fn outcomes(shop: &mut Shop, guards: &[Guard], levels: [usize; 2]) -> (Str
 #[tokio::test]
 async fn at_all_nine_pairs_of_levels_a_successor_reads_its_predecessors_writes_or_is_rejected() {
     let Some(postgres) = postgres_or_skip().await else { return };
-    let mut shop = Shop::open(&postgres).await;
+    let mut store = StockStore::open(&postgres).await;
     let (mut table, mut lost) = (String::new(), String::new());
     for before in 0..LEVELS.len() {
         for after in 0..LEVELS.len() {
-            let (mark, lost_by_mark) = outcomes(&mut shop, &marks(), [before, after]).await;
-            let (row, lost_by_row) = outcomes(&mut shop, &[Guard::Row], [before, after]).await;
+            let (mark, lost_by_mark) = outcomes(&mut store, &marks(), [before, after]).await;
+            let (row, lost_by_row) = outcomes(&mut store, &[Guard::Row], [before, after]).await;
             let names = [before, after].map(|level| LEVELS[level].0).join(" | ");
             writeln!(table, "| {names} | {mark} | {row} |").unwrap();
             lost.extend([lost_by_mark, lost_by_row]);

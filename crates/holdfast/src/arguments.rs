@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use holdfast_client::{Client, ClientBuilder};
 use holdfast_types::{LockName, NameError, SessionName};
 
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The nodes of the cluster.
 #[derive(Clone, Debug, Args)]
@@ -25,16 +25,18 @@ pub(crate) struct NodesArgs {
 }
 
 impl NodesArgs {
-    pub(crate) fn client(&self) -> Result<Client, Stop> {
+    pub(crate) fn client(&self) -> Result<Client, CommandFailure> {
         self.client_with(|builder| builder)
     }
 
     pub(crate) fn client_with(
         &self,
         options: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Result<Client, Stop> {
+    ) -> Result<Client, CommandFailure> {
         let client = options(Client::builder(&self.addr)).build();
-        client.map_err(|error| Stop::usage(format!("{error}; see --addr and HOLDFAST_ADDR")))
+        client.map_err(|error| {
+            CommandFailure::usage(format!("{error}; see --addr and HOLDFAST_ADDR"))
+        })
     }
 }
 
@@ -48,12 +50,12 @@ pub(crate) struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    pub(crate) fn client(&self) -> Result<Client, Stop> {
+    pub(crate) fn client(&self) -> Result<Client, CommandFailure> {
         self.nodes.client()
     }
 
     /// A client for reads that return at once; it tries nodes for at most 3 s.
-    pub(crate) fn quick_client(&self) -> Result<Client, Stop> {
+    pub(crate) fn quick_client(&self) -> Result<Client, CommandFailure> {
         self.nodes.client_with(|builder| builder.request_timeout(Duration::from_secs(3)))
     }
 

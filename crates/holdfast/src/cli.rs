@@ -11,7 +11,7 @@ use crate::commands::{
     ask, barrier, completions, counter, doctor, double_barrier, elect, explain, fence, group,
     history, latch, lock, ls, policy, run, sem, status, top, tree, unlock, wait, watch, who,
 };
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output;
 use crate::{bench, dev, serve};
 
@@ -40,8 +40,8 @@ macro_rules! commands {
             /// Runs the command.
             ///
             /// # Errors
-            /// [`Stop`] with an exit code of docs/cli.md.
-            pub(crate) fn run(self) -> Result<(), Stop> {
+            /// [`CommandFailure`] with an exit code of docs/cli.md.
+            pub(crate) fn run(self) -> Result<(), CommandFailure> {
                 match self {
                     $(Self::$local(args) => $local_run(&args),)*
                     $(Self::$name(args) => block_on($run(args)),)*
@@ -97,9 +97,11 @@ commands! {
     }
 }
 
-fn block_on(command: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
+fn block_on(
+    command: impl Future<Output = Result<(), CommandFailure>>,
+) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(Stop::failed)?.block_on(command)
+    runtime.map_err(CommandFailure::failed)?.block_on(command)
 }
 
 /// Prints the help, the version or the usage error of an unparsed command line, and returns the exit code.
@@ -111,7 +113,7 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
         drop(error.print());
         return ExitCode::from(code);
     }
-    output::note(error.print());
+    output::record_write_error(error.print());
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use holdfast_client::Error;
 
 /// The failure of a command.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum CommandFailure {
     /// A failure; the message names the fix.
     Failed(String),
     /// The command line is wrong: a name, an address or a time breaks a rule. The command sent no request.
@@ -22,7 +22,7 @@ pub(crate) enum Stop {
     Code(u8, Option<String>),
 }
 
-impl Stop {
+impl CommandFailure {
     /// Creates a failure with exit code 1.
     pub(crate) fn failed(reason: impl fmt::Display) -> Self {
         Self::Failed(reason.to_string())
@@ -52,7 +52,7 @@ impl Stop {
 }
 
 /// Converts the error of a call, and adds the options to change on the command line.
-impl From<Error> for Stop {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Busy(_) => Self::NotAcquired(format!("{error} (wait longer with --wait)")),
@@ -69,7 +69,7 @@ impl From<Error> for Stop {
     }
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(reason)

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             if !stop.is_silent() {
-                output::complain(&format!("holdfast: {stop}"));
+                output::write_stderr(&format!("holdfast: {stop}"));
             }
             stop.code()
         }

@@ -12,7 +12,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use crate::arguments::Format;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The kind of the first failed write to stdout.
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
@@ -24,15 +24,15 @@ pub(crate) fn print(text: &str) {
 
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    note(out.write_all(bytes).and_then(|()| out.flush()));
+    record_write_error(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
 /// Records the first error of a write to stdout, and reports it on stderr.
-pub(crate) fn note(written: io::Result<()>) {
+pub(crate) fn record_write_error(written: io::Result<()>) {
     let Err(error) = written else { return };
     let first = FAILED.set(error.kind()).is_ok();
     if first && error.kind() != ErrorKind::BrokenPipe {
-        complain(&format!("holdfast: cannot write to stdout: {error}"));
+        write_stderr(&format!("holdfast: cannot write to stdout: {error}"));
     }
 }
 
@@ -40,16 +40,16 @@ pub(crate) fn note(written: io::Result<()>) {
 ///
 /// # Errors
 /// Exit code 0 if the pipe was closed, otherwise 1.
-pub(crate) fn check() -> Result<(), Stop> {
+pub(crate) fn check() -> Result<(), CommandFailure> {
     match FAILED.get() {
         None => Ok(()),
-        Some(ErrorKind::BrokenPipe) => Err(Stop::Code(0, None)),
-        Some(_) => Err(Stop::Code(1, None)),
+        Some(ErrorKind::BrokenPipe) => Err(CommandFailure::Code(0, None)),
+        Some(_) => Err(CommandFailure::Code(1, None)),
     }
 }
 
 /// Prints progress or an error and a line end on stderr.
-pub(crate) fn complain(text: &str) {
+pub(crate) fn write_stderr(text: &str) {
     let mut out = io::stderr().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")));
 }
@@ -57,7 +57,7 @@ pub(crate) fn complain(text: &str) {
 fn print_json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => print(&text),
-        Err(error) => complain(&format!("holdfast: cannot write the answer as JSON: {error}")),
+        Err(error) => write_stderr(&format!("holdfast: cannot write the answer as JSON: {error}")),
     }
 }
 

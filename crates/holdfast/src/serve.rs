@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
 use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 use crate::telemetry;
 
@@ -62,16 +62,17 @@ pub(crate) struct ServeArgs {
 /// Runs one node until a signal or a failure.
 ///
 /// # Errors
-/// [`Stop::Failed`] if it cannot start, [`Stop::Halted`] if it cannot continue.
-pub(crate) fn run(args: &ServeArgs) -> Result<(), Stop> {
-    let config = Config::load(&sources(args)).map_err(Stop::failed)?;
-    telemetry::start(config.node, &config.log_level, config.log_format).map_err(Stop::Failed)?;
+/// [`CommandFailure::Failed`] if it cannot start, [`CommandFailure::Halted`] if it cannot continue.
+pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
+    let config = Config::load(&sources(args)).map_err(CommandFailure::failed)?;
+    telemetry::start(config.node, &config.log_level, config.log_format)
+        .map_err(CommandFailure::Failed)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.threads)
         .enable_all()
         .build()
-        .map_err(Stop::failed)?;
+        .map_err(CommandFailure::failed)?;
     let end = runtime.block_on(node(config, args));
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
@@ -101,15 +102,18 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
-    let http = tokio::net::TcpListener::from_std(http).map_err(Stop::failed)?;
+    let http = tokio::net::TcpListener::from_std(http).map_err(CommandFailure::failed)?;
     let zookeeper = match &config.zookeeper {
         Some(zookeeper) => {
             let listener = listen(&zookeeper.listen, "zookeeper", &config).await?;
-            Some((zookeeper, tokio::net::TcpListener::from_std(listener).map_err(Stop::failed)?))
+            Some((
+                zookeeper,
+                tokio::net::TcpListener::from_std(listener).map_err(CommandFailure::failed)?,
+            ))
         }
         None => None,
     };
@@ -141,7 +145,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
         () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
         reason = service.wait_failed() => {
             tracing::error!(reason, "this node cannot continue and stops");
-            return Err(Stop::Halted(format!("this node cannot continue: {reason}")));
+            return Err(CommandFailure::Halted(format!("this node cannot continue: {reason}")));
         }
     }
     shut_down(service, front_ends).await
@@ -149,16 +153,18 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), Stop> {
 
 /// Maps a start error to an exit code. A supervisor must not restart a node that cannot trust its disk; other errors
 /// are ordinary failures.
-fn not_started(error: &StartError) -> Stop {
+fn not_started(error: &StartError) -> CommandFailure {
     match error {
-        StartError::Store(_) | StartError::NoIdentity(_) => Stop::Halted(error.to_string()),
+        StartError::Store(_) | StartError::NoIdentity(_) => {
+            CommandFailure::Halted(error.to_string())
+        }
         StartError::Config(_)
         | StartError::DataDir { .. }
         | StartError::InUse(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
         | StartError::AlreadyBootstrapped
-        | StartError::Listen { .. } => Stop::failed(error),
+        | StartError::Listen { .. } => CommandFailure::failed(error),
     }
 }
 
@@ -194,7 +200,7 @@ impl FrontEnds {
 
 /// Wakes the waiters first, so that pending calls do not delay a front-end; then stops the front-ends, then Raft and
 /// the log.
-async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> {
+async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), CommandFailure> {
     let in_order = async {
         service.drain().await;
         let result = front_ends.shut_down().await;
@@ -207,7 +213,7 @@ async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> 
             Ok(())
         }
         Ok(Err(error)) => {
-            Err(Stop::failed(format!("a front-end failed during the shutdown: {error}")))
+            Err(CommandFailure::failed(format!("a front-end failed during the shutdown: {error}")))
         }
         Err(_) => {
             tracing::warn!("the shutdown took longer than {SHUTDOWN_TIMEOUT:?}; stopping now");
@@ -217,7 +223,11 @@ async fn shut_down(service: Service, front_ends: FrontEnds) -> Result<(), Stop> 
 }
 
 /// Binds the socket of a listener. The error names the key to change.
-async fn listen(address: &Address, listener: &str, config: &Config) -> Result<TcpListener, Stop> {
+async fn listen(
+    address: &Address,
+    listener: &str,
+    config: &Config,
+) -> Result<TcpListener, CommandFailure> {
     let key = match listener {
         "http" => "http.listen",
         "zookeeper" => "zookeeper.listen",
@@ -225,7 +235,7 @@ async fn listen(address: &Address, listener: &str, config: &Config) -> Result<Tc
     };
     let node = config.node;
     let failed = |error: std::io::Error| {
-        Stop::failed(format!(
+        CommandFailure::failed(format!(
             "cannot listen on {address}: {error}; stop the process that uses it, or change {key}, or {listener} of member {node}"
         ))
     };

@@ -45,7 +45,7 @@ pub(crate) struct Proof {
 
 /// The condition that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goal {
+enum BarrierGoal {
     /// This node has applied every acknowledged write, whichever node leads.
     Read,
     /// `Read`, and this node leads.
@@ -55,14 +55,14 @@ enum Goal {
 }
 
 struct Waiter {
-    goal: Goal,
+    goal: BarrierGoal,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Served, ReadError>>,
+    reply: oneshot::Sender<Result<RoundEffect, ReadError>>,
 }
 
 /// The effect of a successful round on a waiter.
 #[derive(Debug)]
-enum Served {
+enum RoundEffect {
     /// The waiter's goal is reached.
     Now(Proof),
     /// This node must catch up first; the receiver resolves when this node has caught up.
@@ -97,20 +97,20 @@ impl Barrier {
 
     /// Resolves when this node has applied all writes acknowledged before the call.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ReadError> {
-        self.wait(Goal::Read, deadline).await.map(drop)
+        self.wait(BarrierGoal::Read, deadline).await.map(drop)
     }
 
     /// Like [`Self::read`], on the leader only. Returns the leader's epoch.
     pub(crate) async fn lead(&self, deadline: Instant) -> Result<LeaderEpoch, ReadError> {
-        self.wait(Goal::Lead, deadline).await?.epoch.ok_or(ReadError::NoLeader)
+        self.wait(BarrierGoal::Lead, deadline).await?.epoch.ok_or(ReadError::NoLeader)
     }
 
     /// Returns the position that a read must see, on the leader only.
     pub(crate) async fn index(&self, deadline: Instant) -> Result<u64, ReadError> {
-        self.wait(Goal::Index, deadline).await.map(|proof| proof.index)
+        self.wait(BarrierGoal::Index, deadline).await.map(|proof| proof.index)
     }
 
-    async fn wait(&self, goal: Goal, deadline: Instant) -> Result<Proof, ReadError> {
+    async fn wait(&self, goal: BarrierGoal, deadline: Instant) -> Result<Proof, ReadError> {
         if self.failure.is_set() {
             return Err(ReadError::Failed);
         }
@@ -125,8 +125,8 @@ impl Barrier {
             Err(_) => return Err(ReadError::NoLeader),
         };
         match served {
-            Served::Now(proof) => Ok(proof),
-            Served::Lagging(caught_up) => caught_up_by(caught_up, deadline).await,
+            RoundEffect::Now(proof) => Ok(proof),
+            RoundEffect::Lagging(caught_up) => caught_up_by(caught_up, deadline).await,
         }
     }
 
@@ -185,7 +185,7 @@ impl Waiter {
     /// Notifies the caller that this node must catch up. Returns the sender for the result.
     fn into_lagging(self) -> oneshot::Sender<Proof> {
         let (caught_up, receiver) = oneshot::channel();
-        self.reply.send(Ok(Served::Lagging(receiver))).ok();
+        self.reply.send(Ok(RoundEffect::Lagging(receiver))).ok();
         caught_up
     }
 }
@@ -230,7 +230,7 @@ impl Worker {
         if leader == Some(self.context.node) {
             return self.confirm_own_leadership().await;
         }
-        for waiter in waiters.extract_if(.., |waiter| waiter.goal != Goal::Read) {
+        for waiter in waiters.extract_if(.., |waiter| waiter.goal != BarrierGoal::Read) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
         }
         let leader = leader?;
@@ -254,10 +254,10 @@ impl Worker {
     fn serve(&self, waiters: Vec<Waiter>, proof: Proof) {
         self.context.counters.reads.add(waiters.len());
         let (now, later): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| {
-            waiter.goal == Goal::Index || self.lagging.has_reached(proof.index)
+            waiter.goal == BarrierGoal::Index || self.lagging.has_reached(proof.index)
         });
         for waiter in now {
-            waiter.reply.send(Ok(Served::Now(proof))).ok();
+            waiter.reply.send(Ok(RoundEffect::Now(proof))).ok();
         }
         self.lagging.admit(later, proof);
     }
@@ -282,21 +282,23 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
     const PROOF: Proof = Proof { index: 7, epoch: None };
 
-    type Answer = oneshot::Receiver<Result<Served, ReadError>>;
+    type Answer = oneshot::Receiver<Result<RoundEffect, ReadError>>;
 
     fn waiters(count: usize, timeout: Duration) -> (Vec<Waiter>, Vec<Answer>) {
         let waiter = |_| {
             let (reply, receiver) = oneshot::channel();
             let deadline = Instant::now() + timeout;
-            (Waiter { goal: Goal::Read, deadline, reply }, receiver)
+            (Waiter { goal: BarrierGoal::Read, deadline, reply }, receiver)
         };
         (0..count).map(waiter).unzip()
     }
 
     async fn outcome(answer: Answer, timeout: Duration) -> Result<Proof, ReadError> {
         match answer.await.unwrap()? {
-            Served::Now(proof) => Ok(proof),
-            Served::Lagging(caught_up) => caught_up_by(caught_up, Instant::now() + timeout).await,
+            RoundEffect::Now(proof) => Ok(proof),
+            RoundEffect::Lagging(caught_up) => {
+                caught_up_by(caught_up, Instant::now() + timeout).await
+            }
         }
     }
 

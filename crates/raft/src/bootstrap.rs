@@ -47,7 +47,7 @@ pub(crate) struct Bootstrap {
     /// An operator requested a cluster without the absent members.
     pub(crate) without_absent: bool,
     /// The condition that a node without a log waits for.
-    pub(crate) waits_for: Mutex<Option<String>>,
+    pub(crate) waiting_for: Mutex<Option<String>>,
     /// Locked while the node checks and stores initial members.
     pub(crate) storing: tokio::sync::Mutex<()>,
 }
@@ -74,7 +74,7 @@ impl Bootstrap {
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        self.waits_for.lock().take();
+        self.waiting_for.lock().take();
     }
 
     async fn is_blank(&self) -> bool {
@@ -83,10 +83,10 @@ impl Bootstrap {
     }
 
     fn wait_for(&self, reason: String) {
-        let mut waits_for = self.waits_for.lock();
-        if waits_for.as_ref() != Some(&reason) {
+        let mut waiting_for = self.waiting_for.lock();
+        if waiting_for.as_ref() != Some(&reason) {
             tracing::info!(reason, "waiting: this node has no log yet");
-            *waits_for = Some(reason);
+            *waiting_for = Some(reason);
         }
     }
 
@@ -101,7 +101,7 @@ impl Bootstrap {
     async fn read_peer_state(&self, node: NodeId) -> PeerState {
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         match self.peers.call(node, Purpose::Bootstrap, ReadBootstrapState, deadline).await {
-            Ok(state) => PeerState::Answered(state),
+            Ok(state) => PeerState::Replied(state),
             Err(CallError::NotSent(reason)) if is_other_incarnation(&reason) => {
                 PeerState::OtherIncarnation
             }
@@ -166,7 +166,8 @@ impl Bootstrap {
         BootstrapState {
             incarnation: self.incarnation,
             blank: self.is_blank().await,
-            knows_caller: self.handshake.expected_incarnation(peer.node) == Some(peer.incarnation),
+            has_registered_caller: self.handshake.expected_incarnation(peer.node)
+                == Some(peer.incarnation),
             initial_members: self.file.current(),
         }
     }

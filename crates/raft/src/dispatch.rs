@@ -35,7 +35,7 @@ use crate::wire::{
 };
 
 /// The reply to one call, or the reason of its rejection. A rejected call has no effect.
-type Answer<T> = Result<T, String>;
+type CallResult<T> = Result<T, String>;
 
 /// The state of one connection from a peer.
 pub(crate) struct PeerSession {
@@ -160,7 +160,7 @@ impl Dispatch {
         }
     }
 
-    async fn append(&self, append: Append) -> Answer<AppendReply> {
+    async fn append(&self, append: Append) -> CallResult<AppendReply> {
         let leader = NodeId(append.vote.node);
         let entries: Result<Vec<_>, _> =
             append.records.iter().map(|record| decode_record(record)).collect();
@@ -181,12 +181,12 @@ impl Dispatch {
         if matches!(reply, AppendReply::HigherVote(_)) {
             return Ok(reply);
         }
-        self.contact.heard(leader);
+        self.contact.record_contact(leader);
         let partial = truncated && reply == AppendReply::Success;
         Ok(if partial { AppendReply::Partial(last) } else { reply })
     }
 
-    fn snapshot_begin(&self, session: &mut PeerSession, call: SnapshotBegin) -> Answer<()> {
+    fn snapshot_begin(&self, session: &mut PeerSession, call: SnapshotBegin) -> CallResult<()> {
         session.incoming = None;
         if self.disk.is_low() {
             return disk_full();
@@ -195,7 +195,7 @@ impl Dispatch {
         Ok(())
     }
 
-    async fn snapshot_piece(&self, session: &mut PeerSession, bytes: Bytes) -> Answer<()> {
+    async fn snapshot_piece(&self, session: &mut PeerSession, bytes: Bytes) -> CallResult<()> {
         let incoming = session.incoming.take().ok_or("no snapshot was begun")?;
         if self.disk.is_low() {
             return disk_full();
@@ -204,7 +204,7 @@ impl Dispatch {
         Ok(())
     }
 
-    async fn snapshot_end(&self, session: &mut PeerSession) -> Answer<VoteDto> {
+    async fn snapshot_end(&self, session: &mut PeerSession) -> CallResult<VoteDto> {
         let incoming = session.incoming.take().ok_or("no snapshot was begun")?;
         let (vote, snapshot) = incoming.finish().await.map_err(|error| {
             self.local.count_refused_snapshot();
@@ -235,14 +235,19 @@ impl Dispatch {
         }
     }
 
-    async fn call_service(&self, from: NodeId, request: Bytes, deadline: Instant) -> Answer<Bytes> {
+    async fn call_service(
+        &self,
+        from: NodeId,
+        request: Bytes,
+        deadline: Instant,
+    ) -> CallResult<Bytes> {
         let observer = self.local.observer().ok_or("the peer is still starting")?;
         let answer = observer.called(from, request, deadline.into());
         timeout_at(deadline, answer).await.map_err(|_| "no reply in time".into())
     }
 }
 
-fn encode<C: PeerCall>(id: u64, result: Answer<C::Reply>) -> Option<Vec<u8>> {
+fn encode<C: PeerCall>(id: u64, result: CallResult<C::Reply>) -> Option<Vec<u8>> {
     holdfast_codec::encode(Kind::PeerReply, &Reply { id, result }).ok()
 }
 
@@ -250,11 +255,11 @@ fn encode_refusal(id: u64, reason: &str) -> Option<Vec<u8>> {
     encode::<Ping>(id, Err(reason.to_owned()))
 }
 
-fn refuse_error<T, E: ToString>(result: Result<T, E>) -> Answer<T> {
+fn refuse_error<T, E: ToString>(result: Result<T, E>) -> CallResult<T> {
     result.map_err(|error| error.to_string())
 }
 
-fn disk_full<T>() -> Answer<T> {
+fn disk_full<T>() -> CallResult<T> {
     Err("the peer's disk is below its reserve".into())
 }
 

@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Transfers leadership to a caught-up voter for which `may` returns `true`. Returns after `bound`, or immediately if
 /// this node does not lead.
-pub(crate) async fn to_the_most_current(
+pub(crate) async fn transfer_to_current_voter(
     context: &ProposerContext,
     bound: Duration,
     may: impl Fn(NodeId) -> bool,
@@ -67,11 +67,11 @@ async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Opt
         let heartbeat = metrics.heartbeat.unwrap_or_default();
         let caught_up = metrics.membership_config.voter_ids().find(|id| {
             let matched = replication.get(id).copied().flatten().map(|position| position.index);
-            let heard = heartbeat.get(id).and_then(Option::as_ref).map(|at| at.elapsed());
+            let last_contact = heartbeat.get(id).and_then(Option::as_ref).map(|at| at.elapsed());
             *id != context.node.0
                 && may(NodeId(*id))
                 && matched >= metrics.last_log_index
-                && heard.is_some_and(|age| age < SILENCE_MAX)
+                && last_contact.is_some_and(|age| age < SILENCE_MAX)
         });
         if let Some(id) = caught_up {
             return Some(NodeId(id));
@@ -81,13 +81,17 @@ async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Opt
 }
 
 /// Transfers leadership to a follower with free disk space while this leader's disk is below its reserve.
-pub(crate) async fn when_disk_is_low(context: ProposerContext, members: BTreeSet<NodeId>) {
+pub(crate) async fn transfer_while_disk_is_low(
+    context: ProposerContext,
+    members: BTreeSet<NodeId>,
+) {
     let mut low = context.disk.watch();
     while low.wait_for(|low| *low).await.is_ok() {
         if context.leadership.borrow().leader == Some(context.node) {
             let able = members_with_free_disk(&context, &members).await;
             if !able.is_empty() {
-                to_the_most_current(&context, REQUEST_TIMEOUT * 4, |id| able.contains(&id)).await;
+                transfer_to_current_voter(&context, REQUEST_TIMEOUT * 4, |id| able.contains(&id))
+                    .await;
             }
         }
         // Waits until this disk has space again, or until the next attempt.

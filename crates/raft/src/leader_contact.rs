@@ -18,7 +18,7 @@ impl LeaderContact {
         Self { last: Mutex::new(None), leader: watch::Sender::new(None) }
     }
 
-    pub(crate) fn heard(&self, leader: NodeId) {
+    pub(crate) fn record_contact(&self, leader: NodeId) {
         *self.last.lock() = Some((leader, Instant::now()));
         self.leader.send_if_modified(|last| last.replace(leader) != Some(leader));
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use holdfast_codec::Kind;
-use holdfast_storage::{Done, Log, RaftMeta, Record, Refused, StoreError};
+use holdfast_storage::{CompletionCallback, Log, QueueFull, RaftMeta, Record, StoreError};
 use openraft::alias::{EntryOf, LogIdOf, VoteOf};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
@@ -174,10 +174,10 @@ impl LogStore {
 
     /// Waits until the log's queue accepts a request. openraft sends one request at a time, so the wait keeps the
     /// order.
-    async fn queue(&self, mut queued: Result<(), Refused>) {
+    async fn queue(&self, mut queued: Result<(), QueueFull>) {
         while let Err(refused) = queued {
             let (room, has_room) = oneshot::channel();
-            self.log.when_room(Box::new(move || room.send(()).unwrap_or_default()));
+            self.log.on_queue_room(Box::new(move || room.send(()).unwrap_or_default()));
             // A closing log drops the sender and completes the request.
             has_room.await.ok();
             queued = refused.retry(&self.log);
@@ -186,7 +186,7 @@ impl LogStore {
 
     /// Returns a callback for a request without a waiting caller. The callback may stay in the log's queue for a long
     /// time, so it must not own the log.
-    fn report_failure(&self) -> Done {
+    fn report_failure(&self) -> CompletionCallback {
         let failure = self.failure.clone();
         Box::new(move |result| {
             if let Err(error) = result {
@@ -277,7 +277,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let Some(committed) = committed else { return Ok(()) };
         let bytes = encode(Kind::Committed, &LogIdDto::from(committed))?;
         self.state.lock().committed = Some(committed);
-        self.queue(self.log.note_meta(RaftMeta::Committed, bytes, self.report_failure())).await;
+        self.queue(self.log.set_meta_lazily(RaftMeta::Committed, bytes, self.report_failure()))
+            .await;
         Ok(())
     }
 
@@ -346,7 +347,7 @@ fn report(failure: &Failure, error: &(impl ToString + ?Sized)) {
 }
 
 /// Returns a callback, and the receiver of its result.
-fn completion() -> (Done, oneshot::Receiver<Result<(), StoreError>>) {
+fn completion() -> (CompletionCallback, oneshot::Receiver<Result<(), StoreError>>) {
     let (sender, receiver) = oneshot::channel();
     // The receiver may be dropped together with its runtime.
     (Box::new(move |result| drop(sender.send(result))), receiver)

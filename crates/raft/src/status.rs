@@ -58,7 +58,7 @@ pub struct RaftStatus {
     /// Whether `disk_free_bytes` is below the reserve.
     pub disk_low: bool,
     /// The condition that a node without a log waits for, and the options of an operator.
-    pub waits_for: Option<String>,
+    pub waiting_for: Option<String>,
     pub voters: Vec<NodeId>,
     /// The other members.
     pub peers: BTreeMap<NodeId, PeerStatus>,

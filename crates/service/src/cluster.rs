@@ -136,7 +136,7 @@ impl Service {
             detail: match status.leader {
                 Some(leader) => format!("node {leader} leads in term {}", status.term),
                 None => status
-                    .waits_for
+                    .waiting_for
                     .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),
             },
         };

@@ -237,7 +237,7 @@ impl Service {
 
     /// The failure without a leader. A node without a log names the condition that it waits for.
     pub(crate) fn no_leader(&self) -> Failure {
-        self.raft().status().waits_for.map_or(Failure::NoLeader, Failure::Starting)
+        self.raft().status().waiting_for.map_or(Failure::NoLeader, Failure::Starting)
     }
 }
 

@@ -12,27 +12,27 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The bytes on the disk differ from the written bytes. The node must not vote or serve; follow `fix`.
-    #[error("the store is damaged: {what}; {fix}")]
+    #[error("the store is damaged: {detail}; {fix}")]
     Corrupt {
         /// The damage, and the file.
-        what: String,
+        detail: String,
         /// The next step for the operator.
         fix: String,
     },
     /// This version cannot read the format of the files. The store changed no file; follow `fix`.
-    #[error("{what}; {fix}")]
+    #[error("{detail}; {fix}")]
     UnknownFormat {
         /// The found format, and the file.
-        what: String,
+        detail: String,
         /// The next step for the operator.
         fix: String,
     },
     /// The operating system returned an error, which is final for a log. Stop the node, check the disk, and start the
     /// node again.
-    #[error("disk error while {doing}: {message}")]
+    #[error("disk error while {action}: {message}")]
     Io {
         /// The failed step, with its path.
-        doing: String,
+        action: String,
         /// The error kind of the operating system.
         kind: io::ErrorKind,
         /// The error message of the operating system.
@@ -40,16 +40,16 @@ pub enum StoreError {
     },
     /// The disk is full. The written bytes are not durable, and the log of this call is closed permanently. Free disk
     /// space and start the node again. To avoid this error, call [`free_bytes`](crate::free_bytes) before writes.
-    #[error("the disk is full while {doing}; make room, then start the node again")]
+    #[error("the disk is full while {action}; make room, then start the node again")]
     Full {
         /// The failed step, with its path.
-        doing: String,
+        action: String,
     },
     /// The value exceeds the limit of the store, which wrote nothing. Split the value.
-    #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
+    #[error("{detail} has {bytes} bytes, the limit is {bytes_max}")]
     TooLarge {
         /// The kind of value.
-        what: &'static str,
+        detail: &'static str,
         /// The length of the value, bytes.
         bytes: u64,
         /// The maximum length, bytes.
@@ -57,10 +57,10 @@ pub enum StoreError {
     },
     /// The call does not fit the state of the store: a gap in the log, a purged index, a name with a slash. The store
     /// wrote nothing. This is a bug of the caller; a repeated call fails again.
-    #[error("wrong use of the store: {what}")]
+    #[error("wrong use of the store: {detail}")]
     Misuse {
         /// The violated condition.
-        what: String,
+        detail: String,
     },
     /// Another process has this directory open. Stop it first.
     #[error("{path} is in use by another process; stop it first")]
@@ -90,38 +90,38 @@ impl StoreError {
         }
     }
 
-    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
-        Self::Corrupt { what: what.into(), fix: QUARANTINE.to_owned() }
+    pub(crate) fn corrupt(detail: impl Into<String>) -> Self {
+        Self::Corrupt { detail: detail.into(), fix: QUARANTINE.to_owned() }
     }
 
-    pub(crate) fn newer_format(what: impl Into<String>) -> Self {
+    pub(crate) fn newer_format(detail: impl Into<String>) -> Self {
         let fix = "start this node with the version that wrote it, or a newer one".to_owned();
-        Self::UnknownFormat { what: what.into(), fix }
+        Self::UnknownFormat { detail: detail.into(), fix }
     }
 
-    pub(crate) fn misuse(what: impl Into<String>) -> Self {
-        Self::Misuse { what: what.into() }
+    pub(crate) fn misuse(detail: impl Into<String>) -> Self {
+        Self::Misuse { detail: detail.into() }
     }
 
     /// Combines the step with the operating system's error, and separates a full disk from other errors.
-    pub(crate) fn io(doing: impl Into<String>, error: &io::Error) -> Self {
-        let doing = doing.into();
+    pub(crate) fn io(action: impl Into<String>, error: &io::Error) -> Self {
+        let action = action.into();
         let kind = error.kind();
         if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            return Self::Full { doing };
+            return Self::Full { action };
         }
-        Self::Io { doing, kind, message: error.to_string() }
+        Self::Io { action, kind, message: error.to_string() }
     }
 }
 
 /// `result.at("writing", path)` adds the step and the path to an I/O error.
 pub(crate) trait At<T> {
     /// Converts the operating system's error to [`StoreError`].
-    fn at(self, doing: &str, path: &Path) -> Result<T, StoreError>;
+    fn at(self, action: &str, path: &Path) -> Result<T, StoreError>;
 }
 
 impl<T> At<T> for io::Result<T> {
-    fn at(self, doing: &str, path: &Path) -> Result<T, StoreError> {
-        self.map_err(|error| StoreError::io(format!("{doing} {}", path.display()), &error))
+    fn at(self, action: &str, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|error| StoreError::io(format!("{action} {}", path.display()), &error))
     }
 }

@@ -36,7 +36,7 @@ const FIX: &str = "if it can be restored from a backup of this very node, do tha
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     if content.len() > CONTENT_BYTES_MAX {
         return Err(StoreError::TooLarge {
-            what: "a small file",
+            detail: "a small file",
             bytes: content.len() as u64,
             bytes_max: CONTENT_BYTES_MAX as u64,
         });
@@ -73,7 +73,7 @@ pub fn read_file(path: &Path) -> Result<Option<Bytes>, StoreError> {
     };
     sync_dir(parent(path))?;
     let damaged = || StoreError::Corrupt {
-        what: format!("{} fails its checksum", path.display()),
+        detail: format!("{} fails its checksum", path.display()),
         fix: FIX.to_owned(),
     };
     let (head, content) = bytes.split_at_checked(HEADER_LEN).ok_or_else(damaged)?;

@@ -14,7 +14,7 @@
 //! caller's thread and read the segment files.
 //!
 //! Bounds: the queue holds [`LogOptions::queue_bytes_max`] (and always one request), and the thread holds up to the
-//! same amount; each record takes 16 bytes of memory. The log returns a request that does not fit as [`Refused`]. Any
+//! same amount; each record takes 16 bytes of memory. The log returns a request that does not fit as [`QueueFull`]. Any
 //! disk error is final: every pending and every later call gets it.
 
 mod change;
@@ -40,19 +40,19 @@ use crate::disk::{DirectoryDisk, Disk, FaultyDisk};
 use crate::error::StoreError;
 use crate::record::{RaftMeta, Record};
 
-pub use self::queue::{Refused, WhenRoom};
+pub use self::queue::{QueueFull, QueueRoomCallback};
 
 /// The accepted values of [`LogOptions::segment_bytes`].
 const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
 
 /// The completion callback of a request. The log thread calls it once, in the order of the requests. It must be fast
 /// and must not block, because it delays the log.
-pub type Done = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub type CompletionCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// The options of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// The maximum bytes of records in the queue of the log thread; the log rejects more as [`Refused`]. Default 32
+    /// The maximum bytes of records in the queue of the log thread; the log rejects more as [`QueueFull`]. Default 32
     /// MiB.
     pub queue_bytes_max: usize,
     /// The size at which a segment file is full. Purges free space in whole segments. Default 8 MiB.
@@ -148,9 +148,9 @@ impl Log {
     /// cases this call writes nothing and the log continues. Every other error is final.
     ///
     /// # Errors
-    /// [`Refused`] if the queue is full. The log queued nothing and did not call `done`; `Refused` contains the
+    /// [`QueueFull`] if the queue is full. The log queued nothing and did not call `done`; `QueueFull` contains the
     /// request and `done`.
-    pub fn append(&self, records: Vec<Record>, done: Done) -> Result<(), Refused> {
+    pub fn append(&self, records: Vec<Record>, done: CompletionCallback) -> Result<(), QueueFull> {
         self.submit(Request::Append { records, done })
     }
 
@@ -161,14 +161,14 @@ impl Log {
     /// `done` gets [`StoreError::Misuse`] for [`RaftMeta::Purged`], which only a purge sets.
     ///
     /// # Errors
-    /// [`Refused`] as for [`append`](Self::append).
+    /// [`QueueFull`] as for [`append`](Self::append).
     pub fn set_meta(
         &self,
         meta: RaftMeta,
         bytes: Bytes,
         durable: bool,
-        done: Done,
-    ) -> Result<(), Refused> {
+        done: CompletionCallback,
+    ) -> Result<(), QueueFull> {
         self.submit(Request::SetMeta { meta, bytes, durable, lazy: false, done })
     }
 
@@ -176,8 +176,13 @@ impl Log {
     /// the latest at shutdown, and then calls `done`, which must not hold the log.
     ///
     /// # Errors
-    /// [`Refused`] as for [`append`](Self::append).
-    pub fn note_meta(&self, meta: RaftMeta, bytes: Bytes, done: Done) -> Result<(), Refused> {
+    /// [`QueueFull`] as for [`append`](Self::append).
+    pub fn set_meta_lazily(
+        &self,
+        meta: RaftMeta,
+        bytes: Bytes,
+        done: CompletionCallback,
+    ) -> Result<(), QueueFull> {
         self.submit(Request::SetMeta { meta, bytes, durable: false, lazy: true, done })
     }
 
@@ -187,8 +192,12 @@ impl Log {
     /// `done` gets [`StoreError::Misuse`] if `last_kept` is below the purged index.
     ///
     /// # Errors
-    /// [`Refused`] as for [`append`](Self::append).
-    pub fn truncate_after(&self, last_kept: Option<u64>, done: Done) -> Result<(), Refused> {
+    /// [`QueueFull`] as for [`append`](Self::append).
+    pub fn truncate_after(
+        &self,
+        last_kept: Option<u64>,
+        done: CompletionCallback,
+    ) -> Result<(), QueueFull> {
         self.submit(Request::Truncate { last_kept, done })
     }
 
@@ -198,8 +207,13 @@ impl Log {
     /// one by one.
     ///
     /// # Errors
-    /// [`Refused`] as for [`append`](Self::append).
-    pub fn purge_through(&self, index: u64, meta: Bytes, done: Done) -> Result<(), Refused> {
+    /// [`QueueFull`] as for [`append`](Self::append).
+    pub fn purge_through(
+        &self,
+        index: u64,
+        meta: Bytes,
+        done: CompletionCallback,
+    ) -> Result<(), QueueFull> {
         self.submit(Request::Purge { through: index, meta, done })
     }
 
@@ -255,8 +269,8 @@ impl Log {
     }
 
     /// Calls `room` once, when the queue has room: immediately, or later from the log thread.
-    pub fn when_room(&self, room: WhenRoom) {
-        self.shared.queue.when_room(room);
+    pub fn on_queue_room(&self, room: QueueRoomCallback) {
+        self.shared.queue.on_queue_room(room);
     }
 
     /// The error that closed the log permanently; `None` while the log works.
@@ -265,7 +279,7 @@ impl Log {
     }
 
     /// Completes the queued requests, closes the disk and ends the thread. Every later call gets
-    /// [`StoreError::Closed`]. A call from inside a [`Done`] does not wait.
+    /// [`StoreError::Closed`]. A call from inside a [`CompletionCallback`] does not wait.
     pub fn shutdown(&self) {
         self.shared.queue.close();
         let thread = self.shared.thread.lock().take();
@@ -281,7 +295,7 @@ impl Log {
         self.failed().map_or(Ok(()), Err)
     }
 
-    fn submit(&self, request: Request) -> Result<(), Refused> {
+    fn submit(&self, request: Request) -> Result<(), QueueFull> {
         self.shared.queue.push(request)
     }
 }

@@ -167,11 +167,11 @@ impl RebuildableDatabase {
 
     fn guarded<T>(
         &self,
-        doing: &str,
+        action: &str,
         call: impl FnOnce(&Db) -> Result<T, sled::Error>,
     ) -> Result<T, StoreError> {
         let db = self.db.as_ref().ok_or(StoreError::Closed)?;
-        guarded(&self.data_path, doing, || call(db))
+        guarded(&self.data_path, action, || call(db))
     }
 
     fn refuse_blobs(&self) -> Result<(), StoreError> {
@@ -214,7 +214,7 @@ fn check_len(value: &Bytes) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::TooLarge {
-        what: "a value of a database",
+        detail: "a value of a database",
         bytes: value.len() as u64,
         bytes_max: VALUE_BYTES_MAX as u64,
     })
@@ -249,15 +249,15 @@ fn rewrite(path: &Path) -> io::Result<()> {
 /// Runs a call of sled; converts its errors and panics to [`StoreError`].
 fn guarded<T>(
     path: &Path,
-    doing: &str,
+    action: &str,
     call: impl FnOnce() -> Result<T, sled::Error>,
 ) -> Result<T, StoreError> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(sled::Error::Io(error))) => {
-            Err(StoreError::io(format!("{doing} {}", path.display()), &error))
+            Err(StoreError::io(format!("{action} {}", path.display()), &error))
         }
-        Ok(Err(error)) => Err(StoreError::corrupt(format!("{doing} {}: {error}", path.display()))),
+        Ok(Err(error)) => Err(StoreError::corrupt(format!("{action} {}: {error}", path.display()))),
         Err(panic) => {
             let message = panic
                 .downcast_ref::<String>()
@@ -265,7 +265,7 @@ fn guarded<T>(
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
             Err(StoreError::corrupt(format!(
-                "sled panicked while {doing} {}: {message}",
+                "sled panicked while {action} {}: {message}",
                 path.display()
             )))
         }

@@ -44,12 +44,12 @@ struct Shared {
 struct State {
     /// The highest number of a whole or partial file.
     number: u64,
-    latest: Option<Place>,
+    latest: Option<SnapshotLocation>,
 }
 
 /// The location of a whole snapshot, in a file named `<number, 16 hex digits>-<name>.snap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct SnapshotLocation {
     number: u64,
     name: String,
     path: PathBuf,
@@ -122,7 +122,7 @@ impl Snapshots {
         let path = self.shared.dir.join(format!("{number:016x}-{name}{WHOLE}"));
         fs::rename(partial, &path).at("renaming", partial)?;
         sync_dir(&self.shared.dir)?;
-        let place = Place { number, name: name.to_owned(), path };
+        let place = SnapshotLocation { number, name: name.to_owned(), path };
         state.number = number;
         let reader = SnapshotReader::open(&place);
         if let Some(old) = state.latest.replace(place) {
@@ -133,7 +133,7 @@ impl Snapshots {
 }
 
 /// Lists the whole snapshots in the directory, and removes partial files.
-fn list(dir: &Path) -> Result<Vec<Place>, StoreError> {
+fn list(dir: &Path) -> Result<Vec<SnapshotLocation>, StoreError> {
     let mut places = Vec::new();
     for entry in dir.read_dir().at("listing", dir)? {
         let path = entry.at("listing", dir)?.path();
@@ -142,7 +142,7 @@ fn list(dir: &Path) -> Result<Vec<Place>, StoreError> {
             fs::remove_file(&path).at("removing", &path)?;
         } else if let Some((number, name)) = parse_name(file) {
             let name = name.to_owned();
-            places.push(Place { number, name, path });
+            places.push(SnapshotLocation { number, name, path });
         }
     }
     Ok(places)

@@ -22,7 +22,7 @@ fn open(disk: &FaultyDisk) -> Result<Log, StoreError> {
 
 fn broken() -> StoreError {
     StoreError::Io {
-        doing: "writing".to_owned(),
+        action: "writing".to_owned(),
         kind: io::ErrorKind::Other,
         message: "planned".to_owned(),
     }
@@ -61,7 +61,7 @@ fn run_one_by_one(log: &Log, ops: &[Op]) -> History {
 fn check(disk: &FaultyDisk, history: &History, how: &str) {
     let log = open(disk).unwrap_or_else(|error| panic!("{how}: does not open: {error}"));
     let found = Model::observe(&log).expect("readable");
-    history.judge(&found).unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
+    history.check_against_history(&found).unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
     log.shutdown();
 }
 
@@ -139,7 +139,9 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
                 disk.kill();
                 let log = open(&disk).expect("open");
                 let found = Model::observe(&log).expect("readable");
-                history.judge(&found).unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
+                history
+                    .check_against_history(&found)
+                    .unwrap_or_else(|verdict| panic!("{how}: {verdict}"));
                 history = History { start: found, ..History::default() };
                 disk.crash(0);
                 log.shutdown();
@@ -160,12 +162,13 @@ fn crashes_and_kills_in_a_long_life_lose_nothing_acknowledged() {
 fn a_disk_that_lies_about_sync_is_detected() {
     let disk = FaultyDisk::default();
     let log = open(&disk).expect("open");
-    disk.lie_about_sync();
+    disk.ignore_syncs();
     let history = run_one_by_one(&log, &plan(1, 20));
     log.shutdown();
     disk.crash(0);
     let log = open(&disk).expect("open");
-    let verdict = history.judge(&Model::observe(&log).expect("readable")).expect_err("lost");
+    let verdict =
+        history.check_against_history(&Model::observe(&log).expect("readable")).expect_err("lost");
     assert!(verdict.starts_with("LOST"), "{verdict}");
 }
 
@@ -269,7 +272,7 @@ fn the_history_check_accepts_only_prefixes() {
     }
     let history = History { start: Model::default(), ops, acknowledged: 8 };
     for (done, model) in models.iter().enumerate() {
-        let verdict = history.judge(model);
+        let verdict = history.check_against_history(model);
         let again = models[8..].contains(model);
         assert_eq!(verdict.is_ok(), done >= 8 || again, "{done}: {verdict:?}");
     }
@@ -284,6 +287,6 @@ fn the_history_check_accepts_only_prefixes() {
     let middle = *hole.records.keys().nth(1).expect("three records");
     hole.records.remove(&middle);
     for wrong in [with_more, changed, other_vote, hole] {
-        assert!(history.judge(&wrong).expect_err("wrong").starts_with("WRONG"));
+        assert!(history.check_against_history(&wrong).expect_err("wrong").starts_with("WRONG"));
     }
 }

@@ -142,8 +142,8 @@ fn a_log_older_than_its_watermark_is_rejected() {
     let model = use_log(&log, 31);
     fs::copy(log.join("synced"), old.join("synced")).expect("copy");
     match open(&old) {
-        Err(StoreError::Corrupt { what, .. }) => {
-            assert!(what.contains("was acknowledged"), "{what}");
+        Err(StoreError::Corrupt { detail, .. }) => {
+            assert!(detail.contains("was acknowledged"), "{detail}");
         }
         other => panic!("{other:?}"),
     }
@@ -188,10 +188,10 @@ fn an_earlier_or_later_format_is_rejected_and_unchanged() {
         fs::create_dir_all(&earlier).expect("directory");
         fs::write(earlier.join(file), "sled").expect("write");
         match open(&earlier) {
-            Err(StoreError::UnknownFormat { what, fix }) => {
+            Err(StoreError::UnknownFormat { detail, fix }) => {
                 assert!(
-                    what.contains(file) && fix.contains("empty data directory"),
-                    "{what}; {fix}"
+                    detail.contains(file) && fix.contains("empty data directory"),
+                    "{detail}; {fix}"
                 );
             }
             other => panic!("{other:?}"),

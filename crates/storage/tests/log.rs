@@ -246,7 +246,7 @@ fn a_directory_in_use_is_an_error() {
 fn callbacks_run_in_the_order_of_the_requests() {
     on_each_disk(|log| {
         let (answers, order) = mpsc::channel();
-        let note = |number: u64| -> holdfast_storage::Done {
+        let note = |number: u64| -> holdfast_storage::CompletionCallback {
             let answers = answers.clone();
             Box::new(move |result| answers.send((number, result.is_ok())).expect("send"))
         };
@@ -271,7 +271,7 @@ fn a_full_queue_returns_the_request_and_notifies_when_it_has_room() {
     let (gate, log) =
         support::gated_log(LogOptions { queue_bytes_max: 10_000, ..LogOptions::default() });
     let (answers, answered) = mpsc::channel();
-    let done = |answers: &mpsc::Sender<bool>| -> holdfast_storage::Done {
+    let done = |answers: &mpsc::Sender<bool>| -> holdfast_storage::CompletionCallback {
         let answers = answers.clone();
         Box::new(move |result| answers.send(result.is_ok()).expect("send"))
     };
@@ -285,7 +285,7 @@ fn a_full_queue_returns_the_request_and_notifies_when_it_has_room() {
     assert!(log.queued_bytes() <= 10_000 && refused.queued_bytes <= refused.queue_bytes_max);
     assert!(refused.to_string().contains("try again when there is room"));
     let (room, has_room) = mpsc::channel();
-    log.when_room(Box::new(move || room.send(()).expect("send")));
+    log.on_queue_room(Box::new(move || room.send(()).expect("send")));
     assert!(has_room.try_recv().is_err());
     gate.open();
     has_room.recv().expect("room");
@@ -319,7 +319,7 @@ fn one_sync_serves_all_queued_requests_and_lazy_requests_cause_none() {
 
 #[test]
 fn after_an_error_every_pending_and_later_call_gets_it() {
-    let full = StoreError::Full { doing: "writing".to_owned() };
+    let full = StoreError::Full { action: "writing".to_owned() };
     for step in 0..4 {
         let disk = FaultyDisk::default();
         let log = Log::with_disk(disk.open()).expect("open");

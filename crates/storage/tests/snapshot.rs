@@ -109,8 +109,8 @@ fn every_flipped_byte_and_every_truncation_is_detected_and_names_the_file() {
     let refuse = |bytes: &[u8], how: &str| {
         fs::write(&path, bytes).expect("write");
         match Snapshots::open(dir.path()) {
-            Err(StoreError::Corrupt { what, fix }) => {
-                assert!(what.contains(path.to_str().expect("path")), "{how}: {what}");
+            Err(StoreError::Corrupt { detail, fix }) => {
+                assert!(detail.contains(path.to_str().expect("path")), "{how}: {detail}");
                 assert!(fix.contains("new id"), "{how}: {fix}");
             }
             other => panic!("{how}: {other:?}"),

@@ -250,7 +250,7 @@ pub const SLEEPS: &[Exception] = &[
         reason: "the step of the wait, with a deadline, for a database server to accept connections",
     },
     Exception {
-        path: "crates/fence/tests/scratch/leash.rs",
+        path: "crates/fence/tests/scratch/child_process.rs",
         function: "drop",
         reason: "the step of the wait, with a deadline, for a child to end; a drop cannot await",
     },

@@ -11,7 +11,9 @@ use crate::lock::{LockError, LockSettings, ServerAddresses};
 use crate::servers::clock::WallClock;
 use crate::servers::group::server_directory;
 use crate::servers::relay::Relay;
-use crate::servers::{Durability, RedisServer, Server, ServerGroup, ServerKind, ask, leader};
+use crate::servers::{
+    Durability, RedisServer, Server, ServerGroup, ServerKind, leader, request_text,
+};
 use crate::wait::poll_until;
 
 /// The time limit for ready servers, sufficient for three Java virtual machines on two busy cores.
@@ -27,9 +29,9 @@ const PROMOTE: &str = "REPLICAOF NO ONE\r\n";
 #[derive(Debug)]
 pub struct FaultCluster {
     participant: Participant,
-    replica: Option<RedisFollower>,
+    replica: Option<RedisReplica>,
     /// The address of a single Redis, which can move to its replica.
-    front: Option<Relay>,
+    relay: Option<Relay>,
     group: ServerGroup,
     clocks: Vec<WallClock>,
     settings: LockSettings,
@@ -38,7 +40,7 @@ pub struct FaultCluster {
 
 /// A Redis that replicates another Redis over a link that a test can cut.
 #[derive(Debug)]
-struct RedisFollower {
+struct RedisReplica {
     server: Server,
     link: Relay,
 }
@@ -50,7 +52,7 @@ impl FaultCluster {
         below: &Path,
         lease: Duration,
     ) -> Result<Self, String> {
-        let mut front = None;
+        let mut relay = None;
         let group = match participant.kind() {
             Some(kind) if !participant.is_one_redis() => ServerGroup::start(kind, below).await,
             kind => {
@@ -63,7 +65,7 @@ impl FaultCluster {
                         RedisServer { durability, ..RedisServer::unsynced().map_err(text)? };
                     let home = directory.path().join(kind.name());
                     let server = redis.start(&home).await.map_err(text)?;
-                    front = Some(Relay::to(server.address()).await.map_err(text)?);
+                    relay = Some(Relay::to(server.address()).await.map_err(text)?);
                     servers.push(server);
                 }
                 Ok(ServerGroup::of(servers, directory))
@@ -71,7 +73,7 @@ impl FaultCluster {
         };
         let (group, settings) = (group.map_err(text)?, LockSettings::new(lease));
         let (replica, clocks, probes) = (None, Vec::new(), 0);
-        let mut cluster = Self { participant, replica, front, group, clocks, settings, probes };
+        let mut cluster = Self { participant, replica, relay, group, clocks, settings, probes };
         if let Some(system) = participant.system {
             system.prepare(&cluster.addresses()).await.map_err(text)?;
         }
@@ -81,8 +83,8 @@ impl FaultCluster {
 
     /// Returns the addresses for clients.
     pub fn addresses(&self) -> ServerAddresses {
-        match &self.front {
-            Some(front) => ServerAddresses::of(vec![front.address()]),
+        match &self.relay {
+            Some(relay) => ServerAddresses::of(vec![relay.address()]),
             None => self.group.addresses.clone(),
         }
     }
@@ -143,7 +145,7 @@ impl FaultCluster {
     }
 
     /// Adds a replica to the single Redis and waits until it is in sync.
-    pub async fn add_follower(&mut self) -> Result<(), String> {
+    pub async fn add_replica(&mut self) -> Result<(), String> {
         let original = self.group.servers.first().ok_or("there is no server to replicate")?;
         let link = Relay::to(original.address()).await.map_err(text)?;
         let redis = RedisServer::unsynced().map_err(text)?;
@@ -151,12 +153,12 @@ impl FaultCluster {
         let server = redis.start(&self.directory().join("replica")).await.map_err(text)?;
         let address = server.address();
         let in_sync = poll_until(READY_TIMEOUT, STEP, async || {
-            ask(address, REPLICATION).await.is_some_and(|reply| reply.contains(IN_SYNC))
+            request_text(address, REPLICATION).await.is_some_and(|reply| reply.contains(IN_SYNC))
         });
         if !in_sync.await {
             return Err("the replica does not get in sync".to_owned());
         }
-        self.replica = Some(RedisFollower { server, link });
+        self.replica = Some(RedisReplica { server, link });
         Ok(())
     }
 
@@ -168,16 +170,16 @@ impl FaultCluster {
     }
 
     /// Promotes the replica, which gets the address of the lost server.
-    pub async fn promote_follower(&self) -> Result<(), String> {
-        let (Some(replica), Some(front)) = (&self.replica, &self.front) else {
+    pub async fn promote_replica(&self) -> Result<(), String> {
+        let (Some(replica), Some(relay)) = (&self.replica, &self.relay) else {
             return Err("there is no replica".to_owned());
         };
         let address = replica.server.address();
-        let reply = ask(address, PROMOTE).await.unwrap_or_default();
+        let reply = request_text(address, PROMOTE).await.unwrap_or_default();
         if !reply.starts_with("+OK") {
             return Err(format!("the replica is not promoted: {reply}"));
         }
-        front.redirect(address);
+        relay.redirect(address);
         Ok(())
     }
 

@@ -114,7 +114,7 @@ impl ScenarioRun<'_> {
             self.cluster.add_clocks().await?;
         }
         if scenario == FaultScenario::ReplicaPromoted {
-            self.cluster.add_follower().await?;
+            self.cluster.add_replica().await?;
         }
         let clock = (scenario == FaultScenario::ClientClock)
             .then(|| WallClock::new(&self.cluster.directory().join("client-clock")))
@@ -267,7 +267,7 @@ impl ScenarioSteps<'_> {
             }
             FaultScenario::ReplicaPromoted => {
                 self.run.cluster.crash_all();
-                self.run.cluster.promote_follower().await?;
+                self.run.cluster.promote_replica().await?;
             }
             FaultScenario::ServerClock => self.run.cluster.set_clocks_ahead(CLOCK_OFFSET).await?,
             FaultScenario::LeaderIsolated => {

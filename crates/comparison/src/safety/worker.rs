@@ -174,7 +174,7 @@ impl SaleWorker {
         if halt == Some(HaltAt::BeforeCheck) {
             self.halt(held, stock).await?;
         }
-        if !held.is_believed() {
+        if !held.is_presumed_held() {
             return Ok(Ok(SaleEnd::Expired));
         }
         if halt == Some(HaltAt::AfterCheck) {

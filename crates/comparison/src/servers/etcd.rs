@@ -11,7 +11,7 @@ use super::{Missing, ServerError, make_directory, ports, program, version_of};
 const MISSING: Missing = Missing { system: "etcd", package: "etcd-server" };
 const NODES: usize = 3;
 const READY: Readiness<'_> =
-    Readiness::Reply { question: "GET /health HTTP/1.0\r\n\r\n", contains: r#""health":"true""# };
+    Readiness::Reply { request: "GET /health HTTP/1.0\r\n\r\n", contains: r#""health":"true""# };
 
 pub(super) fn missing() -> Option<Missing> {
     program("etcd", &[]).is_none().then_some(MISSING)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use super::{Server, ServerKind, ask};
+use super::{Server, ServerKind, request_text};
 
 const HOLDFAST: &str = "GET /v1/cluster HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n";
 const ETCD: &str = "POST /v3/maintenance/status HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
@@ -26,9 +26,9 @@ async fn leads(kind: ServerKind, at: usize, address: SocketAddr) -> bool {
             json(address, HOLDFAST).await.is_some_and(|reply| holdfast_leads(&reply, at))
         }
         ServerKind::Etcd => json(address, ETCD).await.is_some_and(|reply| etcd_leads(&reply)),
-        ServerKind::ZooKeeper => {
-            ask(address, ZOOKEEPER).await.is_some_and(|reply| reply.contains("Mode: leader"))
-        }
+        ServerKind::ZooKeeper => request_text(address, ZOOKEEPER)
+            .await
+            .is_some_and(|reply| reply.contains("Mode: leader")),
         ServerKind::Redis
         | ServerKind::RedisSynced
         | ServerKind::Postgres
@@ -47,8 +47,8 @@ fn etcd_leads(reply: &Value) -> bool {
 }
 
 /// Returns the body of a reply, chunked or not.
-async fn json(address: SocketAddr, question: &str) -> Option<Value> {
-    let reply = ask(address, question).await?;
+async fn json(address: SocketAddr, request: &str) -> Option<Value> {
+    let reply = request_text(address, request).await?;
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
     serde_json::from_str(reply.get(start..=end)?).ok()
 }

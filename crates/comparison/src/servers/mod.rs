@@ -28,7 +28,7 @@ pub use holdfast::zookeeper_addresses;
 pub use leader::leader;
 pub(crate) use process::tied_to_parent;
 pub use process::{Lifetime, Server};
-pub(crate) use ready::ask;
+pub(crate) use ready::request_text;
 pub use redis::RedisServer;
 pub use registry::{RunningServer, RunningServers};
 

@@ -18,7 +18,7 @@ const REPLY_LEN_MAX: usize = 16 << 10;
 /// The condition for a ready server.
 pub(super) enum Readiness<'a> {
     /// The reply to a request contains a text.
-    Reply { question: &'a str, contains: &'a str },
+    Reply { request: &'a str, contains: &'a str },
     /// The log contains a text.
     Log(&'a str),
 }
@@ -32,9 +32,9 @@ pub(super) async fn wait_ready(
     let mut is_ready = false;
     poll_until(READY_TIMEOUT, STEP, async || {
         is_ready = match readiness {
-            Readiness::Reply { question, contains } => {
-                ask(server.address(), question).await.is_some_and(|text| text.contains(contains))
-            }
+            Readiness::Reply { request, contains } => request_text(server.address(), request)
+                .await
+                .is_some_and(|text| text.contains(contains)),
             Readiness::Log(text) => server.log().contains(text),
         };
         is_ready || server.has_ended()
@@ -45,9 +45,9 @@ pub(super) async fn wait_ready(
 }
 
 /// Returns a server's reply until it closes the connection, pauses, or completes a line; `None` without a reply.
-pub(crate) async fn ask(address: SocketAddr, question: &str) -> Option<String> {
+pub(crate) async fn request_text(address: SocketAddr, request: &str) -> Option<String> {
     let mut socket = TcpStream::connect(address).await.ok()?;
-    socket.write_all(question.as_bytes()).await.ok()?;
+    socket.write_all(request.as_bytes()).await.ok()?;
     let mut reply = vec![0; REPLY_LEN_MAX];
     let mut len = 0;
     while let Ok(Ok(read)) =

@@ -10,7 +10,7 @@ use super::ready::{Readiness, wait_ready};
 use super::{Durability, Missing, ServerError, make_directory, ports, program, version_of};
 
 const MISSING: Missing = Missing { system: "Redis", package: "redis-server" };
-const READY: Readiness<'_> = Readiness::Reply { question: "PING\r\n", contains: "+PONG" };
+const READY: Readiness<'_> = Readiness::Reply { request: "PING\r\n", contains: "+PONG" };
 
 pub(super) fn missing() -> Option<Missing> {
     program("redis-server", &[]).is_none().then_some(MISSING)

@@ -48,7 +48,7 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
         servers.push(command.start()?);
     }
     for server in &mut servers {
-        let ready = Readiness::Reply { question: "srvr", contains: "Mode: " };
+        let ready = Readiness::Reply { request: "srvr", contains: "Mode: " };
         wait_ready(server, &ready).await?;
     }
     Ok(servers)

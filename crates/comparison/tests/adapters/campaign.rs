@@ -17,14 +17,14 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A counter with separate read and write steps.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct SharedCounter {
     sold: AtomicU64,
     inside: AtomicU64,
     overlaps: AtomicU64,
     fences: Mutex<Vec<u64>>,
 }
 
-impl Shelf {
+impl SharedCounter {
     /// The number of sales.
     pub(crate) fn read(&self) -> u64 {
         self.sold.load(SeqCst)
@@ -51,7 +51,7 @@ impl Shelf {
 
 /// The result of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct CampaignResult {
     /// Sales that the counter lost.
     pub(crate) lost: u64,
     /// The number of times that a worker entered while another was inside.
@@ -61,25 +61,25 @@ pub(crate) struct Verdict {
 }
 
 /// The result of a lock with mutual exclusion.
-pub(crate) const EXACT: Verdict = Verdict { lost: 0, overlaps: 0, backwards: 0 };
+pub(crate) const EXACT: CampaignResult = CampaignResult { lost: 0, overlaps: 0, backwards: 0 };
 
 /// Runs the workers and counts the errors.
-pub(crate) async fn campaign(connector: &Connector) -> Verdict {
-    let shelf = Arc::new(Shelf::default());
+pub(crate) async fn campaign(connector: &Connector) -> CampaignResult {
+    let shelf = Arc::new(SharedCounter::default());
     let workers: Vec<_> =
         (0..WORKERS).map(|_| tokio::spawn(work(connector.clone(), Arc::clone(&shelf)))).collect();
     for worker in workers {
         worker.await.unwrap();
     }
     let fences = shelf.fences.lock().unwrap();
-    Verdict {
+    CampaignResult {
         lost: (WORKERS * ROUNDS) as u64 - shelf.read(),
         overlaps: shelf.overlaps.load(SeqCst),
         backwards: fences.windows(2).filter(|pair| pair[0] >= pair[1]).count(),
     }
 }
 
-async fn work(connector: Connector, shelf: Arc<Shelf>) {
+async fn work(connector: Connector, shelf: Arc<SharedCounter>) {
     let mut client = connector.client().await.unwrap();
     for _ in 0..ROUNDS {
         let hold = client.acquire("shelf", TIMEOUT).await.unwrap();

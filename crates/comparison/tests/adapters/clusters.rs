@@ -76,7 +76,7 @@ async fn an_ended_session_loses_the_lock_while_its_holder_continues(addresses: &
     let hold = cut.acquire("cut", NOW).await.unwrap();
     cut.session().disconnect();
     let other = next.acquire("cut", DEADLINE).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "two holders at once");
     assert!(other.token > hold.token, "a fence can compare them");
     next.release(other).await.unwrap();
 }
@@ -155,7 +155,7 @@ async fn the_lock_service_of_etcd_excludes_and_fails_as_it_is_documented_to() {
     let hold = frozen.acquire("frozen", DEADLINE).await.unwrap();
     frozen.freeze();
     let other = next.acquire("frozen", DEADLINE).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "two holders at once");
     assert!(other.token > hold.token, "a fence can compare them");
     // The process keeps the lease alive beyond its TTL, independent of the work.
     let mut waiter = open(2).await;

@@ -17,7 +17,7 @@ use holdfast_comparison::wait::Pause;
 use redis::cmd;
 use tempfile::TempDir;
 
-use crate::campaign::{Shelf, all_exclude, clients};
+use crate::campaign::{SharedCounter, all_exclude, clients};
 use crate::skip::is_here;
 use crate::until::{DEADLINE, until};
 
@@ -98,7 +98,7 @@ async fn a_release_without_an_owner_releases_the_lock_of_another_client() {
     let second_hold = second.acquire("shelf", DEADLINE).await.unwrap();
     late.release(late_hold).await.unwrap();
     let third_hold = third.acquire("shelf", NOW).await.unwrap();
-    assert!(second_hold.is_believed() && third_hold.is_believed(), "two holders at once");
+    assert!(second_hold.is_presumed_held() && third_hold.is_presumed_held(), "two holders at once");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_release_with_an_owner_keeps_the_lock_of_another_client() {
 async fn a_holder_paused_past_its_ttl_overwrites_the_next_holder() {
     let Some(redis) = Scratch::start().await else { return };
     let system = redis.connector("redis-set-nx-px", ttl(100));
-    let ([mut paused, mut next], shelf) = (clients(&system).await, Shelf::default());
+    let ([mut paused, mut next], shelf) = (clients(&system).await, SharedCounter::default());
     let hold = paused.acquire("shelf", NOW).await.unwrap();
     let read_before_the_pause = shelf.read();
     let next_hold = next.acquire("shelf", DEADLINE).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_first_release_frees_every_entry_of_the_reentrant_script() {
     assert_eq!(other.acquire("shelf", NOW).await, Err(LockError::Busy));
     outer.release(second).await.unwrap();
     let other = other.acquire("shelf", NOW).await.unwrap();
-    assert!(first.is_believed() && other.is_believed(), "the outer hold still exists");
+    assert!(first.is_presumed_held() && other.is_presumed_held(), "the outer hold still exists");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_repair_of_a_missing_expiry_also_ends_a_permanent_lock() {
     // A client that sets a key without an expiry on purpose.
     redis.connection().await.query::<()>(cmd("SET").arg("kept").arg("night shift")).await.unwrap();
     let hold = client().await.acquire("kept", DEADLINE).await.unwrap();
-    assert!(hold.is_believed(), "the first holder is not notified");
+    assert!(hold.is_presumed_held(), "the first holder is not notified");
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn clocks_that_differ_give_the_getset_lock_two_holders() {
     let mut ahead = GetSet::new(redis.connection().await, ahead);
     let hold = right.acquire("shelf", NOW).await.unwrap();
     let other = ahead.acquire("shelf", NOW).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "two holders at once");
 }
 
 #[tokio::test]

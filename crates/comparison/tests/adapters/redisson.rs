@@ -57,7 +57,7 @@ async fn a_paused_process_loses_the_lock_without_detecting_it() {
     let hold = frozen.acquire("shelf", NOW).await.unwrap();
     frozen.freeze();
     let other = next.acquire("shelf", DEADLINE).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "two holders at once");
     assert_eq!((hold.token, other.token), (None, None));
 }
 
@@ -195,7 +195,7 @@ async fn a_fast_clock_acquires_a_permit_in_use() {
     let mut ahead = RedissonPermits::new(redis.connection().await, ahead, 1);
     let hold = right.acquire("permit", NOW).await.unwrap();
     let other = ahead.acquire("permit", NOW).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "one permit, two holders");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "one permit, two holders");
     assert!(matches!(right.release(hold).await, Err(LockError::Lost(_))));
 }
 
@@ -264,7 +264,7 @@ async fn a_failover_to_a_stale_replica_loses_the_lock() {
     connection.query::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await.unwrap();
     let mut next = RedissonLock::new(connection, ttl(30_000));
     let other = next.acquire("shelf", NOW).await.unwrap();
-    assert!(hold.is_believed() && other.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && other.is_presumed_held(), "two holders at once");
 }
 
 #[tokio::test]

@@ -100,5 +100,5 @@ async fn three_servers_that_restart_empty_give_redlock_a_second_holder() {
     }
     let mut other = Redlock::open(urls.clone(), LockSettings::default()).await.unwrap();
     let second = other.acquire("shelf", DEADLINE).await.unwrap();
-    assert!(hold.is_believed() && second.is_believed(), "two holders at once");
+    assert!(hold.is_presumed_held() && second.is_presumed_held(), "two holders at once");
 }

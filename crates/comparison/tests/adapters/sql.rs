@@ -11,7 +11,7 @@ use holdfast_comparison::lock::{LockClient, LockSettings, ServerAddresses};
 use holdfast_comparison::servers::{Server, ServerKind, unsynced_mariadb, unsynced_postgres, url};
 use tempfile::TempDir;
 
-use crate::campaign::{Shelf, all_exclude};
+use crate::campaign::{SharedCounter, all_exclude};
 use crate::skip::is_here;
 use crate::until::{DEADLINE, until};
 
@@ -164,7 +164,7 @@ async fn the_end_of_a_connection_releases_the_lock_while_the_holder_continues(sc
     let connection = row.connection().number().await.unwrap();
     scratch.end_connection(connection).await;
     let next = scratch.for_update(RowWait::Queue).await.acquire("lost", DEADLINE).await.unwrap();
-    assert!(row_hold.is_believed() && next.is_believed(), "two holders at once");
+    assert!(row_hold.is_presumed_held() && next.is_presumed_held(), "two holders at once");
     assert_eq!((row_hold.token, next.token), (None, None));
     assert!(
         row.release(row_hold).await.is_err(),
@@ -177,7 +177,7 @@ async fn the_end_of_a_connection_releases_the_lock_while_the_holder_continues(sc
     scratch.end_connection(connection).await;
     let mut next = NamedLock::new(scratch.connection().await);
     let next_hold = next.acquire("lost", DEADLINE).await.unwrap();
-    assert!(named_hold.is_believed() && next_hold.is_believed(), "two holders at once");
+    assert!(named_hold.is_presumed_held() && next_hold.is_presumed_held(), "two holders at once");
     assert!(named.release(named_hold).await.is_err());
     next.release(next_hold).await.unwrap();
 }
@@ -206,7 +206,7 @@ async fn two_names_are_one_lock(scratch: &Scratch, one: &str, two: &str) {
 async fn an_expired_row_is_acquired_while_its_holder_continues(scratch: &Scratch) {
     let (mut paused, mut next) =
         (scratch.table(Duration::from_millis(100)).await, scratch.table(DEADLINE).await);
-    let shelf = Shelf::default();
+    let shelf = SharedCounter::default();
     let hold = paused.acquire("expires", NOW).await.unwrap();
     let read_before_the_pause = shelf.read();
     let next_hold = next.acquire("expires", DEADLINE).await.unwrap();

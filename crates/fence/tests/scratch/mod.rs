@@ -1,10 +1,10 @@
 //! A real `PostgreSQL` server for tests, in a temporary directory and on a unix socket.
 //!
-//! Dropping it stops the server and removes its data, also after a panic or a kill of this process (see [`leash`]). If
+//! Dropping it stops the server and removes its data, also after a panic or a kill of this process (see [`child_process`]). If
 //! the caller is root, an unprivileged user runs the server. The server accepts at most 64 connections and does not
 //! sync its disk, because the data is disposable.
 
-pub(crate) mod leash;
+pub(crate) mod child_process;
 
 use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -16,7 +16,7 @@ use nix::unistd::{Gid, Uid, User};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
-use leash::Leash;
+use child_process::ChildProcess;
 
 /// The variable with the directory of `postgres` and `initdb`, which is tried before all others.
 const BIN_DIR: &str = "HOLDFAST_POSTGRES_BIN";
@@ -36,7 +36,7 @@ exec "$0/postgres" -D "$1/data" -k "$1" -h '' -c fsync=off -c synchronous_commit
 /// A running server. Dropping it stops the server and removes its data.
 pub(crate) struct Postgres {
     // Dropped in this order: first the server ends, then its directory goes.
-    server: Leash,
+    server: ChildProcess,
     dir: TempDir,
 }
 
@@ -53,7 +53,7 @@ impl Postgres {
             ));
         }
         let arguments: [OsString; 4] = ["-c".into(), LAUNCH.into(), bin.into(), dir.path().into()];
-        let (server, _) = Leash::spawn("sh", &arguments, "INT", user, Stdio::null())
+        let (server, _) = ChildProcess::spawn("sh", &arguments, "INT", user, Stdio::null())
             .map_err(|error| format!("sh did not start: {error}"))?;
         let mut postgres = Self { server, dir };
         postgres.wait_until_ready().await?;

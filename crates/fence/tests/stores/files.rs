@@ -8,14 +8,14 @@ use holdfast_fence::files::{begin, try_begin};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 use tempfile::TempDir;
 
-use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
-use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
-use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
+use crate::model::{TestStore, a_store_judges_as_the_rule_says, invalid_claims_are_rejected};
+use crate::pausing::{Pauses, STOCK, StockStore, StoreConnection, WriterSchedule};
+use crate::search::{half_a_guard_loses_updates, no_interleaving_loses_an_update, runtime};
 
 /// The stock in the first line, a line for each order.
-struct FileShop(TempDir);
+struct FileStore(TempDir);
 
-impl FileShop {
+impl FileStore {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -39,8 +39,8 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-impl Shop for FileShop {
-    type Desk = FileDesk;
+impl StockStore for FileStore {
+    type StoreConnection = FileConnection;
 
     fn resource(&self) -> String {
         self.path().display().to_string()
@@ -51,8 +51,8 @@ impl Shop for FileShop {
         std::fs::write(self.path(), format!("{STOCK}\n")).unwrap();
     }
 
-    async fn desk(&mut self, _: usize, _: &Stage) -> FileDesk {
-        FileDesk(self.path())
+    async fn desk(&mut self, _: usize, _: &WriterSchedule) -> FileConnection {
+        FileConnection(self.path())
     }
 
     async fn count(&mut self) -> (i64, Vec<u64>) {
@@ -60,9 +60,9 @@ impl Shop for FileShop {
     }
 }
 
-struct FileDesk(PathBuf);
+struct FileConnection(PathBuf);
 
-impl FileDesk {
+impl FileConnection {
     fn held(
         &self,
         token: FencingToken,
@@ -73,7 +73,7 @@ impl FileDesk {
     }
 }
 
-impl Desk for FileDesk {
+impl StoreConnection for FileConnection {
     async fn read(&mut self) -> Result<i64, FenceError> {
         Ok(parse(&text(&self.0)).0)
     }
@@ -118,7 +118,7 @@ impl Desk for FileDesk {
     }
 }
 
-impl Marked for FileShop {
+impl TestStore for FileStore {
     fn resource(&self) -> String {
         self.path().display().to_string()
     }
@@ -134,26 +134,26 @@ impl Marked for FileShop {
 
 #[test]
 fn files_judge_as_the_rule_says() {
-    let (runtime, mut shop) = (runtime(), FileShop::new());
-    what_is_no_token_is_refused(&runtime, &mut shop);
-    a_store_judges_as_the_rule_says(&runtime, shop);
+    let (runtime, mut store) = (runtime(), FileStore::new());
+    invalid_claims_are_rejected(&runtime, &mut store);
+    a_store_judges_as_the_rule_says(&runtime, store);
 }
 
 #[test]
-fn no_interleaving_of_paused_writers_breaks_the_books_in_a_file() {
-    no_interleaving_breaks_the_books(&runtime(), FileShop::new());
+fn no_interleaving_of_paused_writers_loses_an_update_in_a_file() {
+    no_interleaving_loses_an_update(&runtime(), FileStore::new());
 }
 
 #[test]
 fn half_a_guard_loses_updates_in_a_file() {
-    half_a_guard_loses_updates(&runtime(), FileShop::new());
+    half_a_guard_loses_updates(&runtime(), FileStore::new());
 }
 
 #[test]
 fn an_invalid_mark_and_a_link_are_rejected_and_permissions_stay() {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let shop = FileShop::new();
-    let path = shop.path();
+    let store = FileStore::new();
+    let path = store.path();
     begin(&path, FencingToken(34)).unwrap().replace(b"old").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     begin(&path, FencingToken(34)).unwrap().replace(b"new").unwrap();
@@ -170,10 +170,10 @@ fn an_invalid_mark_and_a_link_are_rejected_and_permissions_stay() {
     }
 }
 
-fn shell(shop: &FileShop, arguments: &[&str], input: &str) -> Output {
+fn shell(store: &FileStore, arguments: &[&str], input: &str) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sh/fence_file.sh");
     let mut command = Command::new("sh");
-    command.arg(script).args(&arguments[..1]).arg(shop.path()).args(&arguments[1..]);
+    command.arg(script).args(&arguments[..1]).arg(store.path()).args(&arguments[1..]);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -188,29 +188,29 @@ fn shell(shop: &FileShop, arguments: &[&str], input: &str) -> Output {
 /// The script and the crate share one mark.
 #[test]
 fn the_shell_script_and_the_crate_reject_each_others_stale_holders() {
-    let shop = FileShop::new();
+    let store = FileStore::new();
     let done = |output: &Output| output.status.code();
-    assert_eq!(done(&shell(&shop, &["write", "33"], "99\n")), Some(0));
-    let read = shell(&shop, &["read", "33"], "");
+    assert_eq!(done(&shell(&store, &["write", "33"], "99\n")), Some(0));
+    let read = shell(&store, &["read", "33"], "");
     assert_eq!((done(&read), String::from_utf8_lossy(&read.stdout).as_ref()), (Some(0), "99\n"));
 
-    begin(shop.path(), FencingToken(34)).unwrap().replace(b"98\n").unwrap();
+    begin(store.path(), FencingToken(34)).unwrap().replace(b"98\n").unwrap();
     for what in ["read", "write"] {
-        let late = shell(&shop, &[what, "33"], "1\n");
+        let late = shell(&store, &[what, "33"], "1\n");
         assert_eq!(done(&late), Some(1), "{what}");
         let message = String::from_utf8_lossy(&late.stderr).into_owned();
         assert!(message.starts_with("stale fencing token 33 for "), "{message}");
         assert!(message.ends_with(": the newest is 34\n"), "{message}");
     }
-    assert_eq!(text(&shop.path()), "98\n");
+    assert_eq!(text(&store.path()), "98\n");
 
-    assert_eq!(done(&shell(&shop, &["write", "36", "35"], "97\n")), Some(0));
-    assert!(matches!(begin(shop.path(), FencingToken(34)), Err(FenceError::Stale { .. })));
-    begin(shop.path(), FencingToken(35)).map(drop).unwrap();
+    assert_eq!(done(&shell(&store, &["write", "36", "35"], "97\n")), Some(0));
+    assert!(matches!(begin(store.path(), FencingToken(34)), Err(FenceError::Stale { .. })));
+    begin(store.path(), FencingToken(35)).map(drop).unwrap();
     for broken in ["", "x", "0", "01", "-1", "1.5", "9007199254740992000"] {
-        assert_eq!(done(&shell(&shop, &["write", broken], "0\n")), Some(2), "{broken:?}");
+        assert_eq!(done(&shell(&store, &["write", broken], "0\n")), Some(2), "{broken:?}");
     }
     let left: Vec<_> =
-        std::fs::read_dir(shop.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(store.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "the file, its mark and its lock file: {left:?}");
 }

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
-use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
-use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
+use crate::model::{TestStore, a_store_judges_as_the_rule_says, invalid_claims_are_rejected};
+use crate::pausing::{Pauses, STOCK, StockStore, StoreConnection, WriterSchedule};
+use crate::search::{half_a_guard_loses_updates, no_interleaving_loses_an_update, runtime};
 
 const RESOURCE: &str = "shop";
 
@@ -29,7 +29,7 @@ const RESOURCE: &str = "shop";
 struct Shelf {
     stock: i64,
     orders: Vec<u64>,
-    stage: Option<Stage>,
+    stage: Option<WriterSchedule>,
 }
 
 type Shared = Arc<Mutex<Shelf>>;
@@ -82,7 +82,7 @@ where
     address
 }
 
-struct HttpShop {
+struct HttpStore {
     shelf: Shared,
     plain: String,
     guarded: String,
@@ -90,7 +90,7 @@ struct HttpShop {
     http: reqwest::Client,
 }
 
-impl HttpShop {
+impl HttpStore {
     async fn open() -> Self {
         let (shelf, directory) = (Shared::default(), tempfile::tempdir().unwrap());
         let own = Arc::clone(&shelf);
@@ -103,14 +103,14 @@ impl HttpShop {
         Self { shelf, plain, guarded: format!("http://{guarded}/"), directory, http }
     }
 
-    fn desk_of(&self, writer: usize) -> HttpDesk {
+    fn desk_of(&self, writer: usize) -> HttpConnection {
         let (http, plain, guarded) = (self.http.clone(), self.plain.clone(), self.guarded.clone());
-        HttpDesk { http, plain, guarded, writer }
+        HttpConnection { http, plain, guarded, writer }
     }
 }
 
-impl Shop for HttpShop {
-    type Desk = HttpDesk;
+impl StockStore for HttpStore {
+    type StoreConnection = HttpConnection;
 
     fn resource(&self) -> String {
         RESOURCE.to_owned()
@@ -121,7 +121,7 @@ impl Shop for HttpShop {
         *self.shelf.lock().unwrap() = Shelf { stock: STOCK, ..Shelf::default() };
     }
 
-    async fn desk(&mut self, writer: usize, stage: &Stage) -> HttpDesk {
+    async fn desk(&mut self, writer: usize, stage: &WriterSchedule) -> HttpConnection {
         self.shelf.lock().unwrap().stage = Some(stage.clone());
         self.desk_of(writer)
     }
@@ -132,7 +132,7 @@ impl Shop for HttpShop {
     }
 }
 
-struct HttpDesk {
+struct HttpConnection {
     http: reqwest::Client,
     plain: String,
     guarded: String,
@@ -164,7 +164,7 @@ async fn answer(response: reqwest::Response) -> Result<i64, FenceError> {
     })
 }
 
-impl HttpDesk {
+impl HttpConnection {
     async fn call(&self, claim: Option<Claim>, body: Option<String>) -> Result<i64, FenceError> {
         let to = if claim.is_some() { &self.guarded } else { &self.plain };
         let mut request = match &body {
@@ -179,7 +179,7 @@ impl HttpDesk {
     }
 }
 
-impl Desk for HttpDesk {
+impl StoreConnection for HttpConnection {
     async fn read(&mut self) -> Result<i64, FenceError> {
         self.call(None, None).await
     }
@@ -202,7 +202,7 @@ impl Desk for HttpDesk {
     }
 }
 
-impl Marked for HttpShop {
+impl TestStore for HttpStore {
     fn resource(&self) -> String {
         RESOURCE.to_owned()
     }
@@ -221,29 +221,29 @@ impl Marked for HttpShop {
 #[test]
 fn http_judges_as_the_rule_says() {
     let runtime = runtime();
-    let mut shop = runtime.block_on(HttpShop::open());
-    what_is_no_token_is_refused(&runtime, &mut shop);
-    a_store_judges_as_the_rule_says(&runtime, shop);
+    let mut store = runtime.block_on(HttpStore::open());
+    invalid_claims_are_rejected(&runtime, &mut store);
+    a_store_judges_as_the_rule_says(&runtime, store);
 }
 
 #[test]
-fn no_interleaving_of_paused_writers_breaks_the_books_over_http() {
+fn no_interleaving_of_paused_writers_loses_an_update_over_http() {
     let runtime = runtime();
-    let shop = runtime.block_on(HttpShop::open());
-    no_interleaving_breaks_the_books(&runtime, shop);
+    let store = runtime.block_on(HttpStore::open());
+    no_interleaving_loses_an_update(&runtime, store);
 }
 
 #[test]
 fn half_a_guard_loses_updates_over_http() {
     let runtime = runtime();
-    let shop = runtime.block_on(HttpShop::open());
-    half_a_guard_loses_updates(&runtime, shop);
+    let store = runtime.block_on(HttpStore::open());
+    half_a_guard_loses_updates(&runtime, store);
 }
 
 /// Marks in memory, without a network.
 struct InMemory(MemoryMarks);
 
-impl Marked for InMemory {
+impl TestStore for InMemory {
     fn resource(&self) -> String {
         RESOURCE.to_owned()
     }
@@ -260,7 +260,7 @@ impl Marked for InMemory {
 #[test]
 fn marks_in_memory_judge_as_the_rule_says() {
     let (runtime, mut marks) = (runtime(), InMemory(MemoryMarks::default()));
-    what_is_no_token_is_refused(&runtime, &mut marks);
+    invalid_claims_are_rejected(&runtime, &mut marks);
     a_store_judges_as_the_rule_says(&runtime, marks);
 }
 

@@ -3,10 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
+#[path = "../scratch/child_process.rs"]
+mod child_process;
 mod files;
 mod http;
-#[path = "../scratch/leash.rs"]
-mod leash;
 mod levels;
 mod mariadb;
 mod mariadb_levels;

@@ -7,9 +7,9 @@ use holdfast_fence::{Claim, FenceError, FencingToken};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder, TxOpts};
 
-use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
-use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
-use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
+use crate::model::{TestStore, a_store_judges_as_the_rule_says, invalid_claims_are_rejected};
+use crate::pausing::{Pauses, STOCK, StockStore, StoreConnection, WriterSchedule};
+use crate::search::{half_a_guard_loses_updates, no_interleaving_loses_an_update, runtime};
 use crate::servers::{Server, mariadb_or_skip};
 
 pub(crate) const RESOURCE: &str = "shop";
@@ -27,12 +27,12 @@ pub(crate) async fn connection(server: &mut Server) -> Conn {
     connection
 }
 
-pub(crate) struct MariaShop {
+pub(crate) struct MariaStore {
     pub(crate) server: Server,
     pub(crate) observer: Conn,
 }
 
-impl MariaShop {
+impl MariaStore {
     pub(crate) async fn open(mut server: Server) -> Self {
         let mut root = server.connect(|socket| connect(socket, None)).await;
         root.query_drop("CREATE DATABASE shop").await.unwrap();
@@ -53,8 +53,8 @@ impl MariaShop {
     }
 }
 
-impl Shop for MariaShop {
-    type Desk = MariaDesk;
+impl StockStore for MariaStore {
+    type StoreConnection = MariaConnection;
 
     fn resource(&self) -> String {
         RESOURCE.to_owned()
@@ -67,8 +67,8 @@ impl Shop for MariaShop {
         self.observer.exec_drop("INSERT INTO good VALUES (?)", (STOCK,)).await.unwrap();
     }
 
-    async fn desk(&mut self, _: usize, _: &Stage) -> MariaDesk {
-        MariaDesk(connection(&mut self.server).await)
+    async fn desk(&mut self, _: usize, _: &WriterSchedule) -> MariaConnection {
+        MariaConnection(connection(&mut self.server).await)
     }
 
     async fn count(&mut self) -> (i64, Vec<u64>) {
@@ -77,7 +77,7 @@ impl Shop for MariaShop {
     }
 }
 
-pub(crate) struct MariaDesk(Conn);
+pub(crate) struct MariaConnection(Conn);
 
 pub(crate) async fn read(queryable: &mut impl Queryable) -> Result<i64, FenceError> {
     Ok(queryable.query_first("SELECT stock FROM good").await?.unwrap())
@@ -92,7 +92,7 @@ pub(crate) async fn write(
     Ok(queryable.exec_drop("INSERT INTO sale (token) VALUES (?)", (token.0,)).await?)
 }
 
-impl Desk for MariaDesk {
+impl StoreConnection for MariaConnection {
     async fn read(&mut self) -> Result<i64, FenceError> {
         read(&mut self.0).await
     }
@@ -144,7 +144,7 @@ impl Desk for MariaDesk {
     }
 }
 
-impl Marked for MariaShop {
+impl TestStore for MariaStore {
     fn resource(&self) -> String {
         RESOURCE.to_owned()
     }
@@ -162,25 +162,25 @@ impl Marked for MariaShop {
 fn mariadb_judges_as_the_rule_says() {
     let Some(server) = mariadb_or_skip() else { return };
     let runtime = runtime();
-    let mut shop = runtime.block_on(MariaShop::open(server));
-    what_is_no_token_is_refused(&runtime, &mut shop);
-    a_store_judges_as_the_rule_says(&runtime, shop);
+    let mut store = runtime.block_on(MariaStore::open(server));
+    invalid_claims_are_rejected(&runtime, &mut store);
+    a_store_judges_as_the_rule_says(&runtime, store);
 }
 
 #[test]
-fn no_interleaving_of_paused_writers_breaks_the_books_in_mariadb() {
+fn no_interleaving_of_paused_writers_loses_an_update_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     let runtime = runtime();
-    let shop = runtime.block_on(MariaShop::open(server));
-    no_interleaving_breaks_the_books(&runtime, shop);
+    let store = runtime.block_on(MariaStore::open(server));
+    no_interleaving_loses_an_update(&runtime, store);
 }
 
 #[test]
 fn half_a_guard_loses_updates_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     let runtime = runtime();
-    let shop = runtime.block_on(MariaShop::open(server));
-    half_a_guard_loses_updates(&runtime, shop);
+    let store = runtime.block_on(MariaStore::open(server));
+    half_a_guard_loses_updates(&runtime, store);
 }
 
 /// Waits until a transaction of the server waits for another's lock.
@@ -206,10 +206,10 @@ async fn until_a_transaction_waits(observer: &mut Conn) {
 fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = MariaShop::open(server).await;
-        shop.reset().await;
-        let mut older = connection(&mut shop.server).await;
-        let mut newer = connection(&mut shop.server).await;
+        let mut store = MariaStore::open(server).await;
+        store.reset().await;
+        let mut older = connection(&mut store.server).await;
+        let mut newer = connection(&mut store.server).await;
         for waiting in [&mut older, &mut newer] {
             waiting.query_drop("SET innodb_lock_wait_timeout = 60").await.unwrap();
         }
@@ -227,7 +227,7 @@ fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
                 stock
             },
             async {
-                until_a_transaction_waits(&mut shop.observer).await;
+                until_a_transaction_waits(&mut store.observer).await;
                 transaction.commit().await.unwrap();
             }
         );
@@ -237,7 +237,7 @@ fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
         let (rejection, ()) = tokio::join!(
             async { begin(&mut older, RESOURCE, FencingToken(33)).await.err().unwrap() },
             async {
-                until_a_transaction_waits(&mut shop.observer).await;
+                until_a_transaction_waits(&mut store.observer).await;
                 transaction.commit().await.unwrap();
             }
         );
@@ -254,15 +254,15 @@ fn a_claim_that_waited_is_judged_by_the_mark_after_the_wait() {
 fn the_mark_survives_a_restart_of_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = MariaShop::open(server).await;
-        begin(&mut shop.observer, "orders", FencingToken(34))
+        let mut store = MariaStore::open(server).await;
+        begin(&mut store.observer, "orders", FencingToken(34))
             .await
             .unwrap()
             .commit()
             .await
             .unwrap();
-        shop.server.restart();
-        let mut connection = connection(&mut shop.server).await;
+        store.server.restart();
+        let mut connection = connection(&mut store.server).await;
         let rejection = begin(&mut connection, "orders", FencingToken(33)).await.err().unwrap();
         assert!(
             matches!(rejection, FenceError::Stale { newest: FencingToken(34), .. }),

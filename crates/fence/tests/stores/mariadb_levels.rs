@@ -9,8 +9,8 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, Transaction, TxOpts};
 
 use crate::levels::{First, Holder, cases, play};
-use crate::mariadb::{MariaShop, RESOURCE, connection, read, write};
-use crate::pausing::{STOCK, Shop};
+use crate::mariadb::{MariaStore, RESOURCE, connection, read, write};
+use crate::pausing::{STOCK, StockStore};
 use crate::search::runtime;
 use crate::servers::mariadb_or_skip;
 
@@ -85,19 +85,19 @@ async fn end<T>(
     outcome
 }
 
-async fn holder(shop: &mut MariaShop) -> MariaHolder {
-    let connection = connection(&mut shop.server).await;
+async fn holder(store: &mut MariaStore) -> MariaHolder {
+    let connection = connection(&mut store.server).await;
     MariaHolder { connection, level: IsolationLevel::ReadCommitted }
 }
 
-async fn reset(shop: &mut MariaShop) {
-    shop.reset().await;
+async fn reset(store: &mut MariaStore) {
+    store.reset().await;
     let mark = "INSERT INTO fence (resource, token) VALUES (?, 60)";
-    shop.observer.exec_drop(mark, (RESOURCE,)).await.unwrap();
+    store.observer.exec_drop(mark, (RESOURCE,)).await.unwrap();
 }
 
-async fn books_are_exact(shop: &mut MariaShop, what: &str) {
-    let (stock, sales) = shop.count().await;
+async fn books_are_exact(store: &mut MariaStore, what: &str) {
+    let (stock, sales) = store.count().await;
     let sold = i64::try_from(sales.len()).unwrap();
     assert_eq!(stock + sold, STOCK, "a write of the predecessor was lost: {what}");
 }
@@ -108,16 +108,16 @@ async fn books_are_exact(shop: &mut MariaShop, what: &str) {
 fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_rejected_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = MariaShop::open(server).await;
-        shop.observer.query_drop("CREATE TABLE notice (n bigint) ENGINE = InnoDB").await.unwrap();
-        let (mut predecessor, mut successor) = (holder(&mut shop).await, holder(&mut shop).await);
+        let mut store = MariaStore::open(server).await;
+        store.observer.query_drop("CREATE TABLE notice (n bigint) ENGINE = InnoDB").await.unwrap();
+        let (mut predecessor, mut successor) = (holder(&mut store).await, holder(&mut store).await);
         for (before, after) in pairs() {
             (predecessor.level, successor.level) = (before, after);
             for case in cases() {
-                reset(&mut shop).await;
+                reset(&mut store).await;
                 let first = play(&mut predecessor, &mut successor, case).await;
                 let what = format!("{before:?}, then {after:?}: {case:?}");
-                books_are_exact(&mut shop, &what).await;
+                books_are_exact(&mut store, &what).await;
                 let fixed = |level| case.early && after == level;
                 let expected: &[First] = if fixed(IsolationLevel::RepeatableRead) {
                     &[First::RanAgain]
@@ -139,8 +139,8 @@ fn at_all_pairs_of_levels_a_snapshot_from_before_the_predecessors_write_is_rejec
 fn at_all_pairs_of_levels_a_successor_that_waited_reads_the_predecessors_write_in_mariadb() {
     let Some(server) = mariadb_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = MariaShop::open(server).await;
-        let (mut predecessor, mut successor) = (holder(&mut shop).await, holder(&mut shop).await);
+        let mut store = MariaStore::open(server).await;
+        let (mut predecessor, mut successor) = (holder(&mut store).await, holder(&mut store).await);
         let set_timeout = "SET innodb_lock_wait_timeout = 60";
         successor.connection.query_drop(set_timeout).await.unwrap();
         let shared = |token, floor| Claim::shared(FencingToken(token), FencingToken(floor));
@@ -150,12 +150,12 @@ fn at_all_pairs_of_levels_a_successor_that_waited_reads_the_predecessors_write_i
                 [Claim::exclusive(FencingToken(70)), Claim::exclusive(FencingToken(80))],
                 [shared(71, 70), shared(81, 80)],
             ] {
-                reset(&mut shop).await;
-                let waiting = successor_waits(&mut shop, &mut predecessor, &mut successor, claims);
+                reset(&mut store).await;
+                let waiting = successor_waits(&mut store, &mut predecessor, &mut successor, claims);
                 let stock = tokio::time::timeout(DEADLINE, waiting).await.unwrap();
                 successor.write(claims[1], stock - 1).await.unwrap();
                 let what = format!("{before:?}, then {after:?}: {claims:?}");
-                books_are_exact(&mut shop, &what).await;
+                books_are_exact(&mut store, &what).await;
             }
         }
     });
@@ -167,7 +167,7 @@ fn pairs() -> impl Iterator<Item = (IsolationLevel, IsolationLevel)> {
 
 /// Returns the successor's read.
 async fn successor_waits(
-    shop: &mut MariaShop,
+    store: &mut MariaStore,
     predecessor: &mut MariaHolder,
     successor: &mut MariaHolder,
     claims: [Claim; 2],
@@ -190,7 +190,7 @@ async fn successor_waits(
         let waits = "SELECT variable_value FROM information_schema.global_status \
             WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'";
         loop {
-            let count: Option<u64> = shop.observer.query_first(waits).await.unwrap();
+            let count: Option<u64> = store.observer.query_first(waits).await.unwrap();
             assert!(!has_ended.get(), "the successor did not wait for the predecessor");
             if count > Some(0) {
                 break;

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use crate::search::{cases, runner};
 
 /// A store with one resource.
-pub(crate) trait Marked {
+pub(crate) trait TestStore {
     /// The resource that rejections name.
     fn resource(&self) -> String;
     /// Deletes the mark.
@@ -42,7 +42,7 @@ fn verdict<T>(outcome: Result<T, FenceError>) -> Result<(), (String, u64, u64)> 
 }
 
 /// Equal and larger tokens pass, smaller ones are rejected, and the floor raises the mark, for any sequence of claims.
-pub(crate) fn a_store_judges_as_the_rule_says(runtime: &Runtime, store: impl Marked) {
+pub(crate) fn a_store_judges_as_the_rule_says(runtime: &Runtime, store: impl TestStore) {
     let store = RefCell::new(store);
     let outcome = runner(cases(), 500).run(&vec(claim(), 1..12), |claims| {
         let mut store = store.borrow_mut();
@@ -71,7 +71,7 @@ fn copy(error: &FenceError) -> FenceError {
 }
 
 /// Claims that no grant has are rejected before they reach the store.
-pub(crate) fn what_is_no_token_is_refused(runtime: &Runtime, store: &mut impl Marked) {
+pub(crate) fn invalid_claims_are_rejected(runtime: &Runtime, store: &mut impl TestStore) {
     let number = FencingToken;
     for claim in [
         Claim::exclusive(number(0)),

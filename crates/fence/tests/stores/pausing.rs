@@ -1,7 +1,7 @@
 //! Writers that can be paused at every step and resumed in any order, against any store.
 //!
-//! A schedule selects the writer that takes the next step. The stores implement [`Shop`] and [`Desk`], and the caller
-//! judges the [`Books`]. No store makes a writer wait: a writer that meets the lock of another one gets
+//! A schedule selects the writer that takes the next step. The stores implement [`StockStore`] and [`StoreConnection`], and the caller
+//! judges the [`SaleResult`]. No store makes a writer wait: a writer that meets the lock of another one gets
 //! [`FenceError::Conflict`] and starts again at its next step. One schedule is therefore one interleaving.
 
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ pub(crate) struct Case {
 
 /// The result of a case.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct SaleResult {
     pub(crate) stock: i64,
     /// Tokens of the orders, in the order they were written.
     pub(crate) orders: Vec<u64>,
@@ -57,20 +57,20 @@ pub(crate) struct Books {
 }
 
 /// A store with a stock and a list of orders.
-pub(crate) trait Shop {
-    type Desk: Desk;
+pub(crate) trait StockStore {
+    type StoreConnection: StoreConnection;
     /// The resource that rejections name.
     fn resource(&self) -> String;
     /// Resets the store to full stock, no orders and no mark.
     async fn reset(&mut self);
     /// A writer's own connection.
-    async fn desk(&mut self, writer: usize, stage: &Stage) -> Self::Desk;
+    async fn desk(&mut self, writer: usize, stage: &WriterSchedule) -> Self::StoreConnection;
     /// Stock and orders.
     async fn count(&mut self) -> (i64, Vec<u64>);
 }
 
 /// One writer's connection to the store. A call may also pause inside.
-pub(crate) trait Desk {
+pub(crate) trait StoreConnection {
     async fn read(&mut self) -> Result<i64, FenceError>;
     async fn write(&mut self, token: FencingToken, stock: i64) -> Result<(), FenceError>;
     async fn read_fenced(
@@ -91,13 +91,13 @@ pub(crate) trait Desk {
 }
 
 /// Plays one case to its end.
-pub(crate) async fn play(shop: &mut impl Shop, guard: Guard, case: &Case) -> Books {
-    shop.reset().await;
-    let stage = Stage::new(case.writers.len());
-    let resource = shop.resource();
+pub(crate) async fn play(store: &mut impl StockStore, guard: Guard, case: &Case) -> SaleResult {
+    store.reset().await;
+    let stage = WriterSchedule::new(case.writers.len());
+    let resource = store.resource();
     let mut plays = Vec::new();
     for (writer, turns) in case.writers.iter().enumerate() {
-        let desk = shop.desk(writer, &stage).await;
+        let desk = store.desk(writer, &stage).await;
         let pauses = Pauses { stage: stage.clone(), writer };
         let resource = resource.as_str();
         plays.push(async move {
@@ -107,9 +107,9 @@ pub(crate) async fn play(shop: &mut impl Shop, guard: Guard, case: &Case) -> Boo
         });
     }
     tokio::join!(join_all(plays), stage.conduct(&case.schedule));
-    let (stock, orders) = shop.count().await;
+    let (stock, orders) = store.count().await;
     let acts = std::mem::take(&mut *stage.0.acts.lock().unwrap());
-    Books { stock, orders, ..acts }
+    SaleResult { stock, orders, ..acts }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,20 +121,20 @@ enum Status {
 
 /// The state of the writers of one case.
 #[derive(Clone)]
-pub(crate) struct Stage(Arc<Fixture>);
+pub(crate) struct WriterSchedule(Arc<Fixture>);
 
 struct Fixture {
     status: Mutex<Vec<Status>>,
     permits: Vec<Notify>,
     changed: Notify,
     tokens: Mutex<u64>,
-    acts: Mutex<Books>,
+    acts: Mutex<SaleResult>,
 }
 
 /// The pauses of one writer.
 #[derive(Clone)]
 pub(crate) struct Pauses {
-    pub(crate) stage: Stage,
+    pub(crate) stage: WriterSchedule,
     pub(crate) writer: usize,
 }
 
@@ -146,7 +146,7 @@ impl Pauses {
     }
 }
 
-impl Stage {
+impl WriterSchedule {
     fn new(writers: usize) -> Self {
         let permits = (0..writers).map(|_| Notify::new()).collect();
         let status = Mutex::new(vec![Status::Running; writers]);
@@ -171,7 +171,7 @@ impl Stage {
         FencingToken(*tokens)
     }
 
-    fn note(&self, act: impl FnOnce(&mut Books)) {
+    fn note(&self, act: impl FnOnce(&mut SaleResult)) {
         act(&mut self.0.acts.lock().unwrap());
     }
 
@@ -205,7 +205,7 @@ struct Seller<'a, D> {
     resource: &'a str,
 }
 
-impl<D: Desk> Seller<'_, D> {
+impl<D: StoreConnection> Seller<'_, D> {
     async fn take_turns(&mut self, turns: &[Turn]) {
         for turn in turns {
             self.pauses.pause().await;

@@ -8,10 +8,10 @@ use holdfast_fence::redis::{FencedScript, GUARD_LUA, KEY_LUA, begin, key};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 use proptest::prelude::*;
 
-use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
-use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
+use crate::model::{TestStore, a_store_judges_as_the_rule_says, invalid_claims_are_rejected};
+use crate::pausing::{Pauses, STOCK, StockStore, StoreConnection, WriterSchedule};
 use crate::search::{
-    cases, half_a_guard_loses_updates, no_interleaving_breaks_the_books, runner, runtime,
+    cases, half_a_guard_loses_updates, no_interleaving_loses_an_update, runner, runtime,
 };
 use crate::servers::{Server, redis_or_skip};
 
@@ -31,12 +31,12 @@ pub(crate) async fn connection(server: &mut Server) -> MultiplexedConnection {
     server.connect(open).await
 }
 
-pub(crate) struct RedisShop {
+pub(crate) struct RedisStore {
     pub(crate) server: Server,
     pub(crate) observer: MultiplexedConnection,
 }
 
-impl RedisShop {
+impl RedisStore {
     pub(crate) async fn open(mut server: Server) -> Self {
         let observer = connection(&mut server).await;
         Self { server, observer }
@@ -47,8 +47,8 @@ impl RedisShop {
     }
 }
 
-impl Shop for RedisShop {
-    type Desk = RedisDesk;
+impl StockStore for RedisStore {
+    type StoreConnection = RedisConnection;
 
     fn resource(&self) -> String {
         RESOURCE.to_owned()
@@ -59,8 +59,8 @@ impl Shop for RedisShop {
         let _: () = self.observer.set(key(RESOURCE, "stock"), STOCK).await.unwrap();
     }
 
-    async fn desk(&mut self, _: usize, _: &Stage) -> RedisDesk {
-        RedisDesk(connection(&mut self.server).await)
+    async fn desk(&mut self, _: usize, _: &WriterSchedule) -> RedisConnection {
+        RedisConnection(connection(&mut self.server).await)
     }
 
     async fn count(&mut self) -> (i64, Vec<u64>) {
@@ -69,9 +69,9 @@ impl Shop for RedisShop {
     }
 }
 
-pub(crate) struct RedisDesk(MultiplexedConnection);
+pub(crate) struct RedisConnection(MultiplexedConnection);
 
-impl Desk for RedisDesk {
+impl StoreConnection for RedisConnection {
     async fn read(&mut self) -> Result<i64, FenceError> {
         Ok(self.0.get(key(RESOURCE, "stock")).await.unwrap())
     }
@@ -87,9 +87,9 @@ impl Desk for RedisDesk {
         token: FencingToken,
         pauses: &Pauses,
     ) -> Result<i64, FenceError> {
-        let mut shop = begin(&mut self.0, RESOURCE, token).await?;
+        let mut store = begin(&mut self.0, RESOURCE, token).await?;
         pauses.pause().await;
-        shop.get(&key(RESOURCE, "stock")).await
+        store.get(&key(RESOURCE, "stock")).await
     }
 
     async fn write_fenced(
@@ -98,14 +98,14 @@ impl Desk for RedisDesk {
         stock: i64,
         pauses: &Pauses,
     ) -> Result<(), FenceError> {
-        let mut shop = begin(&mut self.0, RESOURCE, token).await?;
+        let mut store = begin(&mut self.0, RESOURCE, token).await?;
         pauses.pause().await;
         let (stock_key, orders) = (key(RESOURCE, "stock"), key(RESOURCE, "orders"));
-        shop.run(&FencedScript::new(SALE), &[&stock_key, &orders], &[stock]).await
+        store.run(&FencedScript::new(SALE), &[&stock_key, &orders], &[stock]).await
     }
 }
 
-impl Marked for RedisShop {
+impl TestStore for RedisStore {
     fn resource(&self) -> String {
         RESOURCE.to_owned()
     }
@@ -123,25 +123,25 @@ impl Marked for RedisShop {
 fn redis_judges_as_the_rule_says() {
     let Some(server) = redis_or_skip() else { return };
     let runtime = runtime();
-    let mut shop = runtime.block_on(RedisShop::open(server));
-    what_is_no_token_is_refused(&runtime, &mut shop);
-    a_store_judges_as_the_rule_says(&runtime, shop);
+    let mut store = runtime.block_on(RedisStore::open(server));
+    invalid_claims_are_rejected(&runtime, &mut store);
+    a_store_judges_as_the_rule_says(&runtime, store);
 }
 
 #[test]
-fn no_interleaving_of_paused_writers_breaks_the_books_in_redis() {
+fn no_interleaving_of_paused_writers_loses_an_update_in_redis() {
     let Some(server) = redis_or_skip() else { return };
     let runtime = runtime();
-    let shop = runtime.block_on(RedisShop::open(server));
-    no_interleaving_breaks_the_books(&runtime, shop);
+    let store = runtime.block_on(RedisStore::open(server));
+    no_interleaving_loses_an_update(&runtime, store);
 }
 
 #[test]
 fn half_a_guard_loses_updates_in_redis() {
     let Some(server) = redis_or_skip() else { return };
     let runtime = runtime();
-    let shop = runtime.block_on(RedisShop::open(server));
-    half_a_guard_loses_updates(&runtime, shop);
+    let store = runtime.block_on(RedisStore::open(server));
+    half_a_guard_loses_updates(&runtime, store);
 }
 
 /// Decimal numbers as text, of any size: longer is larger, and the bytes decide among equals.
@@ -171,8 +171,8 @@ async fn write(
 fn neighbours_are_ordered(script: &str) -> Option<bool> {
     let server = redis_or_skip()?;
     let runtime = runtime();
-    let mut shop = runtime.block_on(RedisShop::open(server));
-    let observer = shop.observer.clone();
+    let mut store = runtime.block_on(RedisStore::open(server));
+    let observer = store.observer.clone();
     let ordered = runner(cases(), 0).run(&neighbours(), |(first, second)| {
         runtime.block_on(async {
             shop_flush(&observer).await;
@@ -195,7 +195,7 @@ fn neighbours_are_ordered(script: &str) -> Option<bool> {
             Ok(())
         })
     });
-    runtime.block_on(shop.flush());
+    runtime.block_on(store.flush());
     Some(ordered.is_ok())
 }
 
@@ -224,11 +224,11 @@ fn comparing_with_tonumber_treats_neighbours_as_equal() {
 fn the_mark_survives_a_restart_of_redis() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = RedisShop::open(server).await;
-        let mut fenced = begin(&mut shop.observer, "orders", FencingToken(34)).await.unwrap();
+        let mut store = RedisStore::open(server).await;
+        let mut fenced = begin(&mut store.observer, "orders", FencingToken(34)).await.unwrap();
         fenced.set(&key("orders", "stock"), 99).await.unwrap();
-        shop.server.restart();
-        let mut connection = connection(&mut shop.server).await;
+        store.server.restart();
+        let mut connection = connection(&mut store.server).await;
         let rejection = begin(&mut connection, "orders", FencingToken(33)).await.unwrap_err();
         assert_eq!(
             rejection.to_string(),
@@ -250,8 +250,8 @@ fn the_mark_survives_a_restart_of_redis() {
 fn the_script_rejects_values_that_are_not_numbers() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = RedisShop::open(server).await;
-        let redis = &mut shop.observer;
+        let mut store = RedisStore::open(server).await;
+        let redis = &mut store.observer;
         for token in ["", "0", "01", "-1", "1.0", "1e3", " 1", "x"] {
             let rejection = write(redis, KEY_LUA, token, "1").await.unwrap_err();
             assert_eq!(rejection.code(), Some("NOFENCE"), "{token:?}");

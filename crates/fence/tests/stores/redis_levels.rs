@@ -6,8 +6,8 @@ use holdfast_fence::redis::{FencedScript, GUARD_LUA, KEY_LUA, begin, key};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 
 use crate::levels::{First, Holder, cases, play};
-use crate::pausing::{STOCK, Shop};
-use crate::redis::{RESOURCE, RedisShop, SALE, connection};
+use crate::pausing::{STOCK, StockStore};
+use crate::redis::{RESOURCE, RedisStore, SALE, connection};
 use crate::search::runtime;
 use crate::servers::redis_or_skip;
 
@@ -57,8 +57,8 @@ impl Holder for RedisHolder {
         }
         match self.call {
             Call::Plain => {
-                let mut shop = begin(&mut self.connection, RESOURCE, claim).await?;
-                shop.get(&key(RESOURCE, "stock")).await
+                let mut store = begin(&mut self.connection, RESOURCE, claim).await?;
+                store.get(&key(RESOURCE, "stock")).await
             }
             Call::Multi => self.in_multi(KEY_LUA, claim, &[]).await,
         }
@@ -68,9 +68,9 @@ impl Holder for RedisHolder {
         let script = format!("{GUARD_LUA}{SALE}");
         match self.call {
             Call::Plain => {
-                let mut shop = begin(&mut self.connection, RESOURCE, claim).await?;
+                let mut store = begin(&mut self.connection, RESOURCE, claim).await?;
                 let (stock_key, orders) = (key(RESOURCE, "stock"), key(RESOURCE, "orders"));
-                shop.run(&FencedScript::new(SALE), &[&stock_key, &orders], &[stock]).await
+                store.run(&FencedScript::new(SALE), &[&stock_key, &orders], &[stock]).await
             }
             Call::Multi => self.in_multi(&script, claim, &[stock]).await,
         }
@@ -81,18 +81,18 @@ impl Holder for RedisHolder {
 fn plainly_and_in_multi_a_successor_reads_its_predecessors_writes_in_redis() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
-        let mut shop = RedisShop::open(server).await;
-        let connections = [connection(&mut shop.server).await, connection(&mut shop.server).await];
+        let mut store = RedisStore::open(server).await;
+        let connections = [connection(&mut store.server).await, connection(&mut store.server).await];
         let [mut predecessor, mut successor] =
             connections.map(|connection| RedisHolder { connection, call: Call::Plain });
         for before in [Call::Plain, Call::Multi] {
             for after in [Call::Plain, Call::Multi] {
                 (predecessor.call, successor.call) = (before, after);
                 for case in cases() {
-                    shop.reset().await;
-                    let _: () = shop.observer.set(key(RESOURCE, "fence"), 60).await.unwrap();
+                    store.reset().await;
+                    let _: () = store.observer.set(key(RESOURCE, "fence"), 60).await.unwrap();
                     let first = play(&mut predecessor, &mut successor, case).await;
-                    let (stock, sales) = shop.count().await;
+                    let (stock, sales) = store.count().await;
                     let sold = i64::try_from(sales.len()).unwrap();
                     let what = format!("{before:?}, then {after:?}: {case:?}");
                     assert_eq!((first, stock + sold), (First::Read, STOCK), "{what}");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tokio::runtime::Runtime;
 
-use crate::pausing::{Books, Case, Guard, STOCK, Shop, Turn, WRITERS_MAX, play};
+use crate::pausing::{Case, Guard, STOCK, SaleResult, StockStore, Turn, WRITERS_MAX, play};
 
 /// The number of interleavings with the guard; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 96;
@@ -43,18 +43,18 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 /// Stock and orders add up: no sale was lost or counted twice.
-fn books_are_exact(books: &Books) -> Result<(), TestCaseError> {
+fn books_are_exact(books: &SaleResult) -> Result<(), TestCaseError> {
     let sold = i64::try_from(books.orders.len()).unwrap();
     prop_assert_eq!(books.stock + sold, STOCK, "{:?}", books);
     Ok(())
 }
 
 /// Guarantee 2 in a store: "a holder that was paused can never overwrite its successor".
-pub(crate) fn no_interleaving_breaks_the_books(runtime: &Runtime, shop: impl Shop) {
-    let shop = RefCell::new(shop);
-    let seen = RefCell::new(Books::default());
+pub(crate) fn no_interleaving_loses_an_update(runtime: &Runtime, store: impl StockStore) {
+    let store = RefCell::new(store);
+    let seen = RefCell::new(SaleResult::default());
     let outcome = runner(cases(), 500).run(&case(), |case| {
-        let books = runtime.block_on(play(&mut *shop.borrow_mut(), Guard::Everything, &case));
+        let books = runtime.block_on(play(&mut *store.borrow_mut(), Guard::Everything, &case));
         let mut seen = seen.borrow_mut();
         seen.orders.extend(&books.orders);
         seen.refused.extend(&books.refused);
@@ -70,11 +70,11 @@ pub(crate) fn no_interleaving_breaks_the_books(runtime: &Runtime, shop: impl Sho
 }
 
 /// Control: with a part of the guard, or without it, the same search finds a lost update.
-pub(crate) fn half_a_guard_loses_updates(runtime: &Runtime, shop: impl Shop) {
-    let shop = RefCell::new(shop);
+pub(crate) fn half_a_guard_loses_updates(runtime: &Runtime, store: impl StockStore) {
+    let store = RefCell::new(store);
     for guard in [Guard::None, Guard::OnlyTheWrite, Guard::CheckedBefore] {
         let run = runner(CASES_TO_FAIL, 60).run(&case(), |case| {
-            books_are_exact(&runtime.block_on(play(&mut *shop.borrow_mut(), guard, &case)))
+            books_are_exact(&runtime.block_on(play(&mut *store.borrow_mut(), guard, &case)))
         });
         match run {
             Err(TestError::Fail(_, smallest)) => eprintln!("{guard:?}: {smallest:?}"),

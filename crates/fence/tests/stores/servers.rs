@@ -1,6 +1,6 @@
 //! A real Redis or `MariaDB` for a test, in a temporary directory and on a unix socket.
 //!
-//! Dropping a server stops it and removes its data, also after a panic or a kill of this process (see `leash`). Without
+//! Dropping a server stops it and removes its data, also after a panic or a kill of this process (see `child_process`). Without
 //! the program, a test is skipped or fails. The servers do not sync their disks, because the data is disposable.
 
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Uid;
 use tempfile::TempDir;
 
-use crate::leash::Leash;
+use crate::child_process::ChildProcess;
 
 const START_DEADLINE: Duration = Duration::from_mins(2);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ exec mariadbd --no-defaults --datadir="$0/data" --socket="$0/socket" --pid-file=
 /// A running server. Dropping it stops the server and removes its data.
 pub(crate) struct Server {
     // Dropped in this order: first the server ends, then its directory goes.
-    process: Option<Leash>,
+    process: Option<ChildProcess>,
     dir: TempDir,
     script: &'static str,
     user: &'static str,
@@ -54,7 +54,7 @@ impl Server {
     fn start(&mut self) {
         let arguments: [OsString; 4] =
             ["-c".into(), self.script.into(), self.dir.path().into(), self.user.into()];
-        let spawned = Leash::spawn("sh", &arguments, "TERM", None, Stdio::null());
+        let spawned = ChildProcess::spawn("sh", &arguments, "TERM", None, Stdio::null());
         self.process = Some(spawned.unwrap().0);
     }
 

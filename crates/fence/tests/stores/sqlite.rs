@@ -8,16 +8,16 @@ use holdfast_fence::{Claim, FenceError, FencingToken};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::model::{Marked, a_store_judges_as_the_rule_says, what_is_no_token_is_refused};
-use crate::pausing::{Desk, Pauses, STOCK, Shop, Stage};
-use crate::search::{half_a_guard_loses_updates, no_interleaving_breaks_the_books, runtime};
+use crate::model::{TestStore, a_store_judges_as_the_rule_says, invalid_claims_are_rejected};
+use crate::pausing::{Pauses, STOCK, StockStore, StoreConnection, WriterSchedule};
+use crate::search::{half_a_guard_loses_updates, no_interleaving_loses_an_update, runtime};
 
 pub(crate) const RESOURCE: &str = "shop";
 const READ: &str = "SELECT stock FROM good";
 const WRITE: &str = "UPDATE good SET stock = ?1";
 const ORDER: &str = "INSERT INTO sale (token) VALUES (?1)";
 
-pub(crate) struct SqliteShop {
+pub(crate) struct SqliteStore {
     directory: TempDir,
     pub(crate) observer: Connection,
 }
@@ -31,7 +31,7 @@ pub(crate) fn open(path: PathBuf) -> Connection {
     connection
 }
 
-impl SqliteShop {
+impl SqliteStore {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let observer = open(directory.path().join("shop.db"));
@@ -49,8 +49,8 @@ impl SqliteShop {
     }
 }
 
-impl Shop for SqliteShop {
-    type Desk = SqliteDesk;
+impl StockStore for SqliteStore {
+    type StoreConnection = SqliteConnection;
 
     fn resource(&self) -> String {
         RESOURCE.to_owned()
@@ -63,8 +63,8 @@ impl Shop for SqliteShop {
         self.observer.execute_batch(&reset).unwrap();
     }
 
-    async fn desk(&mut self, _: usize, _: &Stage) -> SqliteDesk {
-        SqliteDesk(open(self.path()))
+    async fn desk(&mut self, _: usize, _: &WriterSchedule) -> SqliteConnection {
+        SqliteConnection(open(self.path()))
     }
 
     async fn count(&mut self) -> (i64, Vec<u64>) {
@@ -75,7 +75,7 @@ impl Shop for SqliteShop {
     }
 }
 
-pub(crate) struct SqliteDesk(Connection);
+pub(crate) struct SqliteConnection(Connection);
 
 pub(crate) fn read(connection: &Connection) -> Result<i64, FenceError> {
     Ok(connection.query_row(READ, [], |row| row.get(0))?)
@@ -91,7 +91,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-impl Desk for SqliteDesk {
+impl StoreConnection for SqliteConnection {
     async fn read(&mut self) -> Result<i64, FenceError> {
         read(&self.0)
     }
@@ -143,7 +143,7 @@ impl Desk for SqliteDesk {
     }
 }
 
-impl Marked for SqliteShop {
+impl TestStore for SqliteStore {
     fn resource(&self) -> String {
         RESOURCE.to_owned()
     }
@@ -159,28 +159,28 @@ impl Marked for SqliteShop {
 
 #[test]
 fn sqlite_judges_as_the_rule_says() {
-    let (runtime, mut shop) = (runtime(), SqliteShop::new());
-    what_is_no_token_is_refused(&runtime, &mut shop);
-    a_store_judges_as_the_rule_says(&runtime, shop);
+    let (runtime, mut store) = (runtime(), SqliteStore::new());
+    invalid_claims_are_rejected(&runtime, &mut store);
+    a_store_judges_as_the_rule_says(&runtime, store);
 }
 
 #[test]
-fn no_interleaving_of_paused_writers_breaks_the_books_in_sqlite() {
-    no_interleaving_breaks_the_books(&runtime(), SqliteShop::new());
+fn no_interleaving_of_paused_writers_loses_an_update_in_sqlite() {
+    no_interleaving_loses_an_update(&runtime(), SqliteStore::new());
 }
 
 #[test]
 fn half_a_guard_loses_updates_in_sqlite() {
-    half_a_guard_loses_updates(&runtime(), SqliteShop::new());
+    half_a_guard_loses_updates(&runtime(), SqliteStore::new());
 }
 
 #[test]
 fn a_rejection_by_sqlite_has_all_facts_and_a_mark_cannot_be_lowered() {
-    let shop = SqliteShop::new();
-    let mut connection = open(shop.path());
+    let store = SqliteStore::new();
+    let mut connection = open(store.path());
     begin_as(&mut connection, "orders", FencingToken(34), "web2").unwrap().commit().unwrap();
     drop(connection);
-    let mut connection = open(shop.path());
+    let mut connection = open(store.path());
     let rejection = begin_as(&mut connection, "orders", FencingToken(33), "web1").unwrap_err();
     let FenceError::Stale { resource, token, newest, holder } = rejection else {
         panic!("{rejection}")

@@ -5,9 +5,9 @@ use holdfast_fence::{Claim, FenceError};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::levels::{Holder, cases, play};
-use crate::pausing::{STOCK, Shop};
+use crate::pausing::{STOCK, StockStore};
 use crate::search::runtime;
-use crate::sqlite::{RESOURCE, SqliteShop, open, read, write};
+use crate::sqlite::{RESOURCE, SqliteStore, open, read, write};
 
 const KINDS: [(&str, TransactionBehavior); 3] = [
     ("DEFERRED", TransactionBehavior::Deferred),
@@ -49,9 +49,9 @@ impl Holder for SqliteHolder {
 fn in_every_kind_of_transaction_a_successor_reads_its_predecessors_writes_in_sqlite() {
     let runtime = runtime();
     for journal in ["WAL", "DELETE"] {
-        let mut shop = SqliteShop::new();
-        shop.observer.pragma_update(None, "journal_mode", journal).unwrap();
-        let holder = || SqliteHolder { connection: open(shop.path()), kind: KINDS[0].1 };
+        let mut store = SqliteStore::new();
+        store.observer.pragma_update(None, "journal_mode", journal).unwrap();
+        let holder = || SqliteHolder { connection: open(store.path()), kind: KINDS[0].1 };
         let (mut predecessor, mut successor) = (holder(), holder());
         for (before, after) in
             KINDS.into_iter().flat_map(|before| KINDS.map(|after| (before, after)))
@@ -59,11 +59,11 @@ fn in_every_kind_of_transaction_a_successor_reads_its_predecessors_writes_in_sql
             (predecessor.kind, successor.kind) = (before.1, after.1);
             for case in cases() {
                 runtime.block_on(async {
-                    shop.reset().await;
+                    store.reset().await;
                     let mark = "INSERT INTO fence (resource, token) VALUES (?1, 60)";
-                    shop.observer.execute(mark, [RESOURCE]).unwrap();
+                    store.observer.execute(mark, [RESOURCE]).unwrap();
                     play(&mut predecessor, &mut successor, case).await;
-                    let (stock, sales) = shop.count().await;
+                    let (stock, sales) = store.count().await;
                     let sold = i64::try_from(sales.len()).unwrap();
                     let what = format!("{journal}: {}, then {}: {case:?}", before.0, after.0);
                     assert_eq!(stock + sold, STOCK, "a write of the predecessor was lost: {what}");

@@ -1,6 +1,6 @@
 //! Writers that can be paused at every step and resumed in any order, against a real database.
 //!
-//! A schedule selects the writer that takes the next step, and the caller judges the [`Books`]. The next step begins
+//! A schedule selects the writer that takes the next step, and the caller judges the [`SaleResult`]. The next step begins
 //! only when every writer has paused, finished, or waits for a row lock. One schedule is therefore one interleaving.
 
 use std::cell::{Cell, RefCell};
@@ -48,7 +48,7 @@ pub(crate) struct Case {
 
 /// The result of a case.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct SaleResult {
     pub(crate) stock: i64,
     /// Tokens of the orders.
     pub(crate) orders: Vec<i64>,
@@ -60,7 +60,7 @@ pub(crate) struct Books {
     pub(crate) blocked: usize,
 }
 
-impl Books {
+impl SaleResult {
     pub(crate) fn sum(&self) -> i64 {
         self.stock + self.orders.len().cast_signed() as i64
     }
@@ -96,10 +96,10 @@ impl Arena {
     }
 
     /// Plays one case to its end.
-    pub(crate) async fn play(&mut self, case: &Case) -> Books {
+    pub(crate) async fn play(&mut self, case: &Case) -> SaleResult {
         self.reset().await;
         let count = case.writers.len();
-        let stage = Stage::new(count);
+        let stage = WriterSchedule::new(count);
         let guard = self.guard;
         let sellers = self.writers.iter_mut().zip(&case.writers).enumerate();
         let plays = sellers.map(|(writer, (client, turns))| {
@@ -123,12 +123,12 @@ impl Arena {
         self.observer.batch_execute(&reset).await.unwrap();
     }
 
-    async fn books(&self, stage: &Stage) -> Books {
+    async fn books(&self, stage: &WriterSchedule) -> SaleResult {
         let numbers = async |query: &str| -> Vec<i64> {
             let rows = self.observer.query(query, &[]).await.unwrap();
             rows.iter().map(|row| row.get(0)).collect()
         };
-        Books {
+        SaleResult {
             stock: numbers("SELECT stock FROM good").await[0],
             orders: numbers("SELECT token FROM sale ORDER BY seq").await,
             accepted: numbers("SELECT token FROM accepted ORDER BY seq").await,
@@ -150,7 +150,7 @@ enum Status {
 }
 
 /// The state of the writers of one case.
-struct Stage {
+struct WriterSchedule {
     status: RefCell<Vec<Status>>,
     permits: Vec<Notify>,
     tokens: Cell<u64>,
@@ -158,7 +158,7 @@ struct Stage {
     blocked: Cell<usize>,
 }
 
-impl Stage {
+impl WriterSchedule {
     fn new(writers: usize) -> Self {
         Self {
             status: RefCell::new(vec![Status::Running; writers]),
@@ -227,7 +227,7 @@ impl Stage {
 
 /// One writer in the middle of its turns.
 struct Seller<'a> {
-    stage: &'a Stage,
+    stage: &'a WriterSchedule,
     writer: usize,
     client: &'a mut Client,
     guard: Guard,

@@ -10,9 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// The initial size of the buffer.
-const ANSWER_LEN: usize = 16 * 1024;
+const REPLY_LEN: usize = 16 * 1024;
 /// The maximum length of a reply.
-const ANSWER_LEN_MAX: usize = 1024 * 1024;
+const REPLY_LEN_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LoadReply<'a> {
@@ -33,7 +33,7 @@ impl HttpConnection {
     pub(super) async fn open(endpoint: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(endpoint).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: vec![0; ANSWER_LEN] })
+        Ok(Self { stream, buffer: vec![0; REPLY_LEN] })
     }
 
     /// Sends a request and reads the reply. After an error the connection is unusable.
@@ -45,7 +45,7 @@ impl HttpConnection {
         let mut filled = 0;
         let head = loop {
             if filled == self.buffer.len() {
-                if filled >= ANSWER_LEN_MAX {
+                if filled >= REPLY_LEN_MAX {
                     return Err(io::Error::other("a reply above 1 MiB"));
                 }
                 self.buffer.resize(2 * filled, 0);
@@ -66,7 +66,7 @@ impl HttpConnection {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct AnswerHead {
+struct ReplyHead {
     status: u16,
     token: Option<u64>,
     /// The length of the head, up to the body.
@@ -75,7 +75,7 @@ struct AnswerHead {
 }
 
 /// Parses the head of a reply; `None` if the head is incomplete.
-fn parse_head(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
+fn parse_head(bytes: &[u8]) -> io::Result<Option<ReplyHead>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let foreign = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
     let text = std::str::from_utf8(&bytes[..end]).map_err(|_| foreign("the head is not text"))?;
@@ -86,7 +86,7 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<AnswerHead>> {
         .and_then(|line| line.get(..3))
         .and_then(|code| code.parse().ok())
         .ok_or_else(|| foreign("no HTTP/1.1 status line"))?;
-    let mut head = AnswerHead { status, token: None, len: end + 4, body_len: 0 };
+    let mut head = ReplyHead { status, token: None, len: end + 4, body_len: 0 };
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("content-length") {

@@ -21,7 +21,7 @@ use super::requests::{Requests, run_name};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::dev::START_TIMEOUT;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -92,11 +92,11 @@ struct FailoverLoad {
     newest: AtomicU64,
 }
 
-pub(super) async fn run(args: &FailoverArgs) -> Result<(), Stop> {
-    let mut own = OwnCluster::start(args.nodes).await.map_err(Stop::Failed)?;
+pub(super) async fn run(args: &FailoverArgs) -> Result<(), CommandFailure> {
+    let mut own = OwnCluster::start(args.nodes).await.map_err(CommandFailure::Failed)?;
     let measured = measure(args, &mut own).await;
     own.stop().await;
-    let report = measured.map_err(Stop::Failed)?;
+    let report = measured.map_err(CommandFailure::Failed)?;
     let p99 = format!("{:.0}", report.times.p99);
     answer(args.output.format, &report, p99, &report.text());
     check_violations(report.violations)

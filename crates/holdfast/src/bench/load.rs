@@ -16,7 +16,7 @@ use super::report::{Quantiles, check_violations, error_counts, per_second, progr
 use super::requests::{Requests, run_name};
 use super::target::MeasuredCluster;
 use crate::arguments::{OutputArgs, duration};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
 /// The maximum wait of an acquire.
@@ -82,18 +82,18 @@ struct LoadReport {
     violations: u64,
 }
 
-pub(super) async fn run(args: &LoadArgs) -> Result<(), Stop> {
-    let target = MeasuredCluster::open(&args.addr).await.map_err(Stop::Failed)?;
+pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
+    let target = MeasuredCluster::open(&args.addr).await.map_err(CommandFailure::Failed)?;
     let endpoints = target.endpoints();
     let load = HttpLoad { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
     let measured = load.drive(async |phase| conduct(args, phase).await).await;
     target.close().await;
-    let report = LoadReport::new(args, &measured.map_err(Stop::Failed)?);
+    let report = LoadReport::new(args, &measured.map_err(CommandFailure::Failed)?);
     let rate = format!("{:.0}", report.cycles_per_second);
     answer(args.output.format, &report, rate, &report.text());
     if report.cycles == 0 {
         let errors = error_counts(&report.errors);
-        return Err(Stop::failed(format!("no cycle was completed; errors: {errors}")));
+        return Err(CommandFailure::failed(format!("no cycle was completed; errors: {errors}")));
     }
     check_violations(report.violations)
 }

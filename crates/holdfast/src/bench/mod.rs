@@ -19,7 +19,7 @@ mod znodes;
 
 use clap::{Args, Subcommand};
 
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// Generate load and measure it.
 #[derive(Debug, Args)]
@@ -42,14 +42,14 @@ enum BenchCommand {
 }
 
 /// # Errors
-/// [`Stop::Failed`] if the cluster cannot be reached or started, or after a violation.
-pub(crate) fn run(args: &BenchArgs) -> Result<(), Stop> {
+/// [`CommandFailure::Failed`] if the cluster cannot be reached or started, or after a violation.
+pub(crate) fn run(args: &BenchArgs) -> Result<(), CommandFailure> {
     let threads = if args.measurement.is_none() { args.load.threads } else { 1 };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(usize::try_from(threads).map_err(Stop::failed)?)
+        .worker_threads(usize::try_from(threads).map_err(CommandFailure::failed)?)
         .enable_all()
         .build()
-        .map_err(Stop::failed)?;
+        .map_err(CommandFailure::failed)?;
     runtime.block_on(async {
         match &args.measurement {
             None => load::run(&args.load).await,

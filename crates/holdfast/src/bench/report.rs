@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::footprint::NodeFootprint;
 use crate::arguments::Format;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
 /// Quantiles of times, milliseconds.
@@ -44,10 +44,10 @@ impl Quantiles {
 }
 
 /// Returns an error if `violations` is not 0.
-pub(super) fn check_violations(violations: u64) -> Result<(), Stop> {
+pub(super) fn check_violations(violations: u64) -> Result<(), CommandFailure> {
     match violations {
         0 => Ok(()),
-        count => Err(Stop::failed(format!(
+        count => Err(CommandFailure::failed(format!(
             "{count} violations: a token did not grow, or two clients held one lock; keep the data of the nodes and report this"
         ))),
     }
@@ -106,7 +106,7 @@ impl BulkReport {
     }
 
     /// Prints the report. Returns an error if an object was lost.
-    pub(super) fn finish(&self, format: Format) -> Result<(), Stop> {
+    pub(super) fn finish(&self, format: Format) -> Result<(), CommandFailure> {
         let Self { what, count, seconds, per_second, lost, .. } = self;
         let errors = error_counts(&self.errors);
         let header = ["node", "RSS MiB", "data MiB", "restart ms", "RSS after MiB"];
@@ -117,7 +117,7 @@ impl BulkReport {
         answer(format, self, format!("{per_second:.0}"), &text);
         match lost {
             0 => Ok(()),
-            lost => Err(Stop::failed(format!("{lost} of {count} are lost"))),
+            lost => Err(CommandFailure::failed(format!("{lost} of {count} are lost"))),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::report::BulkReport;
 use super::requests::Requests;
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The TTL of the sessions; the measurement does not renew them.
 const TTL: Duration = Duration::from_hours(24);
@@ -33,11 +33,11 @@ pub(super) struct SessionsArgs {
     output: OutputArgs,
 }
 
-pub(super) async fn run(args: &SessionsArgs) -> Result<(), Stop> {
-    let mut own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
+pub(super) async fn run(args: &SessionsArgs) -> Result<(), CommandFailure> {
+    let mut own = OwnCluster::start(3).await.map_err(CommandFailure::Failed)?;
     let measured = measure(args, &mut own).await;
     own.stop().await;
-    measured.map_err(Stop::Failed)?.finish(args.output.format)
+    measured.map_err(CommandFailure::Failed)?.finish(args.output.format)
 }
 
 async fn measure(args: &SessionsArgs, own: &mut OwnCluster) -> Result<BulkReport, String> {

@@ -17,7 +17,7 @@ use super::report::{Quantiles, check_violations, error_counts, progress_bar};
 use super::target::OwnCluster;
 use super::znodes;
 use crate::arguments::OutputArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -98,12 +98,12 @@ impl SnapshotsReport {
     }
 }
 
-pub(super) async fn run(args: &SnapshotsArgs) -> Result<(), Stop> {
+pub(super) async fn run(args: &SnapshotsArgs) -> Result<(), CommandFailure> {
     let own = OwnCluster::start_as(3, |layout| layout.with_snapshot_log(&args.snapshot_log));
-    let own = own.await.map_err(Stop::Failed)?;
+    let own = own.await.map_err(CommandFailure::Failed)?;
     let measured = measure(args, &own).await;
     own.stop().await;
-    let report = measured.map_err(Stop::Failed)?;
+    let report = measured.map_err(CommandFailure::Failed)?;
     let ratio = format!("{:.2}", report.ratio_p99);
     answer(args.output.format, &report, ratio, &report.text());
     check_violations(report.violations)

@@ -1,7 +1,7 @@
 //! The measured nodes: given addresses, or a cluster that the run starts and removes.
 
 use crate::dev::{DevCluster, DevDataDir, Layout, START_TIMEOUT};
-use crate::output::complain;
+use crate::output::write_stderr;
 
 /// The first port of an [`OwnCluster`].
 const PORT_FIRST: u16 = 17_400;
@@ -69,7 +69,7 @@ impl MeasuredCluster {
     /// Uses the given nodes, or starts a cluster of three.
     pub(super) async fn open(given: &[String]) -> Result<Self, String> {
         if given.is_empty() {
-            complain(
+            write_stderr(
                 "holdfast: starting three nodes in a temporary directory; use --addr for running nodes",
             );
             return OwnCluster::start(3).await.map(Self::Own);

@@ -24,7 +24,7 @@ use super::report::{check_violations, error_counts, per_second};
 use super::requests::{Requests, get};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::metric;
 use crate::output::{answer, table};
 
@@ -100,12 +100,12 @@ impl WaitersRow {
     }
 }
 
-pub(super) async fn run(args: &WaitersArgs) -> Result<(), Stop> {
+pub(super) async fn run(args: &WaitersArgs) -> Result<(), CommandFailure> {
     crate::serve::raise_open_files();
-    let own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
+    let own = OwnCluster::start(3).await.map_err(CommandFailure::Failed)?;
     let measured = measure(args, &own).await;
     own.stop().await;
-    let report = measured.map_err(Stop::Failed)?;
+    let report = measured.map_err(CommandFailure::Failed)?;
     let rate = format!("{:.0}", report.many.hand_overs_per_second);
     answer(args.output.format, &report, rate, &report.text());
     check_violations(report.few.violations + report.many.violations)

@@ -16,7 +16,7 @@ use super::report::BulkReport;
 use super::requests::{get, post};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The number of znodes of one transaction.
 const PER_CALL: u32 = 500;
@@ -38,11 +38,11 @@ pub(super) struct ZnodesArgs {
     output: OutputArgs,
 }
 
-pub(super) async fn run(args: &ZnodesArgs) -> Result<(), Stop> {
-    let mut own = OwnCluster::start(3).await.map_err(Stop::Failed)?;
+pub(super) async fn run(args: &ZnodesArgs) -> Result<(), CommandFailure> {
+    let mut own = OwnCluster::start(3).await.map_err(CommandFailure::Failed)?;
     let measured = measure(args, &mut own).await;
     own.stop().await;
-    measured.map_err(Stop::Failed)?.finish(args.output.format)
+    measured.map_err(CommandFailure::Failed)?.finish(args.output.format)
 }
 
 /// Creates znodes, rounded up to whole transactions. Returns the errors of repeated calls.

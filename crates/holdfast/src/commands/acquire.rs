@@ -12,8 +12,8 @@ use holdfast_types::LockName;
 use super::lock_text::holder_name;
 use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value, lock_name};
-use crate::exit::Stop;
-use crate::output::{complain, short_time};
+use crate::exit::CommandFailure;
+use crate::output::{short_time, write_stderr};
 use crate::signals::StopSignals;
 
 /// The time limit for leaving a queue at exit.
@@ -159,7 +159,7 @@ pub(super) struct Acquirer {
 }
 
 impl Acquirer {
-    pub(super) fn new(args: &WaitingArgs, nodes: &NodesArgs) -> Result<Self, Stop> {
+    pub(super) fn new(args: &WaitingArgs, nodes: &NodesArgs) -> Result<Self, CommandFailure> {
         let session = args.session.clone().unwrap_or_else(generated_prefix);
         if args.ttl.is_some() {
             check_not_nested(args)?;
@@ -182,13 +182,13 @@ impl Acquirer {
         &self,
         args: &AcquireArgs,
         signals: &mut StopSignals,
-    ) -> Result<MultiGuard, Stop> {
+    ) -> Result<MultiGuard, CommandFailure> {
         let watched = args.watched();
         let result = tokio::select! {
             result = self.send(args) => result.map_err(|error| not_acquired(args, error)),
             never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
             signal = signals.next() => {
-                Err(Stop::NotAcquired(format!("{signal} while waiting for {}", args.names())))
+                Err(CommandFailure::NotAcquired(format!("{signal} while waiting for {}", args.names())))
             }
         };
         if result.is_err() {
@@ -213,7 +213,7 @@ impl Acquirer {
     async fn leave(&self, args: &AcquireArgs) {
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.client.close()).await;
         if !matches!(left, Ok(Ok(()) | Err(Error::Lost(_)))) {
-            complain(&format!(
+            write_stderr(&format!(
                 "holdfast: may still be in the queue of {}, until the ttl expires",
                 args.names()
             ));
@@ -254,8 +254,8 @@ pub(super) fn loss(guard: &MultiGuard) -> Loss {
     guard.ensure().err().unwrap_or_else(coming)
 }
 
-fn not_acquired(args: &AcquireArgs, error: Error) -> Stop {
-    let Error::Busy(problem) = &error else { return Stop::from(error) };
+fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
+    let Error::Busy(problem) = &error else { return CommandFailure::from(error) };
     let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);
     let state = match error.holder() {
         Some(holder) => {
@@ -266,16 +266,16 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> Stop {
     };
     let advice =
         if args.waiting.try_once { "queue with --wait 30s" } else { "wait longer with --wait" };
-    Stop::NotAcquired(format!("{lock} is {state}: {advice}"))
+    CommandFailure::NotAcquired(format!("{lock} is {state}: {advice}"))
 }
 
 /// Rejects `--ttl` inside another `holdfast run`: the session belongs to the outer command, and a shorter TTL would
 /// shorten its lease.
-fn check_not_nested(args: &WaitingArgs) -> Result<(), Stop> {
+fn check_not_nested(args: &WaitingArgs) -> Result<(), CommandFailure> {
     let inherited = std::env::var("HOLDFAST_SESSION").ok();
     let mut nested = ["HOLDFAST_TOKEN", "HOLDFAST_TOKENS"].iter().map(std::env::var_os);
     if nested.any(|token| token.is_some()) && inherited.is_some() && inherited == args.session {
-        return Err(Stop::failed(
+        return Err(CommandFailure::failed(
             "--ttl would change the session of the outer holdfast run (HOLDFAST_SESSION): \
              leave it out, or name another session with --session",
         ));

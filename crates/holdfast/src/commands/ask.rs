@@ -10,8 +10,8 @@ use holdfast_types::{LockName, Owner, Reason, RequestRelease, SessionName, milli
 use super::lock_text::holder_name;
 use super::unlock::{no_session, reason};
 use crate::arguments::{ClusterArgs, duration, lock_name, session_name};
-use crate::exit::Stop;
-use crate::output::{complain, short_time};
+use crate::exit::CommandFailure;
+use crate::output::{short_time, write_stderr};
 
 /// Ask the holders of a lock to release it.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct AskArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: AskArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: AskArgs) -> Result<(), CommandFailure> {
     let lock = &args.name;
     let request = RequestRelease {
         lock: lock.clone(),
@@ -47,14 +47,14 @@ pub(crate) async fn run(args: AskArgs) -> Result<(), Stop> {
     let client = args.cluster.client()?;
     let body = client.request_release(&request).await;
     let body = body.map_err(|error| match (error, &args.session) {
-        (Error::Lost(_), Some(session)) => Stop::failed(no_session(session)),
+        (Error::Lost(_), Some(session)) => CommandFailure::failed(no_session(session)),
         (error, _) => error.into(),
     })?;
     match usize::try_from(body.asked).unwrap_or(usize::MAX) {
-        0 => complain(&format!("holdfast: {lock} is not held")),
+        0 => write_stderr(&format!("holdfast: {lock} is not held")),
         asked => match client.look(lock).await {
             Ok(body) => report(&body, asked),
-            Err(_) => complain(&format!("holdfast: asked {asked} holders of {lock}")),
+            Err(_) => write_stderr(&format!("holdfast: asked {asked} holders of {lock}")),
         },
     }
     Ok(())
@@ -69,12 +69,12 @@ fn report(body: &LockBody, asked: usize) {
     for holder in &listed {
         let (name, since) = (holder_name(holder), short_time(holder.since_ms));
         let token = holder.token;
-        complain(&format!(
+        write_stderr(&format!(
             "holdfast: asked {name} to release {lock}, held for {since} with token {token}"
         ));
     }
     // The reply lists only the first of many holders, and some of these may have released the lock.
     if asked > listed.len() {
-        complain(&format!("holdfast: asked {} more holders of {lock}", asked - listed.len()));
+        write_stderr(&format!("holdfast: asked {} more holders of {lock}", asked - listed.len()));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::arguments::{RecipeArgs, duration};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::answer;
 use crate::signals::StopSignals;
 
@@ -28,15 +28,15 @@ pub(crate) struct BarrierArgs {
     ttl: Duration,
 }
 
-pub(crate) async fn run(args: BarrierArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+pub(crate) async fn run(args: BarrierArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = args.barrier;
     let client =
         cluster.nodes.client_with(|builder| builder.ttl(args.ttl).session_prefix("cli"))?;
     let barrier = client.barrier(name.as_str(), args.parties);
     let passed = tokio::select! {
-        passed = barrier.arrive(args.wait) => passed.map_err(Stop::from),
-        signal = signals.next() => Err(Stop::NotAcquired(format!("{signal} while waiting at {name}"))),
+        passed = barrier.arrive(args.wait) => passed.map_err(CommandFailure::from),
+        signal = signals.next() => Err(CommandFailure::NotAcquired(format!("{signal} while waiting at {name}"))),
     };
     // The end of the session breaks the barrier for the waiting parties at once.
     let _in_time = tokio::time::timeout(CLOSE_TIMEOUT, client.close()).await;

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
 
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// Shells report a command ended by signal *n* as 128 + *n*.
 const SIGNALLED: i32 = 128;
@@ -19,9 +19,9 @@ pub(super) const NOT_STARTED: [u8; 2] = [126, 127];
 pub(super) fn spawn(
     words: &[OsString],
     configure: impl FnOnce(&mut Command),
-) -> Result<Child, Stop> {
+) -> Result<Child, CommandFailure> {
     let [program, arguments @ ..] = words else {
-        return Err(Stop::failed("no command: write it after --"));
+        return Err(CommandFailure::failed("no command: write it after --"));
     };
     let mut command = Command::new(program);
     configure(command.args(arguments));
@@ -29,16 +29,19 @@ pub(super) fn spawn(
         let [cannot_run, not_found] = NOT_STARTED;
         let is_missing = error.kind() == std::io::ErrorKind::NotFound;
         let code = if is_missing { not_found } else { cannot_run };
-        Stop::Code(code, Some(format!("cannot run {}: {error}", program.to_string_lossy())))
+        CommandFailure::Code(
+            code,
+            Some(format!("cannot run {}: {error}", program.to_string_lossy())),
+        )
     })
 }
 
 /// Maps the exit code of the command to the exit code of this program.
-pub(super) fn exit_code(status: ExitStatus) -> Result<(), Stop> {
+pub(super) fn exit_code(status: ExitStatus) -> Result<(), CommandFailure> {
     use std::os::unix::process::ExitStatusExt;
     let signalled = status.signal().map(|signal| SIGNALLED + signal);
     match status.code().or(signalled).unwrap_or(1) {
         0 => Ok(()),
-        code => Err(Stop::Code(u8::try_from(code).unwrap_or(1), None)),
+        code => Err(CommandFailure::Code(u8::try_from(code).unwrap_or(1), None)),
     }
 }

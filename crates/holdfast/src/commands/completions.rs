@@ -2,7 +2,7 @@
 
 use clap::{Args, Command};
 
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::print;
 
 /// Print the completion script of a shell.
@@ -14,7 +14,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "every command returns a result")]
-pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> Result<(), Stop> {
+pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> Result<(), CommandFailure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "holdfast", &mut script);
     print(String::from_utf8_lossy(&script).trim_end());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::arguments::RecipeArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::answer;
 
 /// The time limit for closing the session at the end.
@@ -44,7 +44,7 @@ pub(crate) struct CounterSetArgs {
     version: Option<u64>,
 }
 
-pub(crate) async fn run(command: CounterCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: CounterCommand) -> Result<(), CommandFailure> {
     let args = match &command {
         CounterCommand::Get(args) | CounterCommand::Rm(args) => args,
         CounterCommand::Add(args) => &args.counter,

@@ -13,7 +13,7 @@ use holdfast_client::http::Method;
 use holdfast_types::{RecipeName, SessionName, Ttl};
 
 use crate::arguments::{RecipeArgs, duration, session_name};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 use crate::signals::StopSignals;
 
@@ -58,7 +58,7 @@ fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::from_millis(holdfast_types::millis(duration(text)?)).map_err(|error| error.to_string())
 }
 
-pub(crate) async fn run(command: DoubleBarrierCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: DoubleBarrierCommand) -> Result<(), CommandFailure> {
     match command {
         DoubleBarrierCommand::Enter(args) => enter(args).await,
         DoubleBarrierCommand::Leave(args) => leave(args).await,
@@ -66,12 +66,12 @@ pub(crate) async fn run(command: DoubleBarrierCommand) -> Result<(), Stop> {
     }
 }
 
-fn path(args: &RecipeArgs) -> Result<String, Stop> {
-    Ok(double_barrier_path(&RecipeName::new(&args.name).map_err(Stop::usage)?))
+fn path(args: &RecipeArgs) -> Result<String, CommandFailure> {
+    Ok(double_barrier_path(&RecipeName::new(&args.name).map_err(CommandFailure::usage)?))
 }
 
-async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = &member.barrier;
     let (path, client) = (path(&member.barrier)?, cluster.client()?);
     let session = Query::default().with(&recipe::MEMBER, &member.session);
@@ -81,12 +81,12 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Stop
         Call::new(Method::PUT, query.target(&path))
     };
     let entered = tokio::select! {
-        entered = client.call_until(Instant::now() + member.wait, call) => entered.map_err(Stop::from),
+        entered = client.call_until(Instant::now() + member.wait, call) => entered.map_err(CommandFailure::from),
         signal = signals.next() => {
-            Err(Stop::NotAcquired(format!("{signal} while waiting to enter {name}")))
+            Err(CommandFailure::NotAcquired(format!("{signal} while waiting to enter {name}")))
         }
     };
-    if let Err(Stop::NotAcquired(_)) = &entered {
+    if let Err(CommandFailure::NotAcquired(_)) = &entered {
         // The other members no longer wait for this member.
         let call = Call::new(Method::DELETE, session.target(&path));
         let _left = client.call::<LeftBody>(&call).await;
@@ -96,7 +96,7 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Stop
     Ok(())
 }
 
-async fn leave(args: BarrierMemberArgs) -> Result<(), Stop> {
+async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
     let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
     let session = Query::default().with(&recipe::MEMBER, &args.session);
     let call = |wait| {
@@ -109,7 +109,7 @@ async fn leave(args: BarrierMemberArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn who(args: &RecipeArgs) -> Result<(), Stop> {
+async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
     let body: GateBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
     let inside: Vec<&str> = body.inside.iter().map(SessionName::as_str).collect();
     answer(args.cluster.format(), &body, inside.join("\n"), &show(&body));

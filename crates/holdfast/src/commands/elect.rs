@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::acquire::{AcquireArgs, WaitingArgs};
 use super::run::{self, CommandArgs, RunArgs};
 use crate::arguments::{ClusterArgs, Format, OneLockArgs, lock_name};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, check, more, short_time, table};
 
 /// Run a command while leading an election, or show elections.
@@ -74,18 +74,18 @@ struct ElectWatchArgs {
     count: Option<u64>,
 }
 
-pub(crate) async fn run(mut args: ElectArgs) -> Result<(), Stop> {
+pub(crate) async fn run(mut args: ElectArgs) -> Result<(), CommandFailure> {
     match (args.show.take(), args.name.take()) {
         (Some(ElectCommand::Who(args)), _) => who(&args).await,
         (Some(ElectCommand::Ls(args)), _) => ls(args).await,
         (Some(ElectCommand::Watch(args)), _) => watch(&args).await,
         (None, Some(election)) => stand(args, &election).await,
-        (None, None) => Err(Stop::usage("name the election")),
+        (None, None) => Err(CommandFailure::usage("name the election")),
     }
 }
 
-async fn stand(args: ElectArgs, election: &LockName) -> Result<(), Stop> {
-    let lock = election_lock(election).map_err(Stop::usage)?;
+async fn stand(args: ElectArgs, election: &LockName) -> Result<(), CommandFailure> {
+    let lock = election_lock(election).map_err(CommandFailure::usage)?;
     let forever = args.forever;
     let args = args.into_run(lock);
     if forever { run::run_forever(&args).await } else { run::run(args).await }
@@ -106,7 +106,7 @@ enum ElectionRow<'a> {
     Candidate(&'a CandidateBody),
 }
 
-async fn who(args: &OneLockArgs) -> Result<(), Stop> {
+async fn who(args: &OneLockArgs) -> Result<(), CommandFailure> {
     let body = args.cluster.client()?.election(args.name.as_str()).look().await?;
     let candidates = body.candidates.iter().map(ElectionRow::Candidate);
     let rows = body.leader.iter().map(ElectionRow::Leader).chain(candidates);
@@ -161,7 +161,7 @@ struct ListedElection {
     candidates: u32,
 }
 
-async fn ls(args: ElectLsArgs) -> Result<(), Stop> {
+async fn ls(args: ElectLsArgs) -> Result<(), CommandFailure> {
     let prefix = format!("elections/{}", args.prefix.unwrap_or_default());
     let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
     let mut elections: Vec<ListedElection> = Vec::new();
@@ -197,7 +197,7 @@ fn row(listed: &ListedElection) -> [String; 5] {
     ]
 }
 
-async fn watch(args: &ElectWatchArgs) -> Result<(), Stop> {
+async fn watch(args: &ElectWatchArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.election;
     let mut observer = cluster.client()?.election(name.as_str()).observe()?;
     let mut left = args.count.unwrap_or(u64::MAX);

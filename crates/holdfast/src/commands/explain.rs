@@ -5,7 +5,7 @@ use holdfast_api::ErrorCode;
 use serde::Serialize;
 
 use crate::arguments::OutputArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, table};
 
 /// Explain an error code: its meaning, whether to retry, and what to do next.
@@ -36,7 +36,7 @@ impl ExplainedCode {
 
 /// # Errors
 /// An unknown code, with the most similar one.
-pub(crate) fn run(args: &ExplainArgs) -> Result<(), Stop> {
+pub(crate) fn run(args: &ExplainArgs) -> Result<(), CommandFailure> {
     let Some(code) = &args.code else {
         let rows: Vec<_> = ErrorCode::ALL.iter().copied().map(ExplainedCode::short).collect();
         answer_rows(
@@ -49,10 +49,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Stop> {
         return Ok(());
     };
     // The `type` of a problem document has this prefix.
-    let code: ErrorCode = code
-        .trim_start_matches("/errors/")
-        .parse()
-        .map_err(|error| Stop::failed(format!("{error} (holdfast explain lists all codes)")))?;
+    let code: ErrorCode = code.trim_start_matches("/errors/").parse().map_err(|error| {
+        CommandFailure::failed(format!("{error} (holdfast explain lists all codes)"))
+    })?;
     let text = holdfast_http::explanation(code).trim_end().to_owned();
     let body = ExplainedCode { explanation: Some(text.clone()), ..ExplainedCode::short(code) };
     answer(args.output.format, &body, code.title(), &text);

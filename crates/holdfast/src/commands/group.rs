@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::child::{exit_code, spawn};
 use crate::arguments::{RecipeArgs, duration};
-use crate::exit::Stop;
-use crate::output::{answer, answer_rows, complain, table};
+use crate::exit::CommandFailure;
+use crate::output::{answer, answer_rows, table, write_stderr};
 use crate::signals::StopSignals;
 
 /// The time limit for leaving the group.
@@ -59,14 +59,14 @@ struct MemberRow {
     value: String,
 }
 
-pub(crate) async fn run(command: GroupCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: GroupCommand) -> Result<(), CommandFailure> {
     match command {
         GroupCommand::Join(args) => join(&args).await,
         GroupCommand::Ls(args) => ls(&args).await,
     }
 }
 
-async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), Stop> {
+async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFailure> {
     let members = cluster.client()?.group(name.as_str()).members().await?;
     let row = |member: holdfast_client::recipes::Member| MemberRow {
         session: member.session.to_string(),
@@ -82,8 +82,8 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn join(args: &GroupJoinArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+async fn join(args: &GroupJoinArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let client = args.group.cluster.nodes.client_with(|builder| {
         let builder = match &args.session {
             Some(session) => builder.named_session(session),
@@ -107,12 +107,12 @@ async fn until_signal(
     args: &GroupJoinArgs,
     member: &Membership,
     signals: &mut StopSignals,
-) -> Result<(), Stop> {
+) -> Result<(), CommandFailure> {
     let session = member.session().map(ToString::to_string).unwrap_or_default();
     let row = MemberRow { session: session.clone(), value: args.value.clone() };
     answer(args.group.cluster.format(), &row, &session, &session);
     tokio::select! {
-        loss = member.lost() => Err(Stop::Lost(format!("no longer in {}: {loss}", args.group.name))),
+        loss = member.lost() => Err(CommandFailure::Lost(format!("no longer in {}: {loss}", args.group.name))),
         _ = signals.next() => Ok(()),
     }
 }
@@ -123,7 +123,7 @@ async fn while_command(
     args: &GroupJoinArgs,
     member: &mut Membership,
     signals: &mut StopSignals,
-) -> Result<(), Stop> {
+) -> Result<(), CommandFailure> {
     let mut child = spawn(&args.command, |command| {
         command.kill_on_drop(true);
     })?;
@@ -131,7 +131,7 @@ async fn while_command(
     tokio::pin!(staying);
     loop {
         tokio::select! {
-            status = child.wait() => return exit_code(status.map_err(Stop::failed)?),
+            status = child.wait() => return exit_code(status.map_err(CommandFailure::failed)?),
             signal = signals.next() => {
                 if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
                     let _ended = nix::sys::signal::kill(Pid::from_raw(id), signal);
@@ -146,13 +146,13 @@ async fn while_command(
 async fn stay(group: &Group, value: &str, member: &mut Membership) -> Infallible {
     loop {
         let loss = member.lost().await;
-        complain(&format!("holdfast: no longer in the group: {loss}; joining again"));
+        write_stderr(&format!("holdfast: no longer in the group: {loss}; joining again"));
         *member = loop {
             match group.join(value).await {
                 Ok(again) => break again,
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
-        complain("holdfast: in the group again");
+        write_stderr("holdfast: in the group again");
     }
 }

@@ -8,7 +8,7 @@ use holdfast_client::Call;
 use holdfast_types::Stamp;
 
 use crate::arguments::{OneLockArgs, list_length};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
 
 /// Show the holds of a lock, with the token, the time and the cause of the end of each.
@@ -24,7 +24,7 @@ pub(crate) struct HistoryArgs {
     limit: usize,
 }
 
-pub(crate) async fn run(args: HistoryArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: HistoryArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let mut target = format!("{}?limit={}", history_path(name), args.limit);
     if let Some(at) = &args.at {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::arguments::{RecipeArgs, duration};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::answer;
 
 /// Latches: they count down once for each key and open at zero.
@@ -52,7 +52,7 @@ pub(crate) struct LatchWaitArgs {
     wait: Duration,
 }
 
-pub(crate) async fn run(command: LatchCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: LatchCommand) -> Result<(), CommandFailure> {
     match command {
         LatchCommand::Create(LatchCreateArgs { latch: RecipeArgs { name, cluster }, count }) => {
             let body = cluster.client()?.latch(name).create(count).await?;

@@ -13,8 +13,8 @@ use holdfast_client::{Client, MultiGuard};
 use super::acquire::{AcquireArgs, Acquirer};
 use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format};
-use crate::exit::Stop;
-use crate::output::{answer, answer_rows, complain, short_time};
+use crate::exit::CommandFailure;
+use crate::output::{answer, answer_rows, short_time, write_stderr};
 use crate::signals::StopSignals;
 
 /// Acquire a lock, or several together, print the fencing token, and hold until ^C.
@@ -26,13 +26,13 @@ pub(crate) struct LockArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: LockArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
     let guard = acquirer.acquire(&args.acquire, &mut signals).await?;
     print_grants(&guard, args.cluster.format());
     if !args.acquire.waiting.quiet && std::io::stderr().is_terminal() {
-        complain(&holding(&guard));
+        write_stderr(&holding(&guard));
     }
     hold(guard, &args.acquire, &acquirer.client, &mut signals).await
 }
@@ -65,18 +65,18 @@ async fn hold(
     args: &AcquireArgs,
     client: &Client,
     signals: &mut StopSignals,
-) -> Result<(), Stop> {
+) -> Result<(), CommandFailure> {
     let mut requests = ReleaseRequests::of(&guard);
     loop {
         tokio::select! {
             (lock, loss) = guard.lost() => {
                 let at = httpdate::fmt_http_date(SystemTime::now());
-                return Err(Stop::Lost(format!(
+                return Err(CommandFailure::Lost(format!(
                     "{lock} is lost: {loss}, detected at {at}; stop the work that it protected"
                 )));
             }
             _ = signals.next() => break,
-            request = requests.next() => complain(&request),
+            request = requests.next() => write_stderr(&request),
         }
     }
     let left = guard.remaining();
@@ -84,6 +84,8 @@ async fn hold(
     released.and(client.close().await).map_err(|error| {
         let left = short_time(holdfast_types::millis(left));
         let names = args.names();
-        Stop::failed(format!("{names} may not be released, it is free in about {left}: {error}"))
+        CommandFailure::failed(format!(
+            "{names} may not be released, it is free in about {left}: {error}"
+        ))
     })
 }

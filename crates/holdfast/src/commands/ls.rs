@@ -9,7 +9,7 @@ use holdfast_types::SessionName;
 
 use super::lock_text::{cooldown_text, holders_text, holders_total, limit, longest_held};
 use crate::arguments::{ClusterArgs, list_length, session_name};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
 
 /// The maximum number of tokens in a row.
@@ -52,7 +52,7 @@ enum LockOrder {
     Holders,
 }
 
-pub(crate) async fn run(args: LsArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     let query = LockQuery {
         prefix: args.prefix,
         held: args.held,

@@ -7,7 +7,7 @@ use holdfast_api::PolicyBody;
 use holdfast_types::{LockPolicy, PolicyChange, QueueOrder, millis};
 
 use crate::arguments::{OneLockArgs, duration};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, short_time, table};
 
 /// Show the policy of a lock, or change it for all callers at once.
@@ -48,7 +48,7 @@ fn duration_or_off(text: &str) -> Result<Duration, String> {
     if text == "off" { Ok(Duration::ZERO) } else { duration(text) }
 }
 
-pub(crate) async fn run(args: PolicyArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let client = cluster.client()?;
     let order = args.order.map(|order| match order {

@@ -8,7 +8,7 @@ use holdfast_client::{Client, Error};
 use holdfast_types::LockName;
 
 use super::lock_text::state_text;
-use crate::output::complain;
+use crate::output::write_stderr;
 
 /// The initial delay; a shorter wait prints no line.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -32,13 +32,13 @@ pub(super) async fn report_waiting(
                 let shown =
                     (body.lock.clone(), holders.collect::<Vec<_>>(), segments(&body), position);
                 if printed.as_ref() != Some(&shown) {
-                    complain(&describe(&body, position));
+                    write_stderr(&describe(&body, position));
                     printed = Some(shown);
                 }
             }
             Ok(None) => {}
             Err((lock, error)) => {
-                complain(&format!("waiting for {lock}: {error}"));
+                write_stderr(&format!("waiting for {lock}: {error}"));
                 printed = None;
             }
         }

@@ -8,7 +8,7 @@ use super::acquire::PermitsOfLimit;
 use super::lock::{self, LockArgs};
 use super::lock_text::{holders_total, labels_text, limit};
 use crate::arguments::OneLockArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, cell, more, short_time, table};
 
 /// Semaphores: locks with several permits.
@@ -32,11 +32,11 @@ pub(crate) struct SemSetArgs {
     limit: u32,
 }
 
-pub(crate) async fn run(command: SemCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: SemCommand) -> Result<(), CommandFailure> {
     match command {
         SemCommand::Take(mut args) => {
             if let Some(other) = args.acquire.also.first() {
-                return Err(Stop::usage(format!(
+                return Err(CommandFailure::usage(format!(
                     "permits belong to one semaphore: leave {other} out"
                 )));
             }
@@ -48,10 +48,10 @@ pub(crate) async fn run(command: SemCommand) -> Result<(), Stop> {
     }
 }
 
-async fn ls(OneLockArgs { name, cluster }: OneLockArgs) -> Result<(), Stop> {
+async fn ls(OneLockArgs { name, cluster }: OneLockArgs) -> Result<(), CommandFailure> {
     let body = cluster.client()?.look(&name).await?;
     let Some(limit) = limit(&body) else {
-        return Err(Stop::failed(format!(
+        return Err(CommandFailure::failed(format!(
             "{name} is not a semaphore: while it is not in use, holdfast sem set {name} N makes it one"
         )));
     };
@@ -82,7 +82,7 @@ fn show(body: &LockBody, limit: u32) -> String {
     format!("{line}\n\n{}{more}", table(header, rows))
 }
 
-async fn set(args: SemSetArgs) -> Result<(), Stop> {
+async fn set(args: SemSetArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = args.lock;
     let policy = PolicyChange { limit: Some(Some(args.limit)), ..PolicyChange::default() };
     let body = cluster.client()?.set_policy(&name, &policy).await?;

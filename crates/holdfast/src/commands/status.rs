@@ -4,7 +4,7 @@ use clap::Args;
 use holdfast_api::ClusterBody;
 
 use crate::arguments::ClusterArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, table};
 
 /// Show the nodes of the cluster.
@@ -14,12 +14,12 @@ pub(crate) struct StatusArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: StatusArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: StatusArgs) -> Result<(), CommandFailure> {
     let body = args.cluster.quick_client()?.cluster().await?;
     answer_rows(args.cluster.format(), &body, &body.nodes, [leader_http(&body)], &show(&body));
     match body.leader {
         Some(_) => Ok(()),
-        None => Err(Stop::failed(
+        None => Err(CommandFailure::failed(
             "the cluster has no leader: a majority of its nodes must run and reach each other",
         )),
     }

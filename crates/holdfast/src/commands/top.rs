@@ -11,7 +11,7 @@ use holdfast_client::Call;
 
 use super::lock_text::{longest_held, sessions_text};
 use crate::arguments::{ClusterArgs, Format, list_length};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, check, short_time, table};
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub(crate) struct TopArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: TopArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     let query = Query::default()
         .with(&SORT, &"contention")

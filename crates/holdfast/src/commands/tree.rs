@@ -15,8 +15,8 @@ use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
-use crate::exit::Stop;
-use crate::output::{answer, answer_rows, complain, print_bytes, table};
+use crate::exit::CommandFailure;
+use crate::output::{answer, answer_rows, print_bytes, table, write_stderr};
 
 /// The next step after an error, for the command line.
 const HINTS: [(ErrorCode, &str); 5] = [
@@ -118,7 +118,7 @@ pub(crate) struct TreeRmArgs {
     node: NodeArgs,
 }
 
-pub(crate) async fn run(command: TreeCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: TreeCommand) -> Result<(), CommandFailure> {
     match command {
         TreeCommand::Get(node) => get(&node).await,
         TreeCommand::Stat(node) => stat(&node).await,
@@ -135,17 +135,17 @@ impl NodeArgs {
         format!("/{}", self.path.strip_prefix('/').unwrap_or(&self.path))
     }
 
-    fn znode_path(&self) -> Result<ZnodePath, Stop> {
-        ZnodePath::new(self.rooted()).map_err(Stop::usage)
+    fn znode_path(&self) -> Result<ZnodePath, CommandFailure> {
+        ZnodePath::new(self.rooted()).map_err(CommandFailure::usage)
     }
 
-    async fn send(&self, call: Call) -> Result<Vec<u8>, Stop> {
+    async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
         let headers = self.user.headers().into_iter().chain(call.headers).collect();
         let answer = self.cluster.client()?.call_raw(&Call { headers, ..call }).await;
         answer.map(|answer| answer.body).map_err(|error| with_tree_hint(error).into())
     }
 
-    async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, Stop> {
+    async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, CommandFailure> {
         let foreign = |error: serde_json::Error| Error::Foreign(error.to_string()).into();
         serde_json::from_slice(&self.send(call).await?).map_err(foreign)
     }
@@ -162,22 +162,22 @@ pub(super) fn with_tree_hint(error: Error) -> Error {
 }
 
 /// Returns the data as given, or all of stdin for `-`.
-fn data(text: &str) -> Result<Vec<u8>, Stop> {
+fn data(text: &str) -> Result<Vec<u8>, CommandFailure> {
     if text != "-" {
         return Ok(text.as_bytes().to_vec());
     }
     let mut data = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut data).map_err(Stop::failed)?;
+    std::io::stdin().lock().read_to_end(&mut data).map_err(CommandFailure::failed)?;
     Ok(data)
 }
 
 /// Prints the unmodified data in every output format.
-async fn get(node: &NodeArgs) -> Result<(), Stop> {
+async fn get(node: &NodeArgs) -> Result<(), CommandFailure> {
     print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
     Ok(())
 }
 
-async fn stat(node: &NodeArgs) -> Result<(), Stop> {
+async fn stat(node: &NodeArgs) -> Result<(), CommandFailure> {
     let target = format!("{}?stat", tree_path(&node.znode_path()?));
     let body: ZnodeBody = node.read(Call::get(target)).await?;
     let text = table(["fact", "value"], facts(&body));
@@ -203,7 +203,7 @@ fn facts(body: &ZnodeBody) -> Vec<[String; 2]> {
     facts.into_iter().map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
-async fn ls(args: &TreeLsArgs) -> Result<(), Stop> {
+async fn ls(args: &TreeLsArgs) -> Result<(), CommandFailure> {
     let (node, path) = (&args.node, args.node.znode_path()?);
     let list = if args.recursive { tree::RECURSIVE } else { tree::CHILDREN };
     let first = Query::default().with_flag(&list, true).with(&LIMIT, &LIST_LIMIT_MAX);
@@ -243,15 +243,16 @@ fn row(child: &ChildBody) -> [String; 5] {
     ]
 }
 
-async fn create(args: &TreeCreateArgs) -> Result<(), Stop> {
+async fn create(args: &TreeCreateArgs) -> Result<(), CommandFailure> {
     let (path, sequential) = (args.node.rooted(), args.sequential);
-    let (directory, name) = ZnodePath::for_create(&path, sequential).map_err(Stop::usage)?;
+    let (directory, name) =
+        ZnodePath::for_create(&path, sequential).map_err(CommandFailure::usage)?;
     let query = create_query(args)?;
     let call = if sequential {
         let query = query.with_flag(&tree::SEQUENTIAL, true).with(&tree::NAME, &name);
         Call::new(Method::POST, query.target(&tree_path(&directory)))
     } else {
-        let path = directory.child(&name).map_err(Stop::usage)?;
+        let path = directory.child(&name).map_err(CommandFailure::usage)?;
         let headers = vec![("if-none-match".to_owned(), "*".to_owned())];
         Call { headers, ..Call::new(Method::PUT, query.target(&tree_path(&path))) }
     };
@@ -261,7 +262,7 @@ async fn create(args: &TreeCreateArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-fn create_query(args: &TreeCreateArgs) -> Result<Query, Stop> {
+fn create_query(args: &TreeCreateArgs) -> Result<Query, CommandFailure> {
     let mut query = Query::default().with_flag(&tree::PARENTS, args.parents);
     query = match (&args.ephemeral, &args.ttl) {
         (Some(session), _) => query.with(&tree::SESSION, session).with_flag(&tree::EPHEMERAL, true),
@@ -269,12 +270,12 @@ fn create_query(args: &TreeCreateArgs) -> Result<Query, Stop> {
         (None, None) => query.with_flag(&tree::CONTAINER, args.container),
     };
     for entry in &args.acl {
-        query = query.with(&tree::ACL, &parse_acl_entry(entry).map_err(Stop::usage)?);
+        query = query.with(&tree::ACL, &parse_acl_entry(entry).map_err(CommandFailure::usage)?);
     }
     Ok(query)
 }
 
-async fn set(args: &TreeSetArgs) -> Result<(), Stop> {
+async fn set(args: &TreeSetArgs) -> Result<(), CommandFailure> {
     let path = args.node.znode_path()?;
     let headers = vec![if_match(args.version)];
     let (body, idempotent) = (data(&args.data)?, args.version.is_none());
@@ -285,14 +286,14 @@ async fn set(args: &TreeSetArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-async fn rm(args: &TreeRmArgs) -> Result<(), Stop> {
+async fn rm(args: &TreeRmArgs) -> Result<(), CommandFailure> {
     let path = args.node.znode_path()?;
     let query = Query::default().with_flag(&tree::DELETE_RECURSIVE, args.recursive);
     let headers = args.version.map(|version| if_match(Some(version))).into_iter().collect();
     let target = query.target(&tree_path(&path));
     let call = Call { headers, idempotent: false, ..Call::new(Method::DELETE, target) };
     args.node.send(call).await?;
-    complain(&format!("holdfast: {path} is deleted"));
+    write_stderr(&format!("holdfast: {path} is deleted"));
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use holdfast_types::{LockName, NameError, Reason, SessionName};
 
 use super::lock_text::holder_name;
 use crate::arguments::{ClusterArgs, lock_name, session_name};
-use crate::exit::Stop;
-use crate::output::{answer, complain, short_time};
+use crate::exit::CommandFailure;
+use crate::output::{answer, short_time, write_stderr};
 
 /// Release a lock, leave its queue, hand the lock to another session, or take it from its holders.
 #[derive(Debug, Args)]
@@ -38,22 +38,26 @@ pub(super) fn reason(text: &str) -> Result<Reason, NameError> {
     Reason::new(text)
 }
 
-pub(crate) async fn run(args: UnlockArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     match (&args.reason, &args.session, &args.to) {
         (Some(reason), _, _) => break_lock(&client, &args.name, reason).await,
         (None, Some(session), Some(to)) => hand_over(&client, &args, session, to).await,
         (None, Some(session), None) => release(&client, &args.name, session).await,
-        (None, None, _) => {
-            Err(Stop::usage("name the session with --session, or use --force --reason TEXT"))
-        }
+        (None, None, _) => Err(CommandFailure::usage(
+            "name the session with --session, or use --force --reason TEXT",
+        )),
     }
 }
 
-async fn release(client: &Client, lock: &LockName, session: &SessionName) -> Result<(), Stop> {
+async fn release(
+    client: &Client,
+    lock: &LockName,
+    session: &SessionName,
+) -> Result<(), CommandFailure> {
     match client.release(lock, session).await {
         Ok(()) => {
-            complain(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
+            write_stderr(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
             Ok(())
         }
         Err(Error::Lost(_)) => {
@@ -78,15 +82,15 @@ fn not_held(
     session: &SessionName,
     holder: Option<&HolderBody>,
     reason: &str,
-) -> Stop {
+) -> CommandFailure {
     match holder {
-        Some(holder) => Stop::failed(format!(
+        Some(holder) => CommandFailure::failed(format!(
             "{lock} is held by {} for {}, not by {session}: release it with --session {}",
             holder_name(holder),
             short_time(holder.since_ms),
             holder.session
         )),
-        None => Stop::failed(format!("{session} does not hold {lock}: {reason}")),
+        None => CommandFailure::failed(format!("{session} does not hold {lock}: {reason}")),
     }
 }
 
@@ -95,11 +99,11 @@ async fn hand_over(
     args: &UnlockArgs,
     session: &SessionName,
     to: &SessionName,
-) -> Result<(), Stop> {
+) -> Result<(), CommandFailure> {
     let lock = &args.name;
     let handed = client.hand_over(lock, session, to).await;
     if let Err(Error::Lost(_)) = handed {
-        return Err(Stop::failed(format!(
+        return Err(CommandFailure::failed(format!(
             "one of {session} and {to} is not an open session: see holdfast who {lock}"
         )));
     }
@@ -110,16 +114,20 @@ async fn hand_over(
 }
 
 /// Breaks each hold by its token, which does not affect a later holder.
-async fn break_lock(client: &Client, lock: &LockName, reason: &Reason) -> Result<(), Stop> {
+async fn break_lock(
+    client: &Client,
+    lock: &LockName,
+    reason: &Reason,
+) -> Result<(), CommandFailure> {
     let body = client.look(lock).await?;
     if body.holders.is_empty() {
-        complain(&format!("holdfast: {lock} is not held"));
+        write_stderr(&format!("holdfast: {lock} is not held"));
     }
     for holder in &body.holders {
         let token = holder.token;
         let broken = client.break_lock(lock, Some(token), reason).await?.broken;
         let (name, since) = (holder_name(holder), short_time(holder.since_ms));
-        complain(&match broken {
+        write_stderr(&match broken {
             0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
             _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),
         });

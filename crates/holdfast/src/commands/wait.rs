@@ -11,7 +11,7 @@ use holdfast_types::ZnodePath;
 
 use super::changes::{WAIT, changes};
 use crate::arguments::{Format, OneLockArgs, duration};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::answer;
 
 /// Wait until a lock is free, or held, without acquiring it.
@@ -31,7 +31,7 @@ pub(crate) struct WaitArgs {
     timeout: Option<Duration>,
 }
 
-pub(crate) async fn run(args: WaitArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: WaitArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let client = cluster.client()?;
     let until = args.timeout.map(|timeout| Instant::now() + timeout);
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<(), Stop> {
         let left = until.map_or(WAIT, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             let wanted = if args.held { "held" } else { "free" };
-            return Err(Stop::NotAcquired(format!("{name} is not {wanted} yet")));
+            return Err(CommandFailure::NotAcquired(format!("{name} is not {wanted} yet")));
         }
         let query = Query::default().with(&watch::PATH, &ZnodePath::of_lock(name));
         changes(

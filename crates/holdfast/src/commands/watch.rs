@@ -12,7 +12,7 @@ use holdfast_types::Revision;
 use super::changes::{WAIT, changes};
 use super::tree::with_tree_hint;
 use crate::arguments::{ClusterArgs, UserArgs};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, check};
 
 /// Print the changes below a path of the tree until ^C.
@@ -32,13 +32,13 @@ pub(crate) struct WatchArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: WatchArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: WatchArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
     let prefix = format!("/{}", args.prefix.strip_prefix('/').unwrap_or(&args.prefix));
     let poll = async |since, wait| {
         let query = Query::default().with(&watch::PREFIX, &prefix);
         let body = changes(&client, query, args.user.headers(), since, wait).await;
-        body.map_err(|error| Stop::from(with_tree_hint(error)))
+        body.map_err(|error| CommandFailure::from(with_tree_hint(error)))
     };
     let mut since = match args.since {
         Some(since) => Revision(since),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::lock_text::{cooldown_text, holder_name, holders_total, labels_text, limit, mode_text};
 use crate::arguments::OneLockArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, more, short_time, table};
 
 /// Show the holders of a lock and its queue.
@@ -28,7 +28,7 @@ enum WhoRow<'a> {
     Segment(&'a SegmentBody),
 }
 
-pub(crate) async fn run(WhoArgs { lock: args }: WhoArgs) -> Result<(), Stop> {
+pub(crate) async fn run(WhoArgs { lock: args }: WhoArgs) -> Result<(), CommandFailure> {
     let call = Call::get(lock_path(&args.name));
     let body: ExplainedBody = args.cluster.client()?.call(&call).await?;
     let LockBody { holders, queue, segments, .. } = &body.lock;

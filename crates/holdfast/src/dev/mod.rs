@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::exit::Stop;
-use crate::output::{complain, print};
+use crate::exit::CommandFailure;
+use crate::output::{print, write_stderr};
 use crate::signals::StopSignals;
 
 /// The time limit for the nodes to start and elect a leader.
@@ -55,30 +55,30 @@ fn node_count(text: &str) -> Result<u64, String> {
 /// Runs a development cluster until ^C or SIGTERM.
 ///
 /// # Errors
-/// [`Stop::Failed`] if it does not start, or if all nodes have died.
-pub(crate) fn run(args: &DevArgs) -> Result<(), Stop> {
+/// [`CommandFailure::Failed`] if it does not start, or if all nodes have died.
+pub(crate) fn run(args: &DevArgs) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(Stop::failed)?;
+        .map_err(CommandFailure::failed)?;
     runtime.block_on(supervise(args))
 }
 
-async fn supervise(args: &DevArgs) -> Result<(), Stop> {
+async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
     // The handlers precede the nodes, so that a signal during the start stops the nodes.
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
-    let data = DevDataDir::open(args.data.as_deref()).map_err(Stop::Failed)?;
-    let layout =
-        Layout::new(&data, args.nodes, args.port, &args.log_level).map_err(Stop::Failed)?;
-    let mut cluster = DevCluster::start(layout).map_err(Stop::Failed)?;
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let data = DevDataDir::open(args.data.as_deref()).map_err(CommandFailure::Failed)?;
+    let layout = Layout::new(&data, args.nodes, args.port, &args.log_level)
+        .map_err(CommandFailure::Failed)?;
+    let mut cluster = DevCluster::start(layout).map_err(CommandFailure::Failed)?;
     let ready = tokio::select! {
         ready = cluster.wait_ready(START_TIMEOUT) => Some(ready),
         _ = signals.next() => None,
     };
     let end = match ready {
         None => Ok(()),
-        Some(Err(reason)) => Err(Stop::Failed(reason)),
+        Some(Err(reason)) => Err(CommandFailure::Failed(reason)),
         Some(Ok(view)) => {
             print(&table::announce(&view, &cluster, data.is_temporary()));
             watch(&mut cluster, &mut signals).await
@@ -90,15 +90,15 @@ async fn supervise(args: &DevArgs) -> Result<(), Stop> {
 }
 
 /// Reports dead nodes until a signal arrives.
-async fn watch(cluster: &mut DevCluster, signals: &mut StopSignals) -> Result<(), Stop> {
+async fn watch(cluster: &mut DevCluster, signals: &mut StopSignals) -> Result<(), CommandFailure> {
     loop {
         let exit = tokio::select! {
             exit = cluster.next_exit() => exit,
             _ = signals.next() => return Ok(()),
         };
-        complain(&format!("holdfast: {exit}"));
+        write_stderr(&format!("holdfast: {exit}"));
         if cluster.running() == 0 {
-            return Err(Stop::failed(
+            return Err(CommandFailure::failed(
                 "all nodes have ended; the last lines of their logs have the reason",
             ));
         }

@@ -35,4 +35,4 @@ mod servers;
 mod skip;
 mod tree;
 
-use scratch::leash;
+use scratch::child_process;

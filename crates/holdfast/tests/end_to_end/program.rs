@@ -77,7 +77,7 @@ impl DevCluster {
     }
 
     /// The output before the ready line.
-    pub(crate) fn said_before_ready(&self) -> &str {
+    pub(crate) fn output_before_ready(&self) -> &str {
         &self.before_ready
     }
 

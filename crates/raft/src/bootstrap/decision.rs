@@ -14,7 +14,7 @@ use crate::wire::{BootstrapState, InitialMembers};
 /// The state of one peer, as seen by this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PeerState {
-    Answered(BootstrapState),
+    Replied(BootstrapState),
     /// The cluster has registered this node's id with another data directory.
     OtherIncarnation,
     /// The peer did not reply, for this reason.
@@ -79,9 +79,9 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
     let mut wait = None;
     for (node, peer) in peers {
         match peer {
-            PeerState::Answered(BootstrapState {
+            PeerState::Replied(BootstrapState {
                 blank: false,
-                knows_caller: true,
+                has_registered_caller: true,
                 initial_members: Some(initial),
                 ..
             }) => {
@@ -92,7 +92,7 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
                     "node {node} belongs to the running cluster and has registered this node: waiting for the cluster's leader"
                 ));
             }
-            PeerState::Answered(BootstrapState { blank: false, .. }) => {
+            PeerState::Replied(BootstrapState { blank: false, .. }) => {
                 wait.get_or_insert_with(|| {
                     format!(
                         "node {node} belongs to a cluster: waiting until its leader has registered this node"
@@ -105,7 +105,7 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
                      that directory, or join under a new id"
                 )));
             }
-            PeerState::Answered(_) | PeerState::Unreachable(_) => {}
+            PeerState::Replied(_) | PeerState::Unreachable(_) => {}
         }
     }
     wait.map(NextStep::Wait)
@@ -113,7 +113,7 @@ fn existing_cluster(local: &LocalState, peers: &PeerStates) -> Option<NextStep> 
 
 fn present(local: &LocalState, peers: &PeerStates) -> BTreeMap<NodeId, Incarnation> {
     let answered = peers.iter().filter_map(|(node, peer)| match peer {
-        PeerState::Answered(state) => Some((*node, state.incarnation)),
+        PeerState::Replied(state) => Some((*node, state.incarnation)),
         PeerState::OtherIncarnation | PeerState::Unreachable(_) => None,
     });
     answered.chain([(local.node, local.incarnation)]).collect()
@@ -122,7 +122,7 @@ fn present(local: &LocalState, peers: &PeerStates) -> BTreeMap<NodeId, Incarnati
 fn accepted_other_initiator(local: &LocalState, peers: &PeerStates) -> Option<NodeId> {
     let other = |initial: &InitialMembers| initial.initiator != local.incarnation;
     let found = peers.iter().find(|(_, peer)| match peer {
-        PeerState::Answered(state) => state.initial_members.as_ref().is_some_and(other),
+        PeerState::Replied(state) => state.initial_members.as_ref().is_some_and(other),
         PeerState::OtherIncarnation | PeerState::Unreachable(_) => false,
     });
     found.map(|(node, _)| *node)
@@ -178,9 +178,13 @@ mod tests {
 
     fn blank(node: NodeId) -> (NodeId, PeerState) {
         let incarnation = Incarnation(node.0 * 11);
-        let state =
-            BootstrapState { incarnation, blank: true, knows_caller: false, initial_members: None };
-        (node, PeerState::Answered(state))
+        let state = BootstrapState {
+            incarnation,
+            blank: true,
+            has_registered_caller: false,
+            initial_members: None,
+        };
+        (node, PeerState::Replied(state))
     }
 
     fn unreachable(node: NodeId) -> (NodeId, PeerState) {
@@ -198,12 +202,12 @@ mod tests {
     fn answered(
         node: NodeId,
         blank: bool,
-        knows_caller: bool,
+        has_registered_caller: bool,
         initial_members: Option<InitialMembers>,
     ) -> (NodeId, PeerState) {
         let incarnation = Incarnation(node.0 * 11);
-        let state = BootstrapState { incarnation, blank, knows_caller, initial_members };
-        (node, PeerState::Answered(state))
+        let state = BootstrapState { incarnation, blank, has_registered_caller, initial_members };
+        (node, PeerState::Replied(state))
     }
 
     #[track_caller]

@@ -212,7 +212,7 @@ impl RaftNode {
             leader_contact: if leads { quorum_contact } else { inner.contact.age() },
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
-            waits_for: inner.bootstrap.waits_for.lock().clone(),
+            waiting_for: inner.bootstrap.waiting_for.lock().clone(),
             voters: self.voters(),
             peers: self.peer_status(&metrics),
             counts: inner.counters.read(),

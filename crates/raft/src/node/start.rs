@@ -114,8 +114,8 @@ async fn build(
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
     let contact = Arc::new(LeaderContact::new());
-    let (applied, heard) = (local.applied(), contact.leader());
-    tasks.spawn(leadership::follow(raft.clone(), applied, heard, leadership_sender));
+    let (applied, leader_contact) = (local.applied(), contact.leader());
+    tasks.spawn(leadership::follow(raft.clone(), applied, leader_contact, leadership_sender));
     tasks.spawn(disk_monitor.run(disk.clone()));
     let context = ProposerContext {
         raft: raft.clone(),
@@ -201,7 +201,7 @@ fn bootstrap(
         peers: context.peers.clone(),
         failure: failure.clone(),
         without_absent: config.bootstrap,
-        waits_for: Mutex::default(),
+        waiting_for: Mutex::default(),
         storing: tokio::sync::Mutex::default(),
     }
 }
@@ -321,7 +321,10 @@ impl RaftNode {
         tasks.spawn(membership_registry.run(inner.leadership.clone()));
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
-        tasks.spawn(handover::when_disk_is_low(inner.context.clone(), inner.members.clone()));
+        tasks.spawn(handover::transfer_while_disk_is_low(
+            inner.context.clone(),
+            inner.members.clone(),
+        ));
         let serving = server::serve(listener, handshake, dispatch);
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));

@@ -13,7 +13,7 @@ impl RaftNode {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {
             let bound = self.inner.transfer_bound;
-            handover::to_the_most_current(&self.inner.context, bound, |_| true).await;
+            handover::transfer_to_current_voter(&self.inner.context, bound, |_| true).await;
         }
         self.stop().await;
     }

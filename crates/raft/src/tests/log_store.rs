@@ -109,7 +109,7 @@ async fn a_disk_error_fails_the_node_and_acknowledges_nothing() {
     let disk = FaultyDisk::default();
     let (mut store, failure, _) = open(&disk);
     append(&mut store, vec![entry(1, 0)]).await.unwrap();
-    disk.fail_at(0, StoreError::Full { doing: "a test".into() });
+    disk.fail_at(0, StoreError::Full { action: "a test".into() });
     assert!(append(&mut store, vec![entry(1, 1)]).await.is_err());
     assert!(store.save_vote(&vote(9)).await.is_err());
     assert!(failure.reason().is_some());

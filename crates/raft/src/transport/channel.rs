@@ -108,7 +108,7 @@ impl PeerChannel {
                 let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
-                self.reachability.found();
+                self.reachability.record_success();
                 Ok(connection)
             }
             Err(reason) => {
@@ -124,7 +124,7 @@ impl PeerChannel {
         reason.clone_into(&mut attempt.reason);
         // `bootstrap` logs the wait of a node without a log.
         if self.purpose != Purpose::Bootstrap {
-            self.reachability.lost(reason);
+            self.reachability.record_failure(reason);
         }
     }
 

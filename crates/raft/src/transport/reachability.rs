@@ -33,7 +33,7 @@ impl Reachability {
     }
 
     /// Records a failed connection attempt.
-    pub(crate) fn lost(&self, reason: &str) {
+    pub(crate) fn record_failure(&self, reason: &str) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(since) = self.note_lost(reason, Instant::now()) {
             let for_ms = holdfast_types::millis(since);
@@ -42,7 +42,7 @@ impl Reachability {
     }
 
     /// Records a successful connection attempt.
-    pub(crate) fn found(&self) {
+    pub(crate) fn record_success(&self) {
         let (peer, address) = (self.peer, &self.address);
         if let Some(after) = self.note_found(Instant::now()) {
             let after_ms = holdfast_types::millis(after);

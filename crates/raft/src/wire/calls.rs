@@ -214,7 +214,7 @@ pub(crate) struct BootstrapState {
     /// The node has never had a log and has never voted.
     pub(crate) blank: bool,
     /// The node has registered the caller with the caller's current data directory.
-    pub(crate) knows_caller: bool,
+    pub(crate) has_registered_caller: bool,
     pub(crate) initial_members: Option<InitialMembers>,
 }
 

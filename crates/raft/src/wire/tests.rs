@@ -196,7 +196,7 @@ fn replies_keep_their_bytes() {
     let state = BootstrapState {
         incarnation: Incarnation(7),
         blank: true,
-        knows_caller: false,
+        has_registered_caller: false,
         initial_members: None,
     };
     golden_reply::<ReadBootstrapState>(

@@ -30,9 +30,9 @@ async fn stays_leaderless(lab: &Lab) {
     }
 }
 
-async fn waits_for(lab: &Lab, id: u64, words: &str) {
+async fn waiting_for(lab: &Lab, id: u64, words: &str) {
     eventually(&format!("node {id} to wait for {words:?}"), || {
-        lab.node(id).status().waits_for.filter(|why| why.contains(words))
+        lab.node(id).status().waiting_for.filter(|why| why.contains(words))
     })
     .await;
 }
@@ -54,14 +54,14 @@ async fn a_cluster_is_bootstrapped_when_all_members_are_present_and_not_before()
     let mut lab = Lab::prepare(3, |_| {}).await;
     lab.boot(2).await.unwrap();
     lab.boot(1).await.unwrap();
-    waits_for(&lab, 1, "node 3").await;
-    waits_for(&lab, 2, "node 3").await;
+    waiting_for(&lab, 1, "node 3").await;
+    waiting_for(&lab, 2, "node 3").await;
     stays_leaderless(&lab).await;
     lab.boot(3).await.unwrap();
     lab.leader().await;
     lab.registered().await;
     eventually("no node to wait", || {
-        lab.nodes.values().all(|node| node.status().waits_for.is_none()).then_some(())
+        lab.nodes.values().all(|node| node.status().waiting_for.is_none()).then_some(())
     })
     .await;
 }
@@ -78,11 +78,11 @@ async fn a_wiped_majority_bootstraps_no_cluster_while_the_survivor_is_down() {
     wipe(&mut lab, 2);
     lab.boot(1).await.unwrap();
     lab.boot(2).await.unwrap();
-    waits_for(&lab, 1, "waiting for node 3").await;
+    waiting_for(&lab, 1, "waiting for node 3").await;
     stays_leaderless(&lab).await;
 
     lab.boot(3).await.unwrap();
-    waits_for(&lab, 1, "restore that directory").await;
+    waiting_for(&lab, 1, "restore that directory").await;
     stays_leaderless(&lab).await;
     assert_eq!(lab.node(1).read(Machine::revision), Revision(0));
     assert!(has_session(lab.node(3), "acknowledged"), "the survivor keeps its data");
@@ -100,7 +100,7 @@ async fn an_operator_cannot_bootstrap_a_cluster_beside_a_survivor() {
     lab.tune = |config| config.bootstrap = config.node == NodeId(1);
     lab.boot(1).await.unwrap();
     lab.boot(2).await.unwrap();
-    waits_for(&lab, 1, "node 3 belongs to a cluster").await;
+    waiting_for(&lab, 1, "node 3 belongs to a cluster").await;
     stays_leaderless(&lab).await;
 }
 

@@ -15,7 +15,7 @@ async fn a_node_whose_disk_fails_stops_and_the_others_continue() {
     }
     lab.leader().await;
     lab.open(1, "before").await.unwrap();
-    disk.fail_at(0, StoreError::Full { doing: "a test".into() });
+    disk.fail_at(0, StoreError::Full { action: "a test".into() });
     // Any write reaches the disk of the node, whichever node leads. Any result is allowed except a false success.
     let provoked = lab.node(1).propose(open_session("provoked"), Urgency::Immediate, soon());
     let failed = lab.node(1).wait_failed();

@@ -49,8 +49,8 @@ impl DirectoryDisk {
         let watermark = if names.iter().any(|name| name == watermark::FILE) {
             Watermark::open(dir)?
         } else if has_segments {
-            let what = format!("the file {} is missing in {}", watermark::FILE, dir.display());
-            return Err(StoreError::corrupt(what));
+            let detail = format!("the file {} is missing in {}", watermark::FILE, dir.display());
+            return Err(StoreError::corrupt(detail));
         } else {
             Watermark::create(dir)?
         };
@@ -77,7 +77,7 @@ fn refuse_earlier_format(dir: &Path, names: &[String]) -> Result<(), StoreError>
     match names.iter().find(|name| EARLIER_FORMAT.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) => Err(StoreError::UnknownFormat {
-            what: format!(
+            detail: format!(
                 "{} holds the file {name} of an earlier format, which this version cannot read",
                 dir.display()
             ),

@@ -74,7 +74,7 @@ impl FaultyDisk {
     }
 
     /// From now on syncs return `Ok` without making data durable: a fault that a test must detect.
-    pub fn lie_about_sync(&self) {
+    pub fn ignore_syncs(&self) {
         self.state.lock().lies = true;
     }
 

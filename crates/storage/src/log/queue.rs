@@ -1,7 +1,7 @@
 //! The bounded queue of the log thread.
 //!
 //! The queue never blocks a caller; it returns a request that does not fit. Bound: `bytes_max`, or one request that
-//! alone is longer. The list of callers waiting for room has one entry for each pending [`Log::when_room`] call.
+//! alone is longer. The list of callers waiting for room has one entry for each pending [`Log::on_queue_room`] call.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::{Done, Log};
+use super::{CompletionCallback, Log};
 use crate::error::StoreError;
 use crate::record::{RaftMeta, Record};
 
 /// A callback for the moment at which the queue has room.
-pub type WhenRoom = Box<dyn FnOnce() + Send>;
+pub type QueueRoomCallback = Box<dyn FnOnce() + Send>;
 
 /// The cost of a request in addition to its bytes.
 const REQUEST_COST: usize = 128;
@@ -24,10 +24,10 @@ const RECORD_COST: usize = 48;
 const LAZY_BYTES_MAX: usize = 64 << 10;
 
 pub(super) enum Request {
-    Append { records: Vec<Record>, done: Done },
-    SetMeta { meta: RaftMeta, bytes: Bytes, durable: bool, lazy: bool, done: Done },
-    Truncate { last_kept: Option<u64>, done: Done },
-    Purge { through: u64, meta: Bytes, done: Done },
+    Append { records: Vec<Record>, done: CompletionCallback },
+    SetMeta { meta: RaftMeta, bytes: Bytes, durable: bool, lazy: bool, done: CompletionCallback },
+    Truncate { last_kept: Option<u64>, done: CompletionCallback },
+    Purge { through: u64, meta: Bytes, done: CompletionCallback },
 }
 
 impl Request {
@@ -47,7 +47,7 @@ impl Request {
         matches!(self, Self::SetMeta { lazy: true, .. })
     }
 
-    pub(super) fn into_done(self) -> Done {
+    pub(super) fn into_done(self) -> CompletionCallback {
         match self {
             Self::Append { done, .. }
             | Self::SetMeta { done, .. }
@@ -57,10 +57,10 @@ impl Request {
     }
 }
 
-/// A request that did not fit into the log's queue. The log did not call its `Done`: wait for room with
-/// [`Log::when_room`] and call [`retry`](Self::retry), or call [`give_up`](Self::give_up).
+/// A request that did not fit into the log's queue. The log did not call its `CompletionCallback`: wait for room with
+/// [`Log::on_queue_room`] and call [`retry`](Self::retry), or call [`into_callback`](Self::give_up).
 #[must_use = "the request was not queued"]
-pub struct Refused {
+pub struct QueueFull {
     request: Request,
     /// The number of bytes in the queue.
     pub queued_bytes: usize,
@@ -68,7 +68,7 @@ pub struct Refused {
     pub queue_bytes_max: usize,
 }
 
-impl Refused {
+impl QueueFull {
     /// Queues the request again. `log` must be the log that returned it.
     ///
     /// # Errors
@@ -78,12 +78,12 @@ impl Refused {
     }
 
     /// Returns the callback, which the log will not call.
-    pub fn give_up(self) -> Done {
+    pub fn into_callback(self) -> CompletionCallback {
         self.request.into_done()
     }
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for QueueFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused")
             .field("queued_bytes", &self.queued_bytes)
@@ -92,7 +92,7 @@ impl fmt::Debug for Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for QueueFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { queued_bytes, queue_bytes_max, .. } = self;
         write!(
@@ -102,7 +102,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for QueueFull {}
 
 pub(super) struct Queue {
     bytes_max: usize,
@@ -116,7 +116,7 @@ struct Waiting {
     bytes: usize,
     /// `true` if a queued request cannot wait.
     awake: bool,
-    when_room: Vec<WhenRoom>,
+    on_queue_room: Vec<QueueRoomCallback>,
     /// `true` if the queue rejects new requests; the log still writes queued requests.
     is_closed: bool,
 }
@@ -131,7 +131,7 @@ impl Queue {
     }
 
     /// Queues a request, returns it, or completes it immediately if the log is closed.
-    pub(super) fn push(&self, request: Request) -> Result<(), Refused> {
+    pub(super) fn push(&self, request: Request) -> Result<(), QueueFull> {
         let mut waiting = self.waiting.lock();
         if waiting.is_closed {
             drop(waiting);
@@ -141,7 +141,7 @@ impl Queue {
         let cost = request.cost();
         if !waiting.requests.is_empty() && waiting.bytes + cost > self.bytes_max {
             let (queued_bytes, queue_bytes_max) = (waiting.bytes, self.bytes_max);
-            return Err(Refused { request, queued_bytes, queue_bytes_max });
+            return Err(QueueFull { request, queued_bytes, queue_bytes_max });
         }
         waiting.bytes += cost;
         let lazy = request.is_lazy();
@@ -153,10 +153,10 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) fn when_room(&self, room: WhenRoom) {
+    pub(super) fn on_queue_room(&self, room: QueueRoomCallback) {
         let mut waiting = self.waiting.lock();
         if !waiting.is_closed && waiting.bytes > self.bytes_max / 2 {
-            waiting.when_room.push(room);
+            waiting.on_queue_room.push(room);
             return;
         }
         drop(waiting);
@@ -179,9 +179,9 @@ impl Queue {
         waiting.awake = false;
         let ended = requests.is_empty() && waiting.is_closed;
         waiting.bytes = 0;
-        let when_room = std::mem::take(&mut waiting.when_room);
+        let on_queue_room = std::mem::take(&mut waiting.on_queue_room);
         drop(waiting);
-        for room in when_room {
+        for room in on_queue_room {
             // A panic of a caller's closure must not end the log thread.
             if catch_unwind(AssertUnwindSafe(room)).is_err() {
                 tracing::error!("a closure waiting for room panicked");

@@ -19,7 +19,7 @@ use crate::disk::{Disk, SegmentFile};
 use crate::error::StoreError;
 
 /// The newest segment, to which the log appends.
-pub(super) struct Tail {
+pub(super) struct NewestSegment {
     pub(super) segment: u32,
     pub(super) file: Arc<dyn SegmentFile>,
     /// The offset of the next frame in the file.
@@ -29,7 +29,7 @@ pub(super) struct Tail {
 }
 
 /// Verifies the log on a disk, or creates an empty log on a new disk.
-pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, Tail), StoreError> {
+pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, NewestSegment), StoreError> {
     let present = disk.segments()?;
     if present.is_empty() {
         let mut state = LogState::default();
@@ -53,12 +53,13 @@ pub(super) fn open(disk: &dyn Disk) -> Result<(LogState, Tail), StoreError> {
     Ok((state, tail))
 }
 
-fn create(disk: &dyn Disk, state: &LogState) -> Result<Tail, StoreError> {
+fn create(disk: &dyn Disk, state: &LogState) -> Result<NewestSegment, StoreError> {
     match disk.watermark() {
         0 => start_segment(disk, state, Position::default(), 1),
         frames => {
-            let what = format!("the log has no segment, {frames} of its frames were acknowledged");
-            Err(StoreError::corrupt(what))
+            let detail =
+                format!("the log has no segment, {frames} of its frames were acknowledged");
+            Err(StoreError::corrupt(detail))
         }
     }
 }
@@ -69,11 +70,11 @@ pub(super) fn start_segment(
     state: &LogState,
     position: Position,
     segment: u32,
-) -> Result<Tail, StoreError> {
+) -> Result<NewestSegment, StoreError> {
     let (content, position) = state.summary(position).new_segment();
     let file = disk.create(segment, &content)?;
     disk.raise_watermark(position.frames)?;
-    Ok(Tail { segment, file, end: content.len(), position })
+    Ok(NewestSegment { segment, file, end: content.len(), position })
 }
 
 /// Returns the contiguous segments that end with the newest. Segments before a gap were purged.
@@ -84,7 +85,7 @@ fn continuous(present: &[u32]) -> &[u32] {
 
 struct Replayed {
     state: LogState,
-    tail: Tail,
+    tail: NewestSegment,
     /// The bytes of the newest segment.
     newest: Bytes,
 }
@@ -107,14 +108,18 @@ fn replay(disk: &dyn Disk, segments: &[u32]) -> Result<Replayed, StoreError> {
         };
         state.segments.insert(segment, Arc::clone(&file));
         let end = content.len() - rest.len();
-        let mut tail = Tail { segment, file, end, position };
+        let mut tail = NewestSegment { segment, file, end, position };
         replay_frames(&mut state, &mut tail, rest)?;
         before = Some(Replayed { state, tail, newest: content });
     }
     before.ok_or(StoreError::Closed)
 }
 
-fn replay_frames(state: &mut LogState, tail: &mut Tail, mut rest: Bytes) -> Result<(), StoreError> {
+fn replay_frames(
+    state: &mut LogState,
+    tail: &mut NewestSegment,
+    mut rest: Bytes,
+) -> Result<(), StoreError> {
     loop {
         let before = tail.position;
         let Some(content) = tail.position.read(&mut rest) else { return Ok(()) };

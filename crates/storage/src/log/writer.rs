@@ -12,9 +12,9 @@ use bytes::Bytes;
 
 use super::change::{Bounds, LogChange};
 use super::queue::Request;
-use super::recover::{Tail, start_segment};
+use super::recover::{NewestSegment, start_segment};
 use super::state::Location;
-use super::{Done, Shared};
+use super::{CompletionCallback, Shared};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
@@ -28,7 +28,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     disk: Box<dyn Disk>,
     segment_bytes: usize,
-    tail: Tail,
+    tail: NewestSegment,
     /// The length of the newest segment file, including the zeros after the frames.
     file_len: usize,
     /// The bounds after the last change in `changes`.
@@ -41,7 +41,7 @@ pub(super) struct Writer {
 
 /// The durability that a request needs before its completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
+enum RequiredDurability {
     Nothing,
     Sync,
 }
@@ -50,7 +50,7 @@ impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
         disk: Box<dyn Disk>,
-        tail: Tail,
+        tail: NewestSegment,
         segment_bytes: usize,
     ) -> Self {
         let (bounds, file_len) = (shared.state.read().bounds, tail.end);
@@ -84,17 +84,17 @@ impl Writer {
 
     fn perform_all(&mut self, requests: VecDeque<Request>) {
         let mut answers = Vec::with_capacity(requests.len());
-        let mut needs = Needs::Nothing;
+        let mut needs = RequiredDurability::Nothing;
         for request in requests {
             let (done, result) = self.perform(request);
-            if result == Ok(Needs::Sync) {
-                needs = Needs::Sync;
+            if result == Ok(RequiredDurability::Sync) {
+                needs = RequiredDurability::Sync;
             }
             answers.push((done, result.map(drop)));
         }
         self.attempt(|writer| match needs {
-            Needs::Nothing => writer.write(),
-            Needs::Sync => writer.sync(),
+            RequiredDurability::Nothing => writer.write(),
+            RequiredDurability::Sync => writer.sync(),
         });
         let failed = self.shared.failed.lock().clone();
         for (done, result) in answers {
@@ -119,7 +119,10 @@ impl Writer {
         Some(result)
     }
 
-    fn perform(&mut self, request: Request) -> (Done, Result<Needs, StoreError>) {
+    fn perform(
+        &mut self,
+        request: Request,
+    ) -> (CompletionCallback, Result<RequiredDurability, StoreError>) {
         let (done, result) = match request {
             Request::Append { records, done } => {
                 (done, self.attempt(|writer| writer.append(records)))
@@ -135,10 +138,10 @@ impl Writer {
             }
         };
         // A failed log completes the request with its error.
-        (done, result.unwrap_or(Ok(Needs::Nothing)))
+        (done, result.unwrap_or(Ok(RequiredDurability::Nothing)))
     }
 
-    fn append(&mut self, records: Vec<Record>) -> Result<Needs, StoreError> {
+    fn append(&mut self, records: Vec<Record>) -> Result<RequiredDurability, StoreError> {
         let mut bounds = self.bounds;
         for record in &records {
             check_len("a record", &record.bytes, RECORD_BYTES_MAX)?;
@@ -147,7 +150,7 @@ impl Writer {
         for record in records {
             self.add(LogChange::Append(record))?;
         }
-        Ok(Needs::Sync)
+        Ok(RequiredDurability::Sync)
     }
 
     fn set_meta(
@@ -155,13 +158,13 @@ impl Writer {
         meta: RaftMeta,
         bytes: Bytes,
         durable: bool,
-    ) -> Result<Needs, StoreError> {
+    ) -> Result<RequiredDurability, StoreError> {
         check_len("Raft metadata", &bytes, META_BYTES_MAX)?;
         self.add(LogChange::SetMeta { meta, bytes })?;
-        Ok(if durable { Needs::Sync } else { Needs::Nothing })
+        Ok(if durable { RequiredDurability::Sync } else { RequiredDurability::Nothing })
     }
 
-    fn truncate(&mut self, last_kept: Option<u64>) -> Result<Needs, StoreError> {
+    fn truncate(&mut self, last_kept: Option<u64>) -> Result<RequiredDurability, StoreError> {
         if let (Some(kept), Some(purged)) = (last_kept, self.bounds.purged)
             && kept < purged
         {
@@ -173,24 +176,24 @@ impl Writer {
         if next < self.bounds.next {
             self.add(LogChange::Truncate { next })?;
         }
-        Ok(Needs::Nothing)
+        Ok(RequiredDurability::Nothing)
     }
 
-    fn purge(&mut self, through: u64, meta: Bytes) -> Result<Needs, StoreError> {
+    fn purge(&mut self, through: u64, meta: Bytes) -> Result<RequiredDurability, StoreError> {
         check_len("Raft metadata", &meta, META_BYTES_MAX)?;
         if self.bounds.purged.is_some_and(|purged| through < purged) {
-            return Ok(Needs::Nothing);
+            return Ok(RequiredDurability::Nothing);
         }
         self.add(LogChange::Purge { through, meta })?;
         // The log removes segments after the purge is durable.
-        Ok(Needs::Sync)
+        Ok(RequiredDurability::Sync)
     }
 
     /// Adds the frame of a change. Returns [`StoreError::Misuse`] without adding a frame if the change does not fit
     /// the log.
     fn add(&mut self, change: LogChange) -> Result<(), StoreError> {
         self.bounds = self.bounds.after(&change).map_err(StoreError::misuse)?;
-        let Tail { segment, end, position, .. } = self.tail;
+        let NewestSegment { segment, end, position, .. } = self.tail;
         let location = Location::new(segment, end + self.frames.len(), &change, position);
         self.tail.position = change.encode(position, &mut self.frames);
         self.changes.push((change, location));
@@ -259,15 +262,15 @@ impl Writer {
 }
 
 /// Completes a request. A panic of its callback must not end the log thread.
-fn answer(done: Done, result: Result<(), StoreError>) {
+fn answer(done: CompletionCallback, result: Result<(), StoreError>) {
     if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
         tracing::error!("a callback of the log panicked");
     }
 }
 
-fn check_len(what: &'static str, bytes: &Bytes, bytes_max: usize) -> Result<(), StoreError> {
+fn check_len(detail: &'static str, bytes: &Bytes, bytes_max: usize) -> Result<(), StoreError> {
     if bytes.len() <= bytes_max {
         return Ok(());
     }
-    Err(StoreError::TooLarge { what, bytes: bytes.len() as u64, bytes_max: bytes_max as u64 })
+    Err(StoreError::TooLarge { detail, bytes: bytes.len() as u64, bytes_max: bytes_max as u64 })
 }

@@ -18,7 +18,7 @@ pub(super) const FOOTER_LEN: u64 = (SECTION_HEADER_LEN + FOOTER_BODY_LEN) as u64
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum SectionKind {
     Part = 1,
     Meta = 2,
     Footer = 3,
@@ -51,7 +51,7 @@ impl Footer {
     }
 }
 
-pub(super) fn section_header(kind: Kind, body: &[u8]) -> [u8; SECTION_HEADER_LEN] {
+pub(super) fn section_header(kind: SectionKind, body: &[u8]) -> [u8; SECTION_HEADER_LEN] {
     let mut header = [0; SECTION_HEADER_LEN];
     header[0] = kind as u8;
     header[1..5].copy_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -61,7 +61,7 @@ pub(super) fn section_header(kind: Kind, body: &[u8]) -> [u8; SECTION_HEADER_LEN
 }
 
 /// Returns the length of a section's body if the header has this kind and an allowed length.
-pub(super) fn body_len(kind: Kind, header: &[u8; SECTION_HEADER_LEN]) -> Option<usize> {
+pub(super) fn body_len(kind: SectionKind, header: &[u8; SECTION_HEADER_LEN]) -> Option<usize> {
     let len = u32::from_le_bytes(*header[1..5].first_chunk()?) as usize;
     (header[0] == kind as u8 && len <= PART_BYTES_MAX).then_some(len)
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::Place;
-use super::format::{self, FOOTER_LEN, Footer, HEADER, Kind, SECTION_HEADER_LEN};
+use super::SnapshotLocation;
+use super::format::{self, FOOTER_LEN, Footer, HEADER, SECTION_HEADER_LEN, SectionKind};
 use crate::error::{At, QUARANTINE, StoreError};
 
 const VERIFY_BYTES: usize = 1 << 20;
@@ -34,7 +34,7 @@ struct OpenFile {
 
 impl SnapshotReader {
     /// Opens the file and checks its header, footer and meta.
-    pub(super) fn open(place: &Place) -> Result<Self, StoreError> {
+    pub(super) fn open(place: &SnapshotLocation) -> Result<Self, StoreError> {
         let path = place.path.clone();
         let file = File::open(&path).at("opening", &path)?;
         let len = file.metadata().at("looking at", &path)?.len();
@@ -46,9 +46,9 @@ impl SnapshotReader {
         if *file.exact(0, HEADER.len())? != HEADER {
             return Err(file.damaged("does not start with a supported snapshot version"));
         }
-        let (body, _) = file.section(Kind::Footer, footer_offset)?;
+        let (body, _) = file.section(SectionKind::Footer, footer_offset)?;
         let footer = Footer::decode(&body).ok_or_else(|| file.damaged("has a damaged footer"))?;
-        let (meta, end) = file.section(Kind::Meta, footer.meta_offset)?;
+        let (meta, end) = file.section(SectionKind::Meta, footer.meta_offset)?;
         if end != footer_offset {
             return Err(file.damaged("has its meta in the wrong place"));
         }
@@ -122,7 +122,7 @@ impl Parts {
             let whole = self.given == footer.parts && self.bytes == footer.bytes;
             return if whole { Ok(None) } else { Err(file.damaged("lacks parts")) };
         }
-        let (part, end) = file.section(Kind::Part, self.offset)?;
+        let (part, end) = file.section(SectionKind::Part, self.offset)?;
         self.offset = end;
         self.given += 1;
         self.bytes += part.len() as u64;
@@ -178,7 +178,7 @@ impl OpenFile {
     }
 
     /// Returns the verified body of the section at `offset`, and the offset of the next section.
-    fn section(&self, kind: Kind, offset: u64) -> Result<(Bytes, u64), StoreError> {
+    fn section(&self, kind: SectionKind, offset: u64) -> Result<(Bytes, u64), StoreError> {
         let damaged = || self.damaged(&format!("fails its checksum at offset {offset}"));
         let body_offset = offset.checked_add(SECTION_HEADER_LEN as u64).ok_or_else(damaged)?;
         if body_offset > self.len {
@@ -199,7 +199,7 @@ impl OpenFile {
     }
 
     fn damaged(&self, how: &str) -> StoreError {
-        let what = format!("the snapshot {} {how}", self.path.display());
-        StoreError::Corrupt { what, fix: QUARANTINE.to_owned() }
+        let detail = format!("the snapshot {} {how}", self.path.display());
+        StoreError::Corrupt { detail, fix: QUARANTINE.to_owned() }
     }
 }

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::format::{self, Footer, HEADER, Kind, PART_BYTES_MAX};
+use super::format::{self, Footer, HEADER, PART_BYTES_MAX, SectionKind};
 use super::{SnapshotReader, Snapshots};
 use crate::error::{At, StoreError};
-use crate::snapshot::Place;
+use crate::snapshot::SnapshotLocation;
 
 const SYNC_BYTES: u64 = 4 << 20;
 
@@ -89,7 +89,7 @@ impl SnapshotWriter {
     /// [`StoreError::TooLarge`]; [`StoreError::Full`] or [`StoreError::Io`], after which the caller must drop this
     /// snapshot.
     pub fn write_part(&mut self, part: &[u8]) -> Result<(), StoreError> {
-        self.section(Kind::Part, part)?;
+        self.section(SectionKind::Part, part)?;
         self.parts += 1;
         self.bytes += part.len() as u64;
         Ok(())
@@ -103,17 +103,17 @@ impl SnapshotWriter {
     /// unless the final sync of the directory failed: stop the node on [`StoreError::Io`].
     pub fn finish(mut self, meta: &[u8]) -> Result<SnapshotReader, StoreError> {
         let meta_offset = self.partial.len;
-        self.section(Kind::Meta, meta)?;
+        self.section(SectionKind::Meta, meta)?;
         let whole = self.partial.sum;
         let footer = Footer { parts: self.parts, bytes: self.bytes, meta_offset, whole };
-        self.section(Kind::Footer, &footer.encode())?;
+        self.section(SectionKind::Footer, &footer.encode())?;
         self.partial.publish()
     }
 
-    fn section(&mut self, kind: Kind, body: &[u8]) -> Result<(), StoreError> {
+    fn section(&mut self, kind: SectionKind, body: &[u8]) -> Result<(), StoreError> {
         if body.len() > PART_BYTES_MAX {
             return Err(StoreError::TooLarge {
-                what: "a part of a snapshot",
+                detail: "a part of a snapshot",
                 bytes: body.len() as u64,
                 bytes_max: PART_BYTES_MAX as u64,
             });
@@ -154,12 +154,13 @@ impl SnapshotReceiver {
     /// [`StoreError::Io`].
     pub fn verify(self) -> Result<VerifiedSnapshot, StoreError> {
         let Self { partial } = self;
-        let place = Place { number: 0, name: partial.name.clone(), path: partial.path.clone() };
+        let place =
+            SnapshotLocation { number: 0, name: partial.name.clone(), path: partial.path.clone() };
         let reader = SnapshotReader::open(&place);
         let verified = reader.and_then(|reader| reader.verify().map(|()| reader));
-        if let Err(StoreError::Corrupt { what, .. }) = verified {
+        if let Err(StoreError::Corrupt { detail, .. }) = verified {
             let fix = "it was damaged in transit and is not used; fetch it from the leader again";
-            return Err(StoreError::Corrupt { what, fix: fix.to_owned() });
+            return Err(StoreError::Corrupt { detail, fix: fix.to_owned() });
         }
         Ok(VerifiedSnapshot { partial, reader: verified? })
     }

@@ -77,7 +77,7 @@ struct Disk {
 }
 
 /// The report of a worker: the last record that it read or that was acknowledged, and whether its log failed.
-struct Said {
+struct FailedSyncReport {
     last: u64,
     failed: bool,
 }
@@ -100,7 +100,7 @@ impl Disk {
     }
 
     /// Runs a process that opens the log and appends to it. Sync number `at` of the file `file` fails.
-    fn run(&self, appends: u64, (file, at): (&str, u64)) -> Said {
+    fn run(&self, appends: u64, (file, at): (&str, u64)) -> FailedSyncReport {
         let mut worker = Command::new(std::env::current_exe().expect("this program"));
         worker.args(["--exact", "worker", "--nocapture"]).stdin(Stdio::null());
         worker.env("LD_PRELOAD", self.path("disk.so")).env(WORK, appends.to_string());
@@ -111,7 +111,10 @@ impl Disk {
         let refused = lines.iter().find(|line| line.starts_with("refused"));
         assert_eq!(refused, None, "the log opens: {}", String::from_utf8_lossy(&output.stderr));
         let last = lines.iter().rev().find_map(|line| line.strip_prefix("last ")?.parse().ok());
-        Said { last: last.expect("the worker opened the log"), failed: lines.contains(&"failed") }
+        FailedSyncReport {
+            last: last.expect("the worker opened the log"),
+            failed: lines.contains(&"failed"),
+        }
     }
 
     /// Cuts the power: returns a directory with the durable content.

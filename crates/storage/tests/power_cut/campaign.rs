@@ -81,7 +81,7 @@ impl fmt::Display for Table {
 
 /// The reports of a worker.
 #[derive(Clone, Default)]
-struct Heard {
+struct WorkerReports {
     found: Model,
     found_snapshot: u64,
     found_file: u64,
@@ -98,7 +98,7 @@ struct Heard {
 /// A running worker and the thread that reads its reports.
 struct Worker {
     child: Child,
-    heard: Arc<(Mutex<Heard>, Condvar)>,
+    heard: Arc<(Mutex<WorkerReports>, Condvar)>,
     listener: JoinHandle<()>,
     seed: u64,
     /// Whether the state that it found was checked.
@@ -255,23 +255,23 @@ impl Campaign {
             return false;
         }
         worker.judged = true;
-        self.judge(&heard);
+        self.check_against_history(&heard);
         !self.broken
     }
 
     /// Checks the state that a worker found against the history, and continues from that state.
-    fn judge(&mut self, heard: &Heard) {
-        if let Err(verdict) = self.history.judge(&heard.found) {
+    fn check_against_history(&mut self, heard: &WorkerReports) {
+        if let Err(verdict) = self.history.check_against_history(&heard.found) {
             return self.fault(StoreFailure::Lost(verdict));
         }
         let numbers = [
             ("snapshot", heard.found_snapshot, self.snapshots),
             ("file", heard.found_file, self.files),
         ];
-        for (what, found, (begun, acknowledged)) in numbers {
+        for (detail, found, (begun, acknowledged)) in numbers {
             if found < acknowledged || found > begun {
                 let verdict =
-                    format!("{what} {found} found, {acknowledged} acknowledged, {begun} begun");
+                    format!("{detail} {found} found, {acknowledged} acknowledged, {begun} begun");
                 return self.fault(StoreFailure::Lost(verdict));
             }
         }
@@ -292,14 +292,14 @@ impl Campaign {
         let (seed, judged) = (worker.seed, worker.judged);
         let heard = worker.kill();
         if heard.opened && !judged {
-            self.judge(&heard);
+            self.check_against_history(&heard);
         }
         if heard.opened && !self.broken {
             self.continue_history(seed, &heard);
         }
     }
 
-    fn continue_history(&mut self, seed: u64, heard: &Heard) {
+    fn continue_history(&mut self, seed: u64, heard: &WorkerReports) {
         let (sizes, _) = worker::sizes(seed);
         let mut rng = Rng(seed);
         let mut model = self.history.start.clone();
@@ -339,13 +339,13 @@ impl Worker {
             .stderr(Stdio::null())
             .spawn()
             .expect("a worker");
-        let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
+        let heard: Arc<(Mutex<WorkerReports>, Condvar)> = Arc::default();
         let (out, shared) = (child.stdout.take().expect("a pipe"), Arc::clone(&heard));
         let listener = thread::spawn(move || listen(out, &shared));
         Self { child, heard, listener, seed, judged: false }
     }
 
-    fn wait_open(&self) -> Heard {
+    fn wait_open(&self) -> WorkerReports {
         let deadline = Instant::now() + OPEN_TIMEOUT;
         let mut heard = self.heard.0.lock();
         while !heard.opened && !heard.ended && heard.failed.is_none() {
@@ -356,14 +356,14 @@ impl Worker {
         heard.clone()
     }
 
-    fn kill(mut self) -> Heard {
+    fn kill(mut self) -> WorkerReports {
         self.child.kill().and_then(|()| self.child.wait()).expect("the worker is killed");
         self.listener.join().expect("the listener");
         self.heard.0.lock().clone()
     }
 }
 
-fn listen(out: ChildStdout, shared: &(Mutex<Heard>, Condvar)) {
+fn listen(out: ChildStdout, shared: &(Mutex<WorkerReports>, Condvar)) {
     for line in BufReader::new(out).lines().map_while(Result::ok) {
         if let Some(said) = line.strip_prefix('@') {
             shared.0.lock().take(said);
@@ -374,7 +374,7 @@ fn listen(out: ChildStdout, shared: &(Mutex<Heard>, Condvar)) {
     shared.1.notify_all();
 }
 
-impl Heard {
+impl WorkerReports {
     fn take(&mut self, said: &str) {
         let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
         if word == "fail" {

@@ -225,7 +225,7 @@ fn write_unsynced(identity: &Path, number: u64) -> Result<(), StoreError> {
     let bytes = raw.read_at(0, usize::MAX)?;
     let (partial, whole) = (dir.join("x.partial"), dir.join(format!("{number:016x}-n.snap")));
     let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &whole));
-    let io = |error: std::io::Error| StoreError::Misuse { what: error.to_string() };
+    let io = |error: std::io::Error| StoreError::Misuse { detail: error.to_string() };
     written.map_err(io)?;
     for entry in fs::read_dir(&dir).map_err(io)? {
         let path = entry.map_err(io)?.path();

@@ -13,8 +13,8 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use holdfast_storage::{
-    Disk, Done, FaultyDisk, Log, LogOptions, OpenFaultyDisk, RaftMeta, Record, Refused,
-    SegmentFile, StoreError,
+    CompletionCallback, Disk, FaultyDisk, Log, LogOptions, OpenFaultyDisk, QueueFull, RaftMeta,
+    Record, SegmentFile, StoreError,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Driver for Log {
     }
 }
 
-fn wait(call: impl FnOnce(Done) -> Result<(), Refused>) -> Result<(), StoreError> {
+fn wait(call: impl FnOnce(CompletionCallback) -> Result<(), QueueFull>) -> Result<(), StoreError> {
     let (answer, answered) = mpsc::channel();
     call(Box::new(move |result| answer.send(result).expect("the caller waits"))).expect("room");
     answered.recv().expect("every request is answered")

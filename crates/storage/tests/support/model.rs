@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use holdfast_storage::{Done, Log, RECORD_BYTES_MAX, RaftMeta, Record, Refused, StoreError};
+use holdfast_storage::{
+    CompletionCallback, Log, QueueFull, RECORD_BYTES_MAX, RaftMeta, Record, StoreError,
+};
 
 /// A small random number generator; equal seeds give equal numbers.
 #[derive(Clone)]
@@ -92,7 +94,7 @@ impl Op {
         matches!(self, Self::Append { .. } | Self::Vote { .. })
     }
 
-    pub(crate) fn submit(&self, log: &Log, done: Done) -> Result<(), Refused> {
+    pub(crate) fn submit(&self, log: &Log, done: CompletionCallback) -> Result<(), QueueFull> {
         match self {
             Self::Append { .. } => log.append(self.records(), done),
             Self::Vote { value } => log.set_meta(RaftMeta::Vote, number(*value), true, done),
@@ -204,7 +206,7 @@ pub(crate) struct History {
 impl History {
     /// Compares a log after a crash with the history. The log must equal the result of a prefix of the operations that
     /// includes all acknowledged ones. The operation after the prefix may be applied partially, record by record.
-    pub(crate) fn judge(&self, found: &Model) -> Result<(), String> {
+    pub(crate) fn check_against_history(&self, found: &Model) -> Result<(), String> {
         let mut model = self.start.clone();
         let mut shorter = None;
         for done in 0..=self.ops.len() {

@@ -18,7 +18,7 @@ use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
 use crate::arguments::{ClusterArgs, Format, lock_name};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, print, short_time, table};
 
 /// The time for a lagging node to apply the entries that the others had applied.
@@ -41,10 +41,10 @@ pub(crate) struct DoctorArgs {
     cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: DoctorArgs) -> Result<(), Stop> {
+pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     // `client` reports malformed addresses.
     args.cluster.client()?;
-    let http = Prober::new().map_err(Stop::failed)?;
+    let http = Prober::new().map_err(CommandFailure::failed)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
     findings.extend(replication(&http, &nodes).await);
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), Stop> {
     show(args.cluster.format(), &report);
     match report.verdict {
         Severity::Ok | Severity::Warn => Ok(()),
-        Severity::Fail => Err(Stop::Code(1, None)),
+        Severity::Fail => Err(CommandFailure::Code(1, None)),
     }
 }
 

@@ -8,7 +8,7 @@ use holdfast_client::Call;
 use holdfast_fence::recipes;
 
 use crate::arguments::OneLockArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
 /// Guards that reject writes of former lock holders.
@@ -56,7 +56,7 @@ pub(crate) struct FenceCheckArgs {
     token: u64,
 }
 
-pub(crate) async fn run(command: FenceCommand) -> Result<(), Stop> {
+pub(crate) async fn run(command: FenceCommand) -> Result<(), CommandFailure> {
     match command {
         FenceCommand::Init(args) => {
             print(recipe(&args).trim_end());
@@ -83,7 +83,7 @@ fn recipe(args: &FenceInitArgs) -> String {
     }
 }
 
-async fn check(args: &FenceCheckArgs) -> Result<(), Stop> {
+async fn check(args: &FenceCheckArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let call = Call::get(format!("{}?token={}", fence_path(name), args.token));
     let body: FenceBody = cluster.client()?.call(&call).await?;

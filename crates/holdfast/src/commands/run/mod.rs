@@ -21,8 +21,8 @@ use self::supervise::{CommandEnd, ForwardedSignals, supervise, supervise_without
 use super::acquire::{AcquireArgs, Acquirer};
 use super::child::{NOT_STARTED, exit_code};
 use crate::arguments::{NodesArgs, duration};
-use crate::exit::Stop;
-use crate::output::complain;
+use crate::exit::CommandFailure;
+use crate::output::write_stderr;
 use crate::signals::StopSignals;
 
 pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
@@ -99,24 +99,24 @@ fn on_release_request(text: &str) -> Result<OnReleaseRequest, String> {
         .map_err(|_| format!("{text:?} is not a signal: write one, like TERM or USR1, or none"))
 }
 
-pub(crate) async fn run(args: RunArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let (end, _) = run_once(&args, &mut signals).await;
     end
 }
 
 /// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
 /// be started, or if the lock was never acquired.
-pub(super) async fn run_forever(args: &RunArgs) -> Result<(), Stop> {
-    let mut signals = StopSignals::install().map_err(Stop::failed)?;
+pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
+    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let mut held_before = false;
     loop {
         let (end, round) = run_once(args, &mut signals).await;
         held_before |= round != RunRound::NotHeld;
         match &end {
-            Err(Stop::Code(code, _)) if NOT_STARTED.contains(code) => return end,
+            Err(CommandFailure::Code(code, _)) if NOT_STARTED.contains(code) => return end,
             _ if round == RunRound::Signalled || !held_before => return end,
-            Err(stop) if !stop.is_silent() => complain(&format!("holdfast: {stop}")),
+            Err(stop) if !stop.is_silent() => write_stderr(&format!("holdfast: {stop}")),
             Ok(()) | Err(_) => {}
         }
         tokio::select! {
@@ -136,7 +136,10 @@ enum RunRound {
 }
 
 /// Acquires the lock, runs the command, releases the lock.
-async fn run_once(args: &RunArgs, signals: &mut StopSignals) -> (Result<(), Stop>, RunRound) {
+async fn run_once(
+    args: &RunArgs,
+    signals: &mut StopSignals,
+) -> (Result<(), CommandFailure>, RunRound) {
     let waiting = &args.acquire.waiting;
     let acquirer = match Acquirer::new(waiting, &args.command.nodes) {
         Ok(acquirer) => acquirer,
@@ -144,15 +147,15 @@ async fn run_once(args: &RunArgs, signals: &mut StopSignals) -> (Result<(), Stop
     };
     let guard = match acquirer.acquire(&args.acquire, signals).await {
         Ok(guard) => guard,
-        Err(Stop::NotAcquired(reason)) => {
+        Err(CommandFailure::NotAcquired(reason)) => {
             let reason = Some(reason).filter(|_| !waiting.quiet);
-            return (Err(Stop::Code(args.busy_exit, reason)), RunRound::Signalled);
+            return (Err(CommandFailure::Code(args.busy_exit, reason)), RunRound::Signalled);
         }
         Err(stop) => return (Err(stop), RunRound::NotHeld),
     };
     let mut forwarded = match ForwardedSignals::install(signals) {
         Ok(forwarded) => forwarded,
-        Err(error) => return (Err(Stop::failed(error)), RunRound::Held),
+        Err(error) => return (Err(CommandFailure::failed(error)), RunRound::Held),
     };
     let stderr = StderrQueue::start();
     let grace = Some(args.command.grace).filter(|_| args.command.on_loss == OnLoss::Term);
@@ -173,20 +176,22 @@ async fn finish(
     args: &RunArgs,
     guard: MultiGuard,
     client: &Client,
-    end: Result<CommandEnd, Stop>,
-) -> Result<(), Stop> {
+    end: Result<CommandEnd, CommandFailure>,
+) -> Result<(), CommandFailure> {
     let names = args.acquire.names();
     let release = async { guard.release().await.and(client.close().await) };
     let end = match end {
         Ok(CommandEnd::Exited(status)) => {
             if let Err(error) = release.await {
-                complain(&format!(
+                write_stderr(&format!(
                     "holdfast: {names} may not be released, it is free when its ttl expires: {error}"
                 ));
             }
             return exit_code(status);
         }
-        Ok(CommandEnd::Killed(killed)) => Stop::Lost(format!("{names} is lost: {killed}")),
+        Ok(CommandEnd::Killed(killed)) => {
+            CommandFailure::Lost(format!("{names} is lost: {killed}"))
+        }
         Err(stop) => stop,
     };
     // The command has ended, so a release is safe, even if the lock is already lost.

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::arguments::NodesArgs;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The time between two scans of the processes.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -82,7 +82,7 @@ impl OrphanedGroup {
 }
 
 impl ReleaseCall {
-    async fn send(&self) -> Result<(), Stop> {
+    async fn send(&self) -> Result<(), CommandFailure> {
         let call = Call::new(Method::DELETE, self.target.clone());
         self.nodes.client()?.call_raw(&call).await?;
         Ok(())

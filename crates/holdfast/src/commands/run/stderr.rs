@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::output::complain;
+use crate::output::write_stderr;
 
 /// The maximum number of waiting lines.
 const LINES_MAX: usize = 64;
@@ -26,7 +26,7 @@ impl StderrQueue {
         let (done, written) = sync_channel(1);
         std::thread::spawn(move || {
             for line in queue {
-                complain(&line);
+                write_stderr(&line);
             }
             drop(done);
         });

@@ -19,7 +19,7 @@ use crate::commands::acquire::loss;
 use crate::commands::child;
 use crate::commands::lock::token_lines;
 use crate::commands::release_requests::ReleaseRequests;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 
 /// How the command ended.
@@ -64,18 +64,20 @@ pub(super) async fn supervise(
     grace: Option<Duration>,
     forwarded: &mut ForwardedSignals<'_>,
     stderr: &StderrQueue,
-) -> Result<CommandEnd, Stop> {
+) -> Result<CommandEnd, CommandFailure> {
     let timeline = KillTimeline::new(grace, guard.remaining());
     let names = args.acquire.names();
     let Some(mut deadline) = guard.deadline_moment() else {
         let loss = loss(guard);
-        return Err(Stop::Lost(format!("{names} is lost: {loss}; the command was not started")));
+        return Err(CommandFailure::Lost(format!(
+            "{names} is lost: {loss}; the command was not started"
+        )));
     };
     let mut watchdog = start_watchdog(guard, args, timeline.watchdog_at(deadline)).await?;
     let mut child = match spawn(args, guard, watchdog.group().as_raw()) {
         Ok(child) => child,
         Err(stop) => {
-            watchdog.dismiss().await;
+            watchdog.kill_watchdog().await;
             return Err(stop);
         }
     };
@@ -95,14 +97,14 @@ pub(super) async fn supervise(
         };
         tokio::select! {
             status = child.wait() => {
-                let status = status.map_err(Stop::failed)?;
+                let status = status.map_err(CommandFailure::failed)?;
                 let late = timeline.step(deadline, terminated, Moment::now()) == KillStep::Kill;
                 if terminated || late {
                     // This process or the watchdog ended the command. The command's group must also end before the
                     // lock.
                     return Ok(kill(watchdog, None, guard).await);
                 }
-                watchdog.dismiss().await;
+                watchdog.kill_watchdog().await;
                 return Ok(CommandEnd::Exited(status));
             }
             signal = forwarded.next() => watchdog.signal(signal),
@@ -135,7 +137,7 @@ pub(super) async fn supervise_without_kill(
     args: &RunArgs,
     forwarded: &mut ForwardedSignals<'_>,
     stderr: &StderrQueue,
-) -> Result<CommandEnd, Stop> {
+) -> Result<CommandEnd, CommandFailure> {
     let mut child = spawn(args, guard, 0)?;
     let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
     let send = |signal| {
@@ -144,7 +146,7 @@ pub(super) async fn supervise_without_kill(
     let (mut is_lost, mut requests) = (false, ReleaseRequests::of(guard));
     loop {
         tokio::select! {
-            status = child.wait() => return status.map(CommandEnd::Exited).map_err(Stop::failed),
+            status = child.wait() => return status.map(CommandEnd::Exited).map_err(CommandFailure::failed),
             signal = forwarded.next() => send(signal),
             request = requests.next(), if !is_lost => {
                 if let Some(signal) = report(request, args, stderr) {
@@ -165,14 +167,14 @@ async fn start_watchdog(
     guard: &MultiGuard,
     args: &RunArgs,
     kill_at: Moment,
-) -> Result<CommandWatchdog, Stop> {
+) -> Result<CommandWatchdog, CommandFailure> {
     let addresses = &args.command.nodes.addr;
     let line =
         |hold: &Hold| release_line(addresses, &hold.release_target(), hold.session().as_str());
     let releases: Vec<String> = guard.holds().map(line).collect();
-    CommandWatchdog::start(kill_at, &releases)
-        .await
-        .map_err(|error| Stop::failed(format!("cannot start the watchdog of the command: {error}")))
+    CommandWatchdog::start(kill_at, &releases).await.map_err(|error| {
+        CommandFailure::failed(format!("cannot start the watchdog of the command: {error}"))
+    })
 }
 
 /// Prints a release request. Returns the signal for the command, if any.
@@ -194,7 +196,7 @@ async fn kill(watchdog: CommandWatchdog, child: Option<Child>, guard: &MultiGuar
     CommandEnd::Killed(KilledCommand { loss, detected, took, in_time })
 }
 
-fn spawn(args: &RunArgs, guard: &MultiGuard, group: i32) -> Result<Child, Stop> {
+fn spawn(args: &RunArgs, guard: &MultiGuard, group: i32) -> Result<Child, CommandFailure> {
     child::spawn(&args.command.command, |command| {
         command.process_group(group);
         set_environment(command, args, guard);

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::orphan::OrphanedGroup;
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::print;
 
 /// The command that `holdfast run` starts beside the user's command. The name differs from every user command, so clap
@@ -92,7 +92,7 @@ impl CommandWatchdog {
     }
 
     /// Kills only the watchdog. Its stdin stays open until then, so the watchdog does not treat this process as dead.
-    pub(super) async fn dismiss(mut self) {
+    pub(super) async fn kill_watchdog(mut self) {
         drop(self.child.kill().await);
         self.writer.abort();
     }
@@ -118,8 +118,8 @@ async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Momen
 }
 
 /// Runs the watchdog process.
-pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), Stop> {
-    SigSet::all().thread_block().map_err(Stop::failed)?;
+pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), CommandFailure> {
+    SigSet::all().thread_block().map_err(CommandFailure::failed)?;
     print(READY);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut orphan = OrphanedGroup::default();
@@ -145,8 +145,8 @@ pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), Stop> {
     kill_group()
 }
 
-fn kill_group() -> Result<(), Stop> {
-    killpg(getpgrp(), Signal::SIGKILL).map_err(Stop::failed)
+fn kill_group() -> Result<(), CommandFailure> {
+    killpg(getpgrp(), Signal::SIGKILL).map_err(CommandFailure::failed)
 }
 
 fn moment(ms: &str) -> Option<Moment> {

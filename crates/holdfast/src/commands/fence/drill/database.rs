@@ -10,7 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Error, IsolationLevel, NoTls, SimpleQueryMessage};
 
 use super::{DrillArgs, TOKEN, WriteResult};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The time limit of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -35,18 +35,20 @@ pub(super) struct DrilledDatabase<'a> {
 }
 
 impl<'a> DrilledDatabase<'a> {
-    pub(super) fn new(url: &str, args: &'a DrillArgs) -> Result<Self, Stop> {
+    pub(super) fn new(url: &str, args: &'a DrillArgs) -> Result<Self, CommandFailure> {
         let mut config: Config =
-            url.parse().map_err(|error| Stop::failed(format!("--postgres: {error}")))?;
+            url.parse().map_err(|error| CommandFailure::failed(format!("--postgres: {error}")))?;
         config.connect_timeout(WRITE_TIMEOUT).application_name("holdfast fence drill");
         let statement = match (&args.table, &args.sql) {
-            (Some(table), _) => try_table_sql(table).map_err(Stop::failed)?,
+            (Some(table), _) => try_table_sql(table).map_err(CommandFailure::failed)?,
             (None, Some(sql)) => sql.clone(),
-            (None, None) => return Err(Stop::failed("name the write with --table or --sql")),
+            (None, None) => {
+                return Err(CommandFailure::failed("name the write with --table or --sql"));
+            }
         };
         let resource = args.resource();
         let trigger = args.table.as_ref().map(|table| guard_table_for_sql(table, resource));
-        let trigger = trigger.transpose().map_err(Stop::failed)?;
+        let trigger = trigger.transpose().map_err(CommandFailure::failed)?;
         Ok(Self { config, statement, trigger, counts_rows: args.table.is_none(), resource })
     }
 

@@ -6,7 +6,7 @@ use holdfast_client::http::{HttpClient, HttpRequest, Method, Url};
 use holdfast_fence::FencingToken;
 
 use super::{DrillArgs, TOKEN, WriteResult};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 
 /// The time limit of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -20,23 +20,23 @@ pub(super) struct Endpoint<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    pub(super) fn new(url: &'a str, args: &'a DrillArgs) -> Result<Self, Stop> {
+    pub(super) fn new(url: &'a str, args: &'a DrillArgs) -> Result<Self, CommandFailure> {
         let parsed = Url::parse(&url.replace(TOKEN, "1"))
-            .map_err(|error| Stop::failed(format!("--url {url}: {error}")))?;
+            .map_err(|error| CommandFailure::failed(format!("--url {url}: {error}")))?;
         if parsed.scheme() != "http" {
-            return Err(Stop::failed(
+            return Err(CommandFailure::failed(
                 "--url must begin with http://, the drill does not support TLS: use the address of the service behind its proxy",
             ));
         }
         let method = Method::from_bytes(args.method.to_uppercase().as_bytes()).map_err(|_| {
-            Stop::failed(format!("--method {:?} is not an HTTP method", args.method))
+            CommandFailure::failed(format!("--method {:?} is not an HTTP method", args.method))
         })?;
         if method.is_safe() {
-            return Err(Stop::failed(format!(
+            return Err(CommandFailure::failed(format!(
                 "--method {method} does not write: use a method that writes"
             )));
         }
-        let http = HttpClient::new(WRITE_TIMEOUT).map_err(Stop::failed)?;
+        let http = HttpClient::new(WRITE_TIMEOUT).map_err(CommandFailure::failed)?;
         Ok(Self { http, method, url, args })
     }
 

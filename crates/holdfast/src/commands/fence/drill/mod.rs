@@ -17,7 +17,7 @@ use serde_json::json;
 use self::database::DrilledDatabase;
 use self::endpoint::Endpoint;
 use crate::arguments::{ClusterArgs, Format, lock_name};
-use crate::exit::Stop;
+use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
 /// The maximum wait for the lock.
@@ -121,13 +121,13 @@ enum DrilledStore<'a> {
 }
 
 impl<'a> DrilledStore<'a> {
-    fn of(args: &'a DrillArgs) -> Result<Self, Stop> {
+    fn of(args: &'a DrillArgs) -> Result<Self, CommandFailure> {
         match (&args.url, &args.postgres) {
             (Some(url), _) => Endpoint::new(url, args).map(Self::Http),
             (None, Some(url)) => {
                 DrilledDatabase::new(url, args).map(|store| Self::Postgres(Box::new(store)))
             }
-            (None, None) => Err(Stop::usage("name the store with --url or --postgres")),
+            (None, None) => Err(CommandFailure::usage("name the store with --url or --postgres")),
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> DrilledStore<'a> {
     }
 }
 
-pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
+pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {
     let store = DrilledStore::of(args)?;
     let (first_client, first) = acquire(args).await?;
     let stale = first.token();
@@ -186,7 +186,7 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
         DrillVerdict::Guarded if format == Format::Table => print(&guarded(&writes)),
         DrillVerdict::Guarded => {}
         DrillVerdict::NotGuarded(answer) => {
-            return Err(Stop::failed(format!(
+            return Err(CommandFailure::failed(format!(
                 "NOT guarded: the store accepted the write of a holder that had lost the lock ({answer}); {}",
                 store.fix().await
             )));
@@ -197,24 +197,24 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), Stop> {
 }
 
 /// Acquires the lock with a new session.
-async fn acquire(args: &DrillArgs) -> Result<(Client, Guard), Stop> {
+async fn acquire(args: &DrillArgs) -> Result<(Client, Guard), CommandFailure> {
     let client = args.cluster.nodes.client_with(|builder| builder.session_prefix("fence-drill"));
     let client = client.map_err(unclear)?;
     let guard = client.lock(args.lock.as_str()).wait(WAIT).acquire().await;
     Ok((client, guard.map_err(no_lock)?))
 }
 
-async fn release(client: &Client, guard: Guard) -> Result<(), Stop> {
+async fn release(client: &Client, guard: Guard) -> Result<(), CommandFailure> {
     guard.release().await.map_err(no_lock)?;
     client.close().await.map_err(no_lock)
 }
 
-fn no_lock(error: Error) -> Stop {
-    unclear(format!("the drill needs the lock: {}", Stop::from(error)))
+fn no_lock(error: Error) -> CommandFailure {
+    unclear(format!("the drill needs the lock: {}", CommandFailure::from(error)))
 }
 
-fn unclear(reason: impl std::fmt::Display) -> Stop {
-    Stop::Code(UNCLEAR, Some(format!("the result is unclear: {reason}")))
+fn unclear(reason: impl std::fmt::Display) -> CommandFailure {
+    CommandFailure::Code(UNCLEAR, Some(format!("the result is unclear: {reason}")))
 }
 
 fn judge(writes: &DrillWrites, options: &str) -> DrillVerdict {

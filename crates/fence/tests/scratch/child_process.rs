@@ -30,7 +30,7 @@ wait "$watch"
 const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A running child. Dropping this value stops the child and waits for its end.
-pub(crate) struct Leash {
+pub(crate) struct ChildProcess {
     group: Pid,
     pipe: Option<ChildStdin>,
     /// Disconnected by the thread that waits for the shell, when the shell has ended.
@@ -38,7 +38,7 @@ pub(crate) struct Leash {
     has_ended: bool,
 }
 
-impl Leash {
+impl ChildProcess {
     /// Starts `program` in its own process group, so that a terminal's Ctrl-C does not reach it. `signal` (`INT`,
     /// `TERM`) stops it. Also returns the read end of `stdout` if that is a pipe.
     pub(crate) fn spawn(
@@ -72,7 +72,7 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         drop(self.pipe.take());
         if self.end.recv_timeout(STOP_DEADLINE) == Err(RecvTimeoutError::Timeout) {
