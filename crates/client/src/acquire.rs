@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::attempt;
 use crate::clock::Moment;
+use crate::held_locks::HeldLocks;
 use crate::hold::Hold;
 use crate::hold_limits::HoldLimits;
 use crate::lease::{Acknowledged, deadline};
@@ -23,13 +24,13 @@ use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Loss};
 
 impl ClientLockRequest {
-    /// Repeats the call until all locks are granted, the wait ends or the session ends. Returns a guard for each lock,
-    /// in the order of the grants.
+    /// Repeats the call until all locks are granted, the wait ends or the session ends. The holds are in the order of
+    /// the grants.
     pub(crate) async fn acquire(
         self,
         session: SessionUse,
         limit: WaitLimit,
-    ) -> Result<Vec<Guard>, Error> {
+    ) -> Result<HeldLocks, Error> {
         let attempt =
             if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
         let segmented = self.options.is_segmented();
@@ -50,7 +51,7 @@ impl ClientLockRequest {
             };
             let Delivery { result, in_doubt } = delivery;
             match result {
-                Ok(answer) => return pending.granted(answer, &self),
+                Ok(answer) => return pending.granted(answer, self),
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
                 Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
                 Err(Error::Refused(problem)) if let Some(newest) = newest_attempt(&problem) => {
@@ -87,14 +88,8 @@ impl ClientLockRequest {
 
     /// Acquires the single lock of the request without queueing.
     pub(crate) async fn acquire_one(self, session: &Arc<Session>) -> Result<Guard, Error> {
-        self.acquire(SessionUse::of(session), WaitLimit::none()).await.and_then(only)
+        self.acquire(SessionUse::of(session), WaitLimit::none()).await.and_then(Guard::new)
     }
-}
-
-/// Returns the guard of a request for one lock.
-pub(crate) fn only(guards: Vec<Guard>) -> Result<Guard, Error> {
-    let guard = guards.into_iter().next();
-    guard.ok_or_else(|| Error::Foreign("the answer has no grant".to_owned()))
 }
 
 impl Guard {
@@ -105,7 +100,7 @@ impl Guard {
     /// [`Error::Lost`] if the lock was lost meanwhile: the call does not acquire it again. Otherwise see [`Error`].
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
-        let guard = self.request.reentry().acquire_one(self.session.session()).await?;
+        let guard = self.locks.request.reentry().acquire_one(&self.session).await?;
         if guard.token() != self.token() {
             self.entry.lose(Loss::TakenAway);
             return Err(Error::Lost(Loss::TakenAway));
@@ -119,7 +114,7 @@ impl Guard {
 enum AcquireOutcome {
     Nothing,
     InDoubt,
-    /// The entries belong to guards.
+    /// The entries belong to holds.
     Granted,
 }
 
@@ -159,12 +154,12 @@ impl UnsettledAcquire {
         }
     }
 
-    /// Turns the grants into guards, if the session is alive.
+    /// Turns the grants into holds, if the session is alive.
     fn granted(
         mut self,
         answer: Answer<Vec<GrantBody>>,
-        request: &ClientLockRequest,
-    ) -> Result<Vec<Guard>, Error> {
+        request: ClientLockRequest,
+    ) -> Result<HeldLocks, Error> {
         let session = self.session.session();
         let mut granted = Vec::new();
         for grant in answer.body {
@@ -181,8 +176,9 @@ impl UnsettledAcquire {
             return Err(Error::Foreign("not all locks were granted".to_owned()));
         }
         self.state = AcquireOutcome::Granted;
-        let guard = |(entry, grant, from)| new_guard(session, entry, grant, from, request);
-        Ok(granted.into_iter().map(guard).collect())
+        let hold = |(entry, grant, from)| new_hold(session, entry, grant, from, &request);
+        let holds = granted.into_iter().map(hold).collect();
+        Ok(HeldLocks::new(holds, request, SessionUse::of(session)))
     }
 }
 
@@ -199,21 +195,20 @@ impl Drop for UnsettledAcquire {
     }
 }
 
-fn new_guard(
+fn new_hold(
     session: &Arc<Session>,
     entry: Arc<ClientQueueEntry>,
     grant: GrantBody,
     counted_from: Moment,
     request: &ClientLockRequest,
-) -> Guard {
+) -> Hold {
     let max_hold =
         request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
     entry.set_segment(&grant.lock);
     entry.enter(Stage::Held(grant.token));
-    let request = ClientLockRequest { locks: vec![entry.requested.clone()], ..request.clone() };
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
-    Guard::new(Hold { session: session.clone(), entry, grant }, request, SessionUse::of(session))
+    Hold { session: session.clone(), entry, grant }
 }
 
 /// The local end of a hold with `max_hold`. The cluster counts from the grant, which is not before `counted_from`. The

@@ -125,7 +125,7 @@ impl std::ops::Deref for Leadership {
 impl Leadership {
     /// The value that every client can read.
     pub fn value(&self) -> &str {
-        self.0.request.options.value.as_deref().unwrap_or_default()
+        self.0.locks.request.options.value.as_deref().unwrap_or_default()
     }
 
     /// Replaces the value, with the same token. Observers receive the change.
@@ -155,8 +155,8 @@ impl Guard {
     /// Replaces the value of the hold. If the hold was lost, the call never acquires the lock again.
     async fn set_value(&mut self, value: String) -> Result<(), Error> {
         self.ensure()?;
-        let session = self.session.session().clone();
-        let mut request = self.request.clone();
+        let session = self.session.clone();
+        let mut request = *self.locks.request.clone();
         request.options.value = Some(value);
         let call = request.call(&session.name, self.entry.attempt(), None, Duration::ZERO);
         let delivery = tokio::select! {
@@ -167,7 +167,7 @@ impl Guard {
             Ok(answer) if answer.body.token == self.token() => {
                 let held = Duration::from_millis(answer.body.expires_in_ms);
                 session.acknowledge(Acknowledged { counted_from: answer.sent, held })?;
-                self.request = request;
+                *self.locks.request = request;
                 return Ok(());
             }
             // The lock was lost and free: dropping this guard releases the new hold of the call.

@@ -20,6 +20,7 @@ use thiserror::Error as ThisError;
 use crate::acquire::leaves_nothing_behind;
 use crate::clock::Moment;
 use crate::error::argument;
+use crate::held_locks::HeldLocks;
 use crate::hold_limits::HoldLimits;
 use crate::http::Method;
 use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
@@ -74,7 +75,7 @@ impl Guard {
             Ok(owner) => owner,
             Err(error) => return Err(NotHandedOver::kept(argument(error), self)),
         };
-        let session = self.session.session().clone();
+        let session = self.session.clone();
         if !session.entries.is_alone(&self.entry) {
             let error = argument("the lock was re-entered: release the other guards first");
             return Err(NotHandedOver::kept(error, self));
@@ -102,18 +103,17 @@ impl Guard {
     }
 
     /// Ends the hold in every view, before another session can hold the lock. Returns the limits of the hold.
-    fn give_up(&mut self) -> HoldLimits {
-        self.monitor.abort();
+    fn give_up(&self) -> HoldLimits {
         let limits = self.entry.limits.borrow().clone();
         self.entry.enter(Stage::Leaving);
         self.entry.lose(Loss::HandedOver);
-        self.cancel.cancel();
+        self.locks.stop();
         limits
     }
 
     fn forget(&mut self) {
-        self.released = true;
-        self.session.session().entries.remove(&self.entry);
+        self.locks.holds.clear();
+        self.session.entries.remove(&self.entry);
     }
 
     /// Continues the hold in a new guard after a certain rejection, unless the hold was lost.
@@ -166,7 +166,9 @@ impl Guard {
         renewed.enter(Stage::Held(self.token()));
         session.entries.add(renewed.clone());
         let hold = Hold { session: session.clone(), entry: renewed, grant: grant.clone() };
-        Guard::new(hold, self.request.clone(), SessionUse::of(session))
+        let request = *self.locks.request.clone();
+        let locks = HeldLocks::new(vec![hold.clone()], request, SessionUse::of(session));
+        Guard { hold, locks }
     }
 }
 

@@ -4,6 +4,7 @@
 //! timer has run and any answer has arrived. Invariant: a lost hold stays lost.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use holdfast_api::GrantBody;
@@ -81,8 +82,7 @@ impl Hold {
 
     /// The time until the deadline, which moves with every renewal; zero if the lock is lost.
     pub fn remaining(&self) -> Duration {
-        let now = Moment::now();
-        self.deadline_or_loss(now).map_or(Duration::ZERO, |deadline| deadline.left(now))
+        self.deadline_moment().map_or(Duration::ZERO, |deadline| deadline.left(Moment::now()))
     }
 
     /// No other client can hold the lock before this instant, which moves with every renewal.
@@ -123,16 +123,11 @@ impl Hold {
 
     /// Resolves when the lock is lost; never, if it is released first.
     pub async fn lost(&self) -> Loss {
-        let mut changes = self.changes();
+        let mut known = Moment::now();
         loop {
-            changes.mark_seen();
-            let deadline = match self.deadline_or_loss(Moment::now()) {
-                Ok(deadline) => deadline,
+            match self.deadline_after(known).await {
+                Ok(deadline) => known = deadline,
                 Err(loss) => return loss,
-            };
-            tokio::select! {
-                () = changes.next() => {}
-                () = timer(deadline) => {}
             }
         }
     }
@@ -181,18 +176,7 @@ impl Hold {
     /// # Errors
     /// The loss.
     pub async fn deadline_after(&self, known: Moment) -> Result<Moment, Loss> {
-        let mut changes = self.changes();
-        loop {
-            changes.mark_seen();
-            let deadline = self.deadline_or_loss(Moment::now())?;
-            if deadline != known {
-                return Ok(deadline);
-            }
-            tokio::select! {
-                () = changes.next() => {}
-                loss = self.lost() => return Err(loss),
-            }
-        }
+        deadline_after(std::slice::from_ref(self), known).await
     }
 
     /// Path and query of the `DELETE` that releases this hold and no other. Another process can release the hold of a
@@ -201,33 +185,75 @@ impl Hold {
         release_call(std::slice::from_ref(&self.entry), &self.session.name).target
     }
 
-    pub(crate) fn changes(&self) -> DeadlineChanges {
+    fn changes(&self) -> DeadlineChanges {
         let (lease, limits) = (self.session.lease.subscribe(), self.entry.limits.subscribe());
         DeadlineChanges { lease, limits }
     }
 
     /// Returns the earliest of all deadlines, or the loss.
-    pub(crate) fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
+    fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         let limit = self.entry.limits.borrow().next_deadline(now)?;
         let session = self.session.deadline_or_loss(now)?;
         Ok(limit.map_or(session, |limit| limit.min(session)))
     }
 }
 
+/// Returns the earliest deadline of the holds, or the loss of one of them. A guard without holds has released each lock.
+pub(crate) fn first_deadline(holds: &[Hold], now: Moment) -> Result<Moment, Loss> {
+    let deadlines: Result<Vec<_>, _> =
+        holds.iter().map(|hold| hold.deadline_or_loss(now)).collect();
+    deadlines?.into_iter().min().ok_or(Loss::TakenAway)
+}
+
+/// Resolves with the earliest deadline of the holds once it differs from `known`.
+pub(crate) async fn deadline_after(holds: &[Hold], known: Moment) -> Result<Moment, Loss> {
+    let mut changes: Vec<DeadlineChanges> = holds.iter().map(Hold::changes).collect();
+    loop {
+        changes.iter_mut().for_each(DeadlineChanges::mark_seen);
+        let deadline = first_deadline(holds, Moment::now())?;
+        if deadline != known {
+            return Ok(deadline);
+        }
+        tokio::select! {
+            _changed = first_of(changes.iter_mut().map(DeadlineChanges::next)) => {}
+            () = timer(deadline) => {}
+        }
+    }
+}
+
+/// Resolves with the first loss and the index of its hold.
+pub(crate) async fn first_loss(holds: &[Hold]) -> (usize, Loss) {
+    first_of(holds.iter().map(Hold::lost)).await
+}
+
+/// Resolves with the output of the first future that resolves, and its index.
+pub(crate) async fn first_of<F: Future>(futures: impl Iterator<Item = F>) -> (usize, F::Output) {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        for (index, future) in futures.iter_mut().enumerate() {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready((index, output));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 /// Notifies of changes to the session's lease and the limits of the hold.
 #[derive(Debug)]
-pub(crate) struct DeadlineChanges {
+struct DeadlineChanges {
     lease: watch::Receiver<Lease>,
     limits: watch::Receiver<HoldLimits>,
 }
 
 impl DeadlineChanges {
-    pub(crate) fn mark_seen(&mut self) {
+    fn mark_seen(&mut self) {
         self.lease.mark_unchanged();
         self.limits.mark_unchanged();
     }
 
-    pub(crate) async fn next(&mut self) {
+    async fn next(&mut self) {
         // The senders live as long as the hold.
         tokio::select! {
             _changed = self.lease.changed() => {}

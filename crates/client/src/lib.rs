@@ -32,6 +32,7 @@ mod election;
 mod error;
 mod guard;
 mod handover;
+mod held_locks;
 mod hold;
 mod hold_limits;
 pub mod http;

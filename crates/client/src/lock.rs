@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use holdfast_types::{Labels, LockName, Mode, Owner, PolicyChange};
 
-use crate::acquire::only;
 use crate::error::argument;
+use crate::held_locks::HeldLocks;
 use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::generated_owner;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
@@ -169,7 +169,7 @@ impl<T> Lock<T> {
         self
     }
 
-    async fn acquire_within(self, limit: WaitLimit) -> Result<Vec<Guard>, Error> {
+    async fn acquire_within(self, limit: WaitLimit) -> Result<HeldLocks, Error> {
         let request = self.request()?;
         let mut attempts = 0;
         loop {
@@ -312,7 +312,7 @@ impl Lock {
     /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
     pub async fn acquire(self) -> Result<Guard, Error> {
         let limit = self.wait_limit();
-        self.acquire_within(limit).await.and_then(only)
+        self.acquire_within(limit).await.and_then(Guard::new)
     }
 
     /// Acquires the lock if it is free, and does not queue.
@@ -320,7 +320,7 @@ impl Lock {
     /// # Errors
     /// [`Error::Busy`] if it is not free; otherwise as [`Lock::acquire`].
     pub async fn try_acquire(self) -> Result<Guard, Error> {
-        self.acquire_within(WaitLimit::none()).await.and_then(only)
+        self.acquire_within(WaitLimit::none()).await.and_then(Guard::new)
     }
 
     /// Acquires the lock, runs `work` and releases the lock. If the lock is lost before the work is done, the client
@@ -362,7 +362,7 @@ impl MultiLock {
     /// more than 16 names, or an existing queue entry of the owner. Otherwise as [`Lock::acquire`].
     pub async fn acquire(self) -> Result<MultiGuard, Error> {
         let limit = self.wait_limit();
-        self.acquire_within(limit).await.map(MultiGuard::new)
+        self.acquire_within(limit).await.map(MultiGuard)
     }
 
     /// Acquires all locks if all are free, and does not queue.
@@ -370,6 +370,6 @@ impl MultiLock {
     /// # Errors
     /// As [`MultiLock::acquire`].
     pub async fn try_acquire(self) -> Result<MultiGuard, Error> {
-        self.acquire_within(WaitLimit::none()).await.map(MultiGuard::new)
+        self.acquire_within(WaitLimit::none()).await.map(MultiGuard)
     }
 }

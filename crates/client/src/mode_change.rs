@@ -30,7 +30,7 @@ impl Guard {
         if self.mode() == Mode::Exclusive {
             return Ok(self.token());
         }
-        let mut change = ModeChange::begin(&self.hold, &self.request, self.mode());
+        let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode());
         let limit = WaitLimit::new(wait);
         loop {
             let wait = limit.next_call();
@@ -70,7 +70,7 @@ impl Guard {
             let (from, to) = (self.mode().as_str(), to.as_str());
             return Err(Error::Argument(format!("{to} is not weaker than {from}: use upgrade()")));
         }
-        ModeChange::begin(&self.hold, &self.request, to).complete_fallback().await
+        ModeChange::begin(&self.hold, &self.locks.request, to).complete_fallback().await
     }
 }
 

@@ -40,10 +40,36 @@ async fn a_guard_may_be_dropped_on_a_thread_without_a_runtime() {
 }
 
 #[tokio::test]
+async fn a_guard_becomes_a_multi_lock_on_a_thread_without_a_runtime() {
+    let (client, lines) = granting("").await;
+    let guard = acquire(&client).await.unwrap();
+    let cancelled = guard.cancel_token();
+    let wrap = || std::thread::spawn(move || MultiGuard::from(guard)).join().unwrap();
+    let mut guard = tokio::task::spawn_blocking(wrap).await.unwrap();
+    assert!(guard.is_held() && !cancelled.is_cancelled());
+    guard.release_one("job").await.unwrap();
+    cancelled.cancelled().await;
+    drop(guard);
+    assert_eq!(released(&lines), 1);
+}
+
+#[tokio::test]
 async fn a_released_guard_is_released_once() {
     let (client, lines) = granting("").await;
     acquire(&client).await.unwrap().release().await.unwrap();
     assert_eq!(released(&lines), 1);
+}
+
+#[tokio::test]
+async fn dropping_a_release_future_releases_the_lock_in_the_background() {
+    let (client, lines) = granting("").await;
+    let release = acquire(&client).await.unwrap().release();
+    tokio::select! {
+        biased;
+        result = release => panic!("released without a wait: {result:?}"),
+        () = std::future::ready(()) => {}
+    }
+    until("it is released", || released(&lines) == 1).await;
 }
 
 #[tokio::test]

@@ -223,6 +223,37 @@ async fn the_deadline_of_a_multi_lock_is_the_earliest_and_moves_both_ways() {
 }
 
 #[tokio::test]
+async fn the_token_of_a_multi_lock_ignores_a_lock_that_was_released_alone() {
+    let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
+    let mut both = client.lock_many(["a", "b"]).acquire().await.unwrap();
+    let cancelled = both.cancel_token();
+    let released = both.hold("a").unwrap().clone();
+    released.entry.request_release(revoking(Duration::from_millis(100)));
+    both.release_one("a").await.unwrap();
+    assert_eq!(released.lost().await, Loss::Revoked { reason: None });
+    let early = tokio::time::timeout(Duration::from_millis(50), cancelled.cancelled()).await;
+    assert!(early.is_err(), "the deadline of a released lock cancels the token");
+    assert_eq!((both.ensure(), requests(&lines, "DELETE /v1/locks/a?")), (Ok(()), 1));
+    both.hold("b").unwrap().entry.lose(Loss::TakenAway);
+    cancelled.cancelled().await;
+}
+
+#[tokio::test]
+async fn each_lock_that_the_client_gives_up_is_released_once_while_the_guard_lives() {
+    let (client, lines) = granting(r#"{"lock":"a","token":7},{"lock":"b","token":8}"#).await;
+    let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
+    for (lock, after) in [("a", 50), ("b", 100)] {
+        let request = revoking(Duration::from_millis(after));
+        both.hold(lock).unwrap().entry.request_release(request);
+    }
+    for lock in ["a", "b"] {
+        let call = format!("DELETE /v1/locks/{lock}?");
+        until("it is released", || requests(&lines, &call) == 1).await;
+    }
+    assert!(both.cancel_token().is_cancelled());
+}
+
+#[tokio::test]
 async fn a_touch_moves_the_deadline_of_a_guard() {
     let (address, _) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
     let beacon = Duration::from_secs(10);

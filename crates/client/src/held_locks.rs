@@ -1,0 +1,118 @@
+//! The locks of one guard: their session, their cancellation token, and the task that watches for losses.
+//!
+//! [`Guard`](crate::Guard) has one hold here, [`MultiGuard`](crate::MultiGuard) one or more. The task ends with the
+//! value. It cancels the token at the first loss, and releases each hold that the client ended locally. Bounds: 16
+//! holds, the limit of one call.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Moment;
+use crate::hold::{Hold, first_deadline, first_loss};
+use crate::lock_request::ClientLockRequest;
+use crate::queue_entry::{ClientQueueEntry, Stage};
+use crate::session::SessionUse;
+use crate::{Error, Loss};
+
+/// Dropping the value releases its locks in the background.
+#[derive(Debug)]
+pub(crate) struct HeldLocks {
+    /// Empty once nothing is left to release.
+    pub(crate) holds: Vec<Hold>,
+    /// The request that acquired the locks.
+    pub(crate) request: Box<ClientLockRequest>,
+    session: SessionUse,
+    cancel: CancellationToken,
+    monitor: JoinHandle<()>,
+}
+
+impl HeldLocks {
+    pub(crate) fn new(holds: Vec<Hold>, request: ClientLockRequest, session: SessionUse) -> Self {
+        let cancel = CancellationToken::new();
+        let monitor = spawn_monitor(&session, &holds, &cancel);
+        Self { holds, request: Box::new(request), session, cancel, monitor }
+    }
+
+    /// Returns a token that is cancelled when one of the locks is lost, and when the value ends in any other way.
+    pub(crate) fn cancel_token(&self) -> CancellationToken {
+        self.cancel.clone()
+    }
+
+    /// Removes the hold of one lock. The token no longer follows that hold.
+    pub(crate) fn take(&mut self, lock: &str) -> Option<Self> {
+        let index = self.holds.iter().position(|hold| hold.lock().as_str() == lock)?;
+        let hold = self.holds.remove(index);
+        self.monitor.abort();
+        self.monitor = spawn_monitor(&self.session, &self.holds, &self.cancel);
+        let session = SessionUse::of(self.session.session());
+        Some(Self::new(vec![hold], *self.request.clone(), session))
+    }
+
+    /// Releases all locks with one call. If the outcome is uncertain, dropping the value continues the release.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if one of the locks was lost before.
+    pub(crate) async fn release(&mut self) -> Result<(), Error> {
+        if self.holds.is_empty() {
+            return Ok(());
+        }
+        let before = first_deadline(&self.holds, Moment::now());
+        let released = self.session.session().release(&self.entries()).await;
+        if !released.as_ref().is_err_and(Error::is_uncertain) {
+            self.holds.clear();
+        }
+        match (before, released) {
+            (Err(loss), _) => Err(Error::Lost(loss)),
+            (Ok(_), Err(Error::Refused(_))) => Err(Error::Lost(Loss::TakenAway)),
+            (Ok(_), released) => released,
+        }
+    }
+
+    /// Cancels the token, and stops the reaction to losses.
+    pub(crate) fn stop(&self) {
+        self.monitor.abort();
+        self.cancel.cancel();
+    }
+
+    fn entries(&self) -> Vec<Arc<ClientQueueEntry>> {
+        self.holds.iter().map(|hold| hold.entry.clone()).collect()
+    }
+}
+
+impl Drop for HeldLocks {
+    fn drop(&mut self) {
+        self.stop();
+        if !self.holds.is_empty() {
+            self.session.session().release_in_background(self.entries());
+        }
+    }
+}
+
+/// The task runs on the session's runtime, because the caller's thread may have none.
+fn spawn_monitor(
+    session: &SessionUse,
+    holds: &[Hold],
+    cancel: &CancellationToken,
+) -> JoinHandle<()> {
+    let monitor = watch_losses(holds.to_vec(), cancel.clone());
+    session.session().runtime.spawn(monitor)
+}
+
+/// Cancels the token at the first loss, or at once without holds. Releases each hold that the client has ended but the
+/// cluster would keep.
+async fn watch_losses(mut holds: Vec<Hold>, cancel: CancellationToken) {
+    while !holds.is_empty() {
+        let (index, loss) = first_loss(&holds).await;
+        let Hold { session, entry, .. } = holds.remove(index);
+        let is_given_up = loss.is_given_up();
+        entry.lose(loss);
+        cancel.cancel();
+        // A hold in `Leaving` already has a release.
+        if is_given_up && entry.stage() != Stage::Leaving {
+            session.release_in_background(vec![entry]);
+        }
+    }
+    cancel.cancel();
+}
