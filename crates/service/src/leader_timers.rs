@@ -87,8 +87,8 @@ impl LeaderTimers {
         log_pause(gap);
     }
 
-    /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within it
-    /// does.
+    /// Runs `work` and checks for pauses meanwhile. So a long wait does not count as a pause, and a pause within
+    /// the wait does.
     async fn checking_pauses<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_tick_extends_instead_of_expiring() {
+    fn a_pause_extends_leases_instead_of_expiring_them() {
         let t0 = Instant::now();
         let mut leases = active(t0);
         leases.extend(seconds(60));

@@ -85,7 +85,7 @@ pub(crate) struct FiredWatch {
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     by_path: HashMap<ZnodePath, BTreeMap<StreamNo, WatchFlags>>,
-    /// Invariant: the paths under which `by_path` has the stream, and the sum of their watches.
+    /// Invariant: the paths at which `by_path` has watches of the stream, and the number of these watches.
     by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
     /// Entries of `by_path` with a recursive watch: ancestors are skipped while it is zero.
     recursive: usize,

@@ -65,7 +65,7 @@ async fn a_waiting_caller_does_not_expire() {
     assert_eq!(waiting.await.unwrap().unwrap().session.as_str(), "you");
 }
 
-/// A paused client first gets a rejection as expired, and can then open a session with the same name.
+/// A client whose session expired gets a rejection until it closes the session. Then the name is free again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_name_is_free_again_once_the_loss_is_acknowledged() {
     let nodes = Nodes::start(1).await;

@@ -18,7 +18,7 @@ async fn holds_of(node: &Service, name: &str, who: &str) -> Vec<PastHold> {
 
 /// A timeout, a disconnect, a grant and the end of the session race on one waiter: the wait ends once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_with_concurrent_ends_ends_once() {
+async fn a_wait_that_several_events_end_concurrently_ends_once() {
     let nodes = Nodes::start(3).await;
     let (mut granted, mut not_granted) = (0, 0);
     for round in 0..ROUNDS {
