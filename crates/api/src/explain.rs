@@ -17,16 +17,16 @@ pub struct ExplainedBody {
     pub lock: LockBody,
     /// The locks that the holder waits for, directly and through others.
     #[serde(default)]
-    pub blocked_by: Vec<LinkBody>,
+    pub blocked_by: Vec<WaitLinkBody>,
     /// The latest time of the next grant if no holder renews from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_if_dead_in_ms: Option<u64>,
     /// Recent waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<TimesBody>,
+    pub wait: Option<DurationStatsBody>,
     /// Recent holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<TimesBody>,
+    pub hold: Option<DurationStatsBody>,
 }
 
 impl ExplainedBody {
@@ -39,7 +39,7 @@ impl ExplainedBody {
 /// A holder that waits for another lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LinkBody {
+pub struct WaitLinkBody {
     /// The holder of the lock.
     pub session: SessionName,
     /// The owner within the session, if the call named one.
@@ -60,7 +60,7 @@ pub struct LinkBody {
 /// Durations that one node has measured since its start; the weight of a duration halves every ten minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TimesBody {
+pub struct DurationStatsBody {
     /// The number of durations.
     pub count: u64,
     /// The median.

@@ -42,33 +42,40 @@ pub use election::{
     election_of, election_path,
 };
 pub use escape::{EscapeError, escape_path, escape_query, unescape_path, unescape_query};
-pub use explain::{ContentionBody, ExplainedBody, HistoryBody, LinkBody, PastHoldBody, TimesBody};
+pub use explain::{
+    ContentionBody, DurationStatsBody, ExplainedBody, HistoryBody, PastHoldBody, WaitLinkBody,
+};
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
 pub use lock::{
-    AskedBody, BrokenBody, ClosedBody, FenceBody, GrantAllBody, GrantBody, HandedBody, HolderBody,
-    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, WaiterBody, named_owner,
+    BrokenBody, CooldownBody, FenceBody, GrantAllBody, GrantBody, HandedOverBody, HolderBody,
+    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody, WaiterBody,
+    named_owner,
 };
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue};
-pub use parameters::{KEPT_ALIVE_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
+pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
 pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
 pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, ParamList, RawParams};
 pub use recipe::{
-    BreachBody, CountDownBody, CounterBody, GateBody, LatchBody, LeftBody, PassedBody, RecipeFacts,
-    barrier_path, counter_path, double_barrier_path, latch_path,
+    BarrierBody, BreachCauseBody, CountDownBody, CounterBody, LatchBody, LeftBody, RecipeFacts,
+    TrippedBody, barrier_path, counter_path, double_barrier_path, latch_path,
 };
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
-pub use segments::SegmentBody;
+pub use segments::ShardBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
-pub use session_events::{EventBody, EventKind, GapBody, KeptBody, KeptManyBody, NewsBody};
+pub use session_events::{
+    EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
+};
 pub use time_of_day::{format_time, parse_time};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
-pub use znode::{AclBody, ChildBody, ChildrenBody, KindBody, StatBody, SubtreeBody, ZnodeBody};
+pub use znode::{
+    AclBody, ChildBody, ChildrenBody, StatBody, SubtreeBody, ZnodeBody, ZnodeKindBody,
+};
 
 /// The media type of [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";

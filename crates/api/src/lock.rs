@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    CooldownCause, Data, FenceView, FencingToken, Grant, HolderNote, HolderView, Labels, LockName,
-    LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision, Segments,
-    SessionName, Stamp, WaiterView,
+    CooldownCause, Data, FenceView, FencingToken, Grant, HolderDetails, HolderView, Labels,
+    LockName, LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision,
+    SessionName, ShardRequest, Stamp, WaiterView,
 };
 
-use crate::SegmentBody;
+use crate::ShardBody;
 
 /// The answer to an acquire: the caller holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl GrantBody {
     /// Adds the segment number to a grant of a segment of `whole`.
     #[must_use]
     pub fn of_whole(self, whole: &LockName) -> Self {
-        Self { segment: Segments::index_of(whole, &self.lock), ..self }
+        Self { segment: ShardRequest::shard_index(whole, &self.lock), ..self }
     }
 }
 
@@ -197,14 +197,16 @@ pub struct WaiterBody {
 
 impl HolderBody {
     /// Adds the facts that only few holders have.
-    fn noted(self, note: Option<HolderNote>, now: Stamp) -> Self {
-        let Some(HolderNote { token: _, release_request, bundle }) = note else { return self };
+    fn noted(self, note: Option<HolderDetails>, now: Stamp) -> Self {
+        let Some(HolderDetails { token: _, release_request, multi_lock }) = note else {
+            return self;
+        };
         let asked = |asked: ReleaseRequest| ReleaseRequestBody {
             reason: asked.reason.map(|reason| reason.to_string()),
             wanted_in_ms: age(now, asked.deadline),
             revoke: asked.revoke,
         };
-        Self { release_request: release_request.map(asked), multi_lock: bundle, ..self }
+        Self { release_request: release_request.map(asked), multi_lock: multi_lock, ..self }
     }
 }
 
@@ -219,7 +221,7 @@ impl WaiterBody {
             permits: waiter.permits,
             priority: waiter.priority,
             value: waiter.value.map(|value| text(&value)),
-            multi_lock: waiter.bundle,
+            multi_lock: waiter.multi_lock,
         }
     }
 }
@@ -256,16 +258,16 @@ pub struct LockBody {
     pub policy: Option<PolicyBody>,
     /// Why it is not granted although it is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<ClosedBody>,
+    pub closed: Option<CooldownBody>,
     /// The segments of a sharded lock; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub segments: Vec<SegmentBody>,
+    pub segments: Vec<ShardBody>,
     /// The revision of the read; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
 }
 
-fn holders(holders: Vec<HolderView>, notes: &[HolderNote], now: Stamp) -> Vec<HolderBody> {
+fn holders(holders: Vec<HolderView>, notes: &[HolderDetails], now: Stamp) -> Vec<HolderBody> {
     let one = |holder: HolderView| {
         let note = notes.iter().find(|note| note.token == holder.token);
         HolderBody::new(holder, now).noted(note.cloned(), now)
@@ -287,11 +289,11 @@ impl LockBody {
             floor: view.floor,
             permits_held: view.policy.limit.map(|_| view.permits_held),
             policy: (view.policy != LockPolicy::DEFAULT).then(|| PolicyBody::new(view.policy)),
-            closed: view.cooldown.map(|cooldown| ClosedBody {
+            closed: view.cooldown.map(|cooldown| CooldownBody {
                 why: cooldown.cause,
                 opens_in_ms: age(now, cooldown.until),
             }),
-            segments: SegmentBody::all(view.segments),
+            segments: ShardBody::all(view.segments),
             revision,
         }
     }
@@ -305,7 +307,7 @@ impl LockBody {
 /// Why a free lock is not granted, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ClosedBody {
+pub struct CooldownBody {
     /// The cause.
     pub why: CooldownCause,
     /// The remaining time.
@@ -387,7 +389,7 @@ pub struct BrokenBody {
 /// Holders of a lock were asked to release it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AskedBody {
+pub struct ReleaseRequestedBody {
     /// The lock.
     pub lock: LockName,
     /// The number of holders that were asked.
@@ -399,7 +401,7 @@ pub struct AskedBody {
 /// A lock was handed over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HandedBody {
+pub struct HandedOverBody {
     /// The lock.
     pub lock: LockName,
     /// The session that holds it now.
@@ -413,7 +415,7 @@ pub struct HandedBody {
     pub revision: Revision,
 }
 
-impl HandedBody {
+impl HandedOverBody {
     pub fn new(grant: Grant, revision: Revision) -> Self {
         let (lock, to, token) = (grant.lock, grant.session, grant.token);
         Self { lock, to, to_owner: named_owner(grant.owner), token, revision }
@@ -579,7 +581,7 @@ mod tests {
             permits: 1,
             priority: 3,
             value: None,
-            bundle: Vec::new(),
+            multi_lock: Vec::new(),
         };
         let view = LockView {
             lock: LockName::new("job").unwrap(),

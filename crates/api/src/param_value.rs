@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holdfast_types::{
     Attempt, FencingToken, Labels, LockName, Mode, Owner, QueueOrder, Reason, RecipeName,
-    RequestId, Revision, SegmentChoice, SessionId, SessionName, Ttl, ZnodePath,
+    RequestId, Revision, SessionId, SessionName, ShardChoice, Ttl, ZnodePath,
 };
 
 use crate::duration::check_bounds;
@@ -271,7 +271,7 @@ impl ParamValue for CountOrNone {
     }
 }
 
-impl ParamValue for SegmentChoice {
+impl ParamValue for ShardChoice {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         if text == "any" { Ok(Self::Any) } else { u32::parse(param, text).map(Self::At) }
     }

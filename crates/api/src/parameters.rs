@@ -20,7 +20,7 @@ pub const LIST_LIMIT_DEFAULT: usize = 100;
 /// The maximum number of items in a page.
 pub const LIST_LIMIT_MAX: usize = 1_000;
 /// The maximum number of sessions that one call renews.
-pub const KEPT_ALIVE_MAX: usize = 1_000;
+pub const KEEPALIVE_SESSIONS_MAX: usize = 1_000;
 
 pub const REDIRECT: Param =
     Param::flag("redirect", "Answer 307 to the leader instead of passing the call on");

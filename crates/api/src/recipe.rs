@@ -7,7 +7,8 @@ use holdfast_types::RecipeName;
 use crate::escape_path;
 
 pub use bodies::{
-    BreachBody, CountDownBody, CounterBody, GateBody, LatchBody, LeftBody, PassedBody, RecipeFacts,
+    BarrierBody, BreachCauseBody, CountDownBody, CounterBody, LatchBody, LeftBody, RecipeFacts,
+    TrippedBody,
 };
 
 /// `/v1/latches/<name>`
@@ -40,7 +41,7 @@ mod tests {
     fn bodies_look_as_specified() {
         let barrier = RecipeName::new("start").unwrap();
         let passed = Tripped { generation: Revision(7), index: 2, parties: 3 };
-        let json = serde_json::to_string(&PassedBody::new(barrier, &passed)).unwrap();
+        let json = serde_json::to_string(&TrippedBody::new(barrier, &passed)).unwrap();
         assert_eq!(json, r#"{"barrier":"start","generation":7,"index":2,"parties":3}"#);
         let breach = Breach {
             generation: Revision(7),

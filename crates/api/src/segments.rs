@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{FencingToken, SegmentView, SessionName};
+use holdfast_types::{FencingToken, SessionName, ShardView};
 
 /// One segment of a sharded lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SegmentBody {
+pub struct ShardBody {
     /// The number, from 0. The segment is the lock NAME/NUMBER.
     pub segment: u32,
     /// Whether it has a holder.
@@ -22,11 +22,11 @@ pub struct SegmentBody {
     pub waiters: u32,
 }
 
-impl SegmentBody {
+impl ShardBody {
     /// The bodies of all segments, from 0 on.
-    pub(crate) fn all(views: Vec<SegmentView>) -> Vec<Self> {
-        let one = |(segment, view): (u32, SegmentView)| {
-            let SegmentView { holder, holders, waiters } = view;
+    pub(crate) fn all(views: Vec<ShardView>) -> Vec<Self> {
+        let one = |(segment, view): (u32, ShardView)| {
+            let ShardView { holder, holders, waiters } = view;
             let (session, token) = holder.unzip();
             Self { segment, held: holders > 0, session, token, waiters }
         };
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn only_a_held_segment_shows_a_session_and_a_token() {
         let me = SessionName::new("me").ok().map(|me| (me, FencingToken(7)));
-        let held = SegmentView { holder: me, holders: 1, waiters: 2 };
-        let json = serde_json::to_string(&SegmentBody::all(vec![SegmentView::default(), held]));
+        let held = ShardView { holder: me, holders: 1, waiters: 2 };
+        let json = serde_json::to_string(&ShardBody::all(vec![ShardView::default(), held]));
         assert_eq!(
             json.unwrap(),
             r#"[{"segment":0,"held":false,"waiters":0},{"segment":1,"held":true,"session":"me","token":7,"waiters":2}]"#

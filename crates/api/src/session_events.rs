@@ -14,7 +14,7 @@ use crate::{Problem, SessionBody};
 /// The answer to a keepalive that waits for events: the session, and the events of its locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NewsBody {
+pub struct SessionEventsBody {
     /// The session, renewed; its `revision` is the next `since`.
     #[serde(flatten)]
     pub session: SessionBody,
@@ -112,9 +112,9 @@ pub struct GapBody {
 /// The answer to a call that renews several sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KeptManyBody {
+pub struct KeepaliveManyBody {
     /// One for each session of the call, in order.
-    pub sessions: Vec<KeptBody>,
+    pub sessions: Vec<KeepaliveBody>,
     /// The revision of the answer.
     pub revision: Revision,
 }
@@ -122,7 +122,7 @@ pub struct KeptManyBody {
 /// One session of a call that renews several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KeptBody {
+pub struct KeepaliveBody {
     /// The session.
     pub session: SessionName,
     /// The time-to-live, if it was renewed.
@@ -136,7 +136,7 @@ pub struct KeptBody {
     pub problem: Option<Box<Problem>>,
 }
 
-impl KeptBody {
+impl KeepaliveBody {
     pub fn renewed(session: SessionName, ttl: Ttl, expires_in: Duration) -> Self {
         let expires_in_ms = Some(holdfast_types::millis(expires_in));
         Self { session, ttl_ms: Some(ttl.as_millis()), expires_in_ms, problem: None }

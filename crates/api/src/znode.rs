@@ -15,7 +15,7 @@ use crate::format_acl_entry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum KindBody {
+pub enum ZnodeKindBody {
     /// Exists until it is deleted.
     Persistent,
     /// Deleted some time after its last child was deleted.
@@ -26,7 +26,7 @@ pub enum KindBody {
     Ttl,
 }
 
-impl KindBody {
+impl ZnodeKindBody {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Persistent => "persistent",
@@ -42,7 +42,7 @@ impl KindBody {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatBody {
     /// The kind.
-    pub kind: KindBody,
+    pub kind: ZnodeKindBody,
     /// Number of changes of its data: compared with `If-Match`.
     pub version: i32,
     /// Number of children created plus number of children deleted, ever.
@@ -92,12 +92,12 @@ impl From<Stat> for StatBody {
     }
 }
 
-fn kind(owner: i64) -> (KindBody, Option<i64>, Option<i64>) {
+fn kind(owner: i64) -> (ZnodeKindBody, Option<i64>, Option<i64>) {
     match owner {
-        0 => (KindBody::Persistent, None, None),
-        CONTAINER_OWNER => (KindBody::Container, None, None),
-        TTL_OWNER..0 => (KindBody::Ttl, None, Some(owner - TTL_OWNER)),
-        number => (KindBody::Ephemeral, Some(number), None),
+        0 => (ZnodeKindBody::Persistent, None, None),
+        CONTAINER_OWNER => (ZnodeKindBody::Container, None, None),
+        TTL_OWNER..0 => (ZnodeKindBody::Ttl, None, Some(owner - TTL_OWNER)),
+        number => (ZnodeKindBody::Ephemeral, Some(number), None),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{CounterBody, ElectionBody, LatchBody, LeaderBody, PassedBody};
+use holdfast_api::{CounterBody, ElectionBody, LatchBody, LeaderBody, TrippedBody};
 use holdfast_types::{FencingToken, SessionName};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -254,7 +254,7 @@ blocking!(recipes::Latch {
     ref delete() -> ();
 });
 blocking!(recipes::Barrier {
-    ref arrive(wait: Duration) -> PassedBody;
+    ref arrive(wait: Duration) -> TrippedBody;
 });
 blocking!(recipes::DoubleBarrier {
     ref enter(wait: Duration) => recipes::Inside;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::TTL;
 use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT, INCARNATION};
-use holdfast_api::{NewsBody, Query, SessionBody, WAIT_MAX, keepalive_path, session_path};
+use holdfast_api::{Query, SessionBody, SessionEventsBody, WAIT_MAX, keepalive_path, session_path};
 use holdfast_types::{Labels, Revision, SessionId, SessionName, Ttl, millis};
 use serde::de::DeserializeOwned;
 
@@ -82,7 +82,7 @@ impl Calls {
         since: Option<Revision>,
         wait: Duration,
         lease_left: Duration,
-    ) -> Result<Answer<NewsBody>, Error> {
+    ) -> Result<Answer<SessionEventsBody>, Error> {
         let query = Query::default().with(&EVENTS_WAIT, &whole_millis(wait));
         let query = query.with_some(&EVENTS_SINCE, since.as_ref());
         let target = query.target(&keepalive_path(session));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdfast_api::parameters::lock::{TO, TO_OWNER};
 use holdfast_api::parameters::watch;
 use holdfast_api::{
-    ErrorCode, HandedBody, HolderBody, LockBody, Query, WAIT_MAX, WatchBody, lock_path,
+    ErrorCode, HandedOverBody, HolderBody, LockBody, Query, WAIT_MAX, WatchBody, lock_path,
 };
 use holdfast_types::{
     FencingToken, LockName, Owner, ReleaseTarget, Revision, SessionName, ZnodePath,
@@ -85,7 +85,8 @@ impl Guard {
         let owned_by = self.entry.owner.as_ref();
         let query = release_query(Query::default(), &session.name, owned_by, target);
         let call = handover_call(self.lock(), query, to, owner.as_ref());
-        let Delivery { result, in_doubt } = session.calls.deliver(&call).await.json::<HandedBody>();
+        let Delivery { result, in_doubt } =
+            session.calls.deliver(&call).await.json::<HandedOverBody>();
         match result {
             Ok(answer) => {
                 self.forget();

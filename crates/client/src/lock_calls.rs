@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
-    AGEING, ASK, ASK_REASON, ASKED_OWNER, ASKED_SESSION, BREAK_REASON, COOLDOWN, DEADLINE,
-    DETECT_DEADLOCKS, FORCE, HELD, LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS,
-    PREFIX, REVOKE, WAITING,
+    AGEING, ASK, ASK_REASON, BREAK_REASON, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, FORCE, HELD,
+    LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS, PREFIX, REQUESTED_OWNER,
+    REQUESTED_SESSION, REVOKE, WAITING,
 };
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, RELEASED_TOKEN};
 use holdfast_api::{
-    AskedBody, BrokenBody, CountOrNone, HandedBody, LIST_LIMIT_MAX, LockBody, LocksBody,
-    PolicyBody, Query, lock_path, named_owner,
+    BrokenBody, CountOrNone, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody, PolicyBody,
+    Query, ReleaseRequestedBody, lock_path, named_owner,
 };
 use holdfast_types::{
     FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, SessionName,
@@ -61,7 +61,7 @@ impl Client {
         lock: &LockName,
         from: &SessionName,
         to: &SessionName,
-    ) -> Result<HandedBody, Error> {
+    ) -> Result<HandedOverBody, Error> {
         let release = self.release_of_hold(lock, from).await?;
         self.calls().json(&handover_call(lock, release, to, None)).await
     }
@@ -110,13 +110,16 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] if the named session does not hold the lock; otherwise see [`Error`].
-    pub async fn request_release(&self, request: &RequestRelease) -> Result<AskedBody, Error> {
+    pub async fn request_release(
+        &self,
+        request: &RequestRelease,
+    ) -> Result<ReleaseRequestedBody, Error> {
         let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
         let (session, owner) = holder.clone().unzip();
         let query = Query::default()
             .with(&ASK, &"release")
-            .with_some(&ASKED_SESSION, session.as_ref())
-            .with_some(&ASKED_OWNER, owner.and_then(named_owner).as_ref())
+            .with_some(&REQUESTED_SESSION, session.as_ref())
+            .with_some(&REQUESTED_OWNER, owner.and_then(named_owner).as_ref())
             .with_some(&ASK_REASON, reason.as_ref())
             .with(&DEADLINE, &Duration::from_millis(*deadline_ms))
             .with_flag(&REVOKE, *revoke);

@@ -8,7 +8,7 @@ use holdfast_api::parameters::lock::{
 };
 use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
-use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SegmentChoice, SessionName, millis};
+use holdfast_types::{Attempt, Labels, LockName, Mode, Owner, SessionName, ShardChoice, millis};
 
 use crate::http::Method;
 use crate::retry::Call;
@@ -117,7 +117,7 @@ impl ClientLockRequest {
             .with_some(&MIN_HOLD, options.min_hold.as_ref())
             .with_some(&VALUE, options.value.as_ref())
             .with_some(&SEGMENTS, options.segments.as_ref())
-            .with_some(&SEGMENT, options.segment.map(SegmentChoice::At).as_ref())
+            .with_some(&SEGMENT, options.segment.map(ShardChoice::At).as_ref())
             .with_labels(&self.labels);
         let call = match self.locks.as_slice() {
             [lock] => Call::new(Method::PUT, query.target(&lock_path(lock))),

@@ -11,7 +11,7 @@ use holdfast_api::parameters::lock::{NAMES, RELEASED_SESSION};
 use holdfast_api::parameters::{OWNER, RELEASED_ATTEMPT, RELEASED_TOKEN};
 use holdfast_api::{Query, lock_path};
 use holdfast_types::{
-    Attempt, FencingToken, LockName, Owner, ReleaseTarget, Segments, SessionName,
+    Attempt, FencingToken, LockName, Owner, ReleaseTarget, SessionName, ShardRequest,
 };
 use tokio::sync::{Notify, watch};
 
@@ -91,7 +91,7 @@ impl ClientQueueEntry {
     fn covers(&self, lock: &LockName) -> bool {
         match self.segment.get() {
             Some(segment) => segment == lock,
-            None if self.segmented => Segments::index_of(&self.requested, lock).is_some(),
+            None if self.segmented => ShardRequest::shard_index(&self.requested, lock).is_some(),
             None => self.requested == *lock,
         }
     }
@@ -150,7 +150,7 @@ pub(crate) fn release_call(entries: &[Arc<ClientQueueEntry>], session: &SessionN
     let locks: Vec<LockName> = entries.iter().map(|entry| entry.lock().clone()).collect();
     let first = entries.first();
     let owner = first.and_then(|entry| entry.owner.as_ref());
-    let target = first.map_or(ReleaseTarget::AnyPlace, |entry| entry.release_target());
+    let target = first.map_or(ReleaseTarget::AnyEntry, |entry| entry.release_target());
     let target = match locks.as_slice() {
         [lock] => release_query(Query::default(), session, owner, target).target(&lock_path(lock)),
         locks => {
@@ -170,7 +170,7 @@ pub(crate) fn release_query(
 ) -> Query {
     let query = query.with(&RELEASED_SESSION, session).with_some(&OWNER, owner);
     match target {
-        ReleaseTarget::AnyPlace => query,
+        ReleaseTarget::AnyEntry => query,
         ReleaseTarget::Attempt(attempt) => query.with(&RELEASED_ATTEMPT, &attempt),
         ReleaseTarget::Hold(token) => query.with(&RELEASED_TOKEN, &token),
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::{
-    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, NewsBody, Query, fence_path,
-    lock_path,
+    EventBody, EventKind, FenceBody, HoldBody, HolderBody, LockBody, Query, SessionEventsBody,
+    fence_path, lock_path,
 };
 use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision};
 
@@ -68,7 +68,10 @@ impl SessionPoll {
 
     /// Parks a keepalive for a sixth of the lease. At least two thirds of the lease are then left when the node answers
     /// the next one.
-    pub(crate) async fn poll(&mut self, session: &Session) -> Result<Answer<NewsBody>, Error> {
+    pub(crate) async fn poll(
+        &mut self,
+        session: &Session,
+    ) -> Result<Answer<SessionEventsBody>, Error> {
         let now = Moment::now();
         let (wait, left) = {
             let lease = session.lease.borrow();
@@ -97,7 +100,7 @@ impl SessionPoll {
         &mut self,
         session: &Session,
         known_holds: &[KnownHold],
-        answer: NewsBody,
+        answer: SessionEventsBody,
         held: Duration,
     ) {
         self.failures = 0;

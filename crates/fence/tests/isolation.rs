@@ -336,7 +336,11 @@ async fn is_blocked(observer: &Client, name: &str) -> bool {
 }
 
 /// Plays every case of a pair. Returns the distinct outcomes, and a line for each lost write.
-async fn outcomes(store: &mut StockStore, guards: &[Guard], levels: [usize; 2]) -> (String, String) {
+async fn outcomes(
+    store: &mut StockStore,
+    guards: &[Guard],
+    levels: [usize; 2],
+) -> (String, String) {
     let [before, after] = levels.map(|level| LEVELS[level]);
     let (mut words, mut lost) = (Vec::new(), String::new());
     for case in cases(guards) {

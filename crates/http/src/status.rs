@@ -250,7 +250,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
         Bound::Recipes => {
             at_bound(ErrorCode::QuotaExceeded, "latches, barriers and counters", limit)
         }
-        Bound::RecipePlaces => at_bound(
+        Bound::RecipeEntries => at_bound(
             ErrorCode::QuotaExceeded,
             "places of one session, promises of one latch, arrivals at one double barrier",
             limit,

@@ -35,7 +35,7 @@ fn release(lock: &str, name: &str) -> Command {
         locks: LockName::new(lock).unwrap().into(),
         session: SessionName::new(name).unwrap(),
         owner: Owner::unnamed(),
-        target: ReleaseTarget::AnyPlace,
+        target: ReleaseTarget::AnyEntry,
     })
 }
 

@@ -31,7 +31,7 @@ impl Machine {
                 self.dispatch(command, &mut ctx)
             };
             let changed = events.get(before..).unwrap_or_default();
-            self.digest = digest::absorb(self.digest, self.revision, &outcome, changed);
+            self.digest = digest::fold_command(self.digest, self.revision, &outcome, changed);
             outcomes.push(outcome);
         }
         Applied { revision: self.revision, outcomes, events }
@@ -66,9 +66,9 @@ impl Machine {
             }
             Command::Recipe(recipe) => self.recipe(recipe, ctx),
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change, ctx),
-            Command::Due { lock } => {
+            Command::RunTimers { lock } => {
                 self.run_timers(&lock, ctx);
-                Ok(Reply::DueDone { ended: ctx.expired })
+                Ok(Reply::TimersRun { ended: ctx.expired })
             }
             Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),

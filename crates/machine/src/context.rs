@@ -18,7 +18,7 @@ pub(crate) struct ApplyContext<'a> {
     /// Znodes that recursive deletes removed. Bound: [`crate::tree::change::DELETED_MAX`].
     pub(crate) deleted: usize,
     /// Locks whose queues have changed, and whose waiters have not been granted since.
-    pub(crate) stale: BTreeSet<LockName>,
+    pub(crate) locks_to_grant: BTreeSet<LockName>,
     /// Znodes counted for new quotas. Bound: [`crate::tree::quota::COUNTED_MAX`].
     pub(crate) counted: u64,
     /// Holds that timers ended. Bound: [`crate::lock::timers::EXPIRED_MAX`].
@@ -31,8 +31,8 @@ impl<'a> ApplyContext<'a> {
         now: Stamp,
         events: &'a mut Vec<(Revision, Event)>,
     ) -> Self {
-        let stale = BTreeSet::new();
-        Self { revision, now, events, ops: 0, deleted: 0, stale, counted: 0, expired: 0 }
+        let locks_to_grant = BTreeSet::new();
+        Self { revision, now, events, ops: 0, deleted: 0, locks_to_grant, counted: 0, expired: 0 }
     }
 }
 

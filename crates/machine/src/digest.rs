@@ -13,9 +13,9 @@ const ROTATION: u32 = 23;
 
 /// The state of the hash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fold(u64);
+pub(crate) struct DigestHasher(u64);
 
-impl Fold {
+impl DigestHasher {
     /// Continues from an earlier digest; 0 starts a new one.
     pub(crate) fn from(seed: u64) -> Self {
         Self(seed)
@@ -26,7 +26,7 @@ impl Fold {
     }
 }
 
-impl Hasher for Fold {
+impl Hasher for DigestHasher {
     fn finish(&self) -> u64 {
         let mut state = self.0 ^ (self.0 >> 32);
         state = state.wrapping_mul(MULTIPLIER);
@@ -70,13 +70,13 @@ impl Hasher for Fold {
 
 /// Folds the outcome and the events of one command into the rolling digest. The result does not depend on the batching
 /// of commands into entries.
-pub(crate) fn absorb(
+pub(crate) fn fold_command(
     digest: u64,
     revision: Revision,
     outcome: &Outcome,
     events: &[(Revision, Event)],
 ) -> u64 {
-    let mut fold = Fold::from(digest);
+    let mut fold = DigestHasher::from(digest);
     revision.hash(&mut fold);
     outcome.hash(&mut fold);
     for (_, event) in events {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn fold(bytes: &[u8]) -> u64 {
-        let mut fold = Fold::from(0);
+        let mut fold = DigestHasher::from(0);
         fold.write(bytes);
         fold.finish()
     }

@@ -24,7 +24,7 @@ impl Machine {
         self.check_orders()?;
         let (rebuilt, places) = self.rebuild_locks()?;
         self.check_index(&rebuilt)?;
-        self.check_places(&places)?;
+        self.check_queue_entry_counts(&places)?;
         self.check_locks()?;
         self.check_recipes()
     }

@@ -20,7 +20,7 @@ pub const SCAN_MAX: usize = 50_000;
 pub const LISTED_HOLDERS_MAX: usize = 16;
 
 /// The largest number of queue entries of one session in a listing. [`Machine::session`] returns all.
-pub const LISTED_PLACES_MAX: usize = 100;
+pub const LISTED_ENTRIES_MAX: usize = 100;
 
 /// Selects the locks to list. A lock must match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Machine {
                 segments: self.shard_views(lock),
                 ..self.lock_view(lock, indexed, (shown_max, shown_max))
             },
-            None => self.untaken(lock),
+            None => self.free_lock_view(lock),
         }
     }
 
@@ -102,7 +102,7 @@ impl Machine {
     pub fn lock_in_list(&self, lock: &LockName) -> LockView {
         match self.locks.get(lock) {
             Some(indexed) => self.lock_view(lock, indexed, (LISTED_HOLDERS_MAX, 0)),
-            None => self.untaken(lock),
+            None => self.free_lock_view(lock),
         }
     }
 
@@ -198,7 +198,7 @@ impl Machine {
         }
     }
 
-    /// Returns a page of the live sessions, in name order, after a name. Each has at most [`LISTED_PLACES_MAX`] queue
+    /// Returns a page of the live sessions, in name order, after a name. Each has at most [`LISTED_ENTRIES_MAX`] queue
     /// entries. The page has fewer than `limit` sessions, with `next`, if it read [`SCAN_MAX`] names.
     pub fn sessions(&self, after: Option<&str>, limit: usize) -> Page<SessionView> {
         let (mut items, mut last, mut next) = (Vec::new(), None, None);
@@ -211,7 +211,7 @@ impl Machine {
             if let KnownSession::Open(id) = named
                 && let Some(session) = self.sessions.get(id)
             {
-                items.push(self.session_view(session, LISTED_PLACES_MAX));
+                items.push(self.session_view(session, LISTED_ENTRIES_MAX));
             }
         }
         Page { items, next, revision: self.revision }
@@ -276,7 +276,7 @@ impl Machine {
     /// True if a command would only add a waiter at the end of an exclusive lock's queue, behind a holder and another
     /// waiter. Earlier commands in the log keep this true, unless both leave. A proposer may therefore delay the
     /// command until it proposes another one.
-    pub fn only_queues(&self, command: &Command) -> bool {
+    pub fn only_adds_waiter(&self, command: &Command) -> bool {
         let Command::Acquire(acquire) = command else { return false };
         let plain = acquire.wait
             && acquire.options.priority == 0

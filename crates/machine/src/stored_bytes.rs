@@ -12,9 +12,9 @@ use crate::context::{ApplyContext, limit_reached};
 
 /// An upper bound on the bytes that one command other than a multi adds: 16 queue entries with a value, their
 /// directories, and a session.
-pub(crate) const OF_A_COMMAND: u64 = 4 << 20;
+pub(crate) const COMMAND_BYTES_MAX: u64 = 4 << 20;
 /// An upper bound on the bytes of the path and the queue entry of one new znode.
-const OF_A_ZNODE: u64 = 4 << 10;
+const ZNODE_BYTES_MAX: u64 = 4 << 10;
 
 impl Machine {
     /// The number of bytes that clients have stored. O(1).
@@ -42,7 +42,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
         run: impl FnOnce(&mut Self, &mut ApplyContext<'_>) -> Outcome,
     ) -> Outcome {
-        if !self.is_nearly_full(OF_A_COMMAND) {
+        if !self.is_nearly_full(COMMAND_BYTES_MAX) {
             return run(self, ctx);
         }
         let before = self.stored_bytes();
@@ -72,7 +72,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::AttachSession { .. }
-        | Command::Due { .. }
+        | Command::RunTimers { .. }
         | Command::Break(_)
         | Command::HandOver(_)
         | Command::RequestRelease(_) => false,
@@ -80,15 +80,15 @@ pub(crate) fn may_store(command: &Command) -> bool {
 }
 
 /// An upper bound on the bytes that these operations add.
-pub(crate) fn stored_by(ops: &[Op], shown: &[Identity]) -> u64 {
-    let shown: usize = shown.iter().map(bytes_of).sum();
+pub(crate) fn stored_by(ops: &[Op], identities: &[Identity]) -> u64 {
+    let identities: usize = identities.iter().map(bytes_of).sum();
     // The proved identities replace each entry with the scheme `auth`.
-    let list = |acl: &[AclEntry]| acl.iter().map(|entry| bytes_of(&entry.who) + shown).sum();
+    let list = |acl: &[AclEntry]| acl.iter().map(|entry| bytes_of(&entry.who) + identities).sum();
     let of = |op: &Op| match op {
         Op::Create(create) => {
             let acl: usize = create.acl.as_deref().map_or(0, list);
             let directories = if create.parents { depth(&create.directory) } else { 0 };
-            (directories + 1) * (OF_A_ZNODE + acl as u64) + create.data.len() as u64
+            (directories + 1) * (ZNODE_BYTES_MAX + acl as u64) + create.data.len() as u64
         }
         Op::SetData { data, .. } => data.len() as u64,
         Op::SetAcl { acl, .. } => list(acl) as u64,

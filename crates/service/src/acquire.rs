@@ -112,7 +112,7 @@ impl Service {
         let held = self.raft().read(|machine| {
             let lock = match acquire.segments {
                 None => lock.clone(),
-                Some(shards) => machine.segment_held(lock, shards, &open.session, owner)?,
+                Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,
             };
             machine.entry_state(&lock.into(), &open.session, owner)?.into_single_grant()
         });

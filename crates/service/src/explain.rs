@@ -108,7 +108,7 @@ impl Service {
         let lately = self.observer().contention.busiest(&prefix, limit);
         let filter = LockFilter { prefix, ..LockFilter::default() };
         let (views, revision) = self.raft().read(|machine| {
-            let mut views = machine.most_wanted(&filter, limit);
+            let mut views = machine.longest_queues(&filter, limit);
             let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
             let others = lately.iter().filter(|lock| !shown.contains(*lock));
             let room = limit.saturating_sub(views.len());

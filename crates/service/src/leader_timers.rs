@@ -190,9 +190,9 @@ impl LeaderTimers {
         let now = service.raft().stamp();
         let due = service.raft().read(|machine| {
             let since_last_stamp = Duration::from_millis(now.0.saturating_sub(machine.now().0));
-            match machine.due_until(now, LOCK_TIMERS_MAX) {
+            match machine.timers_until(now, LOCK_TIMERS_MAX) {
                 due if due.is_empty() && since_last_stamp >= TIME_EVERY => {
-                    machine.due_until(Stamp(u64::MAX), 1)
+                    machine.timers_until(Stamp(u64::MAX), 1)
                 }
                 due => due,
             }
@@ -200,7 +200,7 @@ impl LeaderTimers {
         if due.is_empty() {
             return;
         }
-        let commands = due.into_iter().map(|lock| Command::Due { lock }).collect();
+        let commands = due.into_iter().map(|lock| Command::RunTimers { lock }).collect();
         if let Err(error) =
             self.checking_pauses(service.raft().propose_as_leader(commands, *epoch)).await
         {

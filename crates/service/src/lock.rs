@@ -41,7 +41,7 @@ impl Service {
 
     /// Requests holders to release a lock. Returns the number of holders that received the request.
     pub async fn ask_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
-        self.propose_for(Command::RequestRelease(request), Reply::into_release_asked).await
+        self.propose_for(Command::RequestRelease(request), Reply::into_release_requested).await
     }
 
     /// Hands a hold to another session. Returns the new hold of that session.

@@ -150,8 +150,8 @@ impl Service {
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
     pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
-        let only_queues = self.raft().read(|machine| machine.only_queues(&command));
-        let urgency = if only_queues { Urgency::MayWait } else { Urgency::Immediate };
+        let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
+        let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
         let proposed = self.0.raft.propose(command, urgency, self.deadline()).await;
         let Committed { outcome, revision } =
             proposed.map_err(|error| self.propose_failure(&error))?;

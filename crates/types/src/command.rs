@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, Break, Data, FencingToken, HandOver, Incarnation, Limits, LockName, LockSet, Mode,
     Multi, NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Recipe, RequestRelease,
-    Revision, Segments, SessionId, SessionName, Stamp, Ticket, Ttl, millis,
+    Revision, SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -78,7 +78,7 @@ pub enum Command {
     /// Changes the policy of a lock, even if the lock was never acquired.
     SetPolicy { lock: LockName, change: PolicyChange },
     /// Runs the expired timers of a lock: ends holds and cooldowns. Succeeds if no timer has expired.
-    Due { lock: LockName },
+    RunTimers { lock: LockName },
     /// Removes holders or waiters for an operator. Succeeds if no entry matches.
     Break(Break),
     /// Requests holders to release a lock, and optionally ends their holds at the deadline.
@@ -112,7 +112,7 @@ pub struct Acquire {
     /// Declares the lock a semaphore with this limit. A lock without a directory and a policy becomes one.
     pub limit: Option<u32>,
     /// Requests one shard of the lock instead of the lock itself.
-    pub segments: Option<Segments>,
+    pub segments: Option<ShardRequest>,
     pub options: AcquireOptions,
 }
 
@@ -203,7 +203,7 @@ pub struct Release {
 pub enum ReleaseTarget {
     /// The owner's queue entry at the time of `apply`.
     #[default]
-    AnyPlace,
+    AnyEntry,
     /// One attempt; its later copies have no effect. The entry is removed with its last attempt.
     Attempt(Attempt),
     /// The hold of this token, with all its attempts.

@@ -49,11 +49,11 @@ pub use recipe::{
     RecipeRejection, RecipeReply, Tripped,
 };
 pub use reply::ArriveReply;
-pub use segments::{SegmentChoice, SegmentView, Segments};
+pub use segments::{ShardChoice, ShardRequest, ShardView};
 pub use session::{OpenSession, SessionEnd};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{
-    FenceView, HolderNote, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
+    FenceView, HolderDetails, HolderView, LockView, NodeView, Page, SessionStatus, SessionView,
     WaiterView,
 };

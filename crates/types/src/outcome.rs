@@ -45,7 +45,7 @@ pub enum Reply {
         policy: LockPolicy,
     },
     /// The expired timers of the lock have run.
-    DueDone {
+    TimersRun {
         /// The number of holds that ended.
         ended: u32,
     },
@@ -211,7 +211,7 @@ pub enum Bound {
     /// `recipes_max`.
     Recipes,
     /// Arrivals and promises of one session, promises of one latch, or arrivals at one double barrier.
-    RecipePlaces,
+    RecipeEntries,
     /// Permits of one acquire: the limit of the semaphore.
     Permits,
     /// Bytes of the `value` of a queue entry.
@@ -410,5 +410,5 @@ pub enum OutOfBounds {
     /// A multi-lock with an option that only an acquire of one lock may have.
     Locks,
     /// `segments`.
-    Segments,
+    ShardRequest,
 }

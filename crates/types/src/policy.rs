@@ -1,7 +1,7 @@
 //! Modes of a hold, the policy of a lock, and cooldowns.
 //!
 //! Bounds: [`LockPolicy::LIMIT_MAX`] permits, [`LockPolicy::LOCK_DELAY_MAX_MS`], [`LockPolicy::COOLDOWN_MAX_MS`],
-//! [`LockPolicy::AGEING_MAX_MS`], [`LockPolicy::SEGMENTS_MAX`] shards.
+//! [`LockPolicy::AGEING_MAX_MS`], [`LockPolicy::SHARDS_MAX`] shards.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub struct LockPolicy {
     pub cooldown_ms: u64,
     /// Whether an acquire that would close a cycle of waiters is rejected.
     pub detect_deadlocks: bool,
-    /// The number of shards of a sharded lock, from 1 to [`LockPolicy::SEGMENTS_MAX`].
+    /// The number of shards of a sharded lock, from 1 to [`LockPolicy::SHARDS_MAX`].
     pub segments: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ impl LockPolicy {
     /// One day.
     pub const AGEING_MAX_MS: u64 = 86_400_000;
     /// The maximum number of shards.
-    pub const SEGMENTS_MAX: u32 = 1_024;
+    pub const SHARDS_MAX: u32 = 1_024;
 
     /// The policy of a lock without a stored policy.
     pub const DEFAULT: Self = Self {
@@ -104,12 +104,12 @@ impl LockPolicy {
     };
 
     /// True if every number is within its bounds.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_within_bounds(&self) -> bool {
         self.limit.is_none_or(|limit| (1..=Self::LIMIT_MAX).contains(&limit))
             && self.ageing_ms <= Self::AGEING_MAX_MS
             && self.lock_delay_ms <= Self::LOCK_DELAY_MAX_MS
             && self.cooldown_ms <= Self::COOLDOWN_MAX_MS
-            && self.segments.is_none_or(|count| (1..=Self::SEGMENTS_MAX).contains(&count))
+            && self.segments.is_none_or(|count| (1..=Self::SHARDS_MAX).contains(&count))
     }
 }
 
@@ -186,11 +186,11 @@ mod tests {
 
     #[test]
     fn a_policy_out_of_bounds_is_not_sound() {
-        assert!(LockPolicy::DEFAULT.is_sound());
+        assert!(LockPolicy::DEFAULT.is_within_bounds());
         for limit in [0, LockPolicy::LIMIT_MAX + 1] {
-            assert!(!LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT }.is_sound());
+            assert!(!LockPolicy { limit: Some(limit), ..LockPolicy::DEFAULT }.is_within_bounds());
         }
         let lock_delay_ms = LockPolicy::LOCK_DELAY_MAX_MS + 1;
-        assert!(!LockPolicy { lock_delay_ms, ..LockPolicy::DEFAULT }.is_sound());
+        assert!(!LockPolicy { lock_delay_ms, ..LockPolicy::DEFAULT }.is_within_bounds());
     }
 }

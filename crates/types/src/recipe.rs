@@ -52,11 +52,11 @@ impl Recipe {
     /// The maximum number of parties of a barrier.
     pub const PARTIES_MAX: u32 = 1_000;
     /// The maximum number of arrivals and promises of one session, in all recipes.
-    pub const PLACES_MAX: u32 = 256;
+    pub const ENTRIES_PER_SESSION_MAX: u32 = 256;
     /// The maximum number of promises of one latch.
     pub const PROMISES_MAX: u32 = 1_000;
     /// The maximum number of arrivals that wait to enter one double barrier.
-    pub const ENTRANTS_MAX: u32 = 2_000;
+    pub const WAITING_ARRIVALS_MAX: u32 = 2_000;
 }
 
 /// The kind of a barrier.
@@ -285,9 +285,9 @@ pub enum RecipeEvent {
     /// A barrier broke for all members that had arrived.
     Broken { name: RecipeName, breach: Breach },
     /// An arrival that waited to enter a double barrier was withdrawn.
-    PlaceFreed { name: RecipeName },
+    SpaceFreed { name: RecipeName },
     /// The last member has left a double barrier.
-    Out { name: RecipeName, generation: Revision },
+    RoundLeft { name: RecipeName, generation: Revision },
 }
 
 /// A latch at one revision.

@@ -30,7 +30,7 @@ impl Reply {
     }
 
     /// The number of holders that a release request names.
-    pub fn into_release_asked(self) -> Option<u32> {
+    pub fn into_release_requested(self) -> Option<u32> {
         if let Self::ReleaseRequested { holders } = self { Some(holders) } else { None }
     }
 
@@ -109,7 +109,7 @@ impl RecipeReply {
     }
 
     /// The reply to [`crate::Recipe::CancelArrival`] if the caller passed before the cancel.
-    pub fn into_passed(self) -> Option<Tripped> {
+    pub fn into_tripped(self) -> Option<Tripped> {
         if let Self::Tripped(passed) = self { Some(passed) } else { None }
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Cooldown, Data, FencingToken, Labels, LockName, LockPolicy, Mode, Owner, ReleaseRequest,
-    Revision, SegmentView, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    Revision, SessionId, SessionName, ShardView, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The public view of a holder.
@@ -50,7 +50,7 @@ pub struct WaiterView {
     /// The `value` option of its acquire.
     pub value: Option<Data>,
     /// The locks of its multi-lock, this one included, sorted; empty for an acquire of one lock.
-    pub bundle: Vec<LockName>,
+    pub multi_lock: Vec<LockName>,
 }
 
 /// A lock at one revision.
@@ -74,21 +74,21 @@ pub struct LockView {
     pub policy: LockPolicy,
     pub cooldown: Option<Cooldown>,
     /// Further facts of some of [`LockView::holders`].
-    pub notes: Vec<HolderNote>,
+    pub notes: Vec<HolderDetails>,
     /// The shards of a sharded lock, from 0; empty in a list.
-    pub segments: Vec<SegmentView>,
+    pub segments: Vec<ShardView>,
 }
 
 /// Facts that only few holders have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HolderNote {
+pub struct HolderDetails {
     /// Identifies the holder.
     pub token: FencingToken,
     /// The open request to release the lock.
     pub release_request: Option<ReleaseRequest>,
     /// The locks of its multi-lock, this one included, sorted; some may be released since. Empty for an acquire of one
     /// lock.
-    pub bundle: Vec<LockName>,
+    pub multi_lock: Vec<LockName>,
 }
 
 impl LockView {
@@ -98,7 +98,7 @@ impl LockView {
     }
 
     /// The further facts of a holder, if it has any.
-    pub fn note(&self, holder: &HolderView) -> Option<&HolderNote> {
+    pub fn note(&self, holder: &HolderView) -> Option<&HolderDetails> {
         self.notes.iter().find(|note| note.token == holder.token)
     }
 }

@@ -102,7 +102,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::ValueBytes
         | Bound::Counter
         | Bound::Recipes
-        | Bound::RecipePlaces => ErrorCode::QuotaExceeded,
+        | Bound::RecipeEntries => ErrorCode::QuotaExceeded,
     }
 }
 

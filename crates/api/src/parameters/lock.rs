@@ -78,13 +78,13 @@ pub const VALUE: Param = Param::bounded_text(
 .hint("keep the text elsewhere, and its location here");
 pub const SEGMENTS: Param = Param::number(
     "segments",
-    (1, LockPolicy::SEGMENTS_MAX as u64),
+    (1, LockPolicy::SHARDS_MAX as u64),
     "The lock is sharded into so many locks, NAME/0 and on, and the call acquires one of them. The first call sets the \
      number; later calls must name the same",
 );
 pub const SEGMENT: Param = Param::of(
     "segment",
-    Form::Segment { max: LockPolicy::SEGMENTS_MAX as u64 - 1 },
+    Form::Segment { max: LockPolicy::SHARDS_MAX as u64 - 1 },
     "The number of the segment, or any: the segment that the caller has already, else a free one, else the one with the \
      fewest holders and waiters. It does not need segments",
 );
@@ -136,9 +136,9 @@ pub const ASK: Param = Param::word(
 )
 .needed("release")
 .hint("acquire a lock with PUT; to ask its holders to release it, add ?ask=release to the POST");
-pub const ASKED_SESSION: Param =
+pub const REQUESTED_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "The holder to ask; without it all holders");
-pub const ASKED_OWNER: Param =
+pub const REQUESTED_OWNER: Param =
     Param::name("owner", Owner::MAX_LEN, "The owner within that session. Needs session");
 pub const ASK_REASON: Param =
     Param::bounded_text("reason", Reason::MAX_LEN, "The reason, shown to the holder");
@@ -194,7 +194,7 @@ pub const DETECT_DEADLOCKS: Param = Param::flag(
 .absent(Absent::Unchanged);
 pub const POLICY_SEGMENTS: Param = Param::of(
     "segments",
-    Form::Limit { max: LockPolicy::SEGMENTS_MAX as u64 },
+    Form::Limit { max: LockPolicy::SHARDS_MAX as u64 },
     "Into how many locks the lock is sharded, or none for one lock. The number changes only while no segment has a holder or \
      a waiter",
 )

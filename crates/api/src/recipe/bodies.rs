@@ -49,7 +49,7 @@ pub struct CountDownBody {
 /// The answer to an arrival that passed; the same for every retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PassedBody {
+pub struct TrippedBody {
     /// The barrier, or the double barrier.
     pub barrier: RecipeName,
     /// The generation, larger than every earlier one.
@@ -60,7 +60,7 @@ pub struct PassedBody {
     pub parties: u32,
 }
 
-impl PassedBody {
+impl TrippedBody {
     pub fn new(barrier: RecipeName, passed: &Tripped) -> Self {
         let Tripped { generation, index, parties } = *passed;
         Self { barrier, generation, index, parties }
@@ -80,7 +80,7 @@ pub struct LeftBody {
 /// A barrier, or a double barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GateBody {
+pub struct BarrierBody {
     /// Its name.
     pub barrier: RecipeName,
     /// The number of members that pass at once; 0 if there are none.
@@ -100,7 +100,7 @@ pub struct GateBody {
     pub revision: Revision,
 }
 
-impl GateBody {
+impl BarrierBody {
     pub fn new(barrier: RecipeName, view: BarrierView, revision: Revision) -> Self {
         let BarrierView { parties, generation, arrived, round, inside } = view;
         Self { barrier, parties, generation, arrived, round, inside, revision }
@@ -129,7 +129,7 @@ impl CounterBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum BreachBody {
+pub enum BreachCauseBody {
     /// A member left.
     Left,
     /// A member's wait timed out.
@@ -140,7 +140,7 @@ pub enum BreachBody {
     SessionExpired,
 }
 
-impl From<BreachCause> for BreachBody {
+impl From<BreachCause> for BreachCauseBody {
     fn from(cause: BreachCause) -> Self {
         match cause {
             BreachCause::Left => Self::Left,
@@ -175,7 +175,7 @@ pub struct RecipeFacts {
     pub generation: Option<Revision>,
     /// Why the barrier broke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<BreachBody>,
+    pub cause: Option<BreachCauseBody>,
     /// The value of the counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<i64>,

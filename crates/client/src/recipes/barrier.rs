@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::recipe;
-use holdfast_api::{GateBody, PassedBody, Query, barrier_path};
+use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 
 use super::{Place, checked_name, unique_owner, unique_request};
 use crate::http::Method;
@@ -35,7 +35,7 @@ impl Barrier {
     /// # Errors
     /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the barrier broke
     /// ([`Error::is_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
-    pub async fn arrive(&self, wait: Duration) -> Result<PassedBody, Error> {
+    pub async fn arrive(&self, wait: Duration) -> Result<TrippedBody, Error> {
         let path = barrier_path(&checked_name(&self.name)?);
         let (passed, place) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
         place.settle();
@@ -46,7 +46,7 @@ impl Barrier {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<GateBody, Error> {
+    pub async fn look(&self) -> Result<BarrierBody, Error> {
         self.client.calls().get(barrier_path(&checked_name(&self.name)?)).await
     }
 }
@@ -58,7 +58,7 @@ pub(super) async fn arrive(
     path: String,
     parties: u32,
     wait: Duration,
-) -> Result<(PassedBody, Place), Error> {
+) -> Result<(TrippedBody, Place), Error> {
     let session_use = client.session_for(None).await?;
     let session = session_use.session().clone();
     let party = Query::default()

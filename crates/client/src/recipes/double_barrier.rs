@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_api::{GateBody, LeftBody, PassedBody, double_barrier_path, format_duration};
+use holdfast_api::{BarrierBody, LeftBody, TrippedBody, double_barrier_path, format_duration};
 
 use super::barrier::arrive;
 use super::{Place, checked_name};
@@ -44,7 +44,7 @@ impl DoubleBarrier {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<GateBody, Error> {
+    pub async fn look(&self) -> Result<BarrierBody, Error> {
         self.client.calls().get(double_barrier_path(&checked_name(&self.name)?)).await
     }
 }
@@ -54,13 +54,13 @@ impl DoubleBarrier {
 #[derive(Debug)]
 #[must_use = "dropping it leaves"]
 pub struct Inside {
-    passed: PassedBody,
+    passed: TrippedBody,
     place: Place,
 }
 
 impl Inside {
     /// The answer to [`DoubleBarrier::enter`].
-    pub fn passed(&self) -> &PassedBody {
+    pub fn passed(&self) -> &TrippedBody {
         &self.passed
     }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use holdfast_api::parameters::tree::CHILDREN;
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN};
 use holdfast_api::{
-    ChangeKind, ChildrenBody, KindBody, LIST_LIMIT_MAX, OpBody, Query, StatBody, TxnBody, tree_path,
+    ChangeKind, ChildrenBody, LIST_LIMIT_MAX, OpBody, Query, StatBody, TxnBody, ZnodeKindBody,
+    tree_path,
 };
 use holdfast_types::{RecipeName, Revision, SessionName, ZnodePath};
 use serde_json::{Value, json};
@@ -121,7 +122,7 @@ async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<Session
             return Ok(sessions);
         };
         let members = page.children.into_iter();
-        let members = members.filter(|child| child.stat.kind == KindBody::Ephemeral);
+        let members = members.filter(|child| child.stat.kind == ZnodeKindBody::Ephemeral);
         sessions.extend(members.filter_map(|child| SessionName::new(child.name).ok()));
         page_token = page.next_page_token;
         if page_token.is_none() {
@@ -233,7 +234,7 @@ impl Record {
         let exists = json!({ "path": path, "exists": true });
         let body = self.change(json!({ "if": [exists], "then": [set], "else": [create] })).await?;
         for stat in body.results.iter().filter_map(stat_of) {
-            if stat.kind != KindBody::Ephemeral {
+            if stat.kind != ZnodeKindBody::Ephemeral {
                 let reason = format!("{path} is not ephemeral, so it is not a membership");
                 return Err(Error::Argument(reason));
             }

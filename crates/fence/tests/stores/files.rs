@@ -210,7 +210,9 @@ fn the_shell_script_and_the_crate_reject_each_others_stale_holders() {
     for broken in ["", "x", "0", "01", "-1", "1.5", "9007199254740992000"] {
         assert_eq!(done(&shell(&store, &["write", broken], "0\n")), Some(2), "{broken:?}");
     }
-    let left: Vec<_> =
-        std::fs::read_dir(store.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(store.0.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left.len(), 3, "the file, its mark and its lock file: {left:?}");
 }

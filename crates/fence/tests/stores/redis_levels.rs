@@ -82,7 +82,8 @@ fn plainly_and_in_multi_a_successor_reads_its_predecessors_writes_in_redis() {
     let Some(server) = redis_or_skip() else { return };
     runtime().block_on(async {
         let mut store = RedisStore::open(server).await;
-        let connections = [connection(&mut store.server).await, connection(&mut store.server).await];
+        let connections =
+            [connection(&mut store.server).await, connection(&mut store.server).await];
         let [mut predecessor, mut successor] =
             connections.map(|connection| RedisHolder { connection, call: Call::Plain });
         for before in [Call::Plain, Call::Multi] {

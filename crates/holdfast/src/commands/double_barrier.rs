@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::{TTL, recipe};
-use holdfast_api::{GateBody, LeftBody, PassedBody, Query, double_barrier_path};
+use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{RecipeName, SessionName, Ttl};
@@ -91,7 +91,7 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Comm
         let call = Call::new(Method::DELETE, session.target(&path));
         let _left = client.call::<LeftBody>(&call).await;
     }
-    let passed: PassedBody = entered?;
+    let passed: TrippedBody = entered?;
     answer(cluster.format(), &passed, passed.index, &passed.index.to_string());
     Ok(())
 }
@@ -110,13 +110,13 @@ async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
 }
 
 async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
-    let body: GateBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
+    let body: BarrierBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
     let inside: Vec<&str> = body.inside.iter().map(SessionName::as_str).collect();
     answer(args.cluster.format(), &body, inside.join("\n"), &show(&body));
     Ok(())
 }
 
-fn show(body: &GateBody) -> String {
+fn show(body: &BarrierBody) -> String {
     let row = |session: &SessionName, state: &str| [session.to_string(), state.to_owned()];
     let inside = body.inside.iter().map(|session| row(session, "inside"));
     let waiting = body.arrived.iter().map(|session| row(session, "waits to enter"));

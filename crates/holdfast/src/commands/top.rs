@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::lock::{PREFIX, SORT};
-use holdfast_api::{ContentionBody, ExplainedBody, Query, TimesBody};
+use holdfast_api::{ContentionBody, DurationStatsBody, ExplainedBody, Query};
 use holdfast_client::Call;
 
 use super::lock_text::{longest_held, sessions_text};
@@ -75,7 +75,7 @@ fn row(explained: &ExplainedBody) -> [String; 6] {
     ]
 }
 
-fn times(times: Option<&TimesBody>) -> String {
+fn times(times: Option<&DurationStatsBody>) -> String {
     let times = times.filter(|times| times.count > 0);
     cell(times.map(|times| format!("{}/{}", short_time(times.p50_ms), short_time(times.p99_ms))))
 }

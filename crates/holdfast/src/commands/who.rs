@@ -1,7 +1,7 @@
 //! `holdfast who`: the holders of a lock, the locks that block them, and the queue.
 
 use holdfast_api::{
-    ExplainedBody, HolderBody, LinkBody, LockBody, PolicyBody, SegmentBody, WaiterBody, lock_path,
+    ExplainedBody, HolderBody, LockBody, PolicyBody, ShardBody, WaitLinkBody, WaiterBody, lock_path,
 };
 use holdfast_client::Call;
 use holdfast_types::{LockPolicy, Mode, Owner};
@@ -25,7 +25,7 @@ pub(crate) struct WhoArgs {
 enum WhoRow<'a> {
     Holder(&'a HolderBody),
     Waiter(&'a WaiterBody),
-    Segment(&'a SegmentBody),
+    Segment(&'a ShardBody),
 }
 
 pub(crate) async fn run(WhoArgs { lock: args }: WhoArgs) -> Result<(), CommandFailure> {
@@ -179,7 +179,7 @@ fn session_and_owner(session: &str, owner: Option<&Owner>) -> String {
     owner.map_or_else(|| session.to_owned(), |owner| format!("{session}/{owner}"))
 }
 
-fn blocked(link: &LinkBody) -> String {
+fn blocked(link: &WaitLinkBody) -> String {
     let since = short_time(link.since_ms);
     let state = match &link.held_by {
         Some(holder) => format!("held by {holder}"),

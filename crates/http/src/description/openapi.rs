@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use holdfast_api::{
     ErrorCode, Form, HOLDFAST_APPLIED_REVISION, HOLDFAST_LEADER, HOLDFAST_LEADER_CONTACT_MS,
-    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEPT_ALIVE_MAX, PROBLEM_JSON, Param,
-    Problem, Schemas, object_schema,
+    HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION, KEEPALIVE_SESSIONS_MAX, PROBLEM_JSON,
+    Param, Problem, Schemas, object_schema,
 };
 use holdfast_types::{AcquireOptions, SessionName};
 use serde_json::{Map, Value, json};
@@ -173,8 +173,7 @@ fn request_body(operation: &Operation) -> Option<Value> {
         }
         BodyKind::Sessions => {
             let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
-            let ids =
-                json!({ "type": "array", "items": id, "minItems": 1, "maxItems": KEPT_ALIVE_MAX });
+            let ids = json!({ "type": "array", "items": id, "minItems": 1, "maxItems": KEEPALIVE_SESSIONS_MAX });
             ("application/json", "The ids of the sessions.", ids)
         }
     };

@@ -12,8 +12,8 @@ use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
 use holdfast_service::{Granted, Response};
 use holdfast_types::{
-    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, SegmentChoice, Segments,
-    SessionName, Ttl, millis,
+    Acquire, AcquireOptions, Attempt, Data, Labels, Mode, Owner, SessionName, ShardChoice,
+    ShardRequest, Ttl, millis,
 };
 
 use super::acquire_stream::stream;
@@ -61,7 +61,7 @@ params! {
         min_hold: Option<Duration> = MIN_HOLD,
         value: Option<String> = VALUE,
         segments: Option<u32> = SEGMENTS,
-        segment: Option<SegmentChoice> = SEGMENT,
+        segment: Option<ShardChoice> = SEGMENT,
         _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
@@ -120,15 +120,15 @@ fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
     }
 }
 
-fn segments(params: &AcquireParams) -> Result<Option<Segments>, ParamError> {
+fn segments(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
     match (params.segments, params.segment) {
         (None, None) => Ok(None),
-        (Some(count), Some(SegmentChoice::At(index))) if index >= count => {
+        (Some(count), Some(ShardChoice::At(index))) if index >= count => {
             let detail = format!("there is no segment {index} of {count}");
             Err(ParamError::of("segment", ErrorCode::InvalidArgument, detail)
                 .hint(format!("segments are numbered from 0 to {}", count.saturating_sub(1))))
         }
-        (count, choice) => Ok(Some(Segments { count, choice: choice.unwrap_or_default() })),
+        (count, choice) => Ok(Some(ShardRequest { count, choice: choice.unwrap_or_default() })),
     }
 }
 
@@ -212,13 +212,13 @@ mod tests {
     #[test]
     fn a_segment_is_a_number_below_their_count_or_any() {
         let read = |query: &str| segments(&read(query).unwrap()).unwrap();
-        let of = |count, choice| Some(Segments { count, choice });
+        let of = |count, choice| Some(ShardRequest { count, choice });
         assert_eq!(read("session=me"), None);
-        assert_eq!(read("segments=8"), of(Some(8), SegmentChoice::Any));
-        assert_eq!(read("segments=8&segment=any"), of(Some(8), SegmentChoice::Any));
-        assert_eq!(read("segments=1024&segment=1023"), of(Some(1_024), SegmentChoice::At(1_023)));
-        assert_eq!(read("segment=3"), of(None, SegmentChoice::At(3)));
-        assert_eq!(read("segment=any"), of(None, SegmentChoice::Any));
+        assert_eq!(read("segments=8"), of(Some(8), ShardChoice::Any));
+        assert_eq!(read("segments=8&segment=any"), of(Some(8), ShardChoice::Any));
+        assert_eq!(read("segments=1024&segment=1023"), of(Some(1_024), ShardChoice::At(1_023)));
+        assert_eq!(read("segment=3"), of(None, ShardChoice::At(3)));
+        assert_eq!(read("segment=any"), of(None, ShardChoice::Any));
         assert_eq!(rejected("segments=8&segment=8").1, "there is no segment 8 of 8");
     }
 

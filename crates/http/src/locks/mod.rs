@@ -86,7 +86,7 @@ pub(crate) fn release_target(
     token: Option<FencingToken>,
 ) -> Result<ReleaseTarget, ParamError> {
     match (attempt, token) {
-        (None, None) => Ok(ReleaseTarget::AnyPlace),
+        (None, None) => Ok(ReleaseTarget::AnyEntry),
         (Some(attempt), None) => Ok(ReleaseTarget::Attempt(attempt)),
         (None, Some(token)) => Ok(ReleaseTarget::Hold(token)),
         (Some(_), Some(_)) => {

@@ -4,7 +4,8 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::{REDIRECT, STALE};
 use holdfast_api::{
-    CallParams as _, ExplainedBody, LinkBody, LockBody, Schemas, TimesBody, named_owner, params,
+    CallParams as _, DurationStatsBody, ExplainedBody, LockBody, Schemas, WaitLinkBody,
+    named_owner, params,
 };
 use holdfast_service::{
     BlockingLink, DurationHistogram, Explanation, LeaseView, LockTimes, Response,
@@ -75,7 +76,7 @@ fn last_to_expire(leases: &[Option<LeaseView>]) -> Option<u64> {
 /// A lock with the recent wait and hold times that this node has seen.
 pub(super) fn with_times(lock: LockBody, times: Option<&LockTimes>) -> ExplainedBody {
     let body = |times: &DurationHistogram| {
-        (times.count() > 0).then(|| TimesBody {
+        (times.count() > 0).then(|| DurationStatsBody {
             count: times.count(),
             p50_ms: times.percentile_ms(50),
             p99_ms: times.percentile_ms(99),
@@ -87,8 +88,8 @@ pub(super) fn with_times(lock: LockBody, times: Option<&LockTimes>) -> Explained
     ExplainedBody { wait, hold, ..ExplainedBody::of(lock) }
 }
 
-fn link_body(link: BlockingLink, now: Stamp) -> LinkBody {
-    LinkBody {
+fn link_body(link: BlockingLink, now: Stamp) -> WaitLinkBody {
+    WaitLinkBody {
         session: link.session,
         owner: named_owner(link.owner),
         waits_for: link.waits_for,

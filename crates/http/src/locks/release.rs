@@ -5,8 +5,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{BREAK_REASON, FORCE, RELEASED_SESSION, TO, TO_OWNER};
 use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN};
 use holdfast_api::{
-    BrokenBody, CallParams as _, ErrorCode, HOLDFAST_ENTRIES_LEFT, HandedBody, ParamError, Schemas,
-    params,
+    BrokenBody, CallParams as _, ErrorCode, HOLDFAST_ENTRIES_LEFT, HandedOverBody, ParamError,
+    Schemas, params,
 };
 use holdfast_service::Response;
 use holdfast_types::{
@@ -39,7 +39,7 @@ pub(crate) static OPERATION: Operation = Operation {
         let handed = "The lock was handed over";
         vec![
             Answer::empty(StatusCode::NO_CONTENT, "The place is given up").with(&[ENTRIES_LEFT]),
-            Answer::json(StatusCode::OK, handed, Schemas::of::<HandedBody>)
+            Answer::json(StatusCode::OK, handed, Schemas::of::<HandedOverBody>)
                 .or("application/json", Content::Json(Schemas::of::<BrokenBody>)),
         ]
     },
@@ -91,7 +91,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         ReleaseCommand::HandOver(command) => {
             let handed = call.run(call.service().hand_over(command)).await?;
             let Response { value: grant, revision, .. } = handed;
-            Ok(Reply::json(StatusCode::OK, &HandedBody::new(grant, revision)).at(revision))
+            Ok(Reply::json(StatusCode::OK, &HandedOverBody::new(grant, revision)).at(revision))
         }
         ReleaseCommand::Release(command) => {
             let names_attempt = matches!(command.target, ReleaseTarget::Attempt(_));
@@ -181,7 +181,7 @@ mod tests {
             Ok(ReleaseCommand::Release(release)) => release.target,
             other => panic!("{other:?}"),
         };
-        assert_eq!(target("session=me"), ReleaseTarget::AnyPlace);
+        assert_eq!(target("session=me"), ReleaseTarget::AnyEntry);
         assert_eq!(target("session=me&attempt=2"), ReleaseTarget::Attempt(Attempt(2)));
         assert_eq!(target("session=me&token=7"), ReleaseTarget::Hold(FencingToken(7)));
         assert_eq!(read("").unwrap_err().parameter.as_deref(), Some("session"));

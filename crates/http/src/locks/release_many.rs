@@ -39,7 +39,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ReleaseManyParams { names, session, owner, attempt, .. } = call.params()?;
     let locks = checked_names(names)?;
     call.log_fields.session = Some(session.clone());
-    let target = attempt.map_or(ReleaseTarget::AnyPlace, ReleaseTarget::Attempt);
+    let target = attempt.map_or(ReleaseTarget::AnyEntry, ReleaseTarget::Attempt);
     let release = Release { locks, session, owner: owner_or_unnamed(owner), target };
     let released = call.run(call.service().release(release)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(released.revision))

@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
-    ASK, ASK_REASON, ASKED_OWNER, ASKED_SESSION, DEADLINE, REVOKE,
+    ASK, ASK_REASON, DEADLINE, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
 };
-use holdfast_api::{AskedBody, CallParams as _, ErrorCode, ParamError, Schemas, params};
+use holdfast_api::{CallParams as _, ErrorCode, ParamError, ReleaseRequestedBody, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::{Owner, Reason, RequestRelease, SessionName, millis};
 
@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: RequestReleaseParams::LIST,
     answers: || {
         let about = "The number of holders that were asked";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<AskedBody>)]
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
     ..Operation::write("askForRelease", Method::Post, &LOCK, |call| request_release(call).boxed())
@@ -36,8 +36,8 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct RequestReleaseParams as "PUT acquires a lock, POST asks its holders to release it; POST" {
         _ask: &'static str = ASK,
-        session: Option<SessionName> = ASKED_SESSION,
-        owner: Option<Owner> = ASKED_OWNER,
+        session: Option<SessionName> = REQUESTED_SESSION,
+        owner: Option<Owner> = REQUESTED_OWNER,
         reason: Option<Reason> = ASK_REASON,
         deadline: Duration = DEADLINE,
         revoke: bool = REVOKE,
@@ -54,7 +54,7 @@ async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let request = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
     let asked = call.run(call.service().ask_release(request)).await?;
     let Response { value: asked, revision, .. } = asked;
-    Ok(Reply::json(StatusCode::OK, &AskedBody { lock, asked, revision }).at(revision))
+    Ok(Reply::json(StatusCode::OK, &ReleaseRequestedBody { lock, asked, revision }).at(revision))
 }
 
 fn holder(

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::session::{EVENTS_SINCE, EVENTS_WAIT};
 use holdfast_api::{
-    CallParams as _, ErrorCode, EventBody, GapBody, NewsBody, Schemas, SessionBody, params,
+    CallParams as _, ErrorCode, EventBody, GapBody, Schemas, SessionBody, SessionEventsBody, params,
 };
 use holdfast_service::{HoldChange, HoldNotice, ListenReply, ListenRequest, Response};
 use holdfast_types::{Revision, Stamp};
@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         let about = "The session is renewed";
         let renewed = Answer::json(StatusCode::OK, about, Schemas::of::<SessionBody>);
-        vec![renewed.or("application/json", Content::Json(Schemas::of::<NewsBody>))]
+        vec![renewed.or("application/json", Content::Json(Schemas::of::<SessionEventsBody>))]
     },
     errors: &[ErrorCode::SessionExpired],
     ..Operation::write("keepSessionAlive", Method::Post, &KEEP_ALIVE, |call| {
@@ -59,7 +59,7 @@ async fn listen(call: &mut CallContext<'_>, request: ListenRequest) -> Result<Re
     let Response { value, revision, .. } = call.run(call.service().listen(request)).await?;
     let ListenReply { view, expires_in, waited, events, gap } = value;
     let now = call.now();
-    let body = NewsBody {
+    let body = SessionEventsBody {
         session: SessionBody::new(view, expires_in, now, revision),
         waited_ms: holdfast_types::millis(waited),
         events: events.into_iter().map(|event| event_body(event, now)).collect(),

@@ -4,7 +4,8 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::{
-    CallParams as _, ErrorCode, KEPT_ALIVE_MAX, KeptBody, KeptManyBody, ParamError, Schemas, params,
+    CallParams as _, ErrorCode, KEEPALIVE_SESSIONS_MAX, KeepaliveBody, KeepaliveManyBody,
+    ParamError, Schemas, params,
 };
 use holdfast_service::{KeptAlive, Response};
 use holdfast_types::SessionName;
@@ -23,7 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
     body: BodyKind::Sessions,
     answers: || {
         let about = "The result of each session";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<KeptManyBody>)]
+        vec![Answer::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]
     },
     errors: &[ErrorCode::BadName],
     ..Operation::write("keepSessionsAlive", Method::Post, &KEEP_MANY_ALIVE, |call| {
@@ -42,10 +43,10 @@ async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;
     let result = |KeptAlive { session, renewed }| match renewed {
-        Ok((ttl, expires_in)) => KeptBody::renewed(session, ttl, expires_in),
-        Err(failure) => KeptBody::refused(session, call.error(failure)),
+        Ok((ttl, expires_in)) => KeepaliveBody::renewed(session, ttl, expires_in),
+        Err(failure) => KeepaliveBody::refused(session, call.error(failure)),
     };
-    let body = KeptManyBody { sessions: kept.into_iter().map(result).collect(), revision };
+    let body = KeepaliveManyBody { sessions: kept.into_iter().map(result).collect(), revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
@@ -55,7 +56,7 @@ fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, ParamError> {
         let detail = format!("the body is not a list of session ids: {error}");
         ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
     })?;
-    if ids.is_empty() || ids.len() > KEPT_ALIVE_MAX {
+    if ids.is_empty() || ids.len() > KEEPALIVE_SESSIONS_MAX {
         let detail = format!("{} sessions: 1 to {KEPT_ALIVE_MAX} at once", ids.len());
         return Err(ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
     }
@@ -74,7 +75,7 @@ mod tests {
         for body in ["", "[]", r#"{"sessions":["a"]}"#, r#"["a b"]"#, "[1]"] {
             assert!(session_ids(body.as_bytes()).is_err(), "{body}");
         }
-        let many = format!("[{}\"a\"]", "\"a\",".repeat(KEPT_ALIVE_MAX));
+        let many = format!("[{}\"a\"]", "\"a\",".repeat(KEEPALIVE_SESSIONS_MAX));
         assert!(session_ids(many.as_bytes()).unwrap_err().detail.contains("1 to 1000"));
     }
 }

@@ -114,7 +114,7 @@ fn bounds_have_the_status_of_their_kind() {
         (Bound::CountedAtOnce, 403),
         (Bound::TreeBytes, 403),
         (Bound::Recipes, 403),
-        (Bound::RecipePlaces, 403),
+        (Bound::RecipeEntries, 403),
         (Bound::OpsOfMulti, 413),
         (Bound::AclEntries, 413),
     ] {

@@ -14,7 +14,7 @@ use holdfast_types::{
 use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached, no_session};
 use crate::lock::convert::Conversion;
-use crate::lock::deadlock::Wanted;
+use crate::lock::deadlock::NewWait;
 use crate::lock::entry_location::EntryLocation;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
@@ -75,7 +75,7 @@ impl Machine {
         }
         let OpenSession { session, ttl, labels, .. } = &acquire.open;
         if let Some(first) = entries.first() {
-            self.touch_by_name(first.session, *ttl, labels.clone(), ctx);
+            self.renew_lease_by_name(first.session, *ttl, labels.clone(), ctx);
         }
         for ((lock, entry), conversion) in acquire.locks.iter().zip(&entries).zip(&conversions) {
             self.renew_entry(lock, entry, *conversion, acquire, ctx);
@@ -110,7 +110,7 @@ impl Machine {
             self.check_reentry(entry, acquire.options.reentrant)?;
         }
         if conversion == Conversion::Up && !alone {
-            let wanted = [(lock.clone(), Wanted::Upgrade(entry.sequence()))];
+            let wanted = [(lock.clone(), NewWait::Upgrade(entry.sequence()))];
             self.check_deadlock(Some(entry.session), &entry.owner, &wanted)?;
         }
         Ok(conversion)
@@ -138,7 +138,7 @@ impl Machine {
         if !waits && conversion == Conversion::Stay && attempt.is_none() && !value_changed {
             return;
         }
-        let current = self.amend(lock, entry, |entry| {
+        let current = self.update_entry(lock, entry, |entry| {
             if waits {
                 (entry.asked, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
             }
@@ -192,13 +192,13 @@ impl Machine {
         if let Some(lock) = locks.single() {
             let location = self.check_new_entry(lock, waits, ctx)?;
             deadlock?;
-            let id = self.touch_or_begin(session, acquire.open.clone(), ctx);
+            let id = self.renew_or_open_session(session, acquire.open.clone(), ctx);
             self.add_entry(lock, id, location, (stored_policy, None), acquire, ctx);
         } else {
             // The directory of one lock may lie in the directory of another, so each entry is added before the next
             // check.
             self.undo_if_rejected(ctx, |machine, ctx| {
-                let id = machine.touch_or_begin(session, acquire.open.clone(), ctx);
+                let id = machine.renew_or_open_session(session, acquire.open.clone(), ctx);
                 let multi_lock = Arc::new(locks.clone());
                 for lock in locks.iter() {
                     let location = machine.check_new_entry(lock, waits, ctx);
@@ -251,7 +251,7 @@ impl Machine {
             wait_ms: wait_of(acquire, lock),
             mode: request.mode,
             permits: request.permits,
-            fixed: request.fixed,
+            never_overtaken: request.never_overtaken,
             options: boxed_unless_plain(acquire.options.clone()),
             multi_lock,
             ..LockEntry::new(location.sequence, session, name, owner, attempts, ctx)
@@ -259,7 +259,7 @@ impl Machine {
         self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
     }
 
-    pub(crate) fn touch_or_begin(
+    pub(crate) fn renew_or_open_session(
         &mut self,
         session: Option<SessionId>,
         open: OpenSession,
@@ -267,10 +267,10 @@ impl Machine {
     ) -> SessionId {
         match session {
             Some(id) => {
-                self.touch_by_name(id, open.ttl, open.labels, ctx);
+                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
                 id
             }
-            None => self.begin_session(open, ctx),
+            None => self.open_new_session(open, ctx),
         }
     }
 
@@ -323,7 +323,7 @@ impl Machine {
             let indexed = self.locks.get(lock);
             let rank = indexed
                 .map_or(Rank::before_all(0), |indexed| indexed.rank_of(request, ctx.now, u64::MAX));
-            (lock.clone(), Wanted::Place { request, rank })
+            (lock.clone(), NewWait::NewEntry { request, rank })
         });
         self.check_deadlock(session, &acquire.owner, &wanted.collect::<Vec<_>>())
     }
@@ -434,7 +434,7 @@ impl LockEntry {
             attempts,
             mode: Mode::Exclusive,
             permits: 1,
-            fixed: false,
+            never_overtaken: false,
             options: None,
             multi_lock: None,
             hold: None,

@@ -88,7 +88,7 @@ impl Machine {
         entry: &Arc<LockEntry>,
         ctx: &mut ApplyContext<'_>,
     ) {
-        self.amend(lock, entry, |entry| {
+        self.update_entry(lock, entry, |entry| {
             if let Some(hold) = &entry.hold {
                 entry.mode = hold.mode;
             }

@@ -83,7 +83,7 @@ impl Machine {
     /// Ends the cooldown of a lock if it is over.
     pub(crate) fn end_cooldown_if_over(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
         let Some(indexed) = self.locks.get(lock) else { return };
-        if indexed.cooldowns.is_some() && indexed.is_open(ctx.now) {
+        if indexed.cooldowns.is_some() && indexed.is_out_of_cooldown(ctx.now) {
             self.set_cooldowns(lock, Cooldowns::NONE, ctx);
         }
     }

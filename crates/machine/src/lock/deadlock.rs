@@ -25,9 +25,9 @@ type Agent<'a> = (SessionId, &'a Owner);
 
 /// The kind of wait that a caller would add.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum NewWait {
     /// A new entry in the queue.
-    Place { request: GrantRequest, rank: Rank },
+    NewEntry { request: GrantRequest, rank: Rank },
     /// The upgrade of the caller's hold with this sequence number.
     Upgrade(u64),
 }
@@ -47,10 +47,10 @@ struct PendingWait<'a> {
 
 /// The graph of waits found so far. Agent 0 is the caller, or the receiver of a hand-over.
 #[derive(Debug)]
-struct Search<'a> {
+struct DeadlockSearch<'a> {
     machine: &'a Machine,
     /// The new waits of the caller. Empty for a hand-over, after which an earlier wait of agent 0 may close a cycle.
-    wanted: &'a [(LockName, Wanted)],
+    wanted: &'a [(LockName, NewWait)],
     /// A hold that the search ignores.
     without: Option<(&'a LockName, u64)>,
     numbers: BTreeMap<Agent<'a>, usize>,
@@ -67,15 +67,15 @@ impl Machine {
         &self,
         session: Option<SessionId>,
         owner: &Owner,
-        wanted: &[(LockName, Wanted)],
+        wanted: &[(LockName, NewWait)],
     ) -> Result<(), Rejection> {
-        let searched = |(lock, _): &&(LockName, Wanted)| {
+        let searched = |(lock, _): &&(LockName, NewWait)| {
             self.locks.get(lock).is_some_and(|lock| lock.policy().detect_deadlocks)
         };
         let wanted: Vec<_> = wanted.iter().filter(searched).cloned().collect();
-        let overtakes = |(lock, wanted): &(LockName, Wanted)| match wanted {
-            Wanted::Place { rank, .. } => self.is_before_a_waiter(lock, rank),
-            Wanted::Upgrade(_) => false,
+        let overtakes = |(lock, wanted): &(LockName, NewWait)| match wanted {
+            NewWait::NewEntry { rank, .. } => self.is_before_a_waiter(lock, rank),
+            NewWait::Upgrade(_) => false,
         };
         let waited_for = session.is_some_and(|session| self.is_waited_for(session, owner));
         if wanted.is_empty() || !(waited_for || wanted.iter().any(overtakes)) {
@@ -83,7 +83,7 @@ impl Machine {
         }
         // No live session has the number 0.
         let caller = (session.unwrap_or(SessionId(0)), owner);
-        match Search::of(self, caller, &wanted, None).cycle() {
+        match DeadlockSearch::of(self, caller, &wanted, None).cycle() {
             Some(cycle) => Err(Rejection::Lock(LockRejection::Deadlock { cycle })),
             None => Ok(()),
         }
@@ -101,9 +101,9 @@ impl Machine {
             return Ok(());
         }
         let agent = (receiver.session, &receiver.owner);
-        let Some(cycle) = Search::of(self, agent, &[], None).cycle() else { return Ok(()) };
+        let Some(cycle) = DeadlockSearch::of(self, agent, &[], None).cycle() else { return Ok(()) };
         let handed_over = Some((lock, receiver.sequence()));
-        let before = Search::of(self, agent, &[], handed_over).cycle();
+        let before = DeadlockSearch::of(self, agent, &[], handed_over).cycle();
         if before.is_some() {
             return Ok(());
         }
@@ -129,12 +129,12 @@ impl Machine {
     }
 }
 
-impl<'a> Search<'a> {
+impl<'a> DeadlockSearch<'a> {
     /// Collects, within the bound, all agents for which agent 0 waits or would wait, directly or indirectly.
     fn of(
         machine: &'a Machine,
         first: Agent<'a>,
-        wanted: &'a [(LockName, Wanted)],
+        wanted: &'a [(LockName, NewWait)],
         without: Option<(&'a LockName, u64)>,
     ) -> Self {
         let mut search = Self {
@@ -152,10 +152,10 @@ impl<'a> Search<'a> {
             let Some(lock) = machine.locks.get(name) else { continue };
             let wait = search.add_wait(0, name, true);
             match wanted {
-                Wanted::Place { request, rank } => {
+                NewWait::NewEntry { request, rank } => {
                     search.waits_in_queue(wait, (name, lock), (*request, rank));
                 }
-                Wanted::Upgrade(sequence) => {
+                NewWait::Upgrade(sequence) => {
                     search.waits_to_be_alone(wait, (name, lock), *sequence);
                 }
             }
@@ -226,8 +226,9 @@ impl<'a> Search<'a> {
             }
             self.waits_in_queue(wait, (name, lock), (entry.request(), &entry.rank));
             // The caller would overtake this waiter.
-            let overtaken = |(other, wanted): &(LockName, Wanted)| {
-                other == name && matches!(wanted, Wanted::Place { rank, .. } if *rank < entry.rank)
+            let overtaken = |(other, wanted): &(LockName, NewWait)| {
+                other == name
+                    && matches!(wanted, NewWait::NewEntry { rank, .. } if *rank < entry.rank)
             };
             if self.wanted.iter().any(overtaken) {
                 self.block(wait, 0, u64::MAX);
@@ -315,8 +316,8 @@ impl<'a> Search<'a> {
     /// caller counts as one if it requests the upgrade.
     fn is_in_the_way(&self, name: &LockName, holder: &LockEntry, mode: Mode) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
-        let upgrades = |(lock, wanted): &(LockName, Wanted)| {
-            let own = matches!(wanted, Wanted::Upgrade(own) if *own == holder.sequence());
+        let upgrades = |(lock, wanted): &(LockName, NewWait)| {
+            let own = matches!(wanted, NewWait::Upgrade(own) if *own == holder.sequence());
             own && lock == name
         };
         match (held, mode) {

@@ -102,7 +102,7 @@ impl Machine {
 
     /// Returns the locks with the longest queues that match a filter, longest first. The views have the number of
     /// waiters, but no waiters. Reads the first [`SCAN_MAX`] locks with the filter's prefix.
-    pub fn most_wanted(&self, filter: &LockFilter, limit: usize) -> Vec<LockView> {
+    pub fn longest_queues(&self, filter: &LockFilter, limit: usize) -> Vec<LockView> {
         let mut best: BTreeSet<(u32, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
         let inside = self
             .locks

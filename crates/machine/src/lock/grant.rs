@@ -55,7 +55,7 @@ impl Machine {
         let remembered = self.remembered_as(lock);
         if let Some(session) = self.sessions.get_mut(entry.session) {
             session.queue_entries += 1;
-            session.left.came_back(&remembered, &entry.owner);
+            session.left.mark_reacquired(&remembered, &entry.owner);
         }
         if let Some(grant) = self.grant_of(lock, &entry, false) {
             ctx.emit(LockEvent::Granted(grant));
@@ -75,11 +75,12 @@ impl Machine {
         let Some(lock) = key.lock.as_ref() else { return };
         let entry = self.locks.get(lock).and_then(|indexed| indexed.entry(&key.rank));
         let others = entry.filter(|entry| entry.hold.is_none() && entry.is_of_multi_lock());
-        let others = others.map_or(Vec::new(), |entry| self.other_members(lock, entry));
+        let others =
+            others.map_or(Vec::new(), |entry| self.other_entries_of_multi_lock(lock, entry));
         self.leave_one(key, cause, ctx);
         for (other, key) in others {
             self.leave_one(&key, cause, ctx);
-            ctx.stale.insert(other);
+            ctx.locks_to_grant.insert(other);
         }
     }
 
@@ -116,18 +117,18 @@ impl Machine {
     /// Grants a lock to the first waiter while that is compatible with the holders. Then grants all other locks whose
     /// queues changed.
     pub(crate) fn grant_next(&mut self, lock: &LockName, ctx: &mut ApplyContext<'_>) {
-        ctx.stale.insert(lock.clone());
+        ctx.locks_to_grant.insert(lock.clone());
         self.grant_stale(ctx);
     }
 
     /// Runs the grants of [`Machine::grant_next`] for the locks whose queues this command has changed so far.
     pub(crate) fn grant_stale(&mut self, ctx: &mut ApplyContext<'_>) {
-        while let Some(lock) = ctx.stale.pop_first() {
+        while let Some(lock) = ctx.locks_to_grant.pop_first() {
             self.end_cooldown_if_over(&lock, ctx);
             self.upgrade_if_alone(&lock, ctx);
             while let Some(next) = self.next_of(&lock, ctx) {
                 if next.is_of_multi_lock() {
-                    self.grant_members(&next, ctx);
+                    self.grant_multi_lock(&next, ctx);
                 } else {
                     self.grant(&lock, &next, ctx);
                 }
@@ -137,12 +138,12 @@ impl Machine {
 
     /// Returns the first waiter, if it can be granted now.
     fn next_of(&self, lock: &LockName, ctx: &ApplyContext<'_>) -> Option<Arc<LockEntry>> {
-        let indexed = self.locks.get(lock).filter(|indexed| indexed.is_open(ctx.now))?;
+        let indexed = self.locks.get(lock).filter(|indexed| indexed.is_out_of_cooldown(ctx.now))?;
         let (_, next) = indexed.waiters.get_min()?;
         let tokens = next.multi_lock().count().max(1) as u64;
         let may_hold = indexed.has_room_for(next.request())
             && self.locks.tokens_left() >= tokens
-            && (!next.is_of_multi_lock() || self.may_hold_all(next, ctx.now));
+            && (!next.is_of_multi_lock() || self.can_grant_multi_lock(next, ctx.now));
         may_hold.then(|| Arc::clone(next))
     }
 
@@ -195,7 +196,7 @@ impl Machine {
     }
 
     /// Changes an entry. The change must keep its rank, and must not turn a waiter into a holder or the reverse.
-    pub(crate) fn amend(
+    pub(crate) fn update_entry(
         &mut self,
         lock: &LockName,
         before: &Arc<LockEntry>,

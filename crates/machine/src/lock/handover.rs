@@ -150,7 +150,8 @@ impl Machine {
             return Err(LockRejection::NotHeld.into());
         };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
-        let request = GrantRequest { mode, permits: holder.permits, priority: 0, fixed: false };
+        let request =
+            GrantRequest { mode, permits: holder.permits, priority: 0, never_overtaken: false };
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, Requester::ANYBODY)?.counter())?;
@@ -193,7 +194,8 @@ impl Machine {
     ) -> Result<ZnodePath, Rejection> {
         let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
         // A `ZooKeeper` client would mistake a znode with the name of its own znode for its own.
-        let is_free = !self.tree.contains(&path) || (path == holder.path && !holder.fixed);
+        let is_free =
+            !self.tree.contains(&path) || (path == holder.path && !holder.never_overtaken);
         if is_free {
             return Ok(path);
         }
@@ -237,13 +239,13 @@ impl Lock {
         }
     }
 
-    /// Whether granting this waiter now would overtake a `ZooKeeper` client. A `fixed` waiter must overtake no other.
+    /// Whether granting this waiter now would overtake a `ZooKeeper` client. A `never_overtaken` waiter must overtake no other.
     fn is_overtaking(&self, waiter: &LockEntry) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
-        if waiter.fixed {
+        if waiter.never_overtaken {
             ahead.next().is_some()
         } else {
-            ahead.any(|ahead| ahead.fixed && !ahead.is_of_multi_lock())
+            ahead.any(|ahead| ahead.never_overtaken && !ahead.is_of_multi_lock())
         }
     }
 }

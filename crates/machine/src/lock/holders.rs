@@ -69,7 +69,7 @@ impl ManyHolders {
     fn add(&mut self, holder: Arc<LockEntry>) {
         let (sequence, Some(hold)) = (holder.sequence(), &holder.hold) else { return };
         self.by_token.insert(hold.token, sequence);
-        self.ends.extend(holder.taken_at().map(|(end, _)| (end, sequence)));
+        self.ends.extend(holder.next_end().map(|(end, _)| (end, sequence)));
         self.permits += u64::from(holder.permits);
         match hold.mode {
             Mode::Exclusive => self.exclusive += 1,
@@ -92,7 +92,7 @@ impl ManyHolders {
             }
             hold.slots.iter().for_each(|slot| self.slots.give(*slot));
         }
-        if let Some((end, _)) = holder.taken_at() {
+        if let Some((end, _)) = holder.next_end() {
             self.ends.remove(&(end, sequence));
         }
         Some(holder)
@@ -203,7 +203,7 @@ impl Holders {
     pub(crate) fn first_end(&self) -> Option<(Stamp, u64)> {
         match self {
             Self::None => None,
-            Self::One(one) => one.taken_at().map(|(end, _)| (end, one.sequence())),
+            Self::One(one) => one.next_end().map(|(end, _)| (end, one.sequence())),
             Self::Many(many) => many.ends.get_min().copied(),
         }
     }
@@ -223,7 +223,7 @@ impl Holders {
     }
 
     /// Whether the holders admit another holder in this mode, on a lock that is not a semaphore.
-    pub(crate) fn tolerate(&self, mode: Mode) -> bool {
+    pub(crate) fn admit_mode(&self, mode: Mode) -> bool {
         let exclusively = match self {
             Self::None => return true,
             Self::One(one) => holds(one, Mode::Exclusive),

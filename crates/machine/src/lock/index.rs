@@ -145,12 +145,12 @@ impl LockIndex {
     }
 
     /// Locks with a timer that expires at or before a stamp, in expiry order.
-    pub(crate) fn due_until(&self, stamp: Stamp) -> impl Iterator<Item = &LockName> {
+    pub(crate) fn timers_until(&self, stamp: Stamp) -> impl Iterator<Item = &LockName> {
         self.dues.iter().take_while(move |(due, _)| *due <= stamp).map(|(_, lock)| lock)
     }
 
     /// The stamp at which the next timer of any lock expires.
-    pub(crate) fn next_due(&self) -> Option<Stamp> {
+    pub(crate) fn next_timer(&self) -> Option<Stamp> {
         self.dues.get_min().map(|(due, _)| *due)
     }
 

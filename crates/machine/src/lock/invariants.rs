@@ -106,10 +106,10 @@ impl Machine {
         let waiting = lock.waiters.values().filter(|_| lock.multi_waiters > 0);
         for entry in lock.holders.iter().chain(waiting).filter(|p| p.is_of_multi_lock()) {
             let own = entry.multi_lock().count() > 1 && entry.multi_lock().any(|lock| lock == name);
-            ensure(own && entry.fixed, || {
+            ensure(own && entry.never_overtaken, || {
                 format!("a multi-lock entry in {name} does not name the lock")
             })?;
-            let others = self.other_members(name, entry);
+            let others = self.other_entries_of_multi_lock(name, entry);
             let same = |key: &SessionLockKey| {
                 let lock = key.lock.as_ref().and_then(|lock| self.locks.get(lock));
                 let other = lock.and_then(|lock| lock.entry(&key.rank));
@@ -148,16 +148,17 @@ fn check_compatible(name: &LockName, lock: &Lock) -> Result<(), String> {
 /// The queue is in rank order, and no entry that must not be overtaken was overtaken.
 fn check_order(name: &LockName, lock: &Lock) -> Result<(), String> {
     let ranked = lock.waiters.iter().all(|(rank, waiter)| *rank == waiter.rank);
-    let fixed = lock.waiters.values().filter(|waiter| waiter.fixed).count() == lock.fixed.len();
-    ensure(ranked && fixed, || format!("the queue of {name} is not in rank order"))?;
+    let never_overtaken = lock.waiters.values().filter(|waiter| waiter.never_overtaken).count()
+        == lock.never_overtaken.len();
+    ensure(ranked && never_overtaken, || format!("the queue of {name} is not in rank order"))?;
     let (mut latest, mut last_fixed) = (None, None);
     for waiter in lock.waiters.values() {
         let sequence = Some(waiter.sequence());
-        ensure(sequence > last_fixed && (!waiter.fixed || sequence > latest), || {
+        ensure(sequence > last_fixed && (!waiter.never_overtaken || sequence > latest), || {
             format!("a waiter of {name} overtook a ZooKeeper client or a multi-lock")
         })?;
         latest = latest.max(sequence);
-        if waiter.fixed {
+        if waiter.never_overtaken {
             last_fixed = sequence;
         }
     }

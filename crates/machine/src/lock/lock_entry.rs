@@ -35,7 +35,7 @@ pub(crate) struct LockEntry {
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
     /// Never overtaken: a `ZooKeeper` client decides by the order of the children itself.
-    pub(crate) fixed: bool,
+    pub(crate) never_overtaken: bool,
     /// Options that differ from the default. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,
     /// All locks of the multi-lock, including this one; `None` for a single lock.
@@ -77,7 +77,12 @@ impl LockEntry {
 
     pub(crate) fn request(&self) -> GrantRequest {
         let priority = self.options().priority;
-        GrantRequest { mode: self.mode, permits: self.permits, priority, fixed: self.fixed }
+        GrantRequest {
+            mode: self.mode,
+            permits: self.permits,
+            priority,
+            never_overtaken: self.never_overtaken,
+        }
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -109,7 +114,7 @@ impl LockEntry {
     }
 
     /// The stamp at which a timer ends its hold, and the cause.
-    pub(crate) fn taken_at(&self) -> Option<(Stamp, LossCause)> {
+    pub(crate) fn next_end(&self) -> Option<(Stamp, LossCause)> {
         let ends = self.ends_at().map(|end| (end, LossCause::MaxHold));
         let revoked = self.release_request().filter(|request| request.revoke);
         let revoked = revoked.map(|request| (request.deadline, LossCause::Revoked));

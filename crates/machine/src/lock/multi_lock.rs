@@ -16,7 +16,7 @@ use crate::lock::lock_entry::LockEntry;
 
 impl Machine {
     /// Returns the other entries of a multi-lock, with their locks.
-    pub(crate) fn other_members(
+    pub(crate) fn other_entries_of_multi_lock(
         &self,
         lock: &LockName,
         entry: &LockEntry,
@@ -30,26 +30,26 @@ impl Machine {
     }
 
     /// Whether all entries of a multi-lock are first in their queues and can be granted now.
-    pub(crate) fn may_hold_all(&self, entry: &LockEntry, now: Stamp) -> bool {
+    pub(crate) fn can_grant_multi_lock(&self, entry: &LockEntry, now: Stamp) -> bool {
         entry.multi_lock().all(|name| {
             self.locks.get(name).is_some_and(|lock| {
                 let first = lock.waiters.get_min().map(|(_, first)| first);
                 first.is_some_and(|first| {
                     first.same_multi_lock(entry) && lock.has_room_for(first.request())
-                }) && lock.is_open(now)
+                }) && lock.is_out_of_cooldown(now)
             })
         })
     }
 
-    /// Grants all entries of a multi-lock. The caller has checked [`Machine::may_hold_all`].
-    pub(crate) fn grant_members(&mut self, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
+    /// Grants all entries of a multi-lock. The caller has checked [`Machine::can_grant_multi_lock`].
+    pub(crate) fn grant_multi_lock(&mut self, entry: &LockEntry, ctx: &mut ApplyContext<'_>) {
         for name in entry.multi_lock() {
             self.end_cooldown_if_over(name, ctx);
             let first = self.locks.get(name).and_then(|lock| lock.waiters.get_min());
             if let Some(first) = first.map(|(_, first)| Arc::clone(first)) {
                 self.grant(name, &first, ctx);
             }
-            ctx.stale.insert(name.clone());
+            ctx.locks_to_grant.insert(name.clone());
         }
     }
 }

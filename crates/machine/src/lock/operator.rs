@@ -72,7 +72,7 @@ impl Machine {
         else {
             return;
         };
-        self.amend(lock, holder, |holder| {
+        self.update_entry(lock, holder, |holder| {
             if let Some(hold) = &mut holder.hold {
                 hold.release_request = Some(Box::new(request.clone()));
             }

@@ -1,7 +1,7 @@
 //! Changes the policy of a lock in use, and reads the policy options of an acquire.
 //!
 //! A new order or ageing applies to new waiters. A new limit, cooldown or lock delay applies immediately, and no holder
-//! is removed. Bounds: `LockPolicy::is_sound`; a change reads each waiter of the lock.
+//! is removed. Bounds: `LockPolicy::is_within_bounds`; a change reads each waiter of the lock.
 
 use holdfast_types::{
     Acquire, AcquireOptions, Bound, LockEvent, LockName, LockPolicy, LockRejection, LossCause,
@@ -25,7 +25,7 @@ impl Machine {
         let indexed = self.locks.get(lock);
         let before = indexed.map_or(LockPolicy::DEFAULT, |indexed| *indexed.policy());
         let policy = change.of(before);
-        if !policy.is_sound() {
+        if !policy.is_within_bounds() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
         let entries = indexed
@@ -129,7 +129,7 @@ pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let wrong = match () {
         () if !sound(*permits, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Permits),
         () if !sound(*limit, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Limit),
-        () if !sound(shards, LockPolicy::SEGMENTS_MAX) => Some(OutOfBounds::Segments),
+        () if !sound(shards, LockPolicy::SHARDS_MAX) => Some(OutOfBounds::ShardRequest),
         () => options.out_of_bounds(),
     };
     if let Some(what) = wrong {

@@ -12,7 +12,7 @@ pub(crate) struct GrantRequest {
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
     pub(crate) priority: u8,
-    pub(crate) fixed: bool,
+    pub(crate) never_overtaken: bool,
 }
 
 impl GrantRequest {
@@ -21,13 +21,13 @@ impl GrantRequest {
             mode: acquire.mode.unwrap_or_default(),
             permits: acquire.permits.unwrap_or(1),
             priority: acquire.options.priority,
-            fixed: acquire.locks.is_multi_lock(),
+            never_overtaken: acquire.locks.is_multi_lock(),
         }
     }
 
     /// The request of an entry that a `ZooKeeper` client creates.
     pub(crate) fn of_tree(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, fixed: true }
+        Self { mode, permits: 1, priority: 0, never_overtaken: true }
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     fn rank(order: QueueOrder, mode: Mode, priority: u8, since: u64, sequence: u64) -> Rank {
         let policy = LockPolicy { order, ..LockPolicy::DEFAULT };
-        let request = GrantRequest { mode, permits: 1, priority, fixed: false };
+        let request = GrantRequest { mode, permits: 1, priority, never_overtaken: false };
         Rank::of(&policy, request, Stamp(since), sequence)
     }
 

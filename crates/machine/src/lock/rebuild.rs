@@ -78,7 +78,10 @@ impl Machine {
         }
     }
 
-    pub(crate) fn check_places(&self, counts: &BTreeMap<SessionId, u32>) -> Result<(), String> {
+    pub(crate) fn check_queue_entry_counts(
+        &self,
+        counts: &BTreeMap<SessionId, u32>,
+    ) -> Result<(), String> {
         for session in self.sessions.iter() {
             let counted = counts.get(&session.id).copied().unwrap_or(0);
             ensure(session.queue_entries == counted, || {

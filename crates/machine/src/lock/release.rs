@@ -35,7 +35,7 @@ impl Machine {
                         Ok(Reply::Released(NOTHING_RELEASED))
                     }
                     _ if ended.is_some() => Ok(Reply::Released(NOTHING_RELEASED)),
-                    ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => Err(no_session(session)),
+                    ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) => Err(no_session(session)),
                 };
             }
         };
@@ -46,7 +46,7 @@ impl Machine {
             let Some(entry) = self.locks.find(id, &lock, &owner, Ticket(0)).cloned() else {
                 let lost = self.acknowledge_losses_in(&session, &lock, ctx);
                 self.release_again(id, (&lock, &owner), target, lost);
-                let only = locks.single().is_some() && target == ReleaseTarget::AnyPlace;
+                let only = locks.single().is_some() && target == ReleaseTarget::AnyEntry;
                 if only && !lost {
                     self.check_released_before(id, &lock, &owner)?;
                 }
@@ -86,7 +86,7 @@ impl Machine {
                 Released { hold_count: entry.attempts.count(), changed: false }
             }
             ReleaseTarget::Hold(token) if entry.token() != Some(token) => NOTHING_RELEASED,
-            ReleaseTarget::Hold(_) | ReleaseTarget::AnyPlace => {
+            ReleaseTarget::Hold(_) | ReleaseTarget::AnyEntry => {
                 self.leave(&SessionLockKey::of(lock, entry), LossCause::Released, ctx);
                 Released { hold_count: 0, changed: true }
             }
@@ -134,10 +134,10 @@ impl Machine {
         let Some(known) = self.sessions.get_mut(session) else { return };
         match target {
             ReleaseTarget::Attempt(attempt) => known.left.end_one(&remembered, owner, attempt),
-            ReleaseTarget::AnyPlace if lost => {
+            ReleaseTarget::AnyEntry if lost => {
                 known.left.end(&remembered, owner, Attempt::UNNAMED, true);
             }
-            ReleaseTarget::AnyPlace | ReleaseTarget::Hold(_) => {}
+            ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) => {}
         }
     }
 
@@ -179,6 +179,6 @@ impl Machine {
             return 0;
         }
         self.end_attempt(entry.session, (lock, &entry.owner), attempt);
-        self.amend(lock, entry, |entry| entry.attempts.remove(attempt)).attempts.count()
+        self.update_entry(lock, entry, |entry| entry.attempts.remove(attempt)).attempts.count()
     }
 }

@@ -3,11 +3,11 @@
 //! `apply` selects the shard, so concurrent callers do not select the same free one. The number of shards is part of
 //! the policy, stored with the first entry in any shard. An acquire with another number is rejected, as is an acquire
 //! of the sharded lock as one lock. An owner has one entry across all shards. A shard is granted like any other lock.
-//! Bound: [`LockPolicy::SEGMENTS_MAX`] shards.
+//! Bound: [`LockPolicy::SHARDS_MAX`] shards.
 
 use holdfast_types::{
-    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SegmentChoice,
-    SegmentView, Segments, SessionId, SessionName, Stamp, ZnodePath,
+    Acquire, Bound, LockName, LockPolicy, LockRejection, Owner, Rejection, SessionId, SessionName,
+    ShardChoice, ShardRequest, ShardView, Stamp, ZnodePath,
 };
 
 use crate::Machine;
@@ -44,14 +44,14 @@ impl Machine {
         let (count, new) = self.count_for(&sharded, segments.count)?;
         let own = session.and_then(|session| self.own_shard(session, &sharded, owner, count));
         let shard = match (segments.choice, own) {
-            (SegmentChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
-            (SegmentChoice::At(index), Some(own)) if index != own => {
+            (ShardChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
+            (ShardChoice::At(index), Some(own)) if index != own => {
                 return Err(LockRejection::AlreadyQueued { lock: segment(&sharded, own)? }.into());
             }
-            (SegmentChoice::At(index), _) | (SegmentChoice::Any, Some(index)) => {
+            (ShardChoice::At(index), _) | (ShardChoice::Any, Some(index)) => {
                 segment(&sharded, index)?
             }
-            (SegmentChoice::Any, None) => {
+            (ShardChoice::Any, None) => {
                 self.least_loaded_shard(&sharded, count, GrantRequest::of(acquire), now)?
             }
         };
@@ -105,12 +105,12 @@ impl Machine {
         owner: &Owner,
         count: u32,
     ) -> Option<u32> {
-        let first = Segments::name_of(sharded, 0).ok()?;
+        let first = ShardRequest::shard_name(sharded, 0).ok()?;
         let keys = self.locks.keys_from(session, &first, owner);
         let below = keys.map_while(|key| {
             let lock = key.lock.as_ref()?;
             let is_below = lock.as_str().strip_prefix(sharded.as_str())?.starts_with('/');
-            is_below.then(|| (Segments::index_of(sharded, lock), &key.owner))
+            is_below.then(|| (ShardRequest::shard_index(sharded, lock), &key.owner))
         });
         let own = below.filter(|(_, of)| *of == owner).filter_map(|(index, _)| index);
         own.filter(|index| *index < count).min()
@@ -155,7 +155,7 @@ impl Machine {
     ) -> LockName {
         let own = self.shard_count(&lock).and_then(|count| {
             let index = self.own_shard(session, &lock, owner, count)?;
-            Segments::name_of(&lock, index).ok()
+            ShardRequest::shard_name(&lock, index).ok()
         });
         own.unwrap_or(lock)
     }
@@ -170,7 +170,7 @@ impl Machine {
         let mut acknowledged = self.acknowledge_loss(session, lock, ctx);
         if self.shard_count(lock).is_some() {
             let delayed = self.locks.delayed_by(session);
-            let delayed = delayed.filter(|other| Segments::index_of(lock, other).is_some());
+            let delayed = delayed.filter(|other| ShardRequest::shard_index(lock, other).is_some());
             for shard in delayed.cloned().collect::<Vec<_>>() {
                 acknowledged |= self.acknowledge_loss(session, &shard, ctx);
             }
@@ -180,23 +180,23 @@ impl Machine {
 
     /// The number of entries in the first `count` shards.
     pub(crate) fn entries_in_shards(&self, sharded: &LockName, count: u32) -> u32 {
-        let of = |view: SegmentView| view.holders.saturating_add(view.waiters);
+        let of = |view: ShardView| view.holders.saturating_add(view.waiters);
         self.first_shards(sharded, count).map(of).fold(0, u32::saturating_add)
     }
 
     /// The shards of a lock; empty for a plain lock.
-    pub(crate) fn shard_views(&self, sharded: &LockName) -> Vec<SegmentView> {
+    pub(crate) fn shard_views(&self, sharded: &LockName) -> Vec<ShardView> {
         self.first_shards(sharded, self.shard_count(sharded).unwrap_or(0)).collect()
     }
 
-    fn first_shards(&self, sharded: &LockName, count: u32) -> impl Iterator<Item = SegmentView> {
+    fn first_shards(&self, sharded: &LockName, count: u32) -> impl Iterator<Item = ShardView> {
         (0..count).map(move |index| {
-            let lock = Segments::name_of(sharded, index).ok();
+            let lock = ShardRequest::shard_name(sharded, index).ok();
             let Some(indexed) = lock.and_then(|lock| self.locks.get(&lock)) else {
-                return SegmentView::default();
+                return ShardView::default();
             };
             let first = indexed.holders.first();
-            SegmentView {
+            ShardView {
                 holder: first.and_then(|first| Some((first.session_name.clone(), first.token()?))),
                 holders: u32::try_from(indexed.holders.len()).unwrap_or(u32::MAX),
                 waiters: indexed.waiting(),
@@ -206,10 +206,10 @@ impl Machine {
 
     /// Returns the shard with the entry of an owner. Returns `None` without an entry, or if the requested count or
     /// shard differs.
-    pub fn segment_held(
+    pub fn owned_shard(
         &self,
         sharded: &LockName,
-        segments: Segments,
+        segments: ShardRequest,
         session: &SessionName,
         owner: &Owner,
     ) -> Option<LockName> {
@@ -217,11 +217,11 @@ impl Machine {
         let count = self.shard_count(sharded)?;
         let index = self.own_shard(id, sharded, owner, count)?;
         let index_matches = match segments.choice {
-            SegmentChoice::Any => true,
-            SegmentChoice::At(requested) => requested == index,
+            ShardChoice::Any => true,
+            ShardChoice::At(requested) => requested == index,
         };
         let count_matches = segments.count.is_none_or(|requested| requested == count);
-        Segments::name_of(sharded, index).ok().filter(|_| index_matches && count_matches)
+        ShardRequest::shard_name(sharded, index).ok().filter(|_| index_matches && count_matches)
     }
 }
 
@@ -230,6 +230,6 @@ fn mismatch(segments: Option<u32>) -> Rejection {
 }
 
 fn segment(sharded: &LockName, index: u32) -> Result<LockName, Rejection> {
-    Segments::name_of(sharded, index)
+    ShardRequest::shard_name(sharded, index)
         .map_err(|_| limit_reached(Bound::PathLength, LockName::MAX_LEN as u64))
 }

@@ -1,12 +1,12 @@
 //! Timers of locks: the end of a hold (`max_hold`, a revoke deadline) and the end of a cooldown.
 //!
 //! A timer has no effect by itself. It runs in the first command that names the lock at or after its stamp
-//! ([`Machine::run_timers_of`]). If no command does, it runs in the [`Command::Due`] that the leader proposes
-//! ([`Machine::due_until`]). Bound: one command ends [`EXPIRED_MAX`] holds.
+//! ([`Machine::run_timers_of`]). If no command does, it runs in the [`Command::RunTimers`] that the leader proposes
+//! ([`Machine::timers_until`]). Bound: one command ends [`EXPIRED_MAX`] holds.
 
 use holdfast_types::{
     Acquire, Break, Cancel, Command, Condition, HandOver, LockName, LossCause, Op, Release,
-    RequestRelease, Segments, Stamp,
+    RequestRelease, ShardRequest, Stamp,
 };
 
 use crate::Machine;
@@ -43,7 +43,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
             });
             held.chain(changed).collect()
         }
-        Command::Due { .. }
+        Command::RunTimers { .. }
         | Command::OpenSession(_)
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
@@ -58,14 +58,15 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
 
 impl Machine {
     /// Runs the expired timers of the locks that a command names. The command then reads the state of this time, even
-    /// if the leader has not proposed a [`Command::Due`].
+    /// if the leader has not proposed a [`Command::RunTimers`].
     pub(crate) fn run_timers_of(&mut self, command: &Command, ctx: &mut ApplyContext<'_>) {
-        if self.next_due().is_none_or(|due| due > ctx.now) {
+        if self.next_timer().is_none_or(|due| due > ctx.now) {
             return;
         }
         for lock in locks_named_by(command) {
             let shards = self.shard_count(&lock).unwrap_or(0);
-            let shards = (0..shards).filter_map(|index| Segments::name_of(&lock, index).ok());
+            let shards =
+                (0..shards).filter_map(|index| ShardRequest::shard_name(&lock, index).ok());
             let expired: Vec<LockName> = std::iter::once(lock.clone())
                 .chain(shards)
                 .filter(|lock| self.locks.get(lock).is_some_and(|lock| lock.is_due(ctx.now)))
@@ -93,17 +94,17 @@ impl Machine {
         let holders = &self.locks.get(lock)?.holders;
         let (_, sequence) = holders.first_end().filter(|(end, _)| *end <= now)?;
         let holder = holders.get(sequence)?;
-        let (_, cause) = holder.taken_at()?;
+        let (_, cause) = holder.next_end()?;
         Some((SessionLockKey::of(lock, holder), cause))
     }
 
     /// Returns the locks with a timer that has expired at a stamp, earliest first; at most `count_max`.
-    pub fn due_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
-        self.locks.due_until(stamp).take(count_max).cloned().collect()
+    pub fn timers_until(&self, stamp: Stamp, count_max: usize) -> Vec<LockName> {
+        self.locks.timers_until(stamp).take(count_max).cloned().collect()
     }
 
     /// The stamp at which the next timer of any lock expires.
-    pub fn next_due(&self) -> Option<Stamp> {
-        self.locks.next_due()
+    pub fn next_timer(&self) -> Option<Stamp> {
+        self.locks.next_timer()
     }
 }

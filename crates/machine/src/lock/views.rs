@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, Grant, HolderNote, HolderView, Labels, LockName, LockPolicy, LockView, Queued,
+    FencingToken, Grant, HolderDetails, HolderView, Labels, LockName, LockPolicy, LockView, Queued,
     Ttl, WaiterView,
 };
 
@@ -100,7 +100,7 @@ impl Machine {
             permits: waiter.permits,
             priority: waiter.options().priority,
             value: waiter.options().value.clone(),
-            bundle: waiter.multi_lock().cloned().collect(),
+            multi_lock: waiter.multi_lock().cloned().collect(),
         }
     }
 
@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// The view of a lock that has never been granted and has no policy.
-    pub(crate) fn untaken(&self, lock: &LockName) -> LockView {
+    pub(crate) fn free_lock_view(&self, lock: &LockName) -> LockView {
         LockView {
             lock: lock.clone(),
             holders: Vec::new(),
@@ -159,12 +159,12 @@ impl Machine {
 }
 
 /// Returns the release request and the multi-lock of a holder, if it has either.
-fn note_of(holder: &LockEntry) -> Option<HolderNote> {
+fn note_of(holder: &LockEntry) -> Option<HolderDetails> {
     let release_request = holder.release_request().cloned();
     let multi_lock: Vec<LockName> = holder.multi_lock().cloned().collect();
     let token = holder.token()?;
     let notable = release_request.is_some() || !multi_lock.is_empty();
-    notable.then_some(HolderNote { token, release_request, bundle: multi_lock })
+    notable.then_some(HolderDetails { token, release_request, multi_lock: multi_lock })
 }
 
 fn count(n: u64) -> u32 {

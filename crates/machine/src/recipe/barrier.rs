@@ -12,7 +12,7 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use super::gate::{BarrierProgress, Member, count};
+use super::gate::{BarrierMember, BarrierProgress, count};
 use super::refused;
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -23,7 +23,7 @@ pub(crate) struct Barrier {
     /// The number of members that trip the barrier. Invariant: greater than the number of members.
     pub(crate) parties: u32,
     /// The arrived members, by the revision of the arrival. Invariant: not empty.
-    pub(crate) members: OrdMap<Revision, Member>,
+    pub(crate) members: OrdMap<Revision, BarrierMember>,
 }
 
 impl Barrier {
@@ -44,7 +44,7 @@ impl Machine {
         &mut self,
         name: &RecipeName,
         parties: u32,
-        member: Member,
+        member: BarrierMember,
         ctx: &mut ApplyContext<'_>,
     ) -> Option<Tripped> {
         let known = self.recipes.barriers.get(name);

@@ -11,13 +11,13 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use super::gate::{BarrierProgress, Member, count};
+use super::gate::{BarrierMember, BarrierProgress, count};
 use crate::Machine;
 use crate::context::ApplyContext;
 
 /// A member that entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entered {
+pub(crate) struct RoundMember {
     /// The revision of its arrival.
     pub(crate) ticket: Revision,
     pub(crate) session: SessionId,
@@ -27,14 +27,14 @@ pub(crate) struct Entered {
 
 /// The members that entered together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct BarrierRound {
     /// The revision in which it started.
     pub(crate) generation: Revision,
     /// The members in the order of arrival. Invariant: as many as the parties; not all have left.
-    pub(crate) entered: Vec<Entered>,
+    pub(crate) entered: Vec<RoundMember>,
 }
 
-impl Round {
+impl BarrierRound {
     /// The number of members that have not left.
     pub(crate) fn inside(&self) -> u32 {
         count(self.entered.iter().filter(|entered| !entered.left).count())
@@ -48,9 +48,9 @@ pub(crate) struct Double {
     pub(crate) parties: u32,
     /// The members that wait to enter, by the revision of the arrival. Invariant: without a round, fewer than the
     /// parties.
-    pub(crate) waiting: OrdMap<Revision, Member>,
+    pub(crate) waiting: OrdMap<Revision, BarrierMember>,
     /// The current round.
-    pub(crate) round: Option<Round>,
+    pub(crate) round: Option<BarrierRound>,
 }
 
 impl Double {
@@ -75,7 +75,7 @@ impl Machine {
         &mut self,
         name: &RecipeName,
         parties: u32,
-        member: Member,
+        member: BarrierMember,
         ctx: &mut ApplyContext<'_>,
     ) -> Option<Tripped> {
         let known = self.recipes.doubles.get(name);
@@ -93,7 +93,7 @@ impl Machine {
         let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
         if let Some(over) = double.round.take_if(|round| round.inside() == 0) {
             let (name, generation) = (name.clone(), over.generation);
-            ctx.emit(Event::Recipe(RecipeEvent::Out { name, generation }));
+            ctx.emit(Event::Recipe(RecipeEvent::RoundLeft { name, generation }));
         }
         let enough = count(double.waiting.len()) >= double.parties;
         if double.round.is_none() && enough {
@@ -106,7 +106,7 @@ impl Machine {
     fn start_round(&mut self, name: &RecipeName, ctx: &mut ApplyContext<'_>) {
         let Some(double) = self.recipes.doubles.get_mut(name).map(Arc::make_mut) else { return };
         let (parties, generation) = (double.parties, ctx.revision);
-        let first: Vec<(Revision, Member)> = double
+        let first: Vec<(Revision, BarrierMember)> = double
             .waiting
             .iter()
             .take(usize::try_from(parties).unwrap_or(usize::MAX))
@@ -115,13 +115,13 @@ impl Machine {
         for (ticket, _) in &first {
             double.waiting.remove(ticket);
         }
-        let entered = first.iter().map(|(ticket, member)| Entered {
+        let entered = first.iter().map(|(ticket, member)| RoundMember {
             ticket: *ticket,
             session: member.session,
             owner: member.owner.clone(),
             left: false,
         });
-        double.round = Some(Round { generation, entered: entered.collect() });
+        double.round = Some(BarrierRound { generation, entered: entered.collect() });
         for (index, (_, member)) in (0..).zip(&first) {
             self.recipes.waits.leave(member);
             let passed = Tripped { generation, index, parties };
@@ -145,7 +145,7 @@ impl Machine {
         let waits =
             place.is_some_and(|ticket| self.member(BarrierKind::Double, name, ticket).is_some());
         if let Some(ticket) = place {
-            self.vacate(name, session, owner, ticket, ctx);
+            self.remove_member(name, session, owner, ticket, ctx);
             self.settle_double(name, ctx);
         }
         let round = self.recipes.doubles.get(name)?.round.as_ref()?;
@@ -155,7 +155,7 @@ impl Machine {
     }
 
     /// Removes a waiting member, or marks a member inside as left. The caller then calls [`Machine::settle_double`].
-    pub(super) fn vacate(
+    pub(super) fn remove_member(
         &mut self,
         name: &RecipeName,
         session: SessionId,
@@ -167,7 +167,7 @@ impl Machine {
         let mut double = (*double).clone();
         if let Some(member) = double.waiting.remove(&ticket) {
             self.recipes.waits.leave(&member);
-            ctx.emit(Event::Recipe(RecipeEvent::PlaceFreed { name: name.clone() }));
+            ctx.emit(Event::Recipe(RecipeEvent::SpaceFreed { name: name.clone() }));
         } else {
             let entered = double.round.iter_mut().flat_map(|round| &mut round.entered);
             entered

@@ -19,7 +19,7 @@ use crate::session::store::KnownSession;
 
 /// An arrived member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct BarrierMember {
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
     /// The scoped id under which the session remembers the final answer.
@@ -30,7 +30,7 @@ pub(crate) struct Member {
     pub(crate) wait_ms: u64,
 }
 
-impl Member {
+impl BarrierMember {
     pub(crate) fn place(&self, gate: BarrierKind, name: &RecipeName) -> Place {
         Place::BarrierKind(gate, name.clone(), self.owner.clone())
     }
@@ -115,14 +115,14 @@ impl Machine {
         let progress = self.progress(gate, &name, parties);
         check_parties(progress, parties)?;
         if let Some(passed) = self.inside(gate, &name, ticket) {
-            self.touch_by_name(session, open.ttl, open.labels, ctx);
+            self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             self.remember(session, request.as_ref(), outcome.clone());
             return outcome;
         }
         // Another call may wait for this arrival, so a no-wait call must not change it.
         let Some(wait_ms) = wait_ms else { return Err(not_yet_rejection(progress)) };
-        self.touch_by_name(session, open.ttl, open.labels, ctx);
+        self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
         let changed = self.amend_member(gate, &name, ticket, |member| {
             member.asked = ctx.revision;
             member.wait_ms = wait_ms;
@@ -149,18 +149,18 @@ impl Machine {
         if !progress.exists {
             self.check_room_for_recipe()?;
         }
-        if progress.arrived >= Recipe::ENTRANTS_MAX {
-            return Err(limit_reached(Bound::RecipePlaces, Recipe::ENTRANTS_MAX));
+        if progress.arrived >= Recipe::WAITING_ARRIVALS_MAX {
+            return Err(limit_reached(Bound::RecipeEntries, Recipe::WAITING_ARRIVALS_MAX));
         }
         match session {
             Some(session) => self.check_room_for_place(session)?,
             None => self.check_room_for_session()?,
         }
         let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
-        let session = self.renew_or_begin_session(session, open, ctx);
+        let session = self.renew_or_open_session_for_recipe(session, open, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
         let (asked, ticket) = (ctx.revision, ctx.revision);
-        let member = Member { session, owner, request: request.clone(), asked, wait_ms };
+        let member = BarrierMember { session, owner, request: request.clone(), asked, wait_ms };
         self.recipes.note(session, member.place(gate, &name), ticket);
         self.recipes.waits.enter(gate, &name, ticket, &member);
         let passed = match gate {
@@ -173,7 +173,7 @@ impl Machine {
         }
     }
 
-    fn renew_or_begin_session(
+    fn renew_or_open_session_for_recipe(
         &mut self,
         session: Option<SessionId>,
         open: OpenSession,
@@ -181,10 +181,10 @@ impl Machine {
     ) -> SessionId {
         match session {
             Some(id) => {
-                self.touch_by_name(id, open.ttl, open.labels, ctx);
+                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
                 id
             }
-            None => self.begin_session(open, ctx),
+            None => self.open_new_session(open, ctx),
         }
     }
 
@@ -214,8 +214,8 @@ impl Machine {
         gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
-        change: impl FnOnce(&mut Member),
-    ) -> Option<(Member, Member)> {
+        change: impl FnOnce(&mut BarrierMember),
+    ) -> Option<(BarrierMember, BarrierMember)> {
         let recipes = &mut self.recipes;
         let member = match gate {
             BarrierKind::Barrier => {
@@ -256,8 +256,12 @@ impl Machine {
         }))
     }
 
-    pub(super) fn depart(&mut self, depart: &LeaveBarrier, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let LeaveBarrier { gate, name, session, owner } = depart;
+    pub(super) fn leave_barrier(
+        &mut self,
+        leave_barrier: &LeaveBarrier,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let LeaveBarrier { gate, name, session, owner } = leave_barrier;
         let id = self.open_session_named(session.clone())?;
         let place = self.recipes.place(id, &Place::BarrierKind(*gate, name.clone(), owner.clone()));
         let changed = place.is_some();
@@ -273,7 +277,7 @@ impl Machine {
     }
 
     /// Ends a wait, unless the arrival has its answer or the member has repeated its call.
-    pub(super) fn stop_waiting(
+    pub(super) fn cancel_arrival(
         &mut self,
         give_up: &CancelArrival,
         ctx: &mut ApplyContext<'_>,
@@ -297,7 +301,7 @@ impl Machine {
         match gate {
             BarrierKind::Barrier => self.break_barrier(name, id, BreachCause::TimedOut, ctx),
             BarrierKind::Double => {
-                self.vacate(name, id, owner, ticket, ctx);
+                self.remove_member(name, id, owner, ticket, ctx);
                 self.settle_double(name, ctx);
             }
         }
@@ -310,7 +314,7 @@ impl Machine {
         gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
-    ) -> Option<&Member> {
+    ) -> Option<&BarrierMember> {
         match gate {
             BarrierKind::Barrier => self.recipes.barriers.get(name)?.members.get(&ticket),
             BarrierKind::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use holdfast_types::{Recipe, RecipeName, Revision, SessionId};
 use imbl::OrdMap;
 
-use super::double::Round;
-use super::gate::Member;
+use super::double::BarrierRound;
+use super::gate::BarrierMember;
 use super::{Barrier, Double, Latch};
 use crate::Machine;
 use crate::invariants::ensure;
@@ -82,7 +82,7 @@ impl Machine {
             format!("the parties of double barrier {name} are out of bounds")
         })?;
         let arrived = waiting.len() as u64;
-        ensure(arrived <= u64::from(Recipe::ENTRANTS_MAX), || {
+        ensure(arrived <= u64::from(Recipe::WAITING_ARRIVALS_MAX), || {
             format!("double barrier {name} has too many waiting members")
         })?;
         self.check_members(name, waiting)?;
@@ -94,8 +94,13 @@ impl Machine {
         }
     }
 
-    fn check_round(&self, name: &RecipeName, parties: u32, round: &Round) -> Result<(), String> {
-        let Round { generation, entered } = round;
+    fn check_round(
+        &self,
+        name: &RecipeName,
+        parties: u32,
+        round: &BarrierRound,
+    ) -> Result<(), String> {
+        let BarrierRound { generation, entered } = round;
         ensure(entered.len() as u64 == u64::from(parties) && *generation <= self.revision, || {
             format!("the round of double barrier {name} has a wrong size or revision")
         })?;
@@ -114,7 +119,7 @@ impl Machine {
     fn check_members(
         &self,
         name: &RecipeName,
-        members: &OrdMap<Revision, Member>,
+        members: &OrdMap<Revision, BarrierMember>,
     ) -> Result<(), String> {
         for (ticket, member) in members {
             self.check_live(name, member.session)?;

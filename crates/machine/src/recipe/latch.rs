@@ -123,7 +123,7 @@ impl Machine {
             return Ok(Reply::Recipe(RecipeReply::Promised { left }));
         }
         if before.is_none() && latch.promises.len() as u64 >= u64::from(Recipe::PROMISES_MAX) {
-            return Err(limit_reached(Bound::RecipePlaces, Recipe::PROMISES_MAX));
+            return Err(limit_reached(Bound::RecipeEntries, Recipe::PROMISES_MAX));
         }
         self.check_room_for_place(id)?;
         let place = Place::Promise(name.clone(), key.clone());
@@ -138,7 +138,7 @@ impl Machine {
     }
 
     /// Counts the key of a promise down, because its session has ended.
-    pub(super) fn keep_promise(
+    pub(super) fn count_promise_down(
         &mut self,
         name: &RecipeName,
         key: &RequestId,

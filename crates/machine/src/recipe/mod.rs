@@ -131,8 +131,8 @@ impl Machine {
             Recipe::Promise { latch, key, session } => self.promise(&latch, key, session),
             Recipe::DeleteLatch { latch } => Ok(self.delete_latch(&latch, ctx)),
             Recipe::Arrive(arrive) => self.arrive(arrive, ctx),
-            Recipe::LeaveBarrier(depart) => self.depart(&depart, ctx),
-            Recipe::CancelArrival(give_up) => self.stop_waiting(&give_up, ctx),
+            Recipe::LeaveBarrier(leave_barrier) => self.leave_barrier(&leave_barrier, ctx),
+            Recipe::CancelArrival(give_up) => self.cancel_arrival(&give_up, ctx),
             Recipe::ChangeCounter(count) => self.count(count, ctx),
         }
     }
@@ -146,10 +146,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Rejects a promise or an arrival of a session beyond [`Recipe::PLACES_MAX`].
+    /// Rejects a promise or an arrival of a session beyond [`Recipe::ENTRIES_PER_SESSION_MAX`].
     fn check_room_for_place(&self, session: SessionId) -> Result<(), Rejection> {
-        if self.recipes.places_of(session) as u64 >= u64::from(Recipe::PLACES_MAX) {
-            return Err(limit_reached(Bound::RecipePlaces, Recipe::PLACES_MAX));
+        if self.recipes.places_of(session) as u64 >= u64::from(Recipe::ENTRIES_PER_SESSION_MAX) {
+            return Err(limit_reached(Bound::RecipeEntries, Recipe::ENTRIES_PER_SESSION_MAX));
         }
         Ok(())
     }
@@ -166,12 +166,12 @@ impl Machine {
         let places = self.recipes.places.get(&id).cloned().unwrap_or_default();
         for (place, ticket) in &places {
             match place {
-                Place::Promise(latch, key) => self.keep_promise(latch, key, ctx),
+                Place::Promise(latch, key) => self.count_promise_down(latch, key, ctx),
                 Place::BarrierKind(BarrierKind::Barrier, name, _) => {
                     self.break_barrier(name, id, BreachCause::SessionEnded(end), ctx);
                 }
                 Place::BarrierKind(BarrierKind::Double, name, owner) => {
-                    self.vacate(name, id, owner, *ticket, ctx);
+                    self.remove_member(name, id, owner, *ticket, ctx);
                 }
             }
         }

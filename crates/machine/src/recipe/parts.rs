@@ -7,8 +7,8 @@ use holdfast_types::{BarrierKind, CounterView, Owner, RecipeName, RequestId, Rev
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::double::{Entered, Round};
-use super::gate::Member;
+use super::double::{BarrierRound, RoundMember};
+use super::gate::BarrierMember;
 use super::waits::Waits;
 use super::{Barrier, Double, Latch, Place, Recipes};
 
@@ -126,8 +126,8 @@ impl RecipePart {
 }
 
 impl MemberPart {
-    fn of((ticket, member): (&Revision, &Member)) -> Self {
-        let Member { session, owner, request, asked, wait_ms } = member.clone();
+    fn of((ticket, member): (&Revision, &BarrierMember)) -> Self {
+        let BarrierMember { session, owner, request, asked, wait_ms } = member.clone();
         Self { ticket: *ticket, session, owner, request, asked, wait_ms }
     }
 }
@@ -153,7 +153,7 @@ impl Barrier {
 
 impl Double {
     fn part(&self, name: &RecipeName) -> RecipePart {
-        let entered = |e: &Entered| (e.ticket, e.session, e.owner.clone(), e.left);
+        let entered = |e: &RoundMember| (e.ticket, e.session, e.owner.clone(), e.left);
         RecipePart::Double(DoublePart {
             name: name.clone(),
             parties: self.parties,
@@ -217,8 +217,8 @@ impl Recipes {
             }
             RecipePart::Double(DoublePart { name, parties, waiting, round }) => {
                 let entered =
-                    |(ticket, session, owner, left)| Entered { ticket, session, owner, left };
-                let round = round.map(|round| Round {
+                    |(ticket, session, owner, left)| RoundMember { ticket, session, owner, left };
+                let round = round.map(|round| BarrierRound {
                     generation: round.generation,
                     entered: round.entered.into_iter().map(entered).collect(),
                 });
@@ -261,7 +261,7 @@ impl Recipes {
         &mut self,
         gate: BarrierKind,
         name: &RecipeName,
-        members: &OrdMap<Revision, Member>,
+        members: &OrdMap<Revision, BarrierMember>,
     ) -> Result<(), String> {
         for (ticket, member) in members {
             self.note_once(member.session, member.place(gate, name), *ticket)?;
@@ -280,10 +280,10 @@ impl Recipes {
     }
 }
 
-fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, Member>, String> {
+fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, BarrierMember>, String> {
     let member = |part: MemberPart| {
         let MemberPart { ticket, session, owner, request, asked, wait_ms } = part;
-        (ticket, Member { session, owner, request, asked, wait_ms })
+        (ticket, BarrierMember { session, owner, request, asked, wait_ms })
     };
     once(members.into_iter().map(member).collect())
 }

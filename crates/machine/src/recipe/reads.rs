@@ -31,7 +31,7 @@ impl Machine {
         self.recipes.counters.get(counter).copied().unwrap_or_default()
     }
 
-    /// Returns a barrier or a double barrier, with at most [`crate::LISTED_PLACES_MAX`] waiting members and as many
+    /// Returns a barrier or a double barrier, with at most [`crate::LISTED_ENTRIES_MAX`] waiting members and as many
     /// inside.
     pub fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
         match gate {
@@ -64,7 +64,7 @@ impl Machine {
 
     fn listed(&self, sessions: impl Iterator<Item = SessionId>) -> Vec<SessionName> {
         let name = |id| self.session_name(id).unwrap_or_else(|| SessionName::of(id));
-        sessions.take(crate::LISTED_PLACES_MAX).map(name).collect()
+        sessions.take(crate::LISTED_ENTRIES_MAX).map(name).collect()
     }
 
     /// Returns the state of the arrival with this ticket.

@@ -5,7 +5,7 @@
 use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName};
 use imbl::OrdMap;
 
-use super::gate::Member;
+use super::gate::BarrierMember;
 use crate::Machine;
 
 /// A waiting arrival and its deadline.
@@ -32,12 +32,12 @@ impl Waits {
         gate: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
-        member: &Member,
+        member: &BarrierMember,
     ) -> bool {
         self.by_asked.insert(member.asked, (gate, name.clone(), ticket)).is_none()
     }
 
-    pub(super) fn leave(&mut self, member: &Member) {
+    pub(super) fn leave(&mut self, member: &BarrierMember) {
         self.by_asked.remove(&member.asked);
     }
 }

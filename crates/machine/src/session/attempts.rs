@@ -5,7 +5,7 @@
 //! newest attempt that is over for each lock and owner. When it forgets the oldest of these records, all attempts up to
 //! that number are over, except those that keep an entry. A late copy therefore never has an effect. The numbering
 //! follows "Implementing Linearizability at Large Scale and Low Latency" (Lee et al., SOSP 2015), with one watermark
-//! for each lock and owner. Bound: [`LeftLocks::COUNT_MAX`] records.
+//! for each lock and owner. Bound: [`EndedAttempts::COUNT_MAX`] records.
 
 use std::collections::VecDeque;
 
@@ -63,7 +63,7 @@ impl Attempts {
 
 /// A session's record of a lock that one of its owners left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct LeftLock {
+pub(crate) struct EndedAttempt {
     pub(crate) lock: LockName,
     pub(crate) owner: Owner,
     /// True if the owner released the lock itself, and has not acquired it since.
@@ -74,13 +74,13 @@ pub(crate) struct LeftLock {
 
 /// The locks that a session left, oldest record first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeftLocks {
-    records: VecDeque<LeftLock>,
+pub(crate) struct EndedAttempts {
+    records: VecDeque<EndedAttempt>,
     /// All attempts up to this one are over, except those that keep an entry.
     floor: Attempt,
 }
 
-impl LeftLocks {
+impl EndedAttempts {
     /// The largest number of records. The oldest record is forgotten first.
     pub(crate) const COUNT_MAX: usize = 256;
 
@@ -90,11 +90,11 @@ impl LeftLocks {
     }
 
     /// Creates the records from a snapshot; `None` if there are too many.
-    pub(crate) fn restore(records: Vec<LeftLock>, floor: Attempt) -> Option<Self> {
+    pub(crate) fn restore(records: Vec<EndedAttempt>, floor: Attempt) -> Option<Self> {
         (records.len() <= Self::COUNT_MAX).then(|| Self { records: records.into(), floor })
     }
 
-    pub(crate) fn records(&self) -> impl Iterator<Item = &LeftLock> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = &EndedAttempt> {
         self.records.iter()
     }
 
@@ -127,7 +127,7 @@ impl LeftLocks {
             return;
         }
         let (lock, owner) = (lock.clone(), owner.clone());
-        self.push(LeftLock { lock, owner, released, over });
+        self.push(EndedAttempt { lock, owner, released, over });
     }
 
     /// Ends one attempt of an owner that keeps its entry, or has no entry.
@@ -136,7 +136,7 @@ impl LeftLocks {
     }
 
     /// Records that the owner has an entry again.
-    pub(crate) fn came_back(&mut self, lock: &LockName, owner: &Owner) {
+    pub(crate) fn mark_reacquired(&mut self, lock: &LockName, owner: &Owner) {
         let at = self.position(lock, owner);
         let Some(record) = at.and_then(|at| self.records.get_mut(at)) else { return };
         record.released = false;
@@ -145,7 +145,7 @@ impl LeftLocks {
         }
     }
 
-    fn push(&mut self, record: LeftLock) {
+    fn push(&mut self, record: EndedAttempt) {
         if self.records.len() >= Self::COUNT_MAX
             && let Some(oldest) = self.records.pop_front()
         {
@@ -154,11 +154,11 @@ impl LeftLocks {
         self.records.push_back(record);
     }
 
-    fn take(&mut self, lock: &LockName, owner: &Owner) -> Option<LeftLock> {
+    fn take(&mut self, lock: &LockName, owner: &Owner) -> Option<EndedAttempt> {
         self.records.remove(self.position(lock, owner)?)
     }
 
-    fn find(&self, lock: &LockName, owner: &Owner) -> Option<&LeftLock> {
+    fn find(&self, lock: &LockName, owner: &Owner) -> Option<&EndedAttempt> {
         self.records.get(self.position(lock, owner)?)
     }
 

@@ -22,8 +22,8 @@ impl Machine {
                     return Err(no_session(open.session));
                 }
                 let ttl = match open.password {
-                    Some(_) => self.touch(id, open.ttl, open.labels, ctx),
-                    None => self.touch_by_name(id, open.ttl, open.labels, ctx),
+                    Some(_) => self.renew_lease(id, open.ttl, open.labels, ctx),
+                    None => self.renew_lease_by_name(id, open.ttl, open.labels, ctx),
                 };
                 if open.password.is_some() {
                     self.attach(id, ctx);
@@ -35,7 +35,7 @@ impl Machine {
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
                 self.check_room_for_session()?;
-                let id = self.begin_session(open, ctx);
+                let id = self.open_new_session(open, ctx);
                 let ttl = self.sessions.get(id).map_or(Ttl::DEFAULT, |session| session.ttl);
                 (id, ttl, true)
             }
@@ -52,7 +52,7 @@ impl Machine {
     ) -> Outcome {
         match self.sessions.named(&session) {
             Some(KnownSession::Open(id)) => {
-                let ttl = self.touch_by_name(id, ttl, Labels::default(), ctx);
+                let ttl = self.renew_lease_by_name(id, ttl, Labels::default(), ctx);
                 Ok(Reply::SessionRenewed { id, ttl })
             }
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
@@ -108,7 +108,7 @@ impl Machine {
         if !self.is_opened_by(id, Some(password)) {
             return Err(no_session(SessionName::of(id)));
         }
-        let ttl = self.touch(id, Some(ttl), Labels::default(), ctx);
+        let ttl = self.renew_lease(id, Some(ttl), Labels::default(), ctx);
         self.attach(id, ctx);
         let session = self.session_name(id).unwrap_or_else(|| SessionName::of(id));
         Ok(Reply::SessionAttached { session, ttl })
@@ -165,7 +165,7 @@ impl Machine {
     }
 
     /// Opens a new session. The caller has done all checks.
-    pub(crate) fn begin_session(
+    pub(crate) fn open_new_session(
         &mut self,
         open: OpenSession,
         ctx: &mut ApplyContext<'_>,
@@ -181,7 +181,7 @@ impl Machine {
     }
 
     /// Renews the lease, and replaces the TTL and the labels if the call has any. Returns the current TTL.
-    pub(crate) fn touch(
+    pub(crate) fn renew_lease(
         &mut self,
         id: SessionId,
         ttl: Option<Ttl>,
@@ -199,9 +199,9 @@ impl Machine {
         ttl
     }
 
-    /// As [`Machine::touch`], for a caller that has only the session's name. A session with a password keeps its TTL,
+    /// As [`Machine::renew_lease`], for a caller that has only the session's name. A session with a password keeps its TTL,
     /// because its connection has negotiated it.
-    pub(crate) fn touch_by_name(
+    pub(crate) fn renew_lease_by_name(
         &mut self,
         id: SessionId,
         ttl: Option<Ttl>,
@@ -209,6 +209,6 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Ttl {
         let ttl = ttl.filter(|_| self.is_opened_by(id, None));
-        self.touch(id, ttl, labels, ctx)
+        self.renew_lease(id, ttl, labels, ctx)
     }
 }

@@ -1,7 +1,7 @@
 //! Rejects late copies of attempts that are over, and records ended attempts (`attempts.rs`).
 
 use holdfast_types::{
-    Attempt, LockName, LockRejection, Owner, Rejection, Segments, SessionId, SessionName,
+    Attempt, LockName, LockRejection, Owner, Rejection, SessionId, SessionName, ShardRequest,
 };
 
 use crate::Machine;
@@ -40,7 +40,8 @@ impl Machine {
         let sharded =
             lock.as_str().rsplit_once('/').and_then(|(sharded, _)| LockName::new(sharded).ok());
         let sharded = sharded.filter(|sharded| {
-            self.shard_count(sharded).is_some() && Segments::index_of(sharded, lock).is_some()
+            self.shard_count(sharded).is_some()
+                && ShardRequest::shard_index(sharded, lock).is_some()
         });
         sharded.unwrap_or_else(|| lock.clone())
     }
@@ -65,6 +66,6 @@ impl Machine {
         attempt: Attempt,
         ctx: &ApplyContext<'_>,
     ) {
-        self.sessions.bury_attempt(session, attempt, ctx.now, &self.limits);
+        self.sessions.record_ended_attempt(session, attempt, ctx.now, &self.limits);
     }
 }

@@ -8,7 +8,7 @@ use std::hash::Hasher as _;
 
 use holdfast_types::{Multi, MultiReply, Op, OpReply, Outcome, Reply, RequestId, ZnodePath};
 
-use crate::digest::Fold;
+use crate::digest::DigestHasher;
 
 /// The remembered answers of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
 pub(crate) fn scoped(scope: &[&str], request: Option<&RequestId>) -> Option<RequestId> {
     let request = request?;
     let half = |seed| {
-        let mut fold = Fold::from(seed);
+        let mut fold = DigestHasher::from(seed);
         for part in scope.iter().chain([&request.as_str()]) {
             fold.write_usize(part.len());
             fold.write(part.as_bytes());

@@ -1,7 +1,7 @@
 //! Live sessions and the tombstones of ended ones.
 //!
 //! Bounds: `sessions_max` live sessions, which callers check; `tombstones_max` tombstones; for each session,
-//! [`LeftLocks::COUNT_MAX`] records of left locks and `memo_per_session_max` remembered answers.
+//! [`EndedAttempts::COUNT_MAX`] records of left locks and `memo_per_session_max` remembered answers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use crate::session::attempts::LeftLocks;
+use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 
 /// A live session.
@@ -27,7 +27,7 @@ pub(crate) struct Session {
     pub(crate) labels: Labels,
     /// Invariant: the number of its keys in the lock index.
     pub(crate) queue_entries: u32,
-    pub(crate) left: LeftLocks,
+    pub(crate) left: EndedAttempts,
     pub(crate) memo: Memo,
     /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
@@ -228,7 +228,7 @@ impl Sessions {
             opened_at: now,
             labels: open.labels,
             queue_entries: 0,
-            left: LeftLocks::after(over),
+            left: EndedAttempts::after(over),
             memo: Memo::default(),
             password: open.password,
             attachment: None,
@@ -256,7 +256,7 @@ impl Sessions {
     }
 
     /// Ends the attempts up to this one of a session that is not open.
-    pub(crate) fn bury_attempt(
+    pub(crate) fn record_ended_attempt(
         &mut self,
         name: SessionName,
         attempt: Attempt,

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use holdfast_types::{NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
-use crate::digest::Fold;
+use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
 use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart};
@@ -19,7 +19,7 @@ const PART_BYTES: usize = 256 * 1024;
 
 /// The position after which the next part starts.
 #[derive(Debug)]
-enum Stage {
+enum DumpPosition {
     Head,
     Sessions(SessionId),
     Tombstones(SessionEnd, u64),
@@ -34,19 +34,19 @@ enum Stage {
 #[derive(Debug)]
 struct SnapshotParts {
     machine: Machine,
-    stage: Stage,
+    stage: DumpPosition,
 }
 
 impl Machine {
     /// Returns the machine as parts. The iterator has a frozen view, so `apply` may continue, and builds each part on
     /// demand.
     pub fn dump(&self) -> impl Iterator<Item = SnapshotPart> + use<> {
-        SnapshotParts { machine: self.clone(), stage: Stage::Head }.map(SnapshotPart)
+        SnapshotParts { machine: self.clone(), stage: DumpPosition::Head }.map(SnapshotPart)
     }
 
     /// Returns a hash of the whole state except the rolling digest. Reads the whole state.
     pub fn state_digest(&self) -> u64 {
-        let mut fold = Fold::from(0);
+        let mut fold = DigestHasher::from(0);
         for SnapshotPart(part) in self.dump() {
             match part {
                 Part::Head(head) => Head { digest: 0, ..head }.hash(&mut fold),
@@ -74,14 +74,16 @@ impl Iterator for SnapshotParts {
     fn next(&mut self) -> Option<Part> {
         loop {
             let (part, stage) = match &self.stage {
-                Stage::Head => (Some(Part::Head(self.head())), Stage::Sessions(SessionId(0))),
-                Stage::Sessions(after) => self.sessions(*after),
-                Stage::Tombstones(end, after) => self.tombstones(*end, *after),
-                Stage::Members(after) => self.members(*after),
-                Stage::Nodes(after) => self.nodes(after.as_ref()),
-                Stage::Recipes(after) => self.recipes(after.as_ref()),
-                Stage::End => (Some(Part::End(self.end())), Stage::Done),
-                Stage::Done => return None,
+                DumpPosition::Head => {
+                    (Some(Part::Head(self.head())), DumpPosition::Sessions(SessionId(0)))
+                }
+                DumpPosition::Sessions(after) => self.sessions(*after),
+                DumpPosition::Tombstones(end, after) => self.tombstones(*end, *after),
+                DumpPosition::Members(after) => self.members(*after),
+                DumpPosition::Nodes(after) => self.nodes(after.as_ref()),
+                DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
+                DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
+                DumpPosition::Done => return None,
             };
             self.stage = stage;
             if part.is_some() {
@@ -106,19 +108,19 @@ impl SnapshotParts {
         }
     }
 
-    fn sessions(&self, after: SessionId) -> (Option<Part>, Stage) {
+    fn sessions(&self, after: SessionId) -> (Option<Part>, DumpPosition) {
         let sessions = self.machine.sessions.iter_after(after);
         let items = fill(sessions.map(|session| SessionPart::of(session)), SessionPart::weight);
         match items.last() {
             Some(last) => {
-                let stage = Stage::Sessions(last.id);
+                let stage = DumpPosition::Sessions(last.id);
                 (Some(Part::Sessions(items)), stage)
             }
-            None => (None, Stage::Tombstones(SessionEnd::Expired, 0)),
+            None => (None, DumpPosition::Tombstones(SessionEnd::Expired, 0)),
         }
     }
 
-    fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, Stage) {
+    fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, DumpPosition) {
         let tombstones = self.machine.sessions.tombstones_after(end, after);
         let tombstones =
             tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over })| {
@@ -129,44 +131,44 @@ impl SnapshotParts {
         let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
         match (items.last(), end) {
             (Some(last), _) => {
-                let stage = Stage::Tombstones(end, last.number);
+                let stage = DumpPosition::Tombstones(end, last.number);
                 (Some(Part::Tombstones(items)), stage)
             }
-            (None, SessionEnd::Expired) => (None, Stage::Tombstones(SessionEnd::Closed, 0)),
-            (None, SessionEnd::Closed) => (None, Stage::Members(None)),
+            (None, SessionEnd::Expired) => (None, DumpPosition::Tombstones(SessionEnd::Closed, 0)),
+            (None, SessionEnd::Closed) => (None, DumpPosition::Members(None)),
         }
     }
 
-    fn members(&self, after: Option<NodeId>) -> (Option<Part>, Stage) {
+    fn members(&self, after: Option<NodeId>) -> (Option<Part>, DumpPosition) {
         let later = |node: &NodeId| after.is_none_or(|after| *node > after);
         let members = self.machine.members.iter().filter(|(node, _)| later(node));
         let items = fill(members.map(|(node, incarnation)| (*node, *incarnation)), |_| 16);
         match items.last() {
             Some((last, _)) => {
-                let stage = Stage::Members(Some(*last));
+                let stage = DumpPosition::Members(Some(*last));
                 (Some(Part::Members(items)), stage)
             }
-            None => (None, Stage::Nodes(None)),
+            None => (None, DumpPosition::Nodes(None)),
         }
     }
 
-    fn nodes(&self, after: Option<&ZnodePath>) -> (Option<Part>, Stage) {
+    fn nodes(&self, after: Option<&ZnodePath>) -> (Option<Part>, DumpPosition) {
         let nodes = self.machine.tree.iter_after(after);
         let items = fill(nodes.map(|(path, node)| NodePart::of(path, node)), NodePart::weight);
         match items.last() {
             Some(last) => {
-                let stage = Stage::Nodes(Some(last.path.clone()));
+                let stage = DumpPosition::Nodes(Some(last.path.clone()));
                 (Some(Part::Nodes(items)), stage)
             }
-            None => (None, Stage::Recipes(None)),
+            None => (None, DumpPosition::Recipes(None)),
         }
     }
 
-    fn recipes(&self, after: Option<&(RecipeKind, RecipeName)>) -> (Option<Part>, Stage) {
+    fn recipes(&self, after: Option<&(RecipeKind, RecipeName)>) -> (Option<Part>, DumpPosition) {
         let items = fill(self.machine.recipes.parts_after(after), RecipePart::weight);
         match items.last().map(RecipePart::key) {
-            Some(last) => (Some(Part::Recipes(items)), Stage::Recipes(Some(last))),
-            None => (None, Stage::End),
+            Some(last) => (Some(Part::Recipes(items)), DumpPosition::Recipes(Some(last))),
+            None => (None, DumpPosition::End),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::recipe::RecipePart;
-use crate::session::attempts::{Attempts, LeftLocks};
+use crate::session::attempts::{Attempts, EndedAttempts};
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
@@ -122,7 +122,7 @@ impl Loading {
 
     fn session(&mut self, part: SessionPart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        let Some(left) = LeftLocks::restore(part.left, part.attempt_floor) else {
+        let Some(left) = EndedAttempts::restore(part.left, part.attempt_floor) else {
             return Err(unsound(format!("{what} has too many records of left locks")));
         };
         let Some(memo) = Memo::restore(part.memo) else {
@@ -156,7 +156,7 @@ impl Loading {
     }
 
     fn node(&mut self, part: NodePart) -> Result<(), LoadError> {
-        if !acl::is_sound(&part.acl) {
+        if !acl::is_within_bounds(&part.acl) {
             return Err(unsound(format!("the access list of {} is invalid", part.path)));
         }
         if let ZnodeKind::Ttl(ms) = part.kind
@@ -205,9 +205,9 @@ impl Loading {
             ZnodeKind::Ephemeral(session) => self.machine.sessions.get(session),
             ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_) => None,
         };
-        let is_sound = lock::is_sound_entry(&part);
+        let is_within_bounds = lock::is_sound_entry(&part);
         let attempts = Attempts::restore(part.attempts);
-        let (Some(session), Some(attempts), true) = (session, attempts, is_sound) else {
+        let (Some(session), Some(attempts), true) = (session, attempts, is_within_bounds) else {
             let detail =
                 format!("entry {path} has no live session, or invalid attempts or options");
             return Err(unsound(detail));
@@ -225,7 +225,7 @@ impl Loading {
             wait_ms: part.wait_ms,
             attempts,
             mode: part.mode,
-            fixed: part.fixed,
+            never_overtaken: part.never_overtaken,
             permits: part.permits,
             options: part.options,
             multi_lock: part.multi_lock,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
-use crate::session::attempts::LeftLock;
+use crate::session::attempts::EndedAttempt;
 use crate::session::memo;
 use crate::session::store::Session;
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
@@ -74,7 +74,7 @@ pub(crate) struct SessionPart {
     pub(crate) opened_at: Stamp,
     pub(crate) labels: Labels,
     /// Locks that its owners left, oldest record first.
-    pub(crate) left: Vec<LeftLock>,
+    pub(crate) left: Vec<EndedAttempt>,
     /// All attempts up to this one are over, except those that keep an entry.
     pub(crate) attempt_floor: Attempt,
     /// Remembered answers, oldest first.
@@ -148,7 +148,7 @@ pub(crate) struct LockEntryPart {
     /// The class and the time of its rank.
     pub(crate) rank: (u8, i64),
     /// True if no other entry overtakes it.
-    pub(crate) fixed: bool,
+    pub(crate) never_overtaken: bool,
     pub(crate) permits: u32,
     /// `None` for the default options.
     pub(crate) options: Option<Box<AcquireOptions>>,
@@ -245,7 +245,7 @@ impl LockEntryPart {
             wait_ms: entry.wait_ms,
             mode: entry.mode,
             rank: (entry.rank.class, entry.rank.at),
-            fixed: entry.fixed,
+            never_overtaken: entry.never_overtaken,
             permits: entry.permits,
             options: entry.options.clone(),
             multi_lock: entry.multi_lock.clone(),

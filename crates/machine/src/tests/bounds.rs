@@ -6,7 +6,7 @@ use holdfast_types::*;
 use super::script_commands::{create, lock_name, multi, of_session, open, path};
 use crate::Machine;
 use crate::session::memo::{Memo, weight};
-use crate::stored_bytes::{OF_A_COMMAND, stored_by};
+use crate::stored_bytes::{COMMAND_BYTES_MAX, stored_by};
 
 fn apply(machine: &mut Machine, command: Command) -> Outcome {
     machine.apply(Entry { stamped_at: Stamp(0), commands: vec![command] }).outcomes.remove(0)
@@ -216,7 +216,7 @@ fn no_command_stores_more_than_its_estimate() {
     let before = machine.stored_bytes();
     assert!(apply(&mut machine, Command::Acquire(all)).is_ok());
     let stored = machine.stored_bytes() - before;
-    assert!(stored > 1_000_000 && stored <= OF_A_COMMAND, "{stored}");
+    assert!(stored > 1_000_000 && stored <= COMMAND_BYTES_MAX, "{stored}");
 
     let who = |n: usize| Identity {
         scheme: "digest".to_owned(),

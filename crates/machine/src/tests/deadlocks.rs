@@ -206,7 +206,7 @@ impl Step {
                 locks: lock_name(LOCKS[lock]).into(),
                 session: session_name(&session(n)),
                 owner: owner(other),
-                target: ReleaseTarget::AnyPlace,
+                target: ReleaseTarget::AnyEntry,
             }),
             Self::Close(n) => {
                 let session = session_name(&session(n));

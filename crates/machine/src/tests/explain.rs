@@ -83,7 +83,7 @@ fn queues_are_in_order_and_grants_have_their_wait_time() {
             locks: lock.into(),
             session,
             owner: Owner::unnamed(),
-            target: ReleaseTarget::AnyPlace,
+            target: ReleaseTarget::AnyEntry,
         })
     };
     let entry = Entry { stamped_at: Stamp(500), commands: vec![release("two")] };
@@ -112,12 +112,12 @@ fn most_wanted_returns_the_longest_queues_up_to_its_limit() {
     }
     let wanted = |prefix: &str, limit| -> Vec<(String, u32)> {
         let filter = LockFilter { prefix: prefix.to_owned(), ..LockFilter::default() };
-        let views = machine.most_wanted(&filter, limit);
+        let views = machine.longest_queues(&filter, limit);
         views.into_iter().map(|view| (view.lock.to_string(), view.waiters_total)).collect()
     };
     assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
     assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
-    let views = machine.most_wanted(&LockFilter::default(), 1);
+    let views = machine.longest_queues(&LockFilter::default(), 1);
     assert_eq!(
         (views[0].holders.len(), views[0].waiters.len()),
         (1, 0),
@@ -131,15 +131,15 @@ fn an_acquire_only_queues_behind_a_holder_and_a_first_waiter() {
     let mut machine = Machine::new();
     let plain =
         |session| Acquire::new(lock_name("a"), script_commands::open(session), Owner::unnamed());
-    let only_queues =
-        |machine: &Machine, acquire: Acquire| machine.only_queues(&Command::Acquire(acquire));
-    assert!(!only_queues(&machine, plain("one")), "it would be granted");
+    let only_adds_waiter =
+        |machine: &Machine, acquire: Acquire| machine.only_adds_waiter(&Command::Acquire(acquire));
+    assert!(!only_adds_waiter(&machine, plain("one")), "it would be granted");
     acquire(&mut machine, 0, "a", "one").unwrap();
-    assert!(!only_queues(&machine, plain("two")), "it would be the first waiter");
+    assert!(!only_adds_waiter(&machine, plain("two")), "it would be the first waiter");
     acquire(&mut machine, 1, "a", "two").unwrap();
-    assert!(only_queues(&machine, plain("three")));
+    assert!(only_adds_waiter(&machine, plain("three")));
     for (who, why) in [("one", "it holds and would re-enter"), ("two", "it already waits")] {
-        assert!(!only_queues(&machine, plain(who)), "{why}");
+        assert!(!only_adds_waiter(&machine, plain(who)), "{why}");
     }
     let no_wait = Acquire { wait: false, ..plain("three") };
     let urgent = Acquire {
@@ -148,9 +148,9 @@ fn an_acquire_only_queues_behind_a_holder_and_a_first_waiter() {
     };
     let shared = Acquire { mode: Some(Mode::Shared), ..plain("three") };
     for acquire in [no_wait, urgent, shared] {
-        assert!(!only_queues(&machine, acquire.clone()), "{acquire:?}");
+        assert!(!only_adds_waiter(&machine, acquire.clone()), "{acquire:?}");
     }
-    assert!(!machine.only_queues(&Command::Due { lock: lock_name("a") }));
+    assert!(!machine.only_adds_waiter(&Command::RunTimers { lock: lock_name("a") }));
     let permits =
         |session| Acquire { limit: Some(1), locks: lock_name("s").into(), ..plain(session) };
     for session in ["one", "two"] {
@@ -159,5 +159,5 @@ fn an_acquire_only_queues_behind_a_holder_and_a_first_waiter() {
             commands: vec![Command::Acquire(permits(session))],
         });
     }
-    assert!(!only_queues(&machine, permits("three")), "the limit may be raised");
+    assert!(!only_adds_waiter(&machine, permits("three")), "the limit may be raised");
 }

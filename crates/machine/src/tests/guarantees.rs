@@ -36,7 +36,7 @@ pub(super) fn check_view(view: &LockView) -> Result<(), String> {
         oldest.is_none_or(|oldest| oldest == view.floor),
         "the floor is the smallest token of the holders",
     )?;
-    let first = view.waiters.first().filter(|first| first.bundle.is_empty());
+    let first = view.waiters.first().filter(|first| first.multi_lock.is_empty());
     ensure(
         first.is_none_or(|first| !is_granted(view, first)),
         "a waiter that can be granted is granted",
@@ -53,13 +53,13 @@ pub(super) fn check_entries_of_sessions(
         let holders = view.holders.iter().map(|holder| &holder.session);
         let mut all = holders.chain(view.waiters.iter().map(|waiter| &waiter.session));
         ensure(all.all(&is_live), "every entry has a live session")?;
-        for waiter in view.waiters.iter().filter(|waiter| !waiter.bundle.is_empty()) {
+        for waiter in view.waiters.iter().filter(|waiter| !waiter.multi_lock.is_empty()) {
             let same = |other: &&WaiterView| {
                 (&other.session, &other.owner) == (&waiter.session, &waiter.owner)
-                    && (other.ticket, &other.bundle) == (waiter.ticket, &waiter.bundle)
+                    && (other.ticket, &other.multi_lock) == (waiter.ticket, &waiter.multi_lock)
             };
             let mut due = true;
-            for lock in &waiter.bundle {
+            for lock in &waiter.multi_lock {
                 let Some(view) = locks.iter().find(|view| view.lock == *lock) else {
                     return Err(format!("no view of {lock}"));
                 };

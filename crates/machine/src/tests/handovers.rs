@@ -92,7 +92,7 @@ impl Step {
                     locks: lock(n).into(),
                     session,
                     owner,
-                    target: ReleaseTarget::AnyPlace,
+                    target: ReleaseTarget::AnyEntry,
                 })
             }
             Self::Close(n) => Command::CloseSession {
@@ -122,7 +122,7 @@ impl Step {
                 to: session_and_owner(to),
                 token: None,
             }),
-            Self::Due(n) => Command::Due { lock: lock(n) },
+            Self::Due(n) => Command::RunTimers { lock: lock(n) },
             Self::Wait(_) | Self::Reload => return None,
         })
     }
@@ -164,7 +164,7 @@ impl Trial {
         let mut before = self.machine.clone();
         let stamped_at = Stamp(self.now);
         let mut due =
-            |lock| before.apply(Entry { stamped_at, commands: vec![Command::Due { lock }] });
+            |lock| before.apply(Entry { stamped_at, commands: vec![Command::RunTimers { lock }] });
         let timers: usize = named_by(&command).into_iter().map(|lock| due(lock).events.len()).sum();
         let commands = vec![command.clone()];
         let mut applied = self.machine.apply(Entry { stamped_at, commands });
@@ -179,7 +179,7 @@ impl Trial {
             }
             (Command::Break(breaking), Ok(_)) => self.check_broken(&before, breaking)?,
             (Command::RequestRelease(request), Ok(_)) => self.add_requests(request),
-            (Command::Due { lock }, _) => self.check_revoked(lock)?,
+            (Command::RunTimers { lock }, _) => self.check_revoked(lock)?,
             // A rejected release may acknowledge a loss, which may end a cooldown.
             (Command::Release(_), _) => {}
             _ => ensure(outcome.is_ok() || events.is_empty(), "a rejection changes nothing")?,
@@ -279,7 +279,8 @@ impl Trial {
     fn check_first_tree_entry(&self) -> Result<(), String> {
         let Some(lock) = self.machine.locks.get(&lock_name("z")) else { return Ok(()) };
         let entries = lock.holders.iter().chain(lock.waiters.values());
-        let first = entries.min_by_key(|entry| entry.sequence()).filter(|first| first.fixed);
+        let first =
+            entries.min_by_key(|entry| entry.sequence()).filter(|first| first.never_overtaken);
         let holds = first.is_none_or(|first| first.hold.is_some());
         ensure(holds, "the first tree entry of a lock holds")
     }

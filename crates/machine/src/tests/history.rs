@@ -138,7 +138,7 @@ impl Move {
                 let session = (*known.get(n % known.len().max(1))?).clone();
                 Some(Command::CloseSession { session, attachment: None, incarnation: None })
             }
-            Move::Due(n, _) => nth_timer(model, *n).map(|(_, lock)| Command::Due { lock }),
+            Move::Due(n, _) => nth_timer(model, *n).map(|(_, lock)| Command::RunTimers { lock }),
             Move::Retry(n) => before.get(before.len().checked_sub(1 + n)?).cloned(),
             Move::AdvanceToTimer(_)
             | Move::RetryAll(_)
@@ -208,10 +208,10 @@ fn release_nth(model: &Model, n: usize, how: u8) -> Option<Command> {
         (0, _) => ReleaseTarget::Attempt(*entry.attempts.iter().min()?),
         (1, _) => ReleaseTarget::Attempt(*entry.attempts.iter().max()?),
         (2, Some(token)) => ReleaseTarget::Hold(FencingToken(token)),
-        _ => ReleaseTarget::AnyPlace,
+        _ => ReleaseTarget::AnyEntry,
     };
     let target = match target {
-        ReleaseTarget::Attempt(Attempt::UNNAMED) => ReleaseTarget::AnyPlace,
+        ReleaseTarget::Attempt(Attempt::UNNAMED) => ReleaseTarget::AnyEntry,
         named => named,
     };
     Some(Command::Release(Release {
@@ -284,7 +284,7 @@ pub(super) fn attempt() -> impl Strategy<Value = Option<Attempt>> {
 
 fn target() -> impl Strategy<Value = ReleaseTarget> {
     prop_oneof![
-        3 => Just(ReleaseTarget::AnyPlace),
+        3 => Just(ReleaseTarget::AnyEntry),
         3 => (1..=ATTEMPTS).prop_map(|n| ReleaseTarget::Attempt(Attempt(n))),
         1 => (0..3_u64).prop_map(|n| ReleaseTarget::Hold(FencingToken(n))),
     ]
@@ -306,7 +306,7 @@ pub(super) fn numbered(model: &Model, command: Command) -> Command {
         }
         Command::Release(release) => {
             let target = match release.target {
-                ReleaseTarget::AnyPlace => ReleaseTarget::AnyPlace,
+                ReleaseTarget::AnyEntry => ReleaseTarget::AnyEntry,
                 ReleaseTarget::Attempt(n) => ReleaseTarget::Attempt(around(&release.session, n)),
                 ReleaseTarget::Hold(n) => {
                     ReleaseTarget::Hold(FencingToken(model.grants.saturating_sub(n.0)))
@@ -462,7 +462,7 @@ fn timer_step() -> impl Strategy<Value = Move> {
         8 => any::<usize>().prop_map(Move::LowerLimit),
         5 => (any::<usize>(), session()).prop_map(|(n, session)| Move::UrgentAtTimer(n, session)),
         12 => policy().prop_map(Move::Command),
-        3 => lock().prop_map(|lock| Move::Command(Command::Due { lock })),
+        3 => lock().prop_map(|lock| Move::Command(Command::RunTimers { lock })),
         10 => (any::<usize>(), prop::bool::weighted(0.3))
             .prop_map(|(n, early)| Move::Due(n, early)),
         6 => any::<usize>().prop_map(Move::Acknowledge),

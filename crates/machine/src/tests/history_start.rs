@@ -65,7 +65,7 @@ impl Names {
 
     fn release(&self, lock: usize, session: usize) -> Move {
         let (locks, session) = (self.lock(lock).into(), self.session(session));
-        let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyPlace);
+        let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyEntry);
         Move::Command(Command::Release(Release { locks, session, owner, target }))
     }
 

@@ -47,7 +47,7 @@ fn thousands_of_locks_with_frozen_views_keep_every_invariant() {
                 locks: lock_name(&format!("l{lock}")).into(),
                 session: session_name(&format!("s{session}")),
                 owner: owner_for(lock),
-                target: ReleaseTarget::AnyPlace,
+                target: ReleaseTarget::AnyEntry,
             }),
             8 => Command::CloseSession {
                 session: session_name(&format!("s{session}")),

@@ -7,7 +7,7 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::script_commands::{lock_name, lock_set, session_name};
-use crate::session::attempts::LeftLocks;
+use crate::session::attempts::EndedAttempts;
 use crate::{LockFilter, Machine};
 
 const LOCKS: [&str; 3] = ["a", "b", "c"];
@@ -121,11 +121,11 @@ impl Clients {
 
     fn acquire(&mut self, session: usize, lock: &str, segment: bool) {
         let attempt = self.next_attempt();
-        let (count, choice) = (Some(2), SegmentChoice::Any);
+        let (count, choice) = (Some(2), ShardChoice::Any);
         let lock = if segment { lock_name("cut") } else { lock_name(lock) };
         let open = super::script_commands::open(name(session).as_str());
         let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
-        let segments = segment.then_some(Segments { count, choice });
+        let segments = segment.then_some(ShardRequest { count, choice });
         let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
             Ok(Reply::Acquired(EntryState::Holding(grants))) => {
@@ -256,7 +256,7 @@ fn an_attempt_stays_ended_after_its_record_is_dropped() {
     };
     let held = 1;
     apply(acquire(held)).unwrap();
-    let count = LeftLocks::COUNT_MAX as u64 + 10;
+    let count = EndedAttempts::COUNT_MAX as u64 + 10;
     for n in held + 1..=count {
         apply(acquire(n)).unwrap();
         apply(release(n)).unwrap();

@@ -140,10 +140,10 @@ impl Trial {
     fn are_of_timers(&self, mut before: Machine, command: &Command, applied: &Applied) -> bool {
         let mut expected = Vec::new();
         for lock in named_by(command) {
-            if !before.due_until(Stamp(self.stamp), usize::MAX).contains(&lock) {
+            if !before.timers_until(Stamp(self.stamp), usize::MAX).contains(&lock) {
                 continue;
             }
-            let commands = vec![Command::Due { lock }];
+            let commands = vec![Command::RunTimers { lock }];
             let stamped_at = Stamp(self.stamp);
             expected.extend(before.apply(Entry { stamped_at, commands }).events);
         }
@@ -254,9 +254,9 @@ impl Trial {
     /// The machine lists every timer, so that the leader can run it.
     fn compare_timers(&self) -> Result<(), String> {
         let pending_timers = self.model.pending_timers();
-        let next = self.machine.next_due().map(|due| due.0);
+        let next = self.machine.next_timer().map(|due| due.0);
         ensure(next == pending_timers.first().map(|(due, _)| *due), "the next timer matches")?;
-        let due = self.machine.due_until(Stamp(u64::MAX), usize::MAX);
+        let due = self.machine.timers_until(Stamp(u64::MAX), usize::MAX);
         ensure(
             due == pending_timers.into_iter().map(|(_, lock)| lock).collect::<Vec<_>>(),
             "all timers match",

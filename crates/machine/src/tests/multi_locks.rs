@@ -187,7 +187,7 @@ impl Trial {
                     locks: lock.clone().into(),
                     session: name(session),
                     owner,
-                    target: ReleaseTarget::AnyPlace,
+                    target: ReleaseTarget::AnyEntry,
                 };
                 self.apply(Command::Release(release))?.0.ok();
                 self.model.leave(&lock, session);
@@ -198,7 +198,7 @@ impl Trial {
                     locks: LockSet::new(locks.clone()).unwrap(),
                     session: name(session),
                     owner,
-                    target: ReleaseTarget::AnyPlace,
+                    target: ReleaseTarget::AnyEntry,
                 };
                 self.apply(Command::Release(release))?.0.ok();
                 // The machine removes all entries before any grant, and a waiting multi-lock leaves all its queues at

@@ -227,7 +227,7 @@ fn multi_lock() -> impl Strategy<Value = Acquire> {
 
 fn release_multi_lock() -> impl Strategy<Value = Release> {
     (locks(), session(), owner(), attempt()).prop_map(|(locks, session, owner, attempt)| {
-        let target = attempt.map_or(ReleaseTarget::AnyPlace, ReleaseTarget::Attempt);
+        let target = attempt.map_or(ReleaseTarget::AnyEntry, ReleaseTarget::Attempt);
         Release { locks, session, owner, target }
     })
 }

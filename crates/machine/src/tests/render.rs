@@ -53,7 +53,7 @@ fn reply(reply: &Reply) -> String {
         Reply::Broken { places } => format!("broken {places}"),
         Reply::ReleaseRequested { holders } => format!("requested {holders}"),
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
-        Reply::DueDone { ended } => format!("done, {ended} ended"),
+        Reply::TimersRun { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
         Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
             format!("{reply:?}")
@@ -208,11 +208,11 @@ fn multi_lock(names: &[LockName]) -> String {
 }
 
 /// The notes of a holder, one line each.
-fn note(note: &HolderNote) -> String {
+fn note(note: &HolderDetails) -> String {
     let pending = note.release_request.as_ref();
     let pending =
         pending.map_or(String::new(), |pending| format!(" release requested{}", request(pending)));
-    format!("  token={}{pending}{}", note.token, multi_lock(&note.bundle))
+    format!("  token={}{pending}{}", note.token, multi_lock(&note.multi_lock))
 }
 
 fn holder(holder: &HolderView) -> String {
@@ -327,7 +327,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
     lines.extend(view.holders.iter().skip(1).map(|other| format!("  and {}", self::holder(other))));
     lines.extend(view.notes.iter().map(note));
     lines.extend(view.segments.iter().zip(0..).map(|(segment, index): (_, u32)| {
-        let SegmentView { holder, holders, waiters } = segment;
+        let ShardView { holder, holders, waiters } = segment;
         let first =
             holder.as_ref().map_or(String::new(), |(who, token)| format!(" {who} token={token}"));
         format!("  segment {index}: {holders} hold{first}, {waiters} wait")
@@ -345,7 +345,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
             self::labels(labels),
             held(waiter.mode, waiter.permits, &[], None),
             value(waiter.value.as_ref()),
-            multi_lock(&waiter.bundle),
+            multi_lock(&waiter.multi_lock),
         )
     }));
     lines

@@ -98,14 +98,14 @@ impl<'a> Words<'a> {
     }
 
     /// Shards, e.g. `segments=8`, `segments=8 segment=3` or `segment=any`.
-    fn segments(&self) -> Option<Segments> {
+    fn segments(&self) -> Option<ShardRequest> {
         let count = self.number("segments");
         let choice = match self.value("segment") {
-            Some("any") => Some(SegmentChoice::Any),
-            _ => self.number("segment").map(SegmentChoice::At),
+            Some("any") => Some(ShardChoice::Any),
+            _ => self.number("segment").map(ShardChoice::At),
         };
         let said = count.is_some() || choice.is_some();
-        said.then_some(Segments { count, choice: choice.unwrap_or_default() })
+        said.then_some(ShardRequest { count, choice: choice.unwrap_or_default() })
     }
 
     /// A policy change, e.g. `limit=4` or `limit=none`.
@@ -245,7 +245,7 @@ impl<'a> Words<'a> {
             "policy" => {
                 Command::SetPolicy { lock: lock_name(self.at(1)), change: self.policy_change() }
             }
-            "due" => Command::Due { lock: lock_name(self.at(1)) },
+            "due" => Command::RunTimers { lock: lock_name(self.at(1)) },
             "release" => Command::Release(Release {
                 locks: self.locks(),
                 session: session_name(self.at(2)),
@@ -345,7 +345,7 @@ impl<'a> Words<'a> {
                 waits.iter().map(render::wait).collect()
             }
             "timers" => {
-                let due = machine.due_until(Stamp(u64::MAX), 100);
+                let due = machine.timers_until(Stamp(u64::MAX), 100);
                 due.iter().map(ToString::to_string).collect()
             }
             "leases" => machine.leases().map(|lease| format!("{lease:?}")).collect(),

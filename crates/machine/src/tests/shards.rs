@@ -17,7 +17,7 @@ enum Step {
     Acquire {
         session: usize,
         count: Option<u32>,
-        choice: SegmentChoice,
+        choice: ShardChoice,
         wait: bool,
     },
     /// Acquires the resource without shards.
@@ -37,8 +37,8 @@ fn step() -> impl Strategy<Value = Step> {
     let session = 0..SESSIONS;
     let count = prop::sample::select(vec![Some(3), Some(3), Some(3), Some(4), None]);
     let choice = prop_oneof![
-        3 => Just(SegmentChoice::Any),
-        1 => (0..5_u32).prop_map(SegmentChoice::At),
+        3 => Just(ShardChoice::Any),
+        1 => (0..5_u32).prop_map(ShardChoice::At),
     ];
     prop_oneof![
         8 => (session.clone(), count, choice, prop::bool::weighted(0.7))
@@ -90,7 +90,7 @@ impl Model {
         &mut self,
         session: usize,
         requested: Option<u32>,
-        choice: SegmentChoice,
+        choice: ShardChoice,
         wait: bool,
     ) -> AcquireResult {
         let count = match (self.count, requested) {
@@ -104,13 +104,13 @@ impl Model {
         self.queues.resize(count as usize, Vec::new());
         let own = self.shard_of(session);
         let at = match choice {
-            SegmentChoice::At(at) if at >= count || own.is_some_and(|own| own != at as usize) => {
+            ShardChoice::At(at) if at >= count || own.is_some_and(|own| own != at as usize) => {
                 *self = before;
                 return AcquireResult::Rejected;
             }
-            SegmentChoice::At(at) => at as usize,
+            ShardChoice::At(at) => at as usize,
             // The first of the shortest queues, so a free shard if there is one.
-            SegmentChoice::Any => own.unwrap_or_else(|| {
+            ShardChoice::Any => own.unwrap_or_else(|| {
                 let shortest = self.queues.iter().map(Vec::len).min().unwrap();
                 self.queues.iter().position(|queue| queue.len() == shortest).unwrap()
             }),
@@ -137,10 +137,10 @@ fn resource() -> LockName {
 }
 
 fn shard(n: usize) -> LockName {
-    Segments::name_of(&resource(), n as u32).unwrap()
+    ShardRequest::shard_name(&resource(), n as u32).unwrap()
 }
 
-fn acquire(session: usize, segments: Option<Segments>, wait: bool) -> Command {
+fn acquire(session: usize, segments: Option<ShardRequest>, wait: bool) -> Command {
     let plain = Acquire::new(resource(), open(name(session).as_str()), Owner::unnamed());
     Command::Acquire(Acquire { segments, wait, ..plain })
 }
@@ -168,7 +168,12 @@ impl Trial {
         Ok(outcome)
     }
 
-    fn acquire(&mut self, session: usize, segments: Segments, wait: bool) -> Result<(), String> {
+    fn acquire(
+        &mut self,
+        session: usize,
+        segments: ShardRequest,
+        wait: bool,
+    ) -> Result<(), String> {
         let actual = match self.apply(acquire(session, Some(segments), wait))? {
             Ok(Reply::Acquired(EntryState::Holding(grant))) => {
                 AcquireResult::Granted(grant[0].lock.clone())
@@ -188,7 +193,7 @@ impl Trial {
             return Err(format!("{actual:?}\nexpected {expected:?}"));
         }
         let (caller, owner) = (name(session), Owner::unnamed());
-        let found = self.machine.segment_held(&resource(), segments, &caller, &owner);
+        let found = self.machine.owned_shard(&resource(), segments, &caller, &owner);
         let found_own = match actual {
             AcquireResult::Granted(lock) | AcquireResult::Queued(lock) => found == Some(lock),
             AcquireResult::Rejected | AcquireResult::Busy => true,
@@ -199,7 +204,7 @@ impl Trial {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match *step {
             Step::Acquire { session, count, choice, wait } => {
-                self.acquire(session, Segments { count, choice }, wait)?;
+                self.acquire(session, ShardRequest { count, choice }, wait)?;
             }
             Step::AcquireUnsharded(session) => {
                 if self.model.count.is_some() {
@@ -217,7 +222,7 @@ impl Trial {
                     locks: lock.into(),
                     session: caller,
                     owner,
-                    target: ReleaseTarget::AnyPlace,
+                    target: ReleaseTarget::AnyEntry,
                 };
                 self.apply(Command::Release(release))?.ok();
                 let shard = self.model.shard_of(session);
@@ -343,8 +348,8 @@ fn seeded_owners_have_one_shard() {
 #[test]
 fn shards_are_independent_locks_up_to_their_maximum() {
     let mut machine = Machine::new();
-    let count = LockPolicy::SEGMENTS_MAX;
-    let segments = Some(Segments { count: Some(count), choice: SegmentChoice::Any });
+    let count = LockPolicy::SHARDS_MAX;
+    let segments = Some(ShardRequest { count: Some(count), choice: ShardChoice::Any });
     for n in 0..=count as usize {
         let commands = vec![acquire(n, segments, true)];
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::recipe;
 use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
 use crate::lock::lock_entry::Hold;
-use crate::session::attempts::LeftLock;
+use crate::session::attempts::EndedAttempt;
 use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
 use crate::{LoadError, Machine, SnapshotPart};
@@ -174,7 +174,7 @@ fn corrupt_sessions_are_rejected() {
         },
         |s| {
             let (lock, owner) = (lock_name("a"), Owner::unnamed());
-            let left = LeftLock { lock, owner, released: true, over: Attempt(1) };
+            let left = EndedAttempt { lock, owner, released: true, over: Attempt(1) };
             s[0].left = vec![left; 257];
         },
         |s| drop(s.remove(0)),

@@ -20,20 +20,22 @@ pub(crate) fn read_only() -> Arc<AccessList> {
 }
 
 /// True if the list allows a caller with these identities at least one of the needed permissions.
-pub(crate) fn allows(acl: &Acl, needed: Perms, shown: &[Identity]) -> bool {
+pub(crate) fn allows(acl: &Acl, needed: Perms, identities: &[Identity]) -> bool {
     let Some(acl) = acl else { return true };
-    let is_meant = |who: &Identity| is_anyone(who) || shown.iter().any(|shown| who.covers(shown));
+    let is_meant = |who: &Identity| {
+        is_anyone(who) || identities.iter().any(|identities| who.covers(identities))
+    };
     acl.entries().iter().any(|entry| entry.perms.intersects(needed) && is_meant(&entry.who))
 }
 
 /// Rejects a caller without any of the needed permissions on the node.
-pub(crate) fn demand(
+pub(crate) fn require(
     path: &ZnodePath,
     node: &Znode,
     needed: Perms,
-    shown: &[Identity],
+    identities: &[Identity],
 ) -> Result<(), Rejection> {
-    if allows(&node.acl, needed, shown) {
+    if allows(&node.acl, needed, identities) {
         return Ok(());
     }
     Err(Rejection::Tree(TreeRejection::NotAllowed { path: path.clone(), needed }))
@@ -41,10 +43,10 @@ pub(crate) fn demand(
 
 /// Returns the list in stored form. `auth` entries become entries for the caller's proved identities, duplicates are
 /// removed, and the open list becomes `None`.
-pub(crate) fn settle(
+pub(crate) fn normalize(
     path: &ZnodePath,
     given: Vec<AclEntry>,
-    shown: &[Identity],
+    identities: &[Identity],
 ) -> Result<Acl, Rejection> {
     let bad = || Rejection::Tree(TreeRejection::BadAcl { path: path.clone() });
     if given.len() > AclEntry::MAX_COUNT {
@@ -53,9 +55,9 @@ pub(crate) fn settle(
     let mut kept: Vec<AclEntry> = Vec::with_capacity(given.len());
     for AclEntry { perms, who } in given {
         if who.scheme == "auth" {
-            let proved = shown.iter().filter(|shown| is_proof(shown));
+            let proved = identities.iter().filter(|identities| is_proof(identities));
             let before = kept.len();
-            kept.extend(proved.map(|shown| AclEntry { perms, who: shown.clone() }));
+            kept.extend(proved.map(|identities| AclEntry { perms, who: identities.clone() }));
             if kept.len() == before {
                 return Err(bad());
             }
@@ -87,10 +89,10 @@ pub(crate) fn shared(acl: Acl, with: &Acl) -> Acl {
 }
 
 /// Returns the list for a caller. Without the right to change the list, the password hashes are omitted.
-pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
+pub(crate) fn redact(acl: &Acl, identities: &[Identity]) -> Vec<AclEntry> {
     let Some(list) = acl else { return vec![AclEntry::open()] };
     let mut entries = list.entries().to_vec();
-    if !allows(acl, Perms::ADMIN, shown) {
+    if !allows(acl, Perms::ADMIN, identities) {
         for entry in entries.iter_mut().filter(|entry| entry.who.scheme == "digest") {
             let user = entry.who.id.split_once(':').map_or("", |(user, _)| user);
             entry.who.id = format!("{user}:x");
@@ -100,7 +102,7 @@ pub(crate) fn show(acl: &Acl, shown: &[Identity]) -> Vec<AclEntry> {
 }
 
 /// True if a list from a snapshot is one that a command could have set.
-pub(crate) fn is_sound(acl: &[AclEntry]) -> bool {
+pub(crate) fn is_within_bounds(acl: &[AclEntry]) -> bool {
     let open = matches!(acl, [only] if *only == AclEntry::open());
     acl.len() <= AclEntry::MAX_COUNT && !open && acl.iter().all(|entry| is_known(&entry.who))
 }
@@ -110,8 +112,8 @@ fn is_anyone(who: &Identity) -> bool {
 }
 
 /// True if an `auth` entry includes this identity. The caller does not prove its address.
-fn is_proof(shown: &Identity) -> bool {
-    matches!(shown.scheme.as_str(), "digest" | "x509") && is_known(shown)
+fn is_proof(identities: &Identity) -> bool {
+    matches!(identities.scheme.as_str(), "digest" | "x509") && is_known(identities)
 }
 
 /// True if the scheme is known and the id is valid for it.

@@ -50,7 +50,7 @@ impl Machine {
         let (directory, root) = self.deletable(path, version, by)?;
         let may = |path: &ZnodePath, node: &Znode| match node.children {
             0 => Ok(()),
-            _ => acl::demand(path, node, Perms::DELETE, by.shown),
+            _ => acl::require(path, node, Perms::DELETE, by.identities),
         };
         let mut deleted = Vec::new();
         let below = self.tree.below_after(path, None).map(|(path, node)| (path, &**node));
@@ -67,7 +67,7 @@ impl Machine {
                 self.remove_with_entry(&directory, path, ctx);
             }
         }
-        ctx.stale.extend(directory.as_lock());
+        ctx.locks_to_grant.extend(directory.as_lock());
         self.grant_stale(ctx);
         Ok(OpReply::Deleted { count: u32::try_from(deleted.len()).unwrap_or(u32::MAX) })
     }
@@ -104,7 +104,7 @@ impl Machine {
         version: Option<i32>,
         by: Requester<'_>,
     ) -> Result<OpReply, Rejection> {
-        let acl = acl::settle(path, acl, by.shown)?;
+        let acl = acl::normalize(path, acl, by.identities)?;
         let node = self.allowed(path, Perms::ADMIN, by)?;
         matching(path, version, node.aversion)?;
         let set = self.tree.rewrite(path, |node| {
@@ -159,7 +159,7 @@ impl Machine {
         let Some(node) = self.tree.get(path) else {
             return Err(TreeRejection::NoZnode { path: path.clone() }.into());
         };
-        acl::demand(path, node, needed, by.shown)?;
+        acl::require(path, node, needed, by.identities)?;
         Ok(node)
     }
 

@@ -24,7 +24,7 @@ pub(crate) const COUNTER_END: u64 = 1 << 62;
 
 /// A znode that may be created: all checks are done.
 #[derive(Debug)]
-struct Plan {
+struct CreatePlan {
     directory: ZnodePath,
     /// Directories to create, parents first.
     missing: Vec<ZnodePath>,
@@ -57,8 +57,13 @@ impl Machine {
         Ok(OpReply::Created { path, stat })
     }
 
-    fn put(&mut self, plan: Plan, data: Data, ctx: &mut ApplyContext<'_>) -> Result<(), Rejection> {
-        let Plan { directory, path, kind, acl, sequence, queue, limits, .. } = plan;
+    fn put(
+        &mut self,
+        plan: CreatePlan,
+        data: Data,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Result<(), Rejection> {
+        let CreatePlan { directory, path, kind, acl, sequence, queue, limits, .. } = plan;
         let Some((lock, session)) = queue else {
             if let Some((limited, used)) = limits {
                 self.tree.set_quota(limited, &data, used);
@@ -71,7 +76,7 @@ impl Machine {
         let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
         let mode = mode_of_name(path.file_name());
         let new = LockEntry::new(sequence, session, name, owner, attempts, ctx);
-        let entry = LockEntry { path, mode, fixed: true, ..new };
+        let entry = LockEntry { path, mode, never_overtaken: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), entry, ctx);
         Ok(())
     }
@@ -96,12 +101,12 @@ impl Machine {
         bytes: usize,
         by: Requester<'_>,
         ctx: &mut ApplyContext<'_>,
-    ) -> Result<Plan, Rejection> {
+    ) -> Result<CreatePlan, Rejection> {
         let Create { directory, name, kind, sequential, acl, parents, .. } = create;
         let acl = match acl {
             Some(acl) => {
                 let path = child_path(&directory, &name).unwrap_or_else(|_| directory.clone());
-                acl::settle(&path, acl, by.shown)?
+                acl::normalize(&path, acl, by.identities)?
             }
             None => None,
         };
@@ -152,7 +157,7 @@ impl Machine {
             (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
             (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}
         }
-        Ok(Plan { directory, missing, path, kind, acl, sequence, queue, limits })
+        Ok(CreatePlan { directory, missing, path, kind, acl, sequence, queue, limits })
     }
 
     /// Returns the directory, if it exists, allows the caller to create children, and is not reserved.

@@ -8,13 +8,13 @@ use holdfast_types::ZnodePath;
 
 /// A path split into directory and name. The root has neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TreeKey {
     path: ZnodePath,
     /// The length of the directory in bytes; the name starts one byte later.
     directory_len: usize,
 }
 
-impl Place {
+impl TreeKey {
     /// Creates the key of a znode.
     pub(crate) fn of(path: ZnodePath) -> Self {
         let directory_len = path.as_str().rfind('/').unwrap_or(0);
@@ -45,13 +45,13 @@ impl Place {
     }
 }
 
-impl Ord for Place {
+impl Ord for TreeKey {
     fn cmp(&self, other: &Self) -> Ordering {
         self.directory().cmp(other.directory()).then_with(|| self.name().cmp(other.name()))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for TreeKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -61,8 +61,8 @@ impl PartialOrd for Place {
 mod tests {
     use super::*;
 
-    fn place(path: &str) -> Place {
-        Place::of(ZnodePath::new(path).unwrap())
+    fn place(path: &str) -> TreeKey {
+        TreeKey::of(ZnodePath::new(path).unwrap())
     }
 
     #[test]
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn the_start_of_a_directory_sorts_before_its_children_only() {
-        let start = Place::before_children_of(&ZnodePath::new("/a").unwrap());
+        let start = TreeKey::before_children_of(&ZnodePath::new("/a").unwrap());
         assert!(start < place("/a/b") && start > place("/a") && start > place("/b"));
-        assert_eq!(Place::before_children_of(&ZnodePath::root()), place("/"));
+        assert_eq!(TreeKey::before_children_of(&ZnodePath::root()), place("/"));
     }
 }

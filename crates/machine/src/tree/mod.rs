@@ -21,7 +21,7 @@ use std::sync::Arc;
 use holdfast_types::{Data, Rejection, Revision, Stamp, ZnodePath};
 use imbl::OrdMap;
 
-use crate::tree::key::Place;
+use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
 use crate::tree::quota::{Limit, Quotas, Usage};
 use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
@@ -38,7 +38,7 @@ pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG
 /// The znodes, and the indexes and sums over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    pub(crate) nodes: OrdMap<Place, Arc<Znode>>,
+    pub(crate) nodes: OrdMap<TreeKey, Arc<Znode>>,
     /// Invariant: every node for which [`Znode::order`] returns a key, under that key.
     pub(crate) orders: NodeIndex,
     /// Invariant: one quota for each `zookeeper_limits` node, with the usage of its subtree.
@@ -91,7 +91,7 @@ impl Tree {
                 node.aversion = -1;
             }
             tree.totals.add(&path, &node);
-            tree.nodes.insert(Place::of(path), Arc::new(node));
+            tree.nodes.insert(TreeKey::of(path), Arc::new(node));
         }
         tree
     }
@@ -103,12 +103,12 @@ impl Tree {
 
     /// The node at a path.
     pub(crate) fn get(&self, path: &ZnodePath) -> Option<&Znode> {
-        self.nodes.get(&Place::of(path.clone())).map(|node| &**node)
+        self.nodes.get(&TreeKey::of(path.clone())).map(|node| &**node)
     }
 
     /// True if there is a node at a path.
     pub(crate) fn contains(&self, path: &ZnodePath) -> bool {
-        self.nodes.contains_key(&Place::of(path.clone()))
+        self.nodes.contains_key(&TreeKey::of(path.clone()))
     }
 
     /// The sums over all nodes. O(1).
@@ -118,7 +118,7 @@ impl Tree {
 
     /// Returns a node for a change that must not affect the node index, the quotas or the totals.
     pub(crate) fn get_mut(&mut self, path: &ZnodePath) -> Option<&mut Znode> {
-        self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)
+        self.nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)
     }
 
     /// Adds a node and counts it in its directory, which must exist. The directory records the token of an entry that
@@ -132,11 +132,11 @@ impl Tree {
     ) -> Vec<ZnodePath> {
         self.totals.add(&path, &node);
         let Self { nodes, orders, quotas, .. } = self;
-        if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
+        if let Some(parent) = nodes.get_mut(&TreeKey::of(directory.clone())).map(Arc::make_mut) {
             if let Some(order) = parent.order() {
                 orders.remove(order, directory);
             }
-            parent.child_came(node.czxid);
+            parent.count_child(node.czxid);
             if let Some(token) = node.entry().and_then(|entry| entry.token())
                 && let Some(lock_directory) = parent.lock_directory_mut()
             {
@@ -155,7 +155,7 @@ impl Tree {
         }
         let bytes = signed(node.data.len());
         let exceeded = quotas.count(&path, Usage { count: 1, bytes });
-        nodes.insert(Place::of(path), Arc::new(node));
+        nodes.insert(TreeKey::of(path), Arc::new(node));
         exceeded
     }
 
@@ -169,7 +169,7 @@ impl Tree {
         now: Stamp,
     ) {
         let Self { nodes, orders, quotas, totals } = self;
-        let Some(node) = nodes.remove(&Place::of(path.clone())) else { return };
+        let Some(node) = nodes.remove(&TreeKey::of(path.clone())) else { return };
         totals.take(path, &node);
         if let Some(order) = node.order() {
             orders.remove(order, path);
@@ -178,8 +178,8 @@ impl Tree {
             quotas.lift(&limited);
         }
         quotas.count(path, Usage { count: -1, bytes: -signed(node.data.len()) });
-        if let Some(parent) = nodes.get_mut(&Place::of(directory.clone())).map(Arc::make_mut) {
-            parent.child_went(revision, now);
+        if let Some(parent) = nodes.get_mut(&TreeKey::of(directory.clone())).map(Arc::make_mut) {
+            parent.uncount_child(revision, now);
             if let Some(order) = parent.order() {
                 orders.insert(order, directory);
             }
@@ -204,7 +204,7 @@ impl Tree {
         now: Stamp,
     ) -> Option<(&Znode, Vec<ZnodePath>)> {
         let Self { nodes, orders, quotas, totals } = self;
-        let node = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        let node = nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)?;
         if let Some(limited) = quota::limited_by(path) {
             quotas.change(&limited, Limit::parse(&data));
         }
@@ -229,7 +229,7 @@ impl Tree {
         path: &ZnodePath,
         change: impl FnOnce(&mut Znode),
     ) -> Option<&Znode> {
-        let node = self.nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut)?;
+        let node = self.nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)?;
         let before = node.bytes();
         change(node);
         self.totals.bytes = self.totals.bytes + node.bytes() - before;
@@ -239,7 +239,9 @@ impl Tree {
     /// Changes the lock state of a directory.
     pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut LockDirectory)) {
         let Self { nodes, orders, .. } = self;
-        let Some(node) = nodes.get_mut(&Place::of(path.clone())).map(Arc::make_mut) else { return };
+        let Some(node) = nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut) else {
+            return;
+        };
         let before = node.order();
         if let Some(lock_directory) = node.lock_directory_mut() {
             change(lock_directory);
@@ -304,7 +306,7 @@ impl Tree {
 
     /// Adds a node from a snapshot. [`Tree::recount`] counts the children later. Returns false if the path exists.
     pub(crate) fn restore(&mut self, path: ZnodePath, node: Znode) -> bool {
-        self.nodes.insert(Place::of(path), Arc::new(node)).is_none()
+        self.nodes.insert(TreeKey::of(path), Arc::new(node)).is_none()
     }
 
     /// Counts the children, and rebuilds the node index, the quotas and the totals after all nodes of a snapshot are

@@ -23,12 +23,12 @@ pub(crate) struct Requester<'a> {
     /// The live session of the caller.
     pub(crate) session: Option<SessionId>,
     /// The identities of the caller.
-    pub(crate) shown: &'a [Identity],
+    pub(crate) identities: &'a [Identity],
 }
 
 impl Requester<'_> {
     /// The HTTP API. It shows no identities, so it may only do what access lists allow every client.
-    pub(crate) const ANYBODY: Self = Self { session: None, shown: &[] };
+    pub(crate) const ANYBODY: Self = Self { session: None, identities: &[] };
 }
 
 impl Machine {
@@ -39,7 +39,7 @@ impl Machine {
         let Multi { caller, conditions, then, otherwise } = multi;
         let Caller { session, attachment, request: _, identities } = caller;
         self.once(ctx, (session, attachment, request), |machine, session, ctx| {
-            let by = Requester { session, shown: &identities };
+            let by = Requester { session, identities: &identities };
             ctx.charge_ops(conditions.len() + then.len() + otherwise.len())?;
             let succeeded = machine.all_hold(&conditions, by)?;
             let results = machine.all_or_none(if succeeded { then } else { otherwise }, by, ctx)?;
@@ -53,7 +53,7 @@ impl Machine {
         by: Requester<'_>,
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Vec<OpReply>, Rejection> {
-        if ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.shown)) {
+        if ops.len() > 1 || self.is_nearly_full(stored_by(&ops, by.identities)) {
             self.undo_if_rejected(ctx, |machine, ctx| machine.each(ops, by, ctx))
         } else {
             self.each(ops, by, ctx)
@@ -111,12 +111,12 @@ impl Machine {
             Condition::Exists { path, exists } => Ok(self.tree.contains(path) == *exists),
             Condition::Version { path, version } => {
                 let Some(node) = self.tree.get(path) else { return Ok(false) };
-                acl::demand(path, node, Perms::READ, by.shown)?;
+                acl::require(path, node, Perms::READ, by.identities)?;
                 Ok(node.version == *version)
             }
             Condition::Data { path, data } => {
                 let Some(node) = self.tree.get(path) else { return Ok(false) };
-                acl::demand(path, node, Perms::READ, by.shown)?;
+                acl::require(path, node, Perms::READ, by.identities)?;
                 Ok(*node.data == **data)
             }
             Condition::Holds { lock, token } => Ok(self.is_held_with(lock, *token)),

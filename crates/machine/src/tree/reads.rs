@@ -15,8 +15,12 @@ impl Machine {
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read.
-    pub fn get(&self, path: &ZnodePath, shown: &[Identity]) -> Result<(Stat, Data), Rejection> {
-        let node = self.readable(path, shown)?;
+    pub fn get(
+        &self,
+        path: &ZnodePath,
+        identities: &[Identity],
+    ) -> Result<(Stat, Data), Rejection> {
+        let node = self.readable(path, identities)?;
         let data = self.computed_data(path, node).unwrap_or_else(|| node.data.clone());
         Ok((with_length_of(&data, node), data))
     }
@@ -33,9 +37,9 @@ impl Machine {
     pub fn list(
         &self,
         path: &ZnodePath,
-        shown: &[Identity],
+        identities: &[Identity],
     ) -> Result<(Stat, Vec<String>), Rejection> {
-        let node = self.readable(path, shown)?;
+        let node = self.readable(path, identities)?;
         let names =
             self.tree.children_after(path, None).map(|(child, _)| child.file_name().to_owned());
         Ok((self.stat_of(path, node), names.collect()))
@@ -49,11 +53,11 @@ impl Machine {
     pub fn acl(
         &self,
         path: &ZnodePath,
-        shown: &[Identity],
+        identities: &[Identity],
     ) -> Result<(Vec<AclEntry>, Stat), Rejection> {
         let node = self.node_at(path)?;
-        acl::demand(path, node, Perms::READ | Perms::ADMIN, shown)?;
-        Ok((acl::show(&node.acl, shown), self.stat_of(path, node)))
+        acl::require(path, node, Perms::READ | Perms::ADMIN, identities)?;
+        Ok((acl::redact(&node.acl, identities), self.stat_of(path, node)))
     }
 
     /// Returns a page of the children of a znode with their stats, in name order, after a name.
@@ -63,11 +67,11 @@ impl Machine {
     pub fn children_page(
         &self,
         path: &ZnodePath,
-        shown: &[Identity],
+        identities: &[Identity],
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page<NodeView>, Rejection> {
-        self.readable(path, shown)?;
+        self.readable(path, identities)?;
         let mut page = Page::<NodeView> { items: Vec::new(), next: None, revision: self.revision };
         for (child, node) in self.tree.children_after(path, after) {
             if page.items.len() >= limit.min(SCAN_MAX) {
@@ -89,9 +93,9 @@ impl Machine {
         path: &ZnodePath,
         after: Option<&ZnodePath>,
         limit: usize,
-        shown: &[Identity],
+        identities: &[Identity],
     ) -> Result<Page<NodeView>, Rejection> {
-        let root = self.readable(path, shown)?;
+        let root = self.readable(path, identities)?;
         let root = after.is_none().then_some((path, root));
         let mut page = Page::<NodeView> { items: Vec::new(), next: None, revision: self.revision };
         let (mut last, mut read) = (None, 0);
@@ -102,7 +106,7 @@ impl Machine {
                 break;
             }
             (last, read) = (Some(at), read + 1);
-            if acl::allows(&node.acl, Perms::READ, shown) {
+            if acl::allows(&node.acl, Perms::READ, identities) {
                 page.items.push(NodeView { path: at.clone(), stat: self.stat_of(at, node) });
             }
         }
@@ -126,8 +130,8 @@ impl Machine {
     ///
     /// # Errors
     /// [`TreeRejection::NoZnode`], or [`TreeRejection::NotAllowed`] without the right to read the znode itself.
-    pub fn descendants(&self, path: &ZnodePath, shown: &[Identity]) -> Result<u64, Rejection> {
-        self.readable(path, shown)?;
+    pub fn descendants(&self, path: &ZnodePath, identities: &[Identity]) -> Result<u64, Rejection> {
+        self.readable(path, identities)?;
         Ok(self.tree.below_after(path, None).count() as u64)
     }
 
@@ -165,9 +169,9 @@ impl Machine {
             .ok_or_else(|| Rejection::Tree(TreeRejection::NoZnode { path: path.clone() }))
     }
 
-    fn readable(&self, path: &ZnodePath, shown: &[Identity]) -> Result<&Znode, Rejection> {
+    fn readable(&self, path: &ZnodePath, identities: &[Identity]) -> Result<&Znode, Rejection> {
         let node = self.node_at(path)?;
-        acl::demand(path, node, Perms::READ, shown)?;
+        acl::require(path, node, Perms::READ, identities)?;
         Ok(node)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use holdfast_types::ZnodePath;
 
 use crate::tree::Tree;
-use crate::tree::key::Place;
+use crate::tree::key::TreeKey;
 use crate::tree::znode::Znode;
 
 /// A znode and its path.
@@ -23,7 +23,7 @@ impl Tree {
     /// The nodes after a path in the order of [`Tree::iter`]; all nodes without a path.
     pub(crate) fn iter_after(&self, after: Option<&ZnodePath>) -> impl Iterator<Item = At<'_>> {
         let start = match after {
-            Some(path) => Bound::Excluded(Place::of(path.clone())),
+            Some(path) => Bound::Excluded(TreeKey::of(path.clone())),
             None => Bound::Unbounded,
         };
         self.nodes.range((start, Bound::Unbounded)).map(|(place, node)| (place.path(), node))
@@ -35,9 +35,9 @@ impl Tree {
         directory: &ZnodePath,
         after: Option<&str>,
     ) -> impl Iterator<Item = At<'a>> + use<'a> {
-        let inside = Place::before_children_of(directory);
+        let inside = TreeKey::before_children_of(directory);
         let start = match after.and_then(|name| directory.child(name).ok()) {
-            Some(path) => Place::of(path),
+            Some(path) => TreeKey::of(path),
             None => inside.clone(),
         };
         self.nodes
@@ -52,13 +52,13 @@ impl Tree {
         directory: &ZnodePath,
         after: Option<&ZnodePath>,
     ) -> impl Iterator<Item = At<'a>> + use<'a> {
-        let children = Place::before_children_of(directory);
+        let children = TreeKey::before_children_of(directory);
         let inside = children.directory().to_owned();
         // The prefix of all deeper directories. The smallest possible component is one space.
         let prefix = format!("{inside}/");
-        let deeper = directory.child(" ").ok().map(|path| Place::before_children_of(&path));
-        let after = after.map(|path| Place::of(path.clone()));
-        let from = move |start: Place| match &after {
+        let deeper = directory.child(" ").ok().map(|path| TreeKey::before_children_of(&path));
+        let after = after.map(|path| TreeKey::of(path.clone()));
+        let from = move |start: TreeKey| match &after {
             Some(after) if *after > start => after.clone(),
             Some(_) | None => start,
         };

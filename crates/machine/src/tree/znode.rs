@@ -229,14 +229,14 @@ impl Znode {
     }
 
     /// Counts a new child.
-    pub(crate) fn child_came(&mut self, revision: Revision) {
+    pub(crate) fn count_child(&mut self, revision: Revision) {
         self.created += 1;
         self.children += 1;
         self.pzxid = revision;
     }
 
     /// Records the removal of a child.
-    pub(crate) fn child_went(&mut self, revision: Revision, now: Stamp) {
+    pub(crate) fn uncount_child(&mut self, revision: Revision, now: Stamp) {
         self.children = self.children.saturating_sub(1);
         self.pzxid = revision;
         if let (ZnodeKind::Container(since), 0) = (&mut self.kind, self.children) {

@@ -190,7 +190,7 @@ impl Service {
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
             Err(_) => return Err(Failure::OutcomeUnknown),
         };
-        if let Some(tripped) = reply.into_recipe().and_then(RecipeReply::into_passed) {
+        if let Some(tripped) = reply.into_recipe().and_then(RecipeReply::into_tripped) {
             return Ok(Response::new(tripped, revision));
         }
         if let Some(RecipeEvent::Opened { .. }) = parked.event() {
@@ -205,7 +205,7 @@ impl Service {
 
 fn tripped(outcome: Outcome, revision: Revision) -> Result<Response<Tripped>, Failure> {
     let reply = outcome.map_err(Failure::Rejected)?;
-    let tripped = reply.into_recipe().and_then(RecipeReply::into_passed);
+    let tripped = reply.into_recipe().and_then(RecipeReply::into_tripped);
     Ok(Response::new(tripped.ok_or(Failure::UnexpectedReply)?, revision))
 }
 

@@ -50,7 +50,7 @@ impl RecipeWaiters {
             RecipeEvent::Broken { name, breach } => {
                 (Topic::BarrierKind(BarrierKind::Barrier, name.clone()), Some(breach.generation))
             }
-            RecipeEvent::PlaceFreed { name } | RecipeEvent::Out { name, .. } => {
+            RecipeEvent::SpaceFreed { name } | RecipeEvent::RoundLeft { name, .. } => {
                 (Topic::BarrierKind(BarrierKind::Double, name.clone()), None)
             }
         };

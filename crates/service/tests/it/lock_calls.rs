@@ -58,7 +58,7 @@ async fn a_multi_lock_is_granted_when_its_last_lock_becomes_free() {
     let again = take_all(one, acquire_all(&["a", "b", "c"], Some("you"), NO_WAIT)).await.unwrap();
     assert!(again.iter().zip(&grants).all(|(a, b)| a.token == b.token && a.renewed));
     let (locks, session) = (lock_set(&["b", "a"]), session("you"));
-    let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyPlace);
+    let (owner, target) = (Owner::unnamed(), ReleaseTarget::AnyEntry);
     let release = Release { locks, session, owner, target };
     assert!(two.release(release).await.unwrap().value.changed);
     assert_eq!(view(one, "c").await.holders_total, 1);

@@ -118,7 +118,7 @@ pub(crate) async fn release(
     name: &str,
     who: &str,
 ) -> Result<Response<Released>, Failure> {
-    let (session, owner, target) = (session(who), Owner::unnamed(), ReleaseTarget::AnyPlace);
+    let (session, owner, target) = (session(who), Owner::unnamed(), ReleaseTarget::AnyEntry);
     service.release(Release { locks: lock(name).into(), session, owner, target }).await
 }
 

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::recipe::{ARRIVAL, MEMBER, MEMBER_OWNER, PARTIES, WAIT};
 use holdfast_api::parameters::{LABELS, REDIRECT, TTL};
-use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas, params};
+use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody, params};
 use holdfast_service::Response;
 use holdfast_types::{
     Arrive, BarrierKind, Labels, OpenSession, Owner, RequestId, SessionName, Ttl, millis,
@@ -25,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
         breaks the barrier for the members that wait.",
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
-    answers: || vec![Answer::json(StatusCode::OK, "All have arrived", Schemas::of::<PassedBody>)],
+    answers: || vec![Answer::json(StatusCode::OK, "All have arrived", Schemas::of::<TrippedBody>)],
     errors: &[
         ErrorCode::NotYet,
         ErrorCode::SessionExpired,
@@ -73,7 +73,7 @@ pub(in crate::recipes) async fn arrive(
         wait_ms,
     };
     let Response { value, revision, .. } = call.run(call.service().arrive(arrive)).await?;
-    Ok(Reply::json(StatusCode::OK, &PassedBody::new(name, &value)).at(revision))
+    Ok(Reply::json(StatusCode::OK, &TrippedBody::new(name, &value)).at(revision))
 }
 
 #[cfg(test)]

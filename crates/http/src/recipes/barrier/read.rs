@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::{REDIRECT, STALE};
-use holdfast_api::{CallParams as _, GateBody, Schemas, params};
+use holdfast_api::{BarrierBody, CallParams as _, Schemas, params};
 use holdfast_service::Response;
 use holdfast_types::BarrierKind;
 
@@ -16,7 +16,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who has arrived at a barrier",
     params: ReadBarrierParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<GateBody>)],
+    answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<BarrierBody>)],
     ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
 };
 
@@ -35,6 +35,6 @@ pub(in crate::recipes) async fn read(
     let ReadBarrierParams { stale, .. } = call.params()?;
     let response = call.run(call.service().barrier(gate, &name, read_mode(stale))).await?;
     let Response { value: view, revision, leader_contact } = response;
-    let body = GateBody::new(name, view, revision);
+    let body = BarrierBody::new(name, view, revision);
     Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::{CallParams as _, ErrorCode, PassedBody, Schemas};
+use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody};
 use holdfast_types::BarrierKind;
 
 use crate::idempotency;
@@ -15,7 +15,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
     answers: || {
-        vec![Answer::json(StatusCode::OK, "All members are inside", Schemas::of::<PassedBody>)]
+        vec![Answer::json(StatusCode::OK, "All members are inside", Schemas::of::<TrippedBody>)]
     },
     errors: &[
         ErrorCode::NotYet,

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::{CallParams as _, GateBody, Schemas};
+use holdfast_api::{BarrierBody, CallParams as _, Schemas};
 use holdfast_types::BarrierKind;
 
 use crate::operation::{Answer, Operation};
@@ -12,7 +12,9 @@ use crate::routes::DOUBLE_BARRIER;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who waits at a double barrier, and who is inside",
     params: ReadBarrierParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The double barrier", Schemas::of::<GateBody>)],
+    answers: || {
+        vec![Answer::json(StatusCode::OK, "The double barrier", Schemas::of::<BarrierBody>)]
+    },
     ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| {
         read(call, BarrierKind::Double).boxed()
     })

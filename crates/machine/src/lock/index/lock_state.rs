@@ -24,7 +24,7 @@ pub(crate) struct Lock {
     /// Waiters in the order in which they are granted.
     pub(crate) waiters: OrdMap<Rank, Arc<LockEntry>>,
     /// Waiters that are never overtaken.
-    pub(crate) fixed: OrdSet<Rank>,
+    pub(crate) never_overtaken: OrdSet<Rank>,
     /// The number of waiters that are multi-lock entries.
     pub(crate) multi_waiters: u32,
     pub(crate) stored_policy: Option<Arc<StoredPolicy>>,
@@ -43,7 +43,7 @@ impl Lock {
             last_token: None,
             holders: Holders::default(),
             waiters: OrdMap::new(),
-            fixed: OrdSet::new(),
+            never_overtaken: OrdSet::new(),
             multi_waiters: 0,
             stored_policy: None,
             cooldowns: None,
@@ -77,15 +77,15 @@ impl Lock {
     /// The rank of a new entry.
     pub(crate) fn rank_of(&self, request: GrantRequest, since: Stamp, sequence: u64) -> Rank {
         let rank = Rank::of(self.policy(), request, since, sequence);
-        if request.fixed {
+        if request.never_overtaken {
             rank.behind(self.waiters.get_max().map(|(last, _)| last))
         } else {
-            rank.behind(self.fixed.get_max())
+            rank.behind(self.never_overtaken.get_max())
         }
     }
 
     /// True if the lock has no cooldown, or the cooldown is over.
-    pub(crate) fn is_open(&self, now: Stamp) -> bool {
+    pub(crate) fn is_out_of_cooldown(&self, now: Stamp) -> bool {
         self.cooldowns.as_ref().is_none_or(|cooldowns| cooldowns.until() <= now)
     }
 
@@ -93,7 +93,7 @@ impl Lock {
     pub(crate) fn has_room_for(&self, request: GrantRequest) -> bool {
         match self.policy().limit {
             Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
-            None => self.holders.tolerate(request.mode),
+            None => self.holders.admit_mode(request.mode),
         }
     }
 
@@ -101,7 +101,7 @@ impl Lock {
     pub(crate) fn admits(&self, request: GrantRequest, now: Stamp) -> bool {
         let rank = self.rank_of(request, now, u64::MAX);
         let first = self.waiters.get_min().is_none_or(|(first, _)| rank < *first);
-        first && self.is_open(now) && self.has_room_for(request)
+        first && self.is_out_of_cooldown(now) && self.has_room_for(request)
     }
 
     /// Adds an entry to the holders or the waiters. Returns false if an entry with its sequence number or rank existed.
@@ -111,8 +111,8 @@ impl Lock {
             self.holders.put(entry);
             return own;
         }
-        if entry.fixed {
-            self.fixed.insert(entry.rank);
+        if entry.never_overtaken {
+            self.never_overtaken.insert(entry.rank);
         }
         let of_multi_lock = entry.is_of_multi_lock();
         let new = self.waiters.insert(entry.rank, entry).is_none();
@@ -124,7 +124,7 @@ impl Lock {
         if let Some(holder) = self.holders.remove(rank.sequence) {
             return Some(holder);
         }
-        self.fixed.remove(rank);
+        self.never_overtaken.remove(rank);
         let waiter = self.waiters.remove(rank)?;
         self.multi_waiters =
             self.multi_waiters.saturating_sub(u32::from(waiter.is_of_multi_lock()));

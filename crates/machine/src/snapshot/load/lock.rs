@@ -8,7 +8,7 @@ use crate::tree::znode::LockDirectory;
 
 pub(super) fn is_sound_directory(directory: &LockDirectory) -> bool {
     let policy = directory.stored_policy.as_ref().map(|stored| stored.policy);
-    policy.is_none_or(|policy| policy.is_sound() && policy != LockPolicy::DEFAULT)
+    policy.is_none_or(|policy| policy.is_within_bounds() && policy != LockPolicy::DEFAULT)
         && directory.cooldowns.as_deref().is_none_or(are_sound_cooldowns)
 }
 
@@ -24,12 +24,12 @@ fn are_sound_cooldowns(cooldowns: &Cooldowns) -> bool {
 }
 
 pub(super) fn is_sound_entry(entry: &LockEntryPart) -> bool {
-    let is_sound = |options: &AcquireOptions| {
+    let is_within_bounds = |options: &AcquireOptions| {
         options.out_of_bounds().is_none()
             && options.value.as_ref().is_none_or(|value| value.len() <= AcquireOptions::VALUE_MAX)
             && *options != AcquireOptions::PLAIN
     };
     (1..=LockPolicy::LIMIT_MAX).contains(&entry.permits)
-        && entry.options.as_deref().is_none_or(is_sound)
+        && entry.options.as_deref().is_none_or(is_within_bounds)
         && entry.multi_lock.as_ref().is_none_or(|locks| locks.is_multi_lock())
 }

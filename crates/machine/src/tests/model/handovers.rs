@@ -127,8 +127,8 @@ impl Model {
         self.fits_instead_of(lock, giver, wants)?;
         let waiters = self.waiters(lock);
         let mut ahead = waiters.into_iter().take_while(|node| node.path != taker.path).map(entry);
-        let is_passed = |other: &QueueEntry| other.fixed && other.multi_lock.is_empty();
-        if ahead.any(|other| wants.fixed || is_passed(other)) {
+        let is_passed = |other: &QueueEntry| other.never_overtaken && other.multi_lock.is_empty();
+        if ahead.any(|other| wants.never_overtaken || is_passed(other)) {
             return Err(LockRejection::CannotOvertake.into());
         }
         self.leave(&giver.path, LossCause::HandedOver);
@@ -158,7 +158,7 @@ impl Model {
             priority: 0,
             reentrant: true,
             value: None,
-            fixed: false,
+            never_overtaken: false,
             multi_lock: Vec::new(),
             ..before
         };
@@ -167,7 +167,7 @@ impl Model {
         self.anyone_may(&directory, Perms::CREATE)?;
         let mut path = format!("{directory}/lock-{:010}", takes.sequence);
         // The path of a ZooKeeper client's entry is never reused: that client would take it for its own.
-        let own = path == giver.path && !before.fixed;
+        let own = path == giver.path && !before.never_overtaken;
         if self.find(&path).is_some() && !own {
             path = format!("{directory}/lock-r{}-{:010}", self.revision, takes.sequence);
         }

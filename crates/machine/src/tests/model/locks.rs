@@ -10,13 +10,13 @@ pub(super) struct LockRequest {
     pub(super) mode: Mode,
     pub(super) permits: u32,
     pub(super) priority: u8,
-    pub(super) fixed: bool,
+    pub(super) never_overtaken: bool,
 }
 
 impl LockRequest {
     /// The request of a `ZooKeeper` client.
     pub(super) fn of_tree(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, fixed: true }
+        Self { mode, permits: 1, priority: 0, never_overtaken: true }
     }
 }
 
@@ -80,7 +80,7 @@ impl Model {
         let worth = i64::from(request.priority) * policy.ageing_ms as i64;
         let own = (u8::from(!first), self.now as i64 - worth);
         let before = self.waiters(lock).into_iter().map(entry);
-        let before = before.filter(|other| request.fixed || other.fixed);
+        let before = before.filter(|other| request.never_overtaken || other.never_overtaken);
         before.map(|other| other.rank).chain([own]).max().unwrap()
     }
 
@@ -218,8 +218,8 @@ impl QueueEntry {
     }
 
     pub(super) fn request(&self) -> LockRequest {
-        let Self { mode, permits, priority, fixed, .. } = *self;
-        LockRequest { mode, permits, priority, fixed }
+        let Self { mode, permits, priority, never_overtaken, .. } = *self;
+        LockRequest { mode, permits, priority, never_overtaken }
     }
 
     /// Whether the entry waits for the lock or for an upgrade.
@@ -228,7 +228,7 @@ impl QueueEntry {
     }
 
     /// When the hold is revoked: at its maximum, or at the deadline of a release request that revokes.
-    pub(in crate::tests) fn taken_at(&self) -> Option<u64> {
+    pub(in crate::tests) fn next_end(&self) -> Option<u64> {
         let release_request = self.hold.as_ref()?.release_request.as_ref();
         let revoked = release_request.filter(|asked| asked.revoke).map(|asked| asked.deadline.0);
         [self.ends_at(), revoked].into_iter().flatten().min()

@@ -43,7 +43,7 @@ pub(super) struct QueueEntry {
     min_hold: Option<u64>,
     value: Option<Data>,
     /// Later entries never overtake a fixed one.
-    fixed: bool,
+    never_overtaken: bool,
     /// All locks of the multi-lock, this one included; empty for a single lock.
     pub(super) multi_lock: Vec<LockName>,
     /// The rank in the queue, computed on arrival.
@@ -344,7 +344,7 @@ impl Model {
                 | Command::SetLimits(_)
                 | Command::RegisterNode { .. }
                 | Command::AttachSession { .. }
-                | Command::Due { .. }
+                | Command::RunTimers { .. }
                 | Command::Break(_)
                 | Command::HandOver(_)
                 | Command::RequestRelease(_)
@@ -374,7 +374,7 @@ impl Model {
                 if self.live(&session).is_none() {
                     return Err(self.gone(session));
                 }
-                self.touch_by_name(&session, ttl);
+                self.renew_lease_by_name(&session, ttl);
                 let live = self.live(&session).unwrap();
                 Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
             }
@@ -423,7 +423,7 @@ impl Model {
                 self.attach_by_id(session, password, ttl)
             }
             Command::SetPolicy { lock, change } => self.set_policy(&lock, change),
-            Command::Due { lock } => Ok(self.run_timers(&lock)),
+            Command::RunTimers { lock } => Ok(self.run_timers(&lock)),
             Command::Break(breaking) => Ok(self.break_entries(breaking)),
             Command::RequestRelease(request) => self.request_release(request),
             Command::HandOver(hand_over) => self.hand_over(hand_over),

@@ -71,7 +71,7 @@ impl Model {
                 return Err(in_multi_lock(&lock, limit_reached(Bound::HoldCount, max)));
             }
         }
-        self.touch_by_name(&all.open.session, all.open.ttl);
+        self.renew_lease_by_name(&all.open.session, all.open.ttl);
         let revision = self.revision;
         for (at, node) in entries.iter().enumerate() {
             let entry = self.find_mut(&node.path).entry.as_mut().unwrap();
@@ -85,7 +85,7 @@ impl Model {
 
     fn join_multi_lock(&mut self, id: u64, all: &Acquire) -> Outcome {
         let mode = all.mode.unwrap_or_default();
-        let request = LockRequest { mode, permits: 1, priority: 0, fixed: true };
+        let request = LockRequest { mode, permits: 1, priority: 0, never_overtaken: true };
         for lock in all.locks.iter() {
             self.limit_to_set(lock, all).map_err(|why| in_multi_lock(lock, why))?;
             let waiting = self.waiters(lock).len() as u32;
@@ -121,7 +121,7 @@ impl Model {
     /// Adds an entry to each queue. The waiter limit applies only if the multi-lock has to wait.
     fn join_each(&mut self, all: &Acquire, waits: bool) -> Result<Vec<Node>, Rejection> {
         if self.live(&all.open.session).is_some() {
-            self.touch_by_name(&all.open.session, all.open.ttl);
+            self.renew_lease_by_name(&all.open.session, all.open.ttl);
         } else {
             self.begin(&all.open);
         }
@@ -200,7 +200,7 @@ impl Model {
                     ReleaseTarget::Attempt(attempt) => {
                         self.end_attempt((&session, lock, &owner), attempt);
                     }
-                    ReleaseTarget::AnyPlace if acknowledged => {
+                    ReleaseTarget::AnyEntry if acknowledged => {
                         self.live_mut(&session).released.push((lock.clone(), owner.clone()));
                     }
                     _ => {}

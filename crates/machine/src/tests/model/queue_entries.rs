@@ -84,7 +84,7 @@ impl Model {
             then.find_mut(&path).entry.as_mut().unwrap().mode = wanted;
             then.check_deadlock(&[(lock.clone(), path.clone())])?;
         }
-        self.touch_by_name(&open.session, open.ttl);
+        self.renew_lease_by_name(&open.session, open.ttl);
         let revision = self.revision;
         let entry = self.find_mut(&path).entry.as_mut().unwrap();
         entry.mode = wanted;
@@ -125,7 +125,7 @@ impl Model {
         let location = self.location(lock)?;
         let before = self.clone();
         if known {
-            self.touch_by_name(&name, open.ttl);
+            self.renew_lease_by_name(&name, open.ttl);
         } else {
             self.begin(&open);
         }
@@ -189,12 +189,12 @@ impl Model {
         origin: EntryOrigin<'_>,
         data: &[u8],
     ) {
-        let (fixed, multi_lock) = match origin {
+        let (never_overtaken, multi_lock) = match origin {
             EntryOrigin::Api => (false, Vec::new()),
             EntryOrigin::Tree => (true, Vec::new()),
             EntryOrigin::MultiLock(locks) => (true, locks.to_vec()),
         };
-        let request = LockRequest { fixed, ..request_of(&acquire) };
+        let request = LockRequest { never_overtaken, ..request_of(&acquire) };
         let (lock, options) = (lock_at(path), acquire.options.clone());
         let Acquire { open, owner, attempt, wait_ms, .. } = acquire;
         let session = self.live_mut(&open.session);
@@ -215,7 +215,7 @@ impl Model {
             max_hold: options.max_hold_ms,
             min_hold: options.min_hold_ms,
             value: options.value,
-            fixed,
+            never_overtaken,
             rank: self.rank(&lock, request),
             multi_lock,
         };
@@ -257,7 +257,7 @@ impl Model {
                     return nothing;
                 }
                 ReleaseTarget::Hold(_) => return nothing,
-                ReleaseTarget::AnyPlace => {}
+                ReleaseTarget::AnyEntry => {}
             }
             if acknowledged {
                 // The released hold was already lost.
@@ -327,7 +327,7 @@ impl Model {
 
 fn request_of(acquire: &Acquire) -> LockRequest {
     let (mode, permits) = (acquire.mode.unwrap_or_default(), acquire.permits.unwrap_or(1));
-    LockRequest { mode, permits, priority: acquire.options.priority, fixed: false }
+    LockRequest { mode, permits, priority: acquire.options.priority, never_overtaken: false }
 }
 
 /// The lock whose directory holds this path.

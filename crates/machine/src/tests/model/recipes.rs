@@ -26,7 +26,7 @@ impl Model {
         if let Some(open) = open {
             if self.live(&open.session).is_some() {
                 if outcome.is_ok() && !self.recipes.is_recalled {
-                    self.touch_by_name(&open.session, open.ttl);
+                    self.renew_lease_by_name(&open.session, open.ttl);
                 }
             } else if self.recipes.live(&open.session).is_some() {
                 if self.sessions.len() as u32 >= self.limits.sessions_max {

@@ -29,16 +29,16 @@ impl Model {
         self.recipes.begin(&open.session, SessionId(self.minted));
     }
 
-    pub(super) fn touch(&mut self, name: &SessionName, ttl: Option<Ttl>) {
+    pub(super) fn renew_lease(&mut self, name: &SessionName, ttl: Option<Ttl>) {
         let session = self.live_mut(name);
         session.generation += 1;
         session.ttl = ttl.unwrap_or(session.ttl);
     }
 
     /// A renewal by name keeps the TTL that a connection agreed on.
-    pub(super) fn touch_by_name(&mut self, name: &SessionName, ttl: Option<Ttl>) {
+    pub(super) fn renew_lease_by_name(&mut self, name: &SessionName, ttl: Option<Ttl>) {
         let agreed = self.live_mut(name).password.is_some();
-        self.touch(name, if agreed { None } else { ttl });
+        self.renew_lease(name, if agreed { None } else { ttl });
     }
 
     pub(super) fn open(&mut self, open: OpenSession) -> Outcome {
@@ -52,9 +52,9 @@ impl Model {
                 return Err(SessionRejection::Unknown { session: open.session }.into());
             }
             if open.password.is_none() {
-                self.touch_by_name(&open.session, open.ttl);
+                self.renew_lease_by_name(&open.session, open.ttl);
             } else {
-                self.touch(&open.session, open.ttl);
+                self.renew_lease(&open.session, open.ttl);
                 let revision = self.revision;
                 self.live_mut(&open.session).attachment = Some(revision);
             }
@@ -76,7 +76,7 @@ impl Model {
         let Some(name) = self.sessions.iter().find(knows).map(|s| s.name.clone()) else {
             return Err(SessionRejection::Unknown { session: SessionName::of(id) }.into());
         };
-        self.touch(&name, Some(ttl));
+        self.renew_lease(&name, Some(ttl));
         let revision = self.revision;
         self.live_mut(&name).attachment = Some(revision);
         Ok(Reply::SessionAttached { session: name, ttl })

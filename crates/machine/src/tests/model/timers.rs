@@ -146,7 +146,7 @@ impl Model {
     /// The earliest timer of each lock, in order of expiry.
     pub(in crate::tests) fn pending_timers(&self) -> Vec<(u64, LockName)> {
         let first = |lock: &LockName| {
-            let ends = self.holders(lock).into_iter().filter_map(|node| entry(node).taken_at());
+            let ends = self.holders(lock).into_iter().filter_map(|node| entry(node).next_end());
             ends.chain(self.cooldown(lock).map(|cooldown| cooldown.until.0)).min()
         };
         let locks = self.locks().into_iter();
@@ -168,7 +168,7 @@ impl Model {
     pub(super) fn run_timers(&mut self, lock: &LockName) -> Reply {
         let mut ended = 0;
         loop {
-            let end = |node: &&Node| entry(node).taken_at().filter(|end| *end <= self.now);
+            let end = |node: &&Node| entry(node).next_end().filter(|end| *end <= self.now);
             let holders = self.holders(lock).into_iter().filter(|node| end(node).is_some());
             let Some(ended_hold) = holders.min_by_key(end).cloned() else { break };
             self.leave(&ended_hold.path, LossCause::MaxHold);
@@ -176,13 +176,13 @@ impl Model {
             ended += 1;
         }
         self.grant_waiters(lock);
-        Reply::DueDone { ended }
+        Reply::TimersRun { ended }
     }
 
     pub(super) fn set_policy(&mut self, lock: &LockName, change: PolicyChange) -> Outcome {
         let before = self.policy(lock);
         let policy = change.of(before);
-        if !policy.is_sound() {
+        if !policy.is_within_bounds() {
             return Err(Rejection::OutOfBounds { what: OutOfBounds::Policy });
         }
         let entries = self.queue(lock).len() as u32;

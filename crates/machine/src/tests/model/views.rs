@@ -44,7 +44,7 @@ impl Model {
             permits: entry.permits,
             priority: entry.priority,
             value: entry.value.clone(),
-            bundle: entry.multi_lock.clone(),
+            multi_lock: entry.multi_lock.clone(),
         }
     }
 
@@ -164,11 +164,11 @@ impl Model {
 }
 
 /// The note of a holder with a release request or a multi-lock.
-fn note(node: &Node) -> Option<HolderNote> {
+fn note(node: &Node) -> Option<HolderDetails> {
     let entry = entry(node);
     let hold = entry.hold.as_ref()?;
     let (token, release_request) = (FencingToken(hold.token), hold.release_request.clone());
-    let bundle = entry.multi_lock.clone();
-    let notable = release_request.is_some() || !bundle.is_empty();
-    notable.then_some(HolderNote { token, release_request, bundle })
+    let multi_lock = entry.multi_lock.clone();
+    let notable = release_request.is_some() || !multi_lock.is_empty();
+    notable.then_some(HolderDetails { token, release_request, multi_lock })
 }

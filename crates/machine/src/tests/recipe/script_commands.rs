@@ -146,7 +146,9 @@ pub(in crate::tests) fn event(event: &RecipeEvent) -> String {
         RecipeEvent::Broken { name, breach } => {
             format!("barrier {name} broken {}", self::breach(breach))
         }
-        RecipeEvent::PlaceFreed { name } => format!("space at {name}"),
-        RecipeEvent::Out { name, generation } => format!("all left {name} round={generation}"),
+        RecipeEvent::SpaceFreed { name } => format!("space at {name}"),
+        RecipeEvent::RoundLeft { name, generation } => {
+            format!("all left {name} round={generation}")
+        }
     }
 }
