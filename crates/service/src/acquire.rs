@@ -13,7 +13,7 @@ use crate::granted::{AcquireClock, Granted};
 use crate::queue_positions::PositionWatcher;
 use crate::queued::QueuedAcquire;
 use crate::service::Service;
-use crate::waiting::{UnansweredSession, wait_of};
+use crate::waiting::{UnansweredSessionGuard, wait_of};
 
 impl Service {
     /// Acquires a lock or a multi-lock, or renews the caller's hold. A dropped future means that the client
@@ -45,10 +45,10 @@ impl Service {
         }
         let (locks, open, owner) =
             (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
-        let unanswered = UnansweredSession::new(self, &open);
+        let unanswered = UnansweredSessionGuard::new(self, &open);
         let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_entry_state).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
-            unanswered.settle();
+            unanswered.disarm();
         }
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;

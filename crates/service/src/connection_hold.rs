@@ -18,7 +18,7 @@ use crate::waiting::{
 };
 
 /// How long a draining node tries to close the session.
-const CLOSING_IN_A_HURRY: Duration = Duration::from_secs(3);
+const DRAIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
@@ -131,7 +131,7 @@ impl Drop for ConnectionHold {
         let (service, session) = (self.service.clone(), self.grant.session.clone());
         let permit = self.permit.take();
         tokio::spawn(async move {
-            let hurry = service.is_draining().then_some(CLOSING_IN_A_HURRY);
+            let hurry = service.is_draining().then_some(DRAIN_CLOSE_TIMEOUT);
             close_session_within(service, session, hurry).await;
             drop(permit);
         });

@@ -1,6 +1,6 @@
 //! Wait and hold times of locks, as recorded by this node: the busiest locks, and estimates for waiters.
 //!
-//! Counts start at zero when the node starts, and are halved every [`FADE`]. They are only informational. The hold
+//! Counts start at zero when the node starts, and are halved every [`HALVE_INTERVAL`]. They are only informational. The hold
 //! recorder writes them outside of the apply step.
 //!
 //! Bound: [`LOCKS_MAX`] locks; a further lock replaces the lock with the shortest total wait.
@@ -12,7 +12,7 @@ use holdfast_types::{LockName, Stamp};
 use parking_lot::Mutex;
 
 const LOCKS_MAX: usize = 1_000;
-const FADE: Duration = Duration::from_mins(10);
+const HALVE_INTERVAL: Duration = Duration::from_mins(10);
 /// The first bucket ends at 1 ms, each further bucket at twice the previous end; the last has no end.
 const BUCKETS: usize = 24;
 /// The maximum number of recent holds that an estimate uses.
@@ -55,7 +55,7 @@ struct ContentionState {
     by_lock: HashMap<LockName, LockContention>,
     /// Invariant: one entry per lock, with its current weight.
     by_weight: BTreeSet<(u64, LockName)>,
-    faded: Instant,
+    halved_at: Instant,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl DurationHistogram {
         self.longest_ms
     }
 
-    fn fade(&mut self) {
+    fn halve_if_due(&mut self) {
         self.buckets.iter_mut().for_each(|count| *count /= 2);
     }
 }
@@ -108,7 +108,7 @@ impl LockContention {
 impl Default for Contention {
     fn default() -> Self {
         let (by_lock, by_weight) = (HashMap::new(), BTreeSet::new());
-        Self(Mutex::new(ContentionState { by_lock, by_weight, faded: Instant::now() }))
+        Self(Mutex::new(ContentionState { by_lock, by_weight, halved_at: Instant::now() }))
     }
 }
 
@@ -130,11 +130,11 @@ impl Contention {
         });
     }
 
-    /// Halves the counts if [`FADE`] has passed.
-    pub(crate) fn fade(&self, now: Instant) {
+    /// Halves the counts if [`HALVE_INTERVAL`] has passed.
+    pub(crate) fn halve_if_due(&self, now: Instant) {
         let mut inner = self.0.lock();
-        if now.saturating_duration_since(inner.faded) >= FADE {
-            inner.faded = now;
+        if now.saturating_duration_since(inner.halved_at) >= HALVE_INTERVAL {
+            inner.halved_at = now;
             inner.halve();
         }
     }
@@ -185,8 +185,8 @@ impl ContentionState {
     fn halve(&mut self) {
         self.by_weight.clear();
         self.by_lock.retain(|lock, lock_times| {
-            lock_times.times.waits.fade();
-            lock_times.times.holds.fade();
+            lock_times.times.waits.halve_if_due();
+            lock_times.times.holds.halve_if_due();
             lock_times.waited_ms /= 2;
             let stays = lock_times.weight() > 0;
             if stays {
@@ -257,8 +257,8 @@ mod tests {
     fn a_lock_without_new_holds_is_removed() {
         let contention = Contention::default();
         contention.held(&lock("a"), 100);
-        let later = Instant::now() + FADE;
-        contention.fade(later);
+        let later = Instant::now() + HALVE_INTERVAL;
+        contention.halve_if_due(later);
         assert_eq!(contention.of(&lock("a")), None);
     }
 }

@@ -73,8 +73,8 @@ pub(crate) async fn run(service: Service) {
 async fn read_other_digests(service: &Service) -> Vec<Vec<DigestAt>> {
     let deadline = Instant::now() + CALL_TIMEOUT;
     let others = service.members().members.keys().filter(|id| **id != service.node());
-    let asked = others.map(|id| read_digests(service, *id, deadline));
-    futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+    let reads = others.map(|id| read_digests(service, *id, deadline));
+    futures_util::future::join_all(reads).await.into_iter().flatten().collect()
 }
 
 async fn read_digests(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {

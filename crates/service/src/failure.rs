@@ -87,7 +87,7 @@ pub enum NotYet {
 impl Failure {
     /// Removes the operation's index from the rejection of a call with one operation.
     #[must_use]
-    pub fn of_one_op(self) -> Self {
+    pub fn without_op_index(self) -> Self {
         if let Self::Rejected(Rejection::Tree(TreeRejection::OfOperation { why, .. })) = self {
             return Self::Rejected(*why);
         }

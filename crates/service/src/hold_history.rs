@@ -31,9 +31,9 @@ const CACHE_BYTES: u64 = 4 << 20;
 const BLOCK_MAX: usize = 64;
 /// Surplus holds in blocks before the oldest block is cleaned.
 const SLACK: usize = 16 * BLOCK_MAX;
-const MARKS: &[u8] = b"marks";
+const REVISIONS_KEY: &[u8] = b"marks";
 /// Keys removed in one batch from a database of another layout.
-const FORGET_MAX: usize = 1_024;
+const DELETE_BATCH_MAX: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastHold {
@@ -90,7 +90,7 @@ impl HoldHistory {
     /// Opens or creates the history of a node.
     pub(crate) fn open(dir: &Path, bounds: HistoryBounds) -> Result<Self, StoreError> {
         let database = RebuildableDatabase::open(dir, CACHE_BYTES)?;
-        let marks = database.get(MARKS)?;
+        let marks = database.get(REVISIONS_KEY)?;
         if marks.is_none() {
             delete_all_keys(&database)?;
         }
@@ -156,14 +156,14 @@ impl HoldHistory {
         let is_new = |hold: &&PastHold| hold.ended_in > self.stored && !self.table.has(hold);
         let fresh: Vec<&PastHold> = holds.iter().filter(is_new).collect();
         for &hold in &fresh {
-            if let Some(forgotten) = self.table.add(hold.clone()) {
-                batch.delete(&complete_key(&forgotten));
+            if let Some(discarded) = self.table.add(hold.clone()) {
+                batch.delete(&complete_key(&discarded));
             }
         }
         let mut rewritten = RewrittenHolds::default();
         rewritten.add(&self.table, fresh.into_iter().cloned());
         self.clean(&mut rewritten, &mut batch)?;
-        for hold in rewritten.forgotten {
+        for hold in rewritten.discarded {
             // A restart can no longer derive the lock's revision from its holds.
             if let Some(complete) = self.table.complete_of(&hold.lock) {
                 batch.put(&complete_key(&hold.lock), complete.0.to_be_bytes().to_vec());
@@ -174,7 +174,7 @@ impl HoldHistory {
         }
         self.stored = self.stored.max(stored.unwrap_or_default());
         let marks = [self.complete_after(), self.stored];
-        batch.put(MARKS, marks.map(|at| at.0.to_be_bytes()).concat());
+        batch.put(REVISIONS_KEY, marks.map(|at| at.0.to_be_bytes()).concat());
         self.dirty = true;
         self.database.write(&batch)
     }
@@ -227,13 +227,13 @@ impl HoldHistory {
 #[derive(Default)]
 struct RewrittenHolds {
     kept: Vec<PastHold>,
-    forgotten: Vec<PastHold>,
+    discarded: Vec<PastHold>,
 }
 
 impl RewrittenHolds {
     fn add(&mut self, table: &HoldTable, holds: impl IntoIterator<Item = PastHold>) {
         for hold in holds {
-            let list = if table.has(&hold) { &mut self.kept } else { &mut self.forgotten };
+            let list = if table.has(&hold) { &mut self.kept } else { &mut self.discarded };
             list.push(hold);
         }
     }
@@ -245,7 +245,7 @@ fn delete_all_keys(database: &RebuildableDatabase) -> Result<(), StoreError> {
         let mut batch = WriteBatch::default();
         database.scan(&[], &[u8::MAX], |key, _| {
             batch.delete(key);
-            Ok(batch.len() < FORGET_MAX)
+            Ok(batch.len() < DELETE_BATCH_MAX)
         })?;
         if batch.is_empty() {
             return Ok(());

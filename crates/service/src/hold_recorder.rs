@@ -224,7 +224,7 @@ impl HoldWriter {
             if self.take(items, all) || abandoned {
                 return;
             }
-            self.contention.fade(Instant::now());
+            self.contention.halve_if_due(Instant::now());
             if synced.elapsed() >= SYNC_INTERVAL {
                 self.with_history(HoldHistory::sync);
                 synced = Instant::now();

@@ -149,7 +149,7 @@ impl LeaderTimers {
         if let Err(error) = &proposed {
             tracing::warn!(%error, count = overdue.len(), "failed to propose expiries");
         }
-        // `settle` ignores sessions that have expired: they have no lease.
+        // `disarm` ignores sessions that have expired: they have no lease.
         let outcome = match proposed {
             Ok(_) => ExpiryOutcome::Applied,
             Err(ProposeError::Unknown) => ExpiryOutcome::Unknown,
@@ -157,7 +157,7 @@ impl LeaderTimers {
         };
         let (mut leases, now) = (service.observer().leases.lock(), Instant::now());
         for (session, _) in overdue {
-            leases.settle(session, outcome, now);
+            leases.disarm(session, outcome, now);
         }
     }
 

@@ -165,7 +165,7 @@ impl Leases {
     /// Records the outcome of a taken expiry, unless the lease was touched meanwhile. If the expiry certainly did not
     /// take effect, the session has another full TTL. If it may still take effect, it is proposed again after one TTL.
     /// Until the log has decided, the session is renewed only through the log. A repeated expiry has no further effect.
-    pub(crate) fn settle(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
+    pub(crate) fn disarm(&mut self, id: SessionId, outcome: ExpiryOutcome, now: Instant) {
         let Some(lease) = self.live.get_mut(&id) else { return };
         lease.phase =
             match (lease.phase, outcome) {
@@ -263,7 +263,7 @@ mod tests {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
-        leases.settle(A, ExpiryOutcome::NotProposed, t0 + seconds(11));
+        leases.disarm(A, ExpiryOutcome::NotProposed, t0 + seconds(11));
         assert_eq!(leases.overdue(t0 + seconds(20), 10), [(B, 7)]);
         assert_eq!(leases.overdue(t0 + seconds(21), 10), [(A, 1)]);
     }
@@ -273,7 +273,7 @@ mod tests {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
-        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(12));
+        leases.disarm(A, ExpiryOutcome::Unknown, t0 + seconds(12));
         assert_eq!(
             leases.renew(A, t0 + seconds(13)),
             Renewal::Expiring,
@@ -281,11 +281,11 @@ mod tests {
         );
         assert_eq!(leases.overdue(t0 + seconds(22), 10), [(B, 7), (A, 1)]);
         // The second expiry is certainly not in the log; the first may still be.
-        leases.settle(A, ExpiryOutcome::NotProposed, t0 + seconds(23));
+        leases.disarm(A, ExpiryOutcome::NotProposed, t0 + seconds(23));
         assert_eq!(leases.renew(A, t0 + seconds(24)), Renewal::Expiring);
         assert_eq!(leases.overdue(t0 + seconds(32), 10), []);
         assert_eq!(leases.overdue(t0 + seconds(33), 10), [(A, 1)]);
-        leases.settle(A, ExpiryOutcome::Applied, t0 + seconds(34));
+        leases.disarm(A, ExpiryOutcome::Applied, t0 + seconds(34));
         assert_eq!(leases.renew(A, t0 + seconds(34)), Renewal::Renewed);
     }
 
@@ -294,9 +294,9 @@ mod tests {
         let t0 = Instant::now();
         let mut leases = active(t0);
         assert_eq!(leases.overdue(t0 + seconds(10), 10), [(A, 1)]);
-        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(12));
+        leases.disarm(A, ExpiryOutcome::Unknown, t0 + seconds(12));
         leases.touch(A, ttl(10), 2, t0 + seconds(13));
-        leases.settle(A, ExpiryOutcome::Unknown, t0 + seconds(14));
+        leases.disarm(A, ExpiryOutcome::Unknown, t0 + seconds(14));
         assert_eq!(leases.renew(A, t0 + seconds(14)), Renewal::Renewed);
         assert_eq!(leases.overdue(t0 + seconds(23), 10), [(B, 7)]);
         assert_eq!(leases.overdue(t0 + seconds(24), 10), [(A, 2)]);

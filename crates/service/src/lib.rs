@@ -65,14 +65,14 @@ pub use lock::{FenceMode, TokenCheck};
 pub use metrics::ServiceMetrics;
 pub use pending_acquire::{AcquireProgress, PendingAcquire};
 pub use queue_positions::QueuePosition;
-pub use recipes::{CountedDown, MadeLatch};
-pub use renewal::{KeptAlive, RENEWED_MAX};
+pub use recipes::{CountedDown, CreatedLatch};
+pub use renewal::{RENEWED_MAX, SessionRenewal};
 pub use service::Service;
 pub use service_call::LeaseView;
 pub use session::{SessionLease, generate_session_name, session_or_anonymous};
 pub use stream::{
-    Attached, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
+    Attachment, Notice, NoticeKind, Outbox, Outgoing, SessionStream, StreamAnswer, StreamEnd,
     StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
 pub use tree::{ZnodeAcl, ZnodeContents};
-pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind};
+pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem, ZnodeChangeKind};

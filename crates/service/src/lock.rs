@@ -40,7 +40,7 @@ impl Service {
     }
 
     /// Requests holders to release a lock. Returns the number of holders that received the request.
-    pub async fn ask_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
+    pub async fn request_release(&self, request: RequestRelease) -> Result<Response<u32>, Failure> {
         self.propose_for(Command::RequestRelease(request), Reply::into_release_requested).await
     }
 

@@ -59,12 +59,12 @@ pub struct ServiceMetrics {
     pub(crate) streams: Gauge,
     pub(crate) watches: Gauge,
     pub(crate) watch_streams: Gauge,
-    log: [Counter; LOG_COUNTS.len()],
+    log: [Counter; RAFT_COUNTS.len()],
 }
 
 /// Name, help and source of a count of the log.
 type LogCount = (&'static str, &'static str, fn(&RaftCounts) -> u64);
-const LOG_COUNTS: [LogCount; 12] = [
+const RAFT_COUNTS: [LogCount; 12] = [
     ("raft_entries_proposed", "Log entries proposed by this node as leader", |c| {
         c.proposed_entries
     }),
@@ -90,7 +90,7 @@ impl ServiceMetrics {
         metrics.register_counters(registry);
         metrics.register_gauges(registry);
         metrics.register_locks(registry);
-        for ((name, help, _), counter) in LOG_COUNTS.iter().zip(&metrics.log) {
+        for ((name, help, _), counter) in RAFT_COUNTS.iter().zip(&metrics.log) {
             registry.register(*name, *help, counter.clone());
         }
         metrics
@@ -127,7 +127,7 @@ impl ServiceMetrics {
 
     /// Updates the counters of the log.
     pub(crate) fn set_log(&self, counts: &RaftCounts) {
-        for ((_, _, count), counter) in LOG_COUNTS.iter().zip(&self.log) {
+        for ((_, _, count), counter) in RAFT_COUNTS.iter().zip(&self.log) {
             counter.inner().store(count(counts), Ordering::Relaxed);
         }
     }

@@ -16,7 +16,9 @@ use crate::failure::Failure;
 use crate::granted::{AcquireClock, Granted};
 use crate::lock::WAITERS_SHOWN;
 use crate::service::Service;
-use crate::waiting::{AbandonedPlace, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp};
+use crate::waiting::{
+    AbandonedEntryGuard, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp,
+};
 
 pub(crate) struct QueuedAcquire {
     pub(crate) clock: AcquireClock,
@@ -45,10 +47,11 @@ impl QueuedAcquire {
         let parked = service.observer().lock_waiters.park(self.queued.ticket);
         let anonymous = self.anonymous.then(|| self.session.clone());
         let until = self.clock.until;
-        let place = AbandonedPlace::new(service, self.cancel_command(), anonymous, until, permit);
+        let place =
+            AbandonedEntryGuard::new(service, self.cancel_command(), anonymous, until, permit);
         let result = self.wait_parked(service, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. })) {
-            place.settle();
+            place.disarm();
         }
         if result.is_ok() {
             service.metrics().granted.inc();
@@ -218,7 +221,7 @@ impl QueuedAcquire {
             session: self.session.clone(),
             owner: self.owner.clone(),
             ticket: self.queued.ticket,
-            asked: self.queued.asked,
+            requested_in: self.queued.requested_in,
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::failure::{Failure, session_ended};
 use crate::lease::Renewal;
 use crate::service::Service;
 use crate::service_call::{
-    BatchRenewal, CallRefusal, LeaseView, NamedRenewal, ReadLeases, Renew, RenewMany, RenewNamed,
+    BatchRenewal, CallFailure, LeaseView, NamedRenewal, ReadLeases, Renew, RenewById, RenewByName,
     Renewed,
 };
 
@@ -27,7 +27,7 @@ pub const RENEWED_MAX: usize = 1_000;
 
 /// The result for one session of a batch.
 #[derive(Clone, Debug)]
-pub struct KeptAlive {
+pub struct SessionRenewal {
     pub session: SessionName,
     /// The session's TTL and the guaranteed remaining time of its lease, or the reason why it was not renewed.
     pub renewed: Result<(Ttl, Duration), Failure>,
@@ -54,7 +54,7 @@ impl Service {
         deadline: Instant,
     ) -> Result<Vec<BatchRenewal>, Failure> {
         let count = sessions.len();
-        let renewals = self.call_leader(RenewMany { sessions }, deadline).await?;
+        let renewals = self.call_leader(RenewById { sessions }, deadline).await?;
         if renewals.len() == count { Ok(renewals) } else { Err(Failure::OutcomeUnknown) }
     }
 
@@ -67,16 +67,16 @@ impl Service {
     }
 
     /// Confirms with a quorum that this node leads.
-    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<(), CallRefusal> {
+    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<(), CallFailure> {
         let confirmed = self.raft().confirm_leadership(deadline).await;
-        confirmed.map(drop).map_err(|_| CallRefusal::Unavailable)
+        confirmed.map(drop).map_err(|_| CallFailure::Unavailable)
     }
 
     pub(crate) async fn renew_as_leader(
         &self,
         call: Renew,
         deadline: Instant,
-    ) -> Result<Renewed, CallRefusal> {
+    ) -> Result<Renewed, CallFailure> {
         let Renew { session, queue_entry } = call;
         self.confirm_leadership(deadline).await?;
         let renewal = self.raft().read(|machine| {
@@ -86,7 +86,7 @@ impl Service {
             let renewal = self.observer().leases.lock().renew(id, Instant::now());
             Ok((renewal, Renewed { id, ttl, entry, revision: machine.revision() }))
         });
-        match renewal.map_err(CallRefusal::Rejected)? {
+        match renewal.map_err(CallFailure::Rejected)? {
             // `Unknown`: this new leader has not started the leases yet, so the session still has its full TTL.
             (Renewal::Renewed | Renewal::Unknown, renewed) => Ok(renewed),
             (Renewal::Expiring, renewed) => {
@@ -99,7 +99,7 @@ impl Service {
         &self,
         sessions: &[SessionId],
         deadline: Instant,
-    ) -> Result<Vec<BatchRenewal>, CallRefusal> {
+    ) -> Result<Vec<BatchRenewal>, CallFailure> {
         self.confirm_leadership(deadline).await?;
         Ok(self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
@@ -119,13 +119,13 @@ impl Service {
         session: SessionName,
         renewed: Renewed,
         deadline: Instant,
-    ) -> Result<Renewed, CallRefusal> {
+    ) -> Result<Renewed, CallFailure> {
         let command = Command::RenewSession { session, ttl: None };
         let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
         match proposed.map(|committed| committed.outcome) {
             Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
-            Ok(Err(rejection)) => Err(CallRefusal::Rejected(rejection)),
-            Ok(Ok(_)) | Err(_) => Err(CallRefusal::Unavailable),
+            Ok(Err(rejection)) => Err(CallFailure::Rejected(rejection)),
+            Ok(Ok(_)) | Err(_) => Err(CallFailure::Unavailable),
         }
     }
 
@@ -136,9 +136,9 @@ impl Service {
     pub async fn keep_many_alive(
         &self,
         sessions: Vec<SessionName>,
-    ) -> Result<Response<Vec<KeptAlive>>, Failure> {
+    ) -> Result<Response<Vec<SessionRenewal>>, Failure> {
         let began = Instant::now();
-        let call = RenewNamed { sessions: sessions.clone() };
+        let call = RenewByName { sessions: sessions.clone() };
         let renewals = self.call_leader(call, self.deadline()).await?;
         if renewals.len() != sessions.len() {
             return Err(Failure::OutcomeUnknown);
@@ -151,7 +151,7 @@ impl Service {
                 NamedRenewal::Rejected(rejection) => Err(Failure::Rejected(rejection)),
                 NamedRenewal::Unknown => Err(Failure::OutcomeUnknown),
             };
-            KeptAlive { session, renewed }
+            SessionRenewal { session, renewed }
         };
         let kept = sessions.into_iter().zip(renewals).map(one).collect();
         Ok(Response::new(kept, self.revision()))
@@ -161,7 +161,7 @@ impl Service {
         &self,
         sessions: Vec<SessionName>,
         deadline: Instant,
-    ) -> Result<Vec<NamedRenewal>, CallRefusal> {
+    ) -> Result<Vec<NamedRenewal>, CallFailure> {
         self.confirm_leadership(deadline).await?;
         let found: Vec<_> = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
@@ -184,8 +184,8 @@ impl Service {
                 Ok((Renewal::Expiring, renewed)) => {
                     match self.renew_through_the_log(session, renewed, deadline).await {
                         Ok(renewed) => NamedRenewal::Renewed { ttl: renewed.ttl },
-                        Err(CallRefusal::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
-                        Err(CallRefusal::Unavailable) => NamedRenewal::Unknown,
+                        Err(CallFailure::Rejected(rejection)) => NamedRenewal::Rejected(rejection),
+                        Err(CallFailure::Unavailable) => NamedRenewal::Unknown,
                     }
                 }
             });
@@ -197,7 +197,7 @@ impl Service {
         &self,
         sessions: &[SessionName],
         deadline: Instant,
-    ) -> Result<Vec<Option<LeaseView>>, CallRefusal> {
+    ) -> Result<Vec<Option<LeaseView>>, CallFailure> {
         self.confirm_leadership(deadline).await?;
         let now = Instant::now();
         Ok(self.raft().read(|machine| {

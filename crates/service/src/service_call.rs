@@ -34,12 +34,12 @@ pub(crate) trait ServiceCall: Clone + Into<ServiceRequest> + Send + Sync {
         self,
         service: &Service,
         deadline: Instant,
-    ) -> impl Future<Output = Result<Self::Reply, CallRefusal>> + Send;
+    ) -> impl Future<Output = Result<Self::Reply, CallFailure>> + Send;
 }
 
 /// The reason why a call has no reply. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum CallRefusal {
+pub(crate) enum CallFailure {
     /// The called node does not lead, or no usable reply arrived. A later attempt may succeed.
     Unavailable,
     /// The state machine rejects the request.
@@ -65,7 +65,7 @@ pub(crate) struct Renewed {
 impl ServiceCall for Renew {
     type Reply = Renewed;
 
-    async fn answer(self, service: &Service, deadline: Instant) -> Result<Renewed, CallRefusal> {
+    async fn answer(self, service: &Service, deadline: Instant) -> Result<Renewed, CallFailure> {
         service.renew_as_leader(self, deadline).await
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct NodeReport {
 impl ServiceCall for ReadReport {
     type Reply = NodeReport;
 
-    async fn answer(self, service: &Service, _: Instant) -> Result<NodeReport, CallRefusal> {
+    async fn answer(self, service: &Service, _: Instant) -> Result<NodeReport, CallFailure> {
         Ok(service.report())
     }
 }
@@ -108,14 +108,14 @@ pub(crate) struct NodeDigests {
 impl ServiceCall for ReadDigests {
     type Reply = NodeDigests;
 
-    async fn answer(self, service: &Service, _: Instant) -> Result<NodeDigests, CallRefusal> {
+    async fn answer(self, service: &Service, _: Instant) -> Result<NodeDigests, CallFailure> {
         Ok(service.digests())
     }
 }
 
 /// Renews sessions by id. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RenewMany {
+pub(crate) struct RenewById {
     pub(crate) sessions: Vec<SessionId>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) enum BatchRenewal {
     Unknown,
 }
 
-impl ServiceCall for RenewMany {
+impl ServiceCall for RenewById {
     /// One for each session, in order.
     type Reply = Vec<BatchRenewal>;
 
@@ -140,14 +140,14 @@ impl ServiceCall for RenewMany {
         self,
         service: &Service,
         deadline: Instant,
-    ) -> Result<Self::Reply, CallRefusal> {
+    ) -> Result<Self::Reply, CallFailure> {
         service.renew_many_as_leader(&self.sessions, deadline).await
     }
 }
 
 /// Renews sessions by name. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct RenewNamed {
+pub(crate) struct RenewByName {
     pub(crate) sessions: Vec<SessionName>,
 }
 
@@ -162,7 +162,7 @@ pub(crate) enum NamedRenewal {
     Unknown,
 }
 
-impl ServiceCall for RenewNamed {
+impl ServiceCall for RenewByName {
     /// One for each session, in order.
     type Reply = Vec<NamedRenewal>;
 
@@ -170,7 +170,7 @@ impl ServiceCall for RenewNamed {
         self,
         service: &Service,
         deadline: Instant,
-    ) -> Result<Self::Reply, CallRefusal> {
+    ) -> Result<Self::Reply, CallFailure> {
         service.renew_named_as_leader(self.sessions, deadline).await
     }
 }
@@ -205,7 +205,7 @@ impl ServiceCall for ReadLeases {
         self,
         service: &Service,
         deadline: Instant,
-    ) -> Result<Self::Reply, CallRefusal> {
+    ) -> Result<Self::Reply, CallFailure> {
         service.leases_as_leader(&self.sessions, deadline).await
     }
 }
@@ -223,7 +223,7 @@ impl Service {
             let leader = leadership.borrow_and_update().leader;
             // Boxed: each parked waiter embeds this future, and few of them renew at a time.
             let reply = match leader {
-                None => Err(CallRefusal::Unavailable),
+                None => Err(CallFailure::Unavailable),
                 Some(leader) if leader == self.node() => {
                     call.clone().answer(self, deadline).boxed().await
                 }
@@ -231,8 +231,8 @@ impl Service {
             };
             match reply {
                 Ok(reply) => return Ok(reply),
-                Err(CallRefusal::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
-                Err(CallRefusal::Unavailable) => {}
+                Err(CallFailure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
+                Err(CallFailure::Unavailable) => {}
             }
             tokio::select! {
                 changed = leadership.changed() => changed.map_err(|_| Failure::ShuttingDown)?,
@@ -245,20 +245,20 @@ impl Service {
         }
     }
 
-    /// Calls the service of one node once. Any transport or codec error is [`CallRefusal::Unavailable`].
+    /// Calls the service of one node once. Any transport or codec error is [`CallFailure::Unavailable`].
     pub(crate) async fn call_service<C: ServiceCall>(
         &self,
         node: NodeId,
         call: C,
         deadline: Instant,
-    ) -> Result<C::Reply, CallRefusal> {
+    ) -> Result<C::Reply, CallFailure> {
         let request = holdfast_codec::encode(Kind::ServiceRequest, &call.into())
-            .map_err(|_| CallRefusal::Unavailable)?;
+            .map_err(|_| CallFailure::Unavailable)?;
         let reply = self.raft().call_peer(node, request.into(), deadline).await;
-        let reply = reply.map_err(|_| CallRefusal::Unavailable)?;
+        let reply = reply.map_err(|_| CallFailure::Unavailable)?;
         holdfast_codec::decode(Kind::ServiceReply, &reply).unwrap_or_else(|error| {
             tracing::warn!(peer = node.0, %error, "undecodable reply from a peer");
-            Err(CallRefusal::Unavailable)
+            Err(CallFailure::Unavailable)
         })
     }
 
@@ -276,11 +276,11 @@ impl Service {
 
 /// The encoded reply of a node whose service has not started yet.
 pub(crate) fn unavailable() -> Bytes {
-    encode_reply::<()>(&Err(CallRefusal::Unavailable))
+    encode_reply::<()>(&Err(CallFailure::Unavailable))
 }
 
 /// A reply that is too large for an envelope becomes empty; the caller cannot decode it and treats it as no reply.
-fn encode_reply<T: Serialize>(reply: &Result<T, CallRefusal>) -> Bytes {
+fn encode_reply<T: Serialize>(reply: &Result<T, CallFailure>) -> Bytes {
     holdfast_codec::encode(Kind::ServiceReply, reply).map(Bytes::from).unwrap_or_default()
 }
 
@@ -308,4 +308,4 @@ macro_rules! service_requests {
     };
 }
 
-service_requests!(Renew, ReadReport, ReadDigests, RenewMany, RenewNamed, ReadLeases);
+service_requests!(Renew, ReadReport, ReadDigests, RenewById, RenewByName, ReadLeases);

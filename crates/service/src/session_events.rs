@@ -38,7 +38,7 @@ struct ListeningSession {
     /// All events after this revision are kept.
     complete_after: Revision,
     woken: Arc<Notify>,
-    asked: Instant,
+    last_call: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ impl SessionEvents {
     pub(crate) fn listen(&self, session: &SessionName, now: Instant) -> Result<Listening, usize> {
         let mut inner = self.inner.lock();
         if let Some(listener) = inner.by_session.get_mut(session) {
-            listener.asked = now;
+            listener.last_call = now;
             return Ok(Listening {
                 woken: listener.woken.clone(),
                 begins: listener.complete_after,
@@ -124,7 +124,8 @@ impl SessionEvents {
         }
         let (woken, complete_after) = (Arc::new(Notify::new()), inner.head);
         let kept = VecDeque::new();
-        let listener = ListeningSession { kept, complete_after, woken: woken.clone(), asked: now };
+        let listener =
+            ListeningSession { kept, complete_after, woken: woken.clone(), last_call: now };
         inner.by_session.insert(session.clone(), listener);
         self.count.store(inner.by_session.len(), Ordering::Relaxed);
         Ok(Listening { woken, begins: complete_after })
@@ -195,7 +196,7 @@ impl Sessions {
         self.by_session.retain(|_, listener| {
             // A second handle means that a call is waiting.
             let stays = Arc::strong_count(&listener.woken) > 1
-                || now.saturating_duration_since(listener.asked) < IDLE_MAX;
+                || now.saturating_duration_since(listener.last_call) < IDLE_MAX;
             freed += if stays { 0 } else { listener.kept.len() };
             stays
         });

@@ -76,7 +76,7 @@ impl Service {
     }
 }
 
-/// Handles calls of other nodes. Until the service has started, the reply is `CallRefusal::Unavailable`. The
+/// Handles calls of other nodes. Until the service has started, the reply is `CallFailure::Unavailable`. The
 /// reference cycle lasts as long as the process.
 fn answer_peer(started: Arc<OnceLock<Service>>) -> AnswerPeer {
     Box::new(move |from, request, deadline| match started.get().cloned() {

@@ -48,7 +48,7 @@ impl Service {
         op: Op,
     ) -> Result<Response<OpReply>, Failure> {
         let multi = Multi { caller, then: vec![op], ..Multi::default() };
-        let changed = self.multi(context, multi).await.map_err(Failure::of_one_op)?;
+        let changed = self.multi(context, multi).await.map_err(Failure::without_op_index)?;
         let mut results = changed.value.results;
         let reply = results.pop().ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(reply, changed.revision))

@@ -217,7 +217,7 @@ pub struct Cancel {
     pub owner: Owner,
     /// The queue entry; a later entry of the same owner stays.
     pub ticket: Ticket,
-    /// Revision of the acquire that the caller waited on ([`crate::Queued::asked`]). If the owner has repeated the
+    /// Revision of the acquire that the caller waited on ([`crate::Queued::requested_in`]). If the owner has repeated the
     /// acquire since, the entry stays, and the reply is that of the later acquire.
-    pub asked: Revision,
+    pub requested_in: Revision,
 }

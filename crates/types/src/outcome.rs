@@ -156,7 +156,7 @@ pub struct Queued {
     pub lock: LockName,
     pub ticket: Ticket,
     /// Revision of the owner's latest acquire for this entry; the first one's equals the ticket.
-    pub asked: Revision,
+    pub requested_in: Revision,
     /// Waiters ahead; holders are not counted.
     pub ahead: u32,
     /// The first holder other than this entry. `None` if the lock is in cooldown, or reserved for a multi-lock that

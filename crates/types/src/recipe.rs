@@ -70,7 +70,7 @@ pub enum BarrierKind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrive {
-    pub gate: BarrierKind,
+    pub barrier_kind: BarrierKind,
     pub name: RecipeName,
     /// The number of members that pass at once, 1 to [`Recipe::PARTIES_MAX`].
     pub parties: u32,
@@ -86,7 +86,7 @@ pub struct Arrive {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaveBarrier {
-    pub gate: BarrierKind,
+    pub barrier_kind: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
@@ -94,13 +94,13 @@ pub struct LeaveBarrier {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelArrival {
-    pub gate: BarrierKind,
+    pub barrier_kind: BarrierKind,
     pub name: RecipeName,
     pub session: SessionName,
     pub owner: Owner,
-    /// Revision of the arrival that the caller waited on ([`Arrived::asked`]). Nothing changes if the member has
+    /// Revision of the arrival that the caller waited on ([`Arrived::requested_in`]). Nothing changes if the member has
     /// repeated its arrival since.
-    pub asked: Revision,
+    pub requested_in: Revision,
     /// The request id of that arrival. If it has a final reply, the command returns that reply.
     pub request: Option<RequestId>,
 }
@@ -186,7 +186,7 @@ pub struct Arrived {
     /// Revision of the first arrival.
     pub ticket: Ticket,
     /// Revision of the member's latest repetition of the arrival; the first one's equals the ticket.
-    pub asked: Revision,
+    pub requested_in: Revision,
     /// The present generation of a barrier; 0 for a double barrier, whose round gets its number at its start.
     pub generation: Revision,
     /// The number of members that have arrived.
@@ -277,7 +277,7 @@ pub enum RecipeEvent {
     LatchDeleted { latch: RecipeName },
     /// A barrier opened for the members of a generation, or a round of a double barrier started.
     Opened {
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: RecipeName,
         /// The generation, or the round.
         generation: Revision,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use holdfast_service::{Attached, Failure, Outbox, SessionStream};
+use holdfast_service::{Attachment, Failure, Outbox, SessionStream};
 use holdfast_types::{Labels, Password, Rejection, SessionId, SessionRejection};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 
@@ -12,7 +12,7 @@ use crate::values;
 
 /// The session of a connection, and the frame that confirms it to the client.
 pub(crate) struct Session {
-    pub(crate) attached: Attached,
+    pub(crate) attached: Attachment,
     pub(crate) stream: SessionStream,
     pub(crate) outbox: Outbox,
     pub(crate) response: Bytes,
@@ -58,7 +58,7 @@ async fn attach(
     context: &ServerContext,
     peer: SocketAddr,
     request: &ConnectRequest,
-) -> Result<Attached, HandshakeError> {
+) -> Result<Attachment, HandshakeError> {
     let ttl = context.config.negotiated(request.timeout_ms);
     let seen = values::revision(request.last_zxid_seen);
     let attached = if request.session_id == 0 {

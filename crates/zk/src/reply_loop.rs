@@ -142,7 +142,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             StreamEnd::Expired => Some(ErrorCode::SessionExpired),
             StreamEnd::Closed
             | StreamEnd::Overflow
-            | StreamEnd::Diverged
+            | StreamEnd::EntriesSkipped
             | StreamEnd::CutOff
             | StreamEnd::Unknown
             | StreamEnd::ShuttingDown => None,

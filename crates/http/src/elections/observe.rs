@@ -9,7 +9,7 @@ use tokio::sync::watch as signal;
 use holdfast_api::{GapBody, LeaderBody, LeadershipBody};
 use holdfast_service::{
     Failure, HoldChange, HoldNotice, ReadMode, Response, Service, WatchFilter, WatchItem,
-    WatchRequest, WatchStream, Watched,
+    WatchRequest, WatchStream, WatchedItem,
 };
 use holdfast_types::{LockName, LockView, Revision, ZnodePath};
 
@@ -148,7 +148,7 @@ impl ElectionStream {
     }
 
     /// Returns the event of a revision once its last item has arrived.
-    fn receive(&mut self, Watched { resume, item }: Watched) -> Option<String> {
+    fn receive(&mut self, WatchedItem { resume, item }: WatchedItem) -> Option<String> {
         match item {
             WatchItem::Hold(notice) => self.receive_hold(notice),
             WatchItem::Bookmark { revision } => {

@@ -52,7 +52,7 @@ async fn request_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let holder = holder(session, owner)?;
     let deadline_ms = millis(deadline);
     let request = RequestRelease { lock: lock.clone(), holder, reason, deadline_ms, revoke };
-    let asked = call.run(call.service().ask_release(request)).await?;
+    let asked = call.run(call.service().request_release(request)).await?;
     let Response { value: asked, revision, .. } = asked;
     Ok(Reply::json(StatusCode::OK, &ReleaseRequestedBody { lock, asked, revision }).at(revision))
 }

@@ -7,7 +7,7 @@ use holdfast_api::{
     CallParams as _, ErrorCode, KEEPALIVE_SESSIONS_MAX, KeepaliveBody, KeepaliveManyBody,
     ParamError, Schemas, params,
 };
-use holdfast_service::{KeptAlive, Response};
+use holdfast_service::{Response, SessionRenewal};
 use holdfast_types::SessionName;
 
 use crate::body::BodyKind;
@@ -42,7 +42,7 @@ async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let sessions = session_ids(&call.body)?;
     let kept = call.run(call.service().keep_many_alive(sessions)).await?;
     let Response { value: kept, revision, .. } = kept;
-    let result = |KeptAlive { session, renewed }| match renewed {
+    let result = |SessionRenewal { session, renewed }| match renewed {
         Ok((ttl, expires_in)) => KeepaliveBody::renewed(session, ttl, expires_in),
         Err(failure) => KeepaliveBody::refused(session, call.error(failure)),
     };
@@ -57,7 +57,7 @@ fn session_ids(body: &[u8]) -> Result<Vec<SessionName>, ParamError> {
         ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT)
     })?;
     if ids.is_empty() || ids.len() > KEEPALIVE_SESSIONS_MAX {
-        let detail = format!("{} sessions: 1 to {KEPT_ALIVE_MAX} at once", ids.len());
+        let detail = format!("{} sessions: 1 to {KEEPALIVE_SESSIONS_MAX} at once", ids.len());
         return Err(ParamError::of("body", ErrorCode::InvalidArgument, detail).hint(HINT));
     }
     let session =

@@ -13,7 +13,7 @@ use holdfast_api::{
     CallParams as _, ChangeBody, ChangeKind, ErrorCode, ParamError, Schemas, WatchBody, params,
 };
 use holdfast_service::{
-    HoldChange, HoldNotice, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched,
+    HoldChange, HoldNotice, WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem,
     ZnodeChangeKind,
 };
 use holdfast_types::{Revision, ZnodePath};
@@ -122,7 +122,7 @@ async fn poll(
         } else {
             watch.next().now_or_never()
         };
-        let Some(Watched { resume: seen, item }) = next else { break };
+        let Some(WatchedItem { resume: seen, item }) = next else { break };
         match ClientEvent::from(item) {
             ClientEvent::Change(change) => events.push(change),
             ClientEvent::Bookmark => {}
@@ -158,7 +158,7 @@ impl EventSource for Stream {
 }
 
 impl Stream {
-    fn text(&mut self, Watched { resume, item }: Watched) -> String {
+    fn text(&mut self, WatchedItem { resume, item }: WatchedItem) -> String {
         match ClientEvent::from(item) {
             ClientEvent::Change(change) => sse::numbered(resume, change.kind.as_str(), &change),
             ClientEvent::Bookmark => {

@@ -140,7 +140,7 @@ impl Machine {
         }
         let current = self.update_entry(lock, entry, |entry| {
             if waits {
-                (entry.asked, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
+                (entry.requested_in, entry.wait_ms) = (ctx.revision, wait_of(acquire, lock));
             }
             if let Some(attempt) = attempt {
                 entry.attempts.insert(attempt);
@@ -428,7 +428,7 @@ impl LockEntry {
             session_name,
             owner,
             ticket: Ticket(ctx.revision.0),
-            asked: ctx.revision,
+            requested_in: ctx.revision,
             since: ctx.now,
             wait_ms: None,
             attempts,

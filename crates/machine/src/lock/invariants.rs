@@ -54,7 +54,7 @@ impl Machine {
             && hold
                 .release_request
                 .as_ref()
-                .is_none_or(|asked| asked.requested_at <= asked.deadline);
+                .is_none_or(|request| request.requested_at <= request.deadline);
         ensure(sound, || format!("a holder of {name} has an impossible token, revision or stamp"))?;
         let converts = hold.mode == holder.mode
             || (hold.mode == Mode::Upgradable && holder.mode == Mode::Exclusive);
@@ -68,7 +68,7 @@ impl Machine {
         })?;
         // No waiter ranks before the holder if it was queued before the grant. An upgrade is exempt.
         let overtaken = lock.waiters.range(..holder.rank).any(|(_, waiter)| {
-            waiter.ticket.0 < hold.granted_in.0 && holder.asked.0 == holder.ticket.0
+            waiter.ticket.0 < hold.granted_in.0 && holder.requested_in.0 == holder.ticket.0
         });
         ensure(!overtaken, || format!("the holder of {name} overtook a waiter"))
     }

@@ -26,9 +26,9 @@ pub(crate) struct LockEntry {
     pub(crate) owner: Owner,
     pub(crate) ticket: Ticket,
     /// The revision of the owner's latest acquire; initially the ticket.
-    pub(crate) asked: Revision,
+    pub(crate) requested_in: Revision,
     pub(crate) since: Stamp,
-    /// The maximum wait of the caller in milliseconds after `asked`; `None` waits as long as the session lives.
+    /// The maximum wait of the caller in milliseconds after `requested_in`; `None` waits as long as the session lives.
     pub(crate) wait_ms: Option<u64>,
     pub(crate) attempts: Attempts,
     /// The requested mode. A holder in another mode waits for the conversion.

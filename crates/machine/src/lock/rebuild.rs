@@ -60,8 +60,8 @@ impl Machine {
             && entry.path == *path
             && entry.ticket.0 == node.czxid.0
             && entry.since == node.ctime
-            && entry.asked >= node.czxid
-            && entry.asked <= self.revision
+            && entry.requested_in >= node.czxid
+            && entry.requested_in <= self.revision
             && entry.sequence() < counter
             && name == Some(&entry.session_name);
         ensure(sound, || format!("{path} contradicts its queue entry"))?;

@@ -96,7 +96,7 @@ impl Machine {
     /// Removes a waiting entry. Has no effect if the entry was granted or removed, or if the owner has repeated its
     /// acquire.
     pub(crate) fn cancel(&mut self, cancel: Cancel, ctx: &mut ApplyContext<'_>) -> Reply {
-        let Cancel { lock, session, owner, ticket, asked } = cancel;
+        let Cancel { lock, session, owner, ticket, requested_in } = cancel;
         let Some(KnownSession::Open(id)) = self.sessions.named(&session) else {
             return Reply::Cancelled;
         };
@@ -109,7 +109,7 @@ impl Machine {
         {
             return Reply::Acquired(EntryState::Holding(vec![grant]));
         }
-        if entry.asked > asked
+        if entry.requested_in > requested_in
             && let Some(queued) = self.queued_of(&lock, &entry)
         {
             return Reply::Acquired(EntryState::Waiting(vec![queued]));

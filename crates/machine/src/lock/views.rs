@@ -48,7 +48,7 @@ impl Machine {
         Some(Queued {
             lock: lock.clone(),
             ticket: entry.ticket,
-            asked: entry.asked,
+            requested_in: entry.requested_in,
             ahead: if entry.hold.is_some() { 0 } else { indexed.ahead_of(&entry.rank) },
             holder: self.first_holder(indexed, Some(entry)).map(Box::new),
             cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),

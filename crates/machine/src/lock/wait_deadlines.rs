@@ -24,7 +24,7 @@ pub struct Wait {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// Lock and rank, by the revision of the latest acquire. No two acquires share a revision.
-    by_asked: OrdMap<Revision, (LockName, Rank)>,
+    by_request: OrdMap<Revision, (LockName, Rank)>,
 }
 
 impl Waits {
@@ -34,32 +34,33 @@ impl Waits {
             return true;
         }
         let location = (lock.clone(), entry.rank);
-        self.by_asked.insert(entry.asked, location).is_none()
+        self.by_request.insert(entry.requested_in, location).is_none()
     }
 
     pub(crate) fn leave(&mut self, entry: &LockEntry) {
         if entry.waits() && entry.wait_ms.is_some() {
-            self.by_asked.remove(&entry.asked);
+            self.by_request.remove(&entry.requested_in);
         }
     }
 }
 
 impl Machine {
     /// Returns waits with a deadline whose latest acquire is after a revision, oldest first; at most `count_max`.
-    pub fn waits_after(&self, asked: Revision, count_max: usize) -> Vec<Wait> {
-        let later = self.locks.waits().by_asked.range(Revision(asked.0.saturating_add(1))..);
+    pub fn waits_after(&self, requested_in: Revision, count_max: usize) -> Vec<Wait> {
+        let later =
+            self.locks.waits().by_request.range(Revision(requested_in.0.saturating_add(1))..);
         let waits = later.filter_map(|(_, (lock, rank))| self.wait_of(lock, rank));
         waits.take(count_max).collect()
     }
 
     /// The number of waiters with a deadline.
     pub fn waits(&self) -> usize {
-        self.locks.waits().by_asked.len()
+        self.locks.waits().by_request.len()
     }
 
     /// Returns the wait whose latest acquire has this revision, if it has not ended.
-    pub fn wait_asked_in(&self, asked: Revision) -> Option<Wait> {
-        let (lock, rank) = self.locks.waits().by_asked.get(&asked)?;
+    pub fn wait_requested_in(&self, requested_in: Revision) -> Option<Wait> {
+        let (lock, rank) = self.locks.waits().by_request.get(&requested_in)?;
         self.wait_of(lock, rank)
     }
 
@@ -70,7 +71,7 @@ impl Machine {
             session: entry.session_name.clone(),
             owner: entry.owner.clone(),
             ticket: entry.ticket,
-            asked: entry.asked,
+            requested_in: entry.requested_in,
         };
         Some(Wait { cancel, wait_ms: entry.wait_ms? })
     }

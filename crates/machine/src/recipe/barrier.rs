@@ -12,7 +12,7 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use super::gate::{BarrierMember, BarrierProgress, count};
+use super::arrivals::{BarrierMember, BarrierProgress, count};
 use super::refused;
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -69,8 +69,8 @@ impl Machine {
             self.remember(member.session, member.request.as_ref(), outcome);
             last = Some(passed);
         }
-        let (gate, name) = (BarrierKind::Barrier, name.clone());
-        ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
+        let (barrier_kind, name) = (BarrierKind::Barrier, name.clone());
+        ctx.emit(Event::Recipe(RecipeEvent::Opened { barrier_kind, name, generation }));
         last
     }
 

@@ -11,7 +11,7 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use super::gate::{BarrierMember, BarrierProgress, count};
+use super::arrivals::{BarrierMember, BarrierProgress, count};
 use crate::Machine;
 use crate::context::ApplyContext;
 
@@ -128,8 +128,8 @@ impl Machine {
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             self.remember(member.session, member.request.as_ref(), outcome);
         }
-        let (gate, name) = (BarrierKind::Double, name.clone());
-        ctx.emit(Event::Recipe(RecipeEvent::Opened { gate, name, generation }));
+        let (barrier_kind, name) = (BarrierKind::Double, name.clone());
+        ctx.emit(Event::Recipe(RecipeEvent::Opened { barrier_kind, name, generation }));
     }
 
     /// Removes a member, inside or waiting. Returns the current round and the number of members inside, if the member

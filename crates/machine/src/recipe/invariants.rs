@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use holdfast_types::{Recipe, RecipeName, Revision, SessionId};
 use imbl::OrdMap;
 
+use super::arrivals::BarrierMember;
 use super::double::BarrierRound;
-use super::gate::BarrierMember;
 use super::{Barrier, Double, Latch};
 use crate::Machine;
 use crate::invariants::ensure;
@@ -123,7 +123,7 @@ impl Machine {
     ) -> Result<(), String> {
         for (ticket, member) in members {
             self.check_live(name, member.session)?;
-            ensure(member.asked >= *ticket && member.asked <= self.revision, || {
+            ensure(member.requested_in >= *ticket && member.requested_in <= self.revision, || {
                 format!(
                     "an arrival at {name} has a call revision before its ticket or after the last command"
                 )

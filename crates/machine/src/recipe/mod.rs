@@ -5,10 +5,10 @@
 //! promises, and the promises and arrivals of one session. A barrier exists while it has members. A latch or counter
 //! exists until it is deleted.
 
+mod arrivals;
 mod barrier;
 mod counter;
 mod double;
-mod gate;
 mod invariants;
 mod latch;
 pub(crate) mod parts;
@@ -101,12 +101,12 @@ fn refused(rejection: RecipeRejection) -> Rejection {
 
 /// The id under which a session remembers the answer to an arrival.
 fn scoped_arrival(
-    gate: BarrierKind,
+    barrier_kind: BarrierKind,
     name: &RecipeName,
     owner: &Owner,
     request: Option<&RequestId>,
 ) -> Option<RequestId> {
-    let kind = match gate {
+    let kind = match barrier_kind {
         BarrierKind::Barrier => "barrier",
         BarrierKind::Double => "double",
     };
@@ -132,7 +132,7 @@ impl Machine {
             Recipe::DeleteLatch { latch } => Ok(self.delete_latch(&latch, ctx)),
             Recipe::Arrive(arrive) => self.arrive(arrive, ctx),
             Recipe::LeaveBarrier(leave_barrier) => self.leave_barrier(&leave_barrier, ctx),
-            Recipe::CancelArrival(give_up) => self.cancel_arrival(&give_up, ctx),
+            Recipe::CancelArrival(cancel) => self.cancel_arrival(&cancel, ctx),
             Recipe::ChangeCounter(count) => self.count(count, ctx),
         }
     }

@@ -7,8 +7,8 @@ use holdfast_types::{BarrierKind, CounterView, Owner, RecipeName, RequestId, Rev
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::arrivals::BarrierMember;
 use super::double::{BarrierRound, RoundMember};
-use super::gate::BarrierMember;
 use super::waits::Waits;
 use super::{Barrier, Double, Latch, Place, Recipes};
 
@@ -84,7 +84,7 @@ pub(crate) struct MemberPart {
     /// The scoped id under which the session remembers the final answer.
     pub(crate) request: Option<RequestId>,
     /// The revision of the latest call of this arrival.
-    pub(crate) asked: Revision,
+    pub(crate) requested_in: Revision,
     /// The maximum wait of that call in milliseconds.
     pub(crate) wait_ms: u64,
 }
@@ -127,8 +127,8 @@ impl RecipePart {
 
 impl MemberPart {
     fn of((ticket, member): (&Revision, &BarrierMember)) -> Self {
-        let BarrierMember { session, owner, request, asked, wait_ms } = member.clone();
-        Self { ticket: *ticket, session, owner, request, asked, wait_ms }
+        let BarrierMember { session, owner, request, requested_in, wait_ms } = member.clone();
+        Self { ticket: *ticket, session, owner, request, requested_in, wait_ms }
     }
 }
 
@@ -259,13 +259,13 @@ impl Recipes {
 
     fn note_members(
         &mut self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         members: &OrdMap<Revision, BarrierMember>,
     ) -> Result<(), String> {
         for (ticket, member) in members {
-            self.note_once(member.session, member.place(gate, name), *ticket)?;
-            if !self.waits.enter(gate, name, *ticket, member) {
+            self.note_once(member.session, member.place(barrier_kind, name), *ticket)?;
+            if !self.waits.enter(barrier_kind, name, *ticket, member) {
                 return Err(format!(
                     "two waiting arrivals have the same call revision, one of them at {name}"
                 ));
@@ -282,8 +282,8 @@ impl Recipes {
 
 fn restored(members: Vec<MemberPart>) -> Result<OrdMap<Revision, BarrierMember>, String> {
     let member = |part: MemberPart| {
-        let MemberPart { ticket, session, owner, request, asked, wait_ms } = part;
-        (ticket, BarrierMember { session, owner, request, asked, wait_ms })
+        let MemberPart { ticket, session, owner, request, requested_in, wait_ms } = part;
+        (ticket, BarrierMember { session, owner, request, requested_in, wait_ms })
     };
     once(members.into_iter().map(member).collect())
 }

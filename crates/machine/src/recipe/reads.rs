@@ -33,8 +33,8 @@ impl Machine {
 
     /// Returns a barrier or a double barrier, with at most [`crate::LISTED_ENTRIES_MAX`] waiting members and as many
     /// inside.
-    pub fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
-        match gate {
+    pub fn barrier(&self, barrier_kind: BarrierKind, name: &RecipeName) -> BarrierView {
+        match barrier_kind {
             BarrierKind::Barrier => self.recipes.barriers.get(name).map(|barrier| BarrierView {
                 parties: barrier.parties,
                 generation: Some(barrier.generation()),
@@ -70,7 +70,7 @@ impl Machine {
     /// Returns the state of the arrival with this ticket.
     pub fn arrival(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         (session, owner): (&SessionName, &Owner),
         ticket: Revision,
@@ -79,15 +79,15 @@ impl Machine {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else {
             return Arrival::Gone;
         };
-        let request = scoped_arrival(gate, name, owner, request);
+        let request = scoped_arrival(barrier_kind, name, owner, request);
         if let Some(first) = self.remembered(id, request.as_ref()) {
             return Arrival::Answered(first);
         }
-        let place = Place::BarrierKind(gate, name.clone(), owner.clone());
+        let place = Place::BarrierKind(barrier_kind, name.clone(), owner.clone());
         if self.recipes.place(id, &place) != Some(ticket) {
             return Arrival::Gone;
         }
-        let double = self.recipes.doubles.get(name).filter(|_| gate == BarrierKind::Double);
+        let double = self.recipes.doubles.get(name).filter(|_| barrier_kind == BarrierKind::Double);
         let passed: Option<Tripped> = double.and_then(|double| double.passed(ticket));
         match passed {
             Some(passed) => Arrival::Answered(Ok(Reply::Recipe(RecipeReply::Tripped(passed)))),

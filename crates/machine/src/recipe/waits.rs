@@ -5,7 +5,7 @@
 use holdfast_types::{BarrierKind, CancelArrival, RecipeName, Revision, SessionName};
 use imbl::OrdMap;
 
-use super::gate::BarrierMember;
+use super::arrivals::BarrierMember;
 use crate::Machine;
 
 /// A waiting arrival and its deadline.
@@ -13,7 +13,7 @@ use crate::Machine;
 pub struct ArrivalWait {
     /// The command that ends the wait, without the request id. It has no effect once the member has repeated its call,
     /// has entered, or has left.
-    pub give_up: CancelArrival,
+    pub cancel: CancelArrival,
     /// The maximum wait in milliseconds, counted from the apply of the arrival.
     pub wait_ms: u64,
 }
@@ -22,58 +22,63 @@ pub struct ArrivalWait {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waits {
     /// Barrier and ticket, by the revision of the latest call. No two arrivals share a revision.
-    by_asked: OrdMap<Revision, (BarrierKind, RecipeName, Revision)>,
+    by_request: OrdMap<Revision, (BarrierKind, RecipeName, Revision)>,
 }
 
 impl Waits {
     /// Adds a waiting arrival. Returns false if another arrival has the same call revision.
     pub(super) fn enter(
         &mut self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
         member: &BarrierMember,
     ) -> bool {
-        self.by_asked.insert(member.asked, (gate, name.clone(), ticket)).is_none()
+        self.by_request.insert(member.requested_in, (barrier_kind, name.clone(), ticket)).is_none()
     }
 
     pub(super) fn leave(&mut self, member: &BarrierMember) {
-        self.by_asked.remove(&member.asked);
+        self.by_request.remove(&member.requested_in);
     }
 }
 
 impl Machine {
     /// Returns waiting arrivals whose latest call is after a revision, oldest first; at most `count_max`.
-    pub fn arrival_waits_after(&self, asked: Revision, count_max: usize) -> Vec<ArrivalWait> {
-        let later = self.recipes.waits.by_asked.range(Revision(asked.0.saturating_add(1))..);
+    pub fn arrival_waits_after(
+        &self,
+        requested_in: Revision,
+        count_max: usize,
+    ) -> Vec<ArrivalWait> {
+        let later =
+            self.recipes.waits.by_request.range(Revision(requested_in.0.saturating_add(1))..);
         later.filter_map(|(_, arrival)| self.arrival_wait_of(arrival)).take(count_max).collect()
     }
 
     /// The number of waiting arrivals.
     pub fn arrival_waits(&self) -> usize {
-        self.recipes.waits.by_asked.len()
+        self.recipes.waits.by_request.len()
     }
 
     /// Returns the arrival whose latest call has this revision, if it still waits.
-    pub fn arrival_asked_in(&self, asked: Revision) -> Option<ArrivalWait> {
-        self.arrival_wait_of(self.recipes.waits.by_asked.get(&asked)?)
+    pub fn arrival_requested_in(&self, requested_in: Revision) -> Option<ArrivalWait> {
+        self.arrival_wait_of(self.recipes.waits.by_request.get(&requested_in)?)
     }
 
     fn arrival_wait_of(
         &self,
         arrival: &(BarrierKind, RecipeName, Revision),
     ) -> Option<ArrivalWait> {
-        let (gate, name, ticket) = arrival;
-        let member = self.member(*gate, name, *ticket)?;
+        let (barrier_kind, name, ticket) = arrival;
+        let member = self.member(*barrier_kind, name, *ticket)?;
         let session = self.session_name(member.session);
-        let give_up = CancelArrival {
-            gate: *gate,
+        let cancel = CancelArrival {
+            barrier_kind: *barrier_kind,
             name: name.clone(),
             session: session.unwrap_or_else(|| SessionName::of(member.session)),
             owner: member.owner.clone(),
-            asked: member.asked,
+            requested_in: member.requested_in,
             request: None,
         };
-        Some(ArrivalWait { give_up, wait_ms: member.wait_ms })
+        Some(ArrivalWait { cancel, wait_ms: member.wait_ms })
     }
 }

@@ -220,7 +220,7 @@ impl Loading {
             session_name: session.name.clone(),
             owner: part.owner,
             ticket: Ticket(node.czxid.0),
-            asked: part.asked,
+            requested_in: part.requested_in,
             since: node.ctime,
             wait_ms: part.wait_ms,
             attempts,

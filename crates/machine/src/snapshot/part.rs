@@ -136,7 +136,7 @@ pub(crate) struct LockEntryPart {
     pub(crate) sequence: u64,
     pub(crate) owner: Owner,
     /// The revision of its latest acquire.
-    pub(crate) asked: Revision,
+    pub(crate) requested_in: Revision,
     /// The attempts that keep the entry, sorted.
     pub(crate) attempts: Vec<Attempt>,
     /// Present exactly on a holder.
@@ -239,7 +239,7 @@ impl LockEntryPart {
         Self {
             sequence: entry.sequence(),
             owner: entry.owner.clone(),
-            asked: entry.asked,
+            requested_in: entry.requested_in,
             attempts: entry.attempts.as_slice().to_vec(),
             hold: entry.hold.clone(),
             wait_ms: entry.wait_ms,

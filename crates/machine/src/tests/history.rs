@@ -95,9 +95,12 @@ impl Move {
             Move::Recipe(recipe) => Some(Command::Recipe(recipe.clone())),
             Move::CancelArrival(n, last) => {
                 let waits = model.recipes.waits();
-                let (give_up, _) = waits.get(n % waits.len().max(1))?.clone();
-                let asked = Revision(give_up.asked.0 - u64::from(!last));
-                Some(Command::Recipe(Recipe::CancelArrival(CancelArrival { asked, ..give_up })))
+                let (cancel, _) = waits.get(n % waits.len().max(1))?.clone();
+                let requested_in = Revision(cancel.requested_in.0 - u64::from(!last));
+                Some(Command::Recipe(Recipe::CancelArrival(CancelArrival {
+                    requested_in,
+                    ..cancel
+                })))
             }
             Move::Cancel(n, last) => cancel(model, *n, *last),
             Move::Convert(n, mode, wait) => convert(model, *n, *mode, *wait),
@@ -236,7 +239,7 @@ fn cancel(model: &Model, n: usize, last: bool) -> Option<Command> {
         session: session.name.clone(),
         owner: entry.owner.clone(),
         ticket: Ticket(ticket),
-        asked: Revision(if last { entry.requested_in } else { ticket }),
+        requested_in: Revision(if last { entry.requested_in } else { ticket }),
     }))
 }
 

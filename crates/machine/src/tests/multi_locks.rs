@@ -213,10 +213,15 @@ impl Trial {
                 let Some(entry) = queue.iter().find(|entry| entry.session == session) else {
                     return Ok(());
                 };
-                let (ticket, asked) = (Ticket(entry.ticket), Revision(u64::MAX));
+                let (ticket, requested_in) = (Ticket(entry.ticket), Revision(u64::MAX));
                 let (session_name, owner) = (name(session), Owner::unnamed());
-                let cancel =
-                    Cancel { lock: lock.clone(), session: session_name, owner, ticket, asked };
+                let cancel = Cancel {
+                    lock: lock.clone(),
+                    session: session_name,
+                    owner,
+                    ticket,
+                    requested_in,
+                };
                 let (outcome, _) = self.apply(Command::Cancel(cancel))?;
                 ensure(outcome == Ok(Reply::Cancelled), "a waiter can cancel")?;
                 self.model.leave(&lock, session);

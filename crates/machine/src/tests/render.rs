@@ -126,7 +126,7 @@ fn queued(queued: &Queued) -> String {
     format!(
         "ticket={} asked={} ahead={} session=#{} ttl={}{}{} behind {}",
         queued.ticket,
-        queued.asked,
+        queued.requested_in,
         queued.ahead,
         queued.session,
         queued.ttl.as_millis(),
@@ -408,6 +408,9 @@ pub(super) fn page<T>(page: &Page<T>, item: impl Fn(&T) -> Vec<String>) -> Vec<S
 }
 
 pub(super) fn wait(wait: &crate::Wait) -> String {
-    let Cancel { lock, session, owner, ticket, asked } = &wait.cancel;
-    format!("{lock} {session}/{owner} ticket={ticket} asked={asked} wait_ms={}", wait.wait_ms)
+    let Cancel { lock, session, owner, ticket, requested_in } = &wait.cancel;
+    format!(
+        "{lock} {session}/{owner} ticket={ticket} asked={requested_in} wait_ms={}",
+        wait.wait_ms
+    )
 }

@@ -259,7 +259,7 @@ impl<'a> Words<'a> {
                     session: session_name(self.at(2)),
                     owner: self.owner(),
                     ticket: Ticket(ticket),
-                    asked: Revision(self.number("asked").unwrap_or(ticket)),
+                    requested_in: Revision(self.number("asked").unwrap_or(ticket)),
                 })
             }
             "open" => Command::OpenSession(self.open(self.at(1))),

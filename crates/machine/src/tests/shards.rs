@@ -251,8 +251,8 @@ impl Trial {
         let Some(EntryState::Waiting(queued)) = state else {
             return Ok(());
         };
-        let Queued { lock, ticket, asked, .. } = queued[0].clone();
-        let cancel = Cancel { lock, session: caller, owner, ticket, asked };
+        let Queued { lock, ticket, requested_in, .. } = queued[0].clone();
+        let cancel = Cancel { lock, session: caller, owner, ticket, requested_in };
         let outcome = self.apply(Command::Cancel(cancel))?;
         ensure(outcome == Ok(Reply::Cancelled), "a waiter can cancel")?;
         self.model.leave(session);

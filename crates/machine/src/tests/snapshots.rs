@@ -346,7 +346,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
                         release_request: None,
                     }));
                 }
-                (11, Some(entry)) => entry.asked = Revision(number),
+                (11, Some(entry)) => entry.requested_in = Revision(number),
                 (_, _) => drop(nodes.remove(item % count)),
             }
         }

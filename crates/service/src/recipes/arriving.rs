@@ -14,17 +14,17 @@ use holdfast_types::{
     SessionName, Tripped,
 };
 
-use super::parked::{ParkedRecipeCall, Topic};
+use super::parked::{ParkedRecipeCall, RecipeTopic};
 use crate::context::Response;
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
 use crate::session::random_bytes;
-use crate::waiting::{AbandonedPlace, Wait, WaitEvent, WaiterPermit, WakeUp};
+use crate::waiting::{AbandonedEntryGuard, Wait, WaitEvent, WaiterPermit, WakeUp};
 
 /// A caller's arrival at a barrier.
 #[derive(Clone, Debug)]
-pub(super) struct ArrivalPlace {
-    gate: BarrierKind,
+pub(super) struct BarrierArrival {
+    barrier_kind: BarrierKind,
     name: RecipeName,
     session: SessionName,
     owner: Owner,
@@ -32,15 +32,15 @@ pub(super) struct ArrivalPlace {
     arrived: Arrived,
 }
 
-impl ArrivalPlace {
+impl BarrierArrival {
     /// Returns the command that cancels the arrival, unless the member has repeated it.
     pub(super) fn cancel_command(&self) -> Command {
         Command::Recipe(Recipe::CancelArrival(CancelArrival {
-            gate: self.gate,
+            barrier_kind: self.barrier_kind,
             name: self.name.clone(),
             session: self.session.clone(),
             owner: self.owner.clone(),
-            asked: self.arrived.asked,
+            requested_in: self.arrived.requested_in,
             request: self.request.clone(),
         }))
     }
@@ -65,13 +65,13 @@ impl Service {
         let began = Instant::now();
         let wait = ArrivalTimes { began, until: began + wait };
         arrive.request = Some(arrive.request.map_or_else(generate_request_id, Ok)?);
-        let Arrive { gate, name, open, owner, request, .. } = arrive.clone();
+        let Arrive { barrier_kind, name, open, owner, request, .. } = arrive.clone();
         let session = open.session;
         let arrived = self.propose_recipe(Recipe::Arrive(arrive), RecipeReply::into_arrive).await?;
         match (arrived.value, permit) {
             (ArriveReply::Tripped(tripped), _) => Ok(Response::new(tripped, arrived.revision)),
             (ArriveReply::Arrived(arrived), Some(permit)) => {
-                let place = ArrivalPlace { gate, name, session, owner, request, arrived };
+                let place = BarrierArrival { barrier_kind, name, session, owner, request, arrived };
                 self.wait_at_barrier(wait, place, permit).await
             }
             (ArriveReply::Arrived(_), None) => Err(Failure::UnexpectedReply),
@@ -81,17 +81,18 @@ impl Service {
     async fn wait_at_barrier(
         &self,
         wait: ArrivalTimes,
-        place: ArrivalPlace,
+        place: BarrierArrival,
         permit: WaiterPermit,
     ) -> Result<Response<Tripped>, Failure> {
         let generation =
-            Some(place.arrived.generation).filter(|_| place.gate == BarrierKind::Barrier);
-        let topic = Topic::BarrierKind(place.gate, place.name.clone());
+            Some(place.arrived.generation).filter(|_| place.barrier_kind == BarrierKind::Barrier);
+        let topic = RecipeTopic::BarrierKind(place.barrier_kind, place.name.clone());
         let parked = self.observer().recipe_waiters.park(topic, generation);
-        let abandoned = AbandonedPlace::new(self, place.cancel_command(), None, wait.until, permit);
+        let abandoned =
+            AbandonedEntryGuard::new(self, place.cancel_command(), None, wait.until, permit);
         let result = self.wait_parked_at_barrier(wait, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
-            abandoned.settle();
+            abandoned.disarm();
         }
         result
     }
@@ -99,7 +100,7 @@ impl Service {
     async fn wait_parked_at_barrier(
         &self,
         wait: ArrivalTimes,
-        place: &ArrivalPlace,
+        place: &BarrierArrival,
         mut parked: ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
         let (session, ttl) = (place.session.clone(), place.arrived.ttl.as_duration());
@@ -123,7 +124,7 @@ impl Service {
     /// Returns the result, if this node has applied it, possibly before the call was parked. `None` continues the wait.
     fn applied_result(
         &self,
-        place: &ArrivalPlace,
+        place: &BarrierArrival,
         parked: &ParkedRecipeCall,
     ) -> Option<Result<Response<Tripped>, Failure>> {
         if let Some(event) = parked.event() {
@@ -134,24 +135,27 @@ impl Service {
             Arrival::Answered(outcome) => Some(tripped(outcome, revision)),
             Arrival::Waiting => None,
             // This node has not applied the arrival yet.
-            Arrival::Gone if revision < place.arrived.asked => None,
+            Arrival::Gone if revision < place.arrived.requested_in => None,
             Arrival::Gone => Some(Err(self.without_outcome(place))),
         }
     }
 
     /// Reads the arrival on this node.
-    fn arrival(&self, place: &ArrivalPlace) -> (Arrival, Revision) {
-        let ArrivalPlace { gate, name, session, owner, request, arrived } = place;
+    fn arrival(&self, place: &BarrierArrival) -> (Arrival, Revision) {
+        let BarrierArrival { barrier_kind, name, session, owner, request, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
         self.raft().read(|machine| {
             let member = (session, owner);
-            (machine.arrival(*gate, name, member, ticket, request.as_ref()), machine.revision())
+            (
+                machine.arrival(*barrier_kind, name, member, ticket, request.as_ref()),
+                machine.revision(),
+            )
         })
     }
 
     /// Returns the failure of an arrival without an outcome: the session has ended, or another call cancelled the
     /// arrival.
-    fn without_outcome(&self, place: &ArrivalPlace) -> Failure {
+    fn without_outcome(&self, place: &BarrierArrival) -> Failure {
         match self.view(&place.session) {
             Ok(_) => Failure::OutcomeUnknown,
             Err(ended) => ended,
@@ -161,7 +165,7 @@ impl Service {
     /// Returns the result after an event that ended the generation.
     fn result_after(
         &self,
-        place: &ArrivalPlace,
+        place: &BarrierArrival,
         event: RecipeEvent,
     ) -> Result<Response<Tripped>, Failure> {
         if let RecipeEvent::Broken { breach, .. } = event {
@@ -182,7 +186,7 @@ impl Service {
     async fn cancel_arrival(
         &self,
         wait: ArrivalTimes,
-        place: &ArrivalPlace,
+        place: &BarrierArrival,
         parked: &ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
         let (reply, revision) = match self.propose(place.cancel_command()).await {

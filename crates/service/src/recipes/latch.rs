@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{LatchView, RecipeName, RecipeRejection, Rejection, Revision};
 
-use super::parked::Topic;
+use super::parked::RecipeTopic;
 use crate::context::{ReadMode, Response};
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
@@ -24,7 +24,8 @@ impl Service {
     ) -> Result<Response<LatchView>, Failure> {
         let arrived = Instant::now();
         let _permit = self.admit(wait)?;
-        let mut parked = self.observer().recipe_waiters.park(Topic::Latch(latch.clone()), None);
+        let mut parked =
+            self.observer().recipe_waiters.park(RecipeTopic::Latch(latch.clone()), None);
         self.freshen(mode).await?;
         let (first, _) = self.latch(latch)?;
         let mut wait = Wait::until(self, arrived + wait);

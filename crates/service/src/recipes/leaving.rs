@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_types::{BarrierKind, LeaveBarrier, LeaveBarrierReply, Recipe, RecipeReply};
 
-use super::parked::Topic;
+use super::parked::RecipeTopic;
 use crate::context::Response;
 use crate::failure::{Failure, NotYet};
 use crate::service::Service;
@@ -24,16 +24,16 @@ impl Service {
     ) -> Result<Response<bool>, Failure> {
         let began = Instant::now();
         let _permit = self.admit(wait)?;
-        let (gate, name) = (leave.gate, leave.name.clone());
+        let (barrier_kind, name) = (leave.barrier_kind, leave.name.clone());
         let mut parked = self
             .observer()
             .recipe_waiters
-            .park(Topic::BarrierKind(BarrierKind::Double, name.clone()), None);
+            .park(RecipeTopic::BarrierKind(BarrierKind::Double, name.clone()), None);
         let left = self
             .propose_recipe(Recipe::LeaveBarrier(leave), RecipeReply::into_leave_barrier)
             .await?;
         let Response { value: LeaveBarrierReply { leaving, changed }, revision, .. } = left;
-        let (Some((round, mut inside)), BarrierKind::Double) = (leaving, gate) else {
+        let (Some((round, mut inside)), BarrierKind::Double) = (leaving, barrier_kind) else {
             return Ok(Response::new(changed, revision));
         };
         let mut wait = Wait::until(self, began + wait);

@@ -22,7 +22,7 @@ use crate::service::Service;
 pub(crate) use self::parked::RecipeWaiters;
 
 #[derive(Clone, Copy, Debug)]
-pub struct MadeLatch {
+pub struct CreatedLatch {
     pub view: LatchView,
     /// False if a latch of the same count existed.
     pub created: bool,
@@ -41,13 +41,13 @@ impl Service {
     ///
     /// # Errors
     /// The errors of any write.
-    pub async fn make_latch(
+    pub async fn create_latch(
         &self,
         latch: RecipeName,
         count: u32,
-    ) -> Result<Response<MadeLatch>, Failure> {
+    ) -> Result<Response<CreatedLatch>, Failure> {
         let made = self.propose_recipe(Recipe::MakeLatch { latch, count }, RecipeReply::into_latch);
-        Ok(made.await?.map(|(view, created)| MadeLatch { view, created }))
+        Ok(made.await?.map(|(view, created)| CreatedLatch { view, created }))
     }
 
     /// Counts a latch down, once for each key: now, or when the session `when_ended` ends.
@@ -91,11 +91,11 @@ impl Service {
     /// The errors of any read.
     pub async fn barrier(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         mode: ReadMode,
     ) -> Result<Response<BarrierView>, Failure> {
-        self.read(mode, |machine| machine.gate(gate, name)).await
+        self.read(mode, |machine| machine.barrier(barrier_kind, name)).await
     }
 
     /// # Errors

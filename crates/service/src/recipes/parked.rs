@@ -9,13 +9,13 @@ use prometheus_client::metrics::counter::Counter;
 use crate::waiting::{Parked, ParkedCalls};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub(super) enum RecipeTopic {
     Latch(RecipeName),
     BarrierKind(BarrierKind, RecipeName),
 }
 
 /// The topic that a call waits for, and its generation of the barrier.
-type RecipeKey = (Topic, Option<Revision>);
+type RecipeKey = (RecipeTopic, Option<Revision>);
 
 pub(super) type ParkedRecipeCall = Parked<RecipeKey, RecipeEvent>;
 
@@ -30,7 +30,11 @@ impl Default for RecipeWaiters {
 }
 
 impl RecipeWaiters {
-    pub(super) fn park(&self, topic: Topic, generation: Option<Revision>) -> ParkedRecipeCall {
+    pub(super) fn park(
+        &self,
+        topic: RecipeTopic,
+        generation: Option<Revision>,
+    ) -> ParkedRecipeCall {
         self.0.park((topic, generation))
     }
 
@@ -42,16 +46,17 @@ impl RecipeWaiters {
     pub(crate) fn on_event(&self, event: &RecipeEvent) {
         let (topic, ended) = match event {
             RecipeEvent::LatchOpened { latch } | RecipeEvent::LatchDeleted { latch } => {
-                (Topic::Latch(latch.clone()), None)
+                (RecipeTopic::Latch(latch.clone()), None)
             }
-            RecipeEvent::Opened { gate, name, generation } => {
-                (Topic::BarrierKind(*gate, name.clone()), Some(*generation))
+            RecipeEvent::Opened { barrier_kind, name, generation } => {
+                (RecipeTopic::BarrierKind(*barrier_kind, name.clone()), Some(*generation))
             }
-            RecipeEvent::Broken { name, breach } => {
-                (Topic::BarrierKind(BarrierKind::Barrier, name.clone()), Some(breach.generation))
-            }
+            RecipeEvent::Broken { name, breach } => (
+                RecipeTopic::BarrierKind(BarrierKind::Barrier, name.clone()),
+                Some(breach.generation),
+            ),
             RecipeEvent::SpaceFreed { name } | RecipeEvent::RoundLeft { name, .. } => {
-                (Topic::BarrierKind(BarrierKind::Double, name.clone()), None)
+                (RecipeTopic::BarrierKind(BarrierKind::Double, name.clone()), None)
             }
         };
         let keys = (topic.clone(), None)..=(topic, Some(Revision(u64::MAX)));
@@ -76,14 +81,14 @@ mod tests {
     }
 
     fn opened(generation: u64) -> RecipeEvent {
-        let (gate, generation) = (BarrierKind::Barrier, Revision(generation));
-        RecipeEvent::Opened { gate, name: name("a"), generation }
+        let (barrier_kind, generation) = (BarrierKind::Barrier, Revision(generation));
+        RecipeEvent::Opened { barrier_kind, name: name("a"), generation }
     }
 
     #[tokio::test]
     async fn only_members_of_the_generation_get_the_event_that_ends_it() {
         let waiters = RecipeWaiters::default();
-        let topic = Topic::BarrierKind(BarrierKind::Barrier, name("a"));
+        let topic = RecipeTopic::BarrierKind(BarrierKind::Barrier, name("a"));
         let mut mine = waiters.park(topic.clone(), Some(Revision(7)));
         let mut next = waiters.park(topic, Some(Revision(9)));
         waiters.on_event(&opened(7));
@@ -98,8 +103,8 @@ mod tests {
     #[tokio::test]
     async fn only_calls_that_wait_for_the_latch_wake() {
         let waiters = RecipeWaiters::default();
-        let mut mine = waiters.park(Topic::Latch(name("a")), None);
-        let mut other = waiters.park(Topic::Latch(name("b")), None);
+        let mut mine = waiters.park(RecipeTopic::Latch(name("a")), None);
+        let mut other = waiters.park(RecipeTopic::Latch(name("b")), None);
         waiters.on_event(&RecipeEvent::LatchOpened { latch: name("a") });
         assert_eq!(mine.woken().await, WakeUp::Look);
         assert!(futures_util::poll!(std::pin::pin!(other.woken())).is_pending());

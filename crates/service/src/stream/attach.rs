@@ -13,7 +13,7 @@ use holdfast_types::{
 
 use super::handle::SessionStream;
 use super::liveness::{Liveness, slack};
-use super::order::Attached;
+use super::order::Attachment;
 use super::outbox::{Outbox, StreamLimits};
 use crate::context::Response;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ impl Service {
         ttl: Ttl,
         labels: Labels,
         seen: Revision,
-    ) -> Result<Attached, Failure> {
+    ) -> Result<Attachment, Failure> {
         self.catch_up(seen).await?;
         let (session, password) = (stream_session_name()?, Password(random_bytes()?));
         let open = OpenSession {
@@ -52,7 +52,7 @@ impl Service {
             return Err(Failure::NoLeader);
         }
         self.catch_up(attachment).await?;
-        Ok(Attached { id, session, password, ttl, attachment, since })
+        Ok(Attachment { id, session, password, ttl, attachment, since })
     }
 
     /// Attaches a session to a connection. An older stream of the session on this node ends with `Moved`; one on
@@ -66,14 +66,14 @@ impl Service {
         password: Password,
         ttl: Ttl,
         seen: Revision,
-    ) -> Result<Attached, Failure> {
+    ) -> Result<Attachment, Failure> {
         self.catch_up(seen).await?;
         let since = Instant::now();
         let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
         let attached = self.propose_for(attach, Reply::into_session_attached).await?;
         let Response { value: session, revision: attachment, .. } = attached;
         self.catch_up(attachment).await?;
-        Ok(Attached { id, session, password, ttl, attachment, since })
+        Ok(Attachment { id, session, password, ttl, attachment, since })
     }
 
     /// Starts the stream. Returns the handle for requests, and the outbox for the client.
@@ -83,7 +83,7 @@ impl Service {
     /// [`Failure::ShuttingDown`].
     pub fn stream(
         &self,
-        attached: &Attached,
+        attached: &Attachment,
         limits: StreamLimits,
     ) -> Result<(SessionStream, Outbox), Failure> {
         if self.is_draining() {
@@ -91,7 +91,7 @@ impl Service {
         }
         let entered =
             self.raft().read(|machine| self.observer().streams.enter(machine, attached, limits))?;
-        let Attached { id, session, ttl, since, .. } = attached.clone();
+        let Attachment { id, session, ttl, since, .. } = attached.clone();
         let liveness = Arc::new(Liveness::new(id, session, ttl, since));
         let outbox = Outbox::new(entered.queue.clone(), liveness.clone());
         Ok((SessionStream::new(self.clone(), attached, entered, liveness), outbox))

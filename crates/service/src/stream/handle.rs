@@ -19,7 +19,7 @@ use super::liveness::Liveness;
 use super::message::{
     StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
 };
-use super::order::{Attached, LockedStream, StreamEntry, Streams};
+use super::order::{Attachment, LockedStream, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::failure::Failure;
 use crate::service::Service;
@@ -35,7 +35,7 @@ pub struct SessionStream {
 impl SessionStream {
     pub(crate) fn new(
         service: Service,
-        attached: &Attached,
+        attached: &Attachment,
         entry: StreamEntry,
         liveness: Arc<Liveness>,
     ) -> Self {
@@ -215,7 +215,7 @@ impl SessionStream {
 
     /// Records client activity without a reply: renews the session in the background unless a renewal is fresh.
     pub fn renew(&self) {
-        if self.liveness.heard(Instant::now()) {
+        if self.liveness.record_activity(Instant::now()) {
             self.service.0.stream_renewals.add(self.liveness.clone());
         }
     }
@@ -268,7 +268,7 @@ impl SessionStream {
 
 impl Drop for SessionStream {
     fn drop(&mut self) {
-        self.liveness.over();
+        self.liveness.stop();
         self.end(StreamEnd::Closed);
     }
 }

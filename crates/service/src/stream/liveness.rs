@@ -25,13 +25,13 @@ struct LivenessState {
     /// When the last confirmed renewal began.
     renewed: Instant,
     /// The last activity of the client.
-    heard: Instant,
+    last_activity: Instant,
     /// The time since which a renewal is due: the client was active, and the last confirmed renewal is too old.
-    owed: Option<Instant>,
+    renewal_due_since: Option<Instant>,
     /// A renewal is queued or in flight.
-    asked: bool,
+    renewal_pending: bool,
     /// The stream has ended.
-    over: bool,
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -46,52 +46,58 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// Starts with the command that opened or attached the session, proposed at `since`.
     pub(crate) fn new(id: SessionId, session: SessionName, ttl: Ttl, since: Instant) -> Self {
-        let state =
-            LivenessState { renewed: since, heard: since, owed: None, asked: false, over: false };
+        let state = LivenessState {
+            renewed: since,
+            last_activity: since,
+            renewal_due_since: None,
+            renewal_pending: false,
+            ended: false,
+        };
         Self { id, session, ttl, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// Records activity of the client. Returns whether the caller must send a renewal.
-    pub(crate) fn heard(&self, now: Instant) -> bool {
+    pub(crate) fn record_activity(&self, now: Instant) -> bool {
         let mut state = self.state.lock();
-        state.heard = state.heard.max(now);
-        if state.over || self.covers(&state, now) {
+        state.last_activity = state.last_activity.max(now);
+        if state.ended || self.covers(&state, now) {
             return false;
         }
-        let newly_owed = state.owed.is_none();
-        state.owed.get_or_insert(now);
-        let send = !std::mem::replace(&mut state.asked, true);
+        let newly_due = state.renewal_due_since.is_none();
+        state.renewal_due_since.get_or_insert(now);
+        let send = !std::mem::replace(&mut state.renewal_pending, true);
         drop(state);
-        if newly_owed {
+        if newly_due {
             self.changed.notify_waiters();
         }
         send
     }
 
     /// Returns whether the last renewal covers activity at this time.
-    fn covers(&self, state: &LivenessState, heard: Instant) -> bool {
-        heard.saturating_duration_since(state.renewed) < slack(self.ttl) / 2
+    fn covers(&self, state: &LivenessState, last_activity: Instant) -> bool {
+        last_activity.saturating_duration_since(state.renewed) < slack(self.ttl) / 2
     }
 
     /// Records a confirmed renewal that began at `began`.
     pub(crate) fn renewed(&self, began: Instant) {
         let mut state = self.state.lock();
         state.renewed = state.renewed.max(began);
-        state.owed = (!self.covers(&state, state.heard)).then_some(state.heard);
+        state.renewal_due_since =
+            (!self.covers(&state, state.last_activity)).then_some(state.last_activity);
         drop(state);
         self.changed.notify_waiters();
     }
 
     /// Records the end of a renewal. Returns whether the caller must send another renewal.
-    pub(crate) fn settled(&self) -> bool {
+    pub(crate) fn renewal_ended(&self) -> bool {
         let mut state = self.state.lock();
-        state.asked = state.owed.is_some() && !state.over;
-        state.asked
+        state.renewal_pending = state.renewal_due_since.is_some() && !state.ended;
+        state.renewal_pending
     }
 
     /// Ends the renewals.
-    pub(crate) fn over(&self) {
-        self.state.lock().over = true;
+    pub(crate) fn stop(&self) {
+        self.state.lock().ended = true;
         self.changed.notify_waiters();
     }
 
@@ -105,8 +111,8 @@ impl Liveness {
     /// renewal, and at least one third after the next renewal became due.
     fn cut_off_at(&self) -> Option<Instant> {
         let (state, ttl) = (*self.state.lock(), self.ttl.as_duration());
-        let owed = state.owed.filter(|_| !state.over)?;
-        Some((state.renewed + ttl * 2 / 3).max(owed + ttl / 3))
+        let renewal_due_since = state.renewal_due_since.filter(|_| !state.ended)?;
+        Some((state.renewed + ttl * 2 / 3).max(renewal_due_since + ttl / 3))
     }
 
     /// Resolves after the next change.
@@ -148,13 +154,13 @@ mod tests {
     fn activity_within_a_short_time_costs_one_renewal() {
         let t0 = Instant::now();
         let liveness = liveness(t0);
-        assert!(!liveness.heard(AT(t0, 400)), "the opening covers the activity");
-        assert!(liveness.heard(AT(t0, 600)));
-        assert!(!liveness.heard(AT(t0, 700)), "a renewal is already queued");
+        assert!(!liveness.record_activity(AT(t0, 400)), "the opening covers the activity");
+        assert!(liveness.record_activity(AT(t0, 600)));
+        assert!(!liveness.record_activity(AT(t0, 700)), "a renewal is already queued");
         liveness.renewed(AT(t0, 700));
-        assert!(!liveness.settled());
-        assert!(!liveness.heard(AT(t0, 1_100)));
-        assert!(liveness.heard(AT(t0, 1_300)));
+        assert!(!liveness.renewal_ended());
+        assert!(!liveness.record_activity(AT(t0, 1_100)));
+        assert!(liveness.record_activity(AT(t0, 1_300)));
     }
 
     /// The session's TTL exceeds the client's by the slack, so it covers a reply without a new renewal.
@@ -172,10 +178,13 @@ mod tests {
     fn activity_during_a_long_renewal_causes_another_renewal() {
         let t0 = Instant::now();
         let liveness = liveness(t0);
-        assert!(liveness.heard(AT(t0, 600)));
-        assert!(!liveness.heard(AT(t0, 3_000)));
+        assert!(liveness.record_activity(AT(t0, 600)));
+        assert!(!liveness.record_activity(AT(t0, 3_000)));
         liveness.renewed(AT(t0, 601));
-        assert!(liveness.settled(), "a renewal that began at 0.6 s does not cover activity at 3 s");
+        assert!(
+            liveness.renewal_ended(),
+            "a renewal that began at 0.6 s does not cover activity at 3 s"
+        );
     }
 
     #[test]
@@ -183,7 +192,7 @@ mod tests {
         let t0 = Instant::now();
         let liveness = liveness(t0);
         assert_eq!(liveness.cut_off_at(), None);
-        liveness.heard(AT(t0, 4_000));
+        liveness.record_activity(AT(t0, 4_000));
         assert_eq!(liveness.cut_off_at(), Some(AT(t0, 8_000)));
         liveness.renewed(AT(t0, 4_001));
         assert_eq!(liveness.cut_off_at(), None);
@@ -194,10 +203,10 @@ mod tests {
         let t0 = Instant::now();
         let liveness = liveness(t0);
         assert_eq!(liveness.cut_off_at(), None);
-        liveness.heard(AT(t0, 11_000));
+        liveness.record_activity(AT(t0, 11_000));
         assert_eq!(liveness.cut_off_at(), Some(AT(t0, 15_000)));
-        liveness.over();
+        liveness.stop();
         assert_eq!(liveness.cut_off_at(), None);
-        assert!(!liveness.heard(AT(t0, 12_000)) && !liveness.settled());
+        assert!(!liveness.record_activity(AT(t0, 12_000)) && !liveness.renewal_ended());
     }
 }

@@ -140,7 +140,7 @@ pub enum StreamEnd {
     Overflow,
     /// This node has skipped entries, so its watches may have missed changes. A client that reconnects and sets its
     /// watches relative to the last seen revision misses nothing.
-    Diverged,
+    EntriesSkipped,
     /// The session could not be renewed for two thirds of its TTL: another node may succeed.
     CutOff,
     /// The outcome of a write is unknown. No later write was done.

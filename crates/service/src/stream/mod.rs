@@ -31,7 +31,7 @@ pub use message::{
 };
 pub use outbox::{Outbox, StreamLimits};
 
-pub use order::Attached;
+pub use order::Attachment;
 pub(crate) use order::Streams;
 pub(crate) use renewal_queue::RenewalQueue;
 pub(crate) use renewals::run as renew_streams;

@@ -24,13 +24,13 @@ use parking_lot::Mutex;
 
 use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, WatchKind};
 use super::outbox::{OutboxQueue, StreamLimits};
-use super::watch_table::{FiredWatch, StreamNo, WatchFlags, WatchTable};
+use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
 use crate::watch::is_visible;
 
 /// A session, and this connection's attachment to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
+pub struct Attachment {
     pub id: SessionId,
     pub session: SessionName,
     /// Another connection needs the password to attach.
@@ -56,7 +56,7 @@ pub(crate) struct RegisteredStream {
 
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEntry {
-    pub(crate) number: StreamNo,
+    pub(crate) number: StreamNumber,
     session: SessionId,
     pub(crate) queue: Arc<OutboxQueue>,
     pub(crate) limits: StreamLimits,
@@ -64,9 +64,9 @@ pub(crate) struct StreamEntry {
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamRegistry {
-    pub(crate) streams: BTreeMap<StreamNo, RegisteredStream>,
+    pub(crate) streams: BTreeMap<StreamNumber, RegisteredStream>,
     pub(crate) table: WatchTable,
-    by_session: BTreeSet<(SessionId, StreamNo)>,
+    by_session: BTreeSet<(SessionId, StreamNumber)>,
     last: u64,
 }
 
@@ -81,18 +81,18 @@ pub(crate) struct Streams {
     live: AtomicUsize,
     /// Bytes of notices in all outbox queues.
     queued: Arc<AtomicUsize>,
-    entered_max: usize,
+    streams_max: usize,
     watches_max: usize,
 }
 
 impl Streams {
-    pub(crate) fn new(entered_max: usize, watches_max: usize) -> Self {
+    pub(crate) fn new(streams_max: usize, watches_max: usize) -> Self {
         Self {
             registry: Mutex::default(),
             armed: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             queued: Arc::default(),
-            entered_max,
+            streams_max,
             watches_max,
         }
     }
@@ -103,17 +103,17 @@ impl Streams {
     pub(crate) fn enter(
         &self,
         machine: &Machine,
-        attached: &Attached,
+        attached: &Attachment,
         limits: StreamLimits,
     ) -> Result<StreamEntry, Failure> {
         still_open(machine, attached)?;
         let mut registry = self.registry.lock();
         registry.supersede(attached)?;
-        if registry.streams.len() >= self.entered_max {
-            return Err(Failure::TooManyStreams { limit: self.entered_max });
+        if registry.streams.len() >= self.streams_max {
+            return Err(Failure::TooManyStreams { limit: self.streams_max });
         }
         registry.last += 1;
-        let number = StreamNo(registry.last);
+        let number = StreamNumber(registry.last);
         let queue = OutboxQueue::new(limits, self.queued.clone());
         let stream = RegisteredStream {
             session: attached.id,
@@ -135,7 +135,7 @@ impl Streams {
     }
 
     /// Ends a stream and removes its watches.
-    pub(crate) fn leave(&self, number: StreamNo, reason: StreamEnd) {
+    pub(crate) fn leave(&self, number: StreamNumber, reason: StreamEnd) {
         let mut registry = self.registry.lock();
         registry.end(number, reason);
         self.count(&registry);
@@ -151,13 +151,13 @@ impl Streams {
     }
 
     /// Marks that the stream ends its own queue when its session closes.
-    pub(crate) fn closes(&self, number: StreamNo) {
+    pub(crate) fn closes(&self, number: StreamNumber) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.closing = true;
         }
     }
 
-    pub(crate) fn identify(&self, number: StreamNo, identities: Arc<[Identity]>) {
+    pub(crate) fn identify(&self, number: StreamNumber, identities: Arc<[Identity]>) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
             stream.identities = identities;
         }
@@ -193,7 +193,7 @@ impl Streams {
     /// Entries were skipped, so watches may have missed changes: ends all streams. Clients that reconnect and set their
     /// watches relative to the last seen revision receive the missed notices.
     pub(crate) fn diverged(&self) {
-        self.end_all(StreamEnd::Diverged);
+        self.end_all(StreamEnd::EntriesSkipped);
     }
 
     fn fire_watches(
@@ -305,13 +305,13 @@ impl LockedStream<'_> {
 }
 
 impl StreamRegistry {
-    fn streams_of(&self, session: SessionId) -> Vec<StreamNo> {
-        let range = (session, StreamNo(0))..=(session, StreamNo(u64::MAX));
+    fn streams_of(&self, session: SessionId) -> Vec<StreamNumber> {
+        let range = (session, StreamNumber(0))..=(session, StreamNumber(u64::MAX));
         self.by_session.range(range).map(|(_, number)| *number).collect()
     }
 
     /// Ends the streams that the new one replaces. A stream that closes its session stays.
-    fn supersede(&mut self, attached: &Attached) -> Result<(), Failure> {
+    fn supersede(&mut self, attached: &Attachment) -> Result<(), Failure> {
         for number in self.streams_of(attached.id) {
             let Some(stream) = self.streams.get(&number) else { continue };
             if stream.attachment > attached.attachment {
@@ -340,7 +340,7 @@ impl StreamRegistry {
 
     /// Removes a stream with its watches, and ends its queue. A stream that closes its own session ends its queue
     /// itself.
-    fn end(&mut self, number: StreamNo, reason: StreamEnd) {
+    fn end(&mut self, number: StreamNumber, reason: StreamEnd) {
         self.table.forget(number);
         if let Some(stream) = self.streams.remove(&number) {
             self.by_session.remove(&(stream.session, number));
@@ -352,7 +352,7 @@ impl StreamRegistry {
 }
 
 /// Rejects a stream whose session has ended.
-fn still_open(machine: &Machine, attached: &Attached) -> Result<(), Failure> {
+fn still_open(machine: &Machine, attached: &Attachment) -> Result<(), Failure> {
     match machine.attached(attached.id) {
         Some(_) => Ok(()),
         None => Err(Failure::Rejected(session_ended(machine, &attached.session))),

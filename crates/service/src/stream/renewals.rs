@@ -53,14 +53,14 @@ async fn send(service: &Service, batch: BTreeMap<SessionId, Vec<Arc<Liveness>>>)
         for liveness in streams {
             match answer {
                 BatchRenewal::Renewed => liveness.renewed(began),
-                BatchRenewal::Gone => liveness.over(),
+                BatchRenewal::Gone => liveness.stop(),
                 BatchRenewal::Unknown => {}
                 BatchRenewal::Expiring => {
                     single.push(liveness);
                     continue;
                 }
             }
-            settle(service, liveness);
+            disarm(service, liveness);
         }
     }
     if !single.is_empty() {
@@ -74,16 +74,16 @@ async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
         let began = Instant::now();
         match service.renew(&liveness.session, None, service.deadline()).await {
             Ok(_) => liveness.renewed(began),
-            Err(Failure::Rejected(_)) => liveness.over(),
+            Err(Failure::Rejected(_)) => liveness.stop(),
             Err(failure) => tracing::debug!(%failure, "failed to renew the session of a stream"),
         }
-        settle(&service, liveness);
+        disarm(&service, liveness);
     });
     futures_util::stream::iter(renewals).buffer_unordered(SINGLE_MAX).collect::<Vec<()>>().await;
 }
 
-fn settle(service: &Service, liveness: Arc<Liveness>) {
-    if liveness.settled() {
+fn disarm(service: &Service, liveness: Arc<Liveness>) {
+    if liveness.renewal_ended() {
         service.0.stream_renewals.add(liveness);
     }
 }

@@ -16,7 +16,7 @@ use super::message::{NoticeKind, WatchKind, WatchMode};
 
 /// The number of a stream on this node. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct StreamNo(pub(crate) u64);
+pub(crate) struct StreamNumber(pub(crate) u64);
 
 /// The watches of one stream at one path, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl WatchFlags {
 /// A watch that fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FiredWatch {
-    pub(crate) stream: StreamNo,
+    pub(crate) stream: StreamNumber,
     pub(crate) kind: NoticeKind,
     pub(crate) path: ZnodePath,
     /// Fired by a recursive watch of a node above: the stream may not be allowed to see the path.
@@ -84,9 +84,9 @@ pub(crate) struct FiredWatch {
 
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
-    by_path: HashMap<ZnodePath, BTreeMap<StreamNo, WatchFlags>>,
+    by_path: HashMap<ZnodePath, BTreeMap<StreamNumber, WatchFlags>>,
     /// Invariant: the paths at which `by_path` has watches of the stream, and the number of these watches.
-    by_stream: BTreeMap<StreamNo, (BTreeSet<ZnodePath>, usize)>,
+    by_stream: BTreeMap<StreamNumber, (BTreeSet<ZnodePath>, usize)>,
     /// Entries of `by_path` with a recursive watch: ancestors are skipped while it is zero.
     recursive: usize,
     watches: usize,
@@ -105,39 +105,44 @@ impl WatchTable {
         self.by_stream.len()
     }
 
-    pub(crate) fn len_of(&self, stream: StreamNo) -> usize {
+    pub(crate) fn len_of(&self, stream: StreamNumber) -> usize {
         self.by_stream.get(&stream).map_or(0, |(_, watches)| *watches)
     }
 
-    pub(crate) fn paths_of(&self, stream: StreamNo) -> impl Iterator<Item = &ZnodePath> {
+    pub(crate) fn paths_of(&self, stream: StreamNumber) -> impl Iterator<Item = &ZnodePath> {
         self.by_stream.get(&stream).into_iter().flat_map(|(paths, _)| paths)
     }
 
     /// The number of watches that arming would add.
-    pub(crate) fn added(&self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) -> usize {
+    pub(crate) fn added(&self, stream: StreamNumber, path: &ZnodePath, arms: WatchFlags) -> usize {
         let old = self.arms(stream, path);
         old.and(arms).count() - old.count()
     }
 
     /// Arms a watch; an existing watch stays.
-    pub(crate) fn arm(&mut self, stream: StreamNo, path: &ZnodePath, arms: WatchFlags) {
+    pub(crate) fn arm(&mut self, stream: StreamNumber, path: &ZnodePath, arms: WatchFlags) {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.and(arms));
     }
 
     /// Returns whether the stream has a watch of that kind at the path.
-    pub(crate) fn has(&self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
+    pub(crate) fn has(&self, stream: StreamNumber, path: &ZnodePath, kind: WatchKind) -> bool {
         self.arms(stream, path).meets(WatchFlags::of_kind(kind))
     }
 
     /// Removes the stream's watches of that kind. Returns false if it has none.
-    pub(crate) fn remove(&mut self, stream: StreamNo, path: &ZnodePath, kind: WatchKind) -> bool {
+    pub(crate) fn remove(
+        &mut self,
+        stream: StreamNumber,
+        path: &ZnodePath,
+        kind: WatchKind,
+    ) -> bool {
         let old = self.arms(stream, path);
         self.put(stream, path, old, old.without(WatchFlags::of_kind(kind)));
         old.meets(WatchFlags::of_kind(kind))
     }
 
-    pub(crate) fn forget(&mut self, stream: StreamNo) {
+    pub(crate) fn forget(&mut self, stream: StreamNumber) {
         let paths: Vec<_> = self.paths_of(stream).cloned().collect();
         for path in paths {
             let old = self.arms(stream, &path);
@@ -145,12 +150,12 @@ impl WatchTable {
         }
     }
 
-    fn arms(&self, stream: StreamNo, path: &ZnodePath) -> WatchFlags {
+    fn arms(&self, stream: StreamNumber, path: &ZnodePath) -> WatchFlags {
         let found = self.by_path.get(path).and_then(|streams| streams.get(&stream));
         found.copied().unwrap_or_default()
     }
 
-    fn put(&mut self, stream: StreamNo, path: &ZnodePath, old: WatchFlags, new: WatchFlags) {
+    fn put(&mut self, stream: StreamNumber, path: &ZnodePath, old: WatchFlags, new: WatchFlags) {
         if new == old {
             return;
         }
@@ -171,7 +176,7 @@ impl WatchTable {
         }
     }
 
-    fn take_out(&mut self, stream: StreamNo, path: &ZnodePath) {
+    fn take_out(&mut self, stream: StreamNumber, path: &ZnodePath) {
         if let Some(streams) = self.by_path.get_mut(path) {
             streams.remove(&stream);
             if streams.is_empty() {
@@ -215,7 +220,7 @@ impl WatchTable {
         all
     }
 
-    fn concerned(&self, path: &str, arms: WatchFlags) -> BTreeSet<StreamNo> {
+    fn concerned(&self, path: &str, arms: WatchFlags) -> BTreeSet<StreamNumber> {
         let streams = self.by_path.get(path).into_iter().flatten();
         streams.filter(|(_, found)| found.meets(arms)).map(|(stream, _)| *stream).collect()
     }
@@ -225,8 +230,8 @@ impl WatchTable {
         &self,
         path: &ZnodePath,
         arms: WatchFlags,
-        here: &BTreeSet<StreamNo>,
-    ) -> BTreeSet<StreamNo> {
+        here: &BTreeSet<StreamNumber>,
+    ) -> BTreeSet<StreamNumber> {
         if self.recursive == 0 {
             return BTreeSet::new();
         }

@@ -3,7 +3,7 @@
 //! A call holds the guards of this file; a guard acts when the call is dropped without a reply. Each guard repeats
 //! its command until it has an outcome, because the lease of a session that is renewed elsewhere does not expire.
 //!
-//! Bounds: an [`AbandonedPlace`] keeps its caller's permit; closing a session is retried for [`CLOSING_MAX`].
+//! Bounds: an [`AbandonedEntryGuard`] keeps its caller's permit; closing a session is retried for [`CLOSING_MAX`].
 
 use std::time::{Duration, Instant};
 
@@ -19,15 +19,15 @@ const RETRY_AFTER: Duration = Duration::from_millis(250);
 /// after its caller disconnected.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
 
-/// A waiting caller's queue entry or barrier arrival. Dropped before [`AbandonedPlace::settle`], it cancels the entry.
-pub(crate) struct AbandonedPlace {
+/// A waiting caller's queue entry or barrier arrival. Dropped before [`AbandonedEntryGuard::disarm`], it cancels the entry.
+pub(crate) struct AbandonedEntryGuard {
     service: Service,
-    left: Option<LeftPlace>,
+    left: Option<AbandonedEntry>,
 }
 
-struct LeftPlace {
+struct AbandonedEntry {
     /// Cancels the entry, unless the caller has repeated its request since.
-    give_up: Command,
+    cancel: Command,
     /// The session, if it was opened for this call.
     anonymous: Option<SessionName>,
     /// When the wait would have ended.
@@ -35,25 +35,25 @@ struct LeftPlace {
     _permit: WaiterPermit,
 }
 
-impl AbandonedPlace {
+impl AbandonedEntryGuard {
     pub(crate) fn new(
         service: &Service,
-        give_up: Command,
+        cancel: Command,
         anonymous: Option<SessionName>,
         until: Instant,
         permit: WaiterPermit,
     ) -> Self {
-        let left = LeftPlace { give_up, anonymous, until, _permit: permit };
+        let left = AbandonedEntry { cancel, anonymous, until, _permit: permit };
         Self { service: service.clone(), left: Some(left) }
     }
 
     /// Disarms the guard: the caller has a definite result.
-    pub(crate) fn settle(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.left = None;
     }
 }
 
-impl Drop for AbandonedPlace {
+impl Drop for AbandonedEntryGuard {
     fn drop(&mut self) {
         if let Some(left) = self.left.take() {
             tokio::spawn(cancel_abandoned(self.service.clone(), left));
@@ -64,7 +64,7 @@ impl Drop for AbandonedPlace {
 /// Cancels an abandoned entry. An anonymous session leaves immediately and releases its grant, if it has one. A named
 /// session keeps its entry until its wait would have ended, because its client may repeat the call. When the node
 /// drains, the entry stays, because the client calls another node.
-async fn cancel_abandoned(service: Service, left: LeftPlace) {
+async fn cancel_abandoned(service: Service, left: AbandonedEntry) {
     if left.anonymous.is_none() {
         tokio::select! {
             () = tokio::time::sleep_until(left.until.into()) => {}
@@ -72,7 +72,7 @@ async fn cancel_abandoned(service: Service, left: LeftPlace) {
         }
     }
     loop {
-        match service.propose(left.give_up.clone()).await {
+        match service.propose(left.cancel.clone()).await {
             Ok((Reply::Acquired(EntryState::Holding(_)), _)) if left.anonymous.is_some() => break,
             Ok(_) | Err(Failure::Rejected(_)) => return,
             Err(failure) => tracing::debug!(%failure, "cannot cancel an abandoned entry; retrying"),
@@ -87,14 +87,14 @@ async fn cancel_abandoned(service: Service, left: LeftPlace) {
     }
 }
 
-/// An anonymous session whose name the caller has not received. Dropped before [`UnansweredSession::settle`], it closes
+/// An anonymous session whose name the caller has not received. Dropped before [`UnansweredSessionGuard::disarm`], it closes
 /// the session.
-pub(crate) struct UnansweredSession {
+pub(crate) struct UnansweredSessionGuard {
     service: Service,
     session: Option<SessionName>,
 }
 
-impl UnansweredSession {
+impl UnansweredSessionGuard {
     /// Does nothing for a named session.
     pub(crate) fn new(service: &Service, open: &OpenSession) -> Self {
         let session = open.anonymous.then(|| open.session.clone());
@@ -102,12 +102,12 @@ impl UnansweredSession {
     }
 
     /// Disarms the guard: the caller has a reply, or the session was certainly not opened.
-    pub(crate) fn settle(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.session = None;
     }
 }
 
-impl Drop for UnansweredSession {
+impl Drop for UnansweredSessionGuard {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             tokio::spawn(close_session(self.service.clone(), session));

@@ -2,7 +2,7 @@
 //!
 //! A call takes a [`WaiterPermit`] before it proposes a command, parks under a key ([`ParkedCalls`]), and handles its
 //! [`WaitEvent`]s in order. `apply` on this node wakes the calls whose key an event names. While a call waits, its node
-//! renews the caller's session at a third of its TTL. If the caller disconnects, an [`AbandonedPlace`] cancels its
+//! renews the caller's session at a third of its TTL. If the caller disconnects, an [`AbandonedEntryGuard`] cancels its
 //! queue entry; if the caller's node fails, the leader cancels it ([`OrphanedWaits`]).
 //! Bound: `ServiceConfig::waiters_max` permits on one node, shared by all kinds of waits.
 
@@ -23,7 +23,9 @@ use crate::service::Service;
 use crate::service_call::Renewed;
 
 pub(crate) use self::applied::AppliedWaiters;
-pub(crate) use self::disconnect::{AbandonedPlace, UnansweredSession, close_session_within};
+pub(crate) use self::disconnect::{
+    AbandonedEntryGuard, UnansweredSessionGuard, close_session_within,
+};
 pub(crate) use self::orphans::{OrphanedWaits, WaitSource};
 pub(crate) use self::parked::{Parked, ParkedCalls, QueueEvent, WakeUp};
 pub(crate) use self::permits::{WaiterPermit, WaiterPermits};

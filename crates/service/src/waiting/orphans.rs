@@ -40,11 +40,11 @@ impl WaitSource {
         match self {
             Self::Locks => {
                 let waits = machine.waits_after(seen, SCAN_MAX).into_iter();
-                waits.map(|wait| (wait.cancel.asked, wait.wait_ms)).collect()
+                waits.map(|wait| (wait.cancel.requested_in, wait.wait_ms)).collect()
             }
             Self::Barriers => {
                 let waits = machine.arrival_waits_after(seen, SCAN_MAX).into_iter();
-                waits.map(|wait| (wait.give_up.asked, wait.wait_ms)).collect()
+                waits.map(|wait| (wait.cancel.requested_in, wait.wait_ms)).collect()
             }
         }
     }
@@ -59,10 +59,12 @@ impl WaitSource {
     /// Returns the command that ends the wait which began in this revision, or `None` if the wait has ended.
     fn end_of(self, machine: &Machine, began: Revision) -> Option<Command> {
         match self {
-            Self::Locks => machine.wait_asked_in(began).map(|wait| Command::Cancel(wait.cancel)),
+            Self::Locks => {
+                machine.wait_requested_in(began).map(|wait| Command::Cancel(wait.cancel))
+            }
             Self::Barriers => {
-                let wait = machine.arrival_asked_in(began)?;
-                Some(Command::Recipe(Recipe::CancelArrival(wait.give_up)))
+                let wait = machine.arrival_requested_in(began)?;
+                Some(Command::Recipe(Recipe::CancelArrival(wait.cancel)))
             }
         }
     }
@@ -143,7 +145,7 @@ mod tests {
 
     fn arrive(session: &str) -> Command {
         Command::Recipe(Recipe::Arrive(Arrive {
-            gate: BarrierKind::Barrier,
+            barrier_kind: BarrierKind::Barrier,
             name: RecipeName::new("a").unwrap(),
             parties: 3,
             open: open(session),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::filter::WatchFilter;
 use super::watchers::{Watcher, Watchers};
-use super::{BATCH_MAX, WatchItem, Watched, ZnodeChangeKind};
+use super::{BATCH_MAX, WatchItem, WatchedItem, ZnodeChangeKind};
 use crate::failure::Failure;
 use crate::hold_notice::{HoldChange, HoldNotice};
 
@@ -61,7 +61,7 @@ pub(crate) struct WatcherHandle {
 #[derive(Debug)]
 pub(crate) enum ReadChanges {
     /// Changes for the watcher, oldest first.
-    Changes(Vec<Watched>),
+    Changes(Vec<WatchedItem>),
     /// No change up to this revision.
     Nothing(Revision),
     /// Changes for the watcher may have been discarded.
@@ -187,7 +187,7 @@ impl ChangeLogState {
             return ReadChanges::Nothing((*head).max(*compacted));
         };
         let skip = usize::try_from(from - *first).unwrap_or(usize::MAX);
-        let (mut found, mut looked): (Vec<Watched>, u64) = (Vec::new(), 0);
+        let (mut found, mut looked): (Vec<WatchedItem>, u64) = (Vec::new(), 0);
         let mut more = false;
         for change in log.iter().skip(skip) {
             let concerned = change.revision > watcher.after && watcher.filter.matches(&change.path);
@@ -199,7 +199,7 @@ impl ChangeLogState {
             looked += 1;
             if concerned {
                 let resume = change.revision;
-                found.push(Watched { resume, item: change.item.clone() });
+                found.push(WatchedItem { resume, item: change.item.clone() });
             }
         }
         watcher.unread = more.then_some(from + looked);
@@ -210,7 +210,7 @@ impl ChangeLogState {
 }
 
 /// Sets `resume` of each change: its own revision if no other change of the revision follows, else the revision before.
-fn mark_resumption(changes: &mut [Watched], mut following: Option<Revision>) {
+fn mark_resumption(changes: &mut [WatchedItem], mut following: Option<Revision>) {
     for change in changes.iter_mut().rev() {
         let revision = change.resume;
         if following == Some(revision) {

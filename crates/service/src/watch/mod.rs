@@ -63,7 +63,7 @@ pub enum WatchItem {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedItem {
     /// The `since` to resume after this item. Between two items of one revision it is the revision before.
     pub resume: Revision,
     pub item: WatchItem,

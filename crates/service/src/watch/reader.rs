@@ -7,7 +7,7 @@ use std::time::Instant;
 use holdfast_types::{Identity, Revision};
 
 use super::change_log::{ReadChanges, WatcherHandle};
-use super::{WatchItem, WatchRequest, Watched, is_visible};
+use super::{WatchItem, WatchRequest, WatchedItem, is_visible};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -17,7 +17,7 @@ pub struct WatchStream {
     handle: WatcherHandle,
     identities: Vec<Identity>,
     /// Changes copied from the log and not yet returned.
-    batch: VecDeque<Watched>,
+    batch: VecDeque<WatchedItem>,
     /// The time of the next bookmark. The first bookmark follows the existing changes immediately.
     bookmark_at: Instant,
     /// The last returned revision to resume from.
@@ -51,7 +51,7 @@ impl Service {
 impl WatchStream {
     /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there;
     /// [`WatchItem::ShuttingDown`] is repeated. Dropping the future loses no item.
-    pub async fn next(&mut self) -> Watched {
+    pub async fn next(&mut self) -> WatchedItem {
         loop {
             if let Some(watched) = self.batch.pop_front() {
                 self.bookmark_at = Instant::now() + self.service.config().bookmark_every;
@@ -61,7 +61,7 @@ impl WatchStream {
                 ReadChanges::Changes(changes) => self.batch = self.visible(changes),
                 ReadChanges::Compacted(restart_from) => {
                     let item = WatchItem::Compacted { restart_from };
-                    return self.returned(Watched { resume: restart_from, item });
+                    return self.returned(WatchedItem { resume: restart_from, item });
                 }
                 ReadChanges::Nothing(head) => {
                     if let Some(watched) = self.wait(head).await {
@@ -73,13 +73,13 @@ impl WatchStream {
     }
 
     /// Waits for a change, a due bookmark or a shutdown.
-    async fn wait(&mut self, head: Revision) -> Option<Watched> {
+    async fn wait(&mut self, head: Revision) -> Option<WatchedItem> {
         let now = Instant::now();
         let every = self.service.config().bookmark_every;
         if now >= self.bookmark_at {
             self.bookmark_at = now + every;
             if head >= self.resume {
-                return Some(Watched {
+                return Some(WatchedItem {
                     resume: head,
                     item: WatchItem::Bookmark { revision: head },
                 });
@@ -89,20 +89,20 @@ impl WatchStream {
             () = self.handle.woken.notified() => None,
             () = tokio::time::sleep_until(self.bookmark_at.into()) => None,
             () = self.service.draining().cancelled() => {
-                Some(Watched { resume: self.resume, item: WatchItem::ShuttingDown })
+                Some(WatchedItem { resume: self.resume, item: WatchItem::ShuttingDown })
             }
         }
     }
 
-    fn returned(&mut self, watched: Watched) -> Watched {
+    fn returned(&mut self, watched: WatchedItem) -> WatchedItem {
         self.resume = self.resume.max(watched.resume);
-        Watched { resume: self.resume, ..watched }
+        WatchedItem { resume: self.resume, ..watched }
     }
 
     /// Removes changes that the caller may not see.
-    fn visible(&self, changes: Vec<Watched>) -> VecDeque<Watched> {
+    fn visible(&self, changes: Vec<WatchedItem>) -> VecDeque<WatchedItem> {
         self.service.raft().read(|machine| {
-            let is_allowed = |watched: &Watched| match &watched.item {
+            let is_allowed = |watched: &WatchedItem| match &watched.item {
                 WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
                 WatchItem::Hold(_)
                 | WatchItem::Bookmark { .. }

@@ -1,8 +1,8 @@
 //! A client of a stream that acts like a front-end: it sends tagged requests and reads the outbox.
 
 use holdfast_service::{
-    Attached, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionStream, StreamAnswer,
-    StreamEnd, StreamLimits, StreamRead, StreamReply,
+    Attachment, Failure, Notice, NoticeKind, Outbox, Outgoing, Service, SessionStream,
+    StreamAnswer, StreamEnd, StreamLimits, StreamRead, StreamReply,
 };
 use holdfast_types::{
     Create, CreateKind, Labels, Multi, Op, Rejection, Revision, TreeRejection, Ttl, ZnodePath,
@@ -17,7 +17,7 @@ pub(crate) const TTL: Ttl = Ttl::DEFAULT;
 pub(crate) struct Client {
     pub(crate) stream: SessionStream,
     pub(crate) outbox: Outbox,
-    pub(crate) attached: Attached,
+    pub(crate) attached: Attachment,
     tag: i64,
 }
 
@@ -73,12 +73,12 @@ impl Client {
         service: &Service,
         seen: Revision,
     ) -> Result<Self, Failure> {
-        let Attached { id, password, ttl, .. } = self.attached.clone();
+        let Attachment { id, password, ttl, .. } = self.attached.clone();
         let attached = service.attach_session(id, password, ttl, seen).await?;
         Ok(Self::of(service, attached, StreamLimits::default()))
     }
 
-    fn of(service: &Service, attached: Attached, limits: StreamLimits) -> Self {
+    fn of(service: &Service, attached: Attachment, limits: StreamLimits) -> Self {
         let (stream, outbox) = service.stream(&attached, limits).unwrap();
         Self { stream, outbox, attached, tag: 0 }
     }

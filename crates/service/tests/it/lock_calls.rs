@@ -149,7 +149,7 @@ async fn a_holder_receives_a_release_request_and_loses_the_lock_at_its_deadline(
     let (lock, deadline_ms) = (lock("a"), 1_500);
     let holder = Some(owner("me"));
     let ask = RequestRelease { lock, holder, reason: Some(reason()), deadline_ms, revoke: true };
-    assert_eq!(two.ask_release(ask).await.unwrap().value, 1);
+    assert_eq!(two.request_release(ask).await.unwrap().value, 1);
     let shown = view(three, "a").await;
     let note = shown.note(shown.holder().unwrap()).unwrap().release_request.clone().unwrap();
     assert!(note.revoke && note.reason == Some(reason()), "{note:?}");

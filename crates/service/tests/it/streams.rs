@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_service::{
-    Attached, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
+    Attachment, Failure, Outgoing, ServiceConfig, StreamAnswer, StreamEnd, StreamLimits, StreamRead,
 };
 use holdfast_types::{Labels, Password, Rejection, Revision, SessionId, SessionRejection, Ttl};
 
@@ -75,7 +75,7 @@ async fn a_close_in_flight_while_the_session_is_attached_again_succeeds_with_a_r
         let mut old = Client::open(service).await;
         old.does(ephemeral("/mine")).await;
         let tag = old.tag();
-        let Attached { id, password, ttl, .. } = old.attached.clone();
+        let Attachment { id, password, ttl, .. } = old.attached.clone();
         let attach = async {
             let attached = service.attach_session(id, password, ttl, Revision(0)).await?;
             service.stream(&attached, StreamLimits::default())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_service::{
     Failure, HoldChange, HoldNotice, Principal, ReadMode, RequestContext, Response, Service,
-    ServiceConfig, WatchFilter, WatchItem, WatchRequest, WatchStream, Watched, ZnodeChangeKind,
+    ServiceConfig, WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem, ZnodeChangeKind,
     ZnodeContents,
 };
 use holdfast_types::{
@@ -19,7 +19,7 @@ fn watch(service: &Service, filter: WatchFilter, since: Option<Revision>) -> Wat
     service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap()
 }
 
-async fn next(stream: &mut WatchStream) -> Watched {
+async fn next(stream: &mut WatchStream) -> WatchedItem {
     tokio::time::timeout(DEADLINE, stream.next()).await.unwrap()
 }
 
@@ -117,7 +117,7 @@ async fn bookmarks_keep_a_quiet_watch_resumable() {
     }
     let newest = service.revision();
     let resume = loop {
-        let Watched { resume, item } = next(&mut quiet).await;
+        let WatchedItem { resume, item } = next(&mut quiet).await;
         assert!(matches!(item, WatchItem::Bookmark { .. }), "{item:?}");
         if resume >= newest {
             break resume;

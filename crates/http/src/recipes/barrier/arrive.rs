@@ -54,7 +54,7 @@ params! {
 
 pub(in crate::recipes) async fn arrive(
     call: &mut CallContext<'_>,
-    gate: BarrierKind,
+    barrier_kind: BarrierKind,
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
     let params: ArriveParams = call.params()?;
@@ -64,7 +64,7 @@ pub(in crate::recipes) async fn arrive(
     call.log_fields.wait = wait;
     let wait_ms = (!wait.is_zero()).then(|| millis(wait));
     let arrive = Arrive {
-        gate,
+        barrier_kind,
         name: name.clone(),
         parties,
         open: OpenSession { session, ttl, anonymous: false, labels, password: None },

@@ -37,7 +37,7 @@ async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let LeaveParams { session, owner, .. } = call.params()?;
     call.log_fields.session = Some(session.clone());
     let owner = owner.unwrap_or_else(Owner::unnamed);
-    let leave = LeaveBarrier { gate: BarrierKind::Barrier, name, session, owner };
+    let leave = LeaveBarrier { barrier_kind: BarrierKind::Barrier, name, session, owner };
     let left = call.run(call.service().leave_barrier(leave, Duration::ZERO)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(left.revision))
 }

@@ -29,11 +29,11 @@ params! {
 
 pub(in crate::recipes) async fn read(
     call: &mut CallContext<'_>,
-    gate: BarrierKind,
+    barrier_kind: BarrierKind,
 ) -> Result<Reply, HttpError> {
     let name = call.recipe()?;
     let ReadBarrierParams { stale, .. } = call.params()?;
-    let response = call.run(call.service().barrier(gate, &name, read_mode(stale))).await?;
+    let response = call.run(call.service().barrier(barrier_kind, &name, read_mode(stale))).await?;
     let Response { value: view, revision, leader_contact } = response;
     let body = BarrierBody::new(name, view, revision);
     Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))

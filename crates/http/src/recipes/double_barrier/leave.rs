@@ -37,7 +37,8 @@ async fn leave(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     call.log_fields.session = Some(session.clone());
     call.log_fields.wait = wait;
     let owner = owner.unwrap_or_else(Owner::unnamed);
-    let leave = LeaveBarrier { gate: BarrierKind::Double, name: barrier.clone(), session, owner };
+    let leave =
+        LeaveBarrier { barrier_kind: BarrierKind::Double, name: barrier.clone(), session, owner };
     let left = call.run(call.service().leave_barrier(leave, wait)).await?;
     let Response { value: left, revision, .. } = left;
     Ok(Reply::json(StatusCode::OK, &LeftBody { barrier, left }).at(revision))

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::COUNT;
 use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
-use holdfast_service::{MadeLatch, Response};
+use holdfast_service::{CreatedLatch, Response};
 
 use crate::call::CallContext;
 use crate::operation::{Answer, Method, Operation};
@@ -38,8 +38,8 @@ params! {
 async fn make(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let latch = call.recipe()?;
     let MakeLatchParams { count, .. } = call.params()?;
-    let made = call.run(call.service().make_latch(latch.clone(), count)).await?;
-    let Response { value: MadeLatch { view, created }, revision, .. } = made;
+    let made = call.run(call.service().create_latch(latch.clone(), count)).await?;
+    let Response { value: CreatedLatch { view, created }, revision, .. } = made;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
 }

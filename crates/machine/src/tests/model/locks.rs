@@ -230,7 +230,8 @@ impl QueueEntry {
     /// When the hold is revoked: at its maximum, or at the deadline of a release request that revokes.
     pub(in crate::tests) fn next_end(&self) -> Option<u64> {
         let release_request = self.hold.as_ref()?.release_request.as_ref();
-        let revoked = release_request.filter(|asked| asked.revoke).map(|asked| asked.deadline.0);
+        let revoked =
+            release_request.filter(|request| request.revoke).map(|request| request.deadline.0);
         [self.ends_at(), revoked].into_iter().flatten().min()
     }
 

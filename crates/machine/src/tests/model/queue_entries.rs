@@ -298,7 +298,7 @@ impl Model {
     }
 
     pub(super) fn cancel(&mut self, cancel: Cancel) -> Reply {
-        let Cancel { lock, session: name, owner, ticket, asked } = cancel;
+        let Cancel { lock, session: name, owner, ticket, requested_in } = cancel;
         let Some(id) = self.live(&name).map(|session| session.id as i64) else {
             return Reply::Cancelled;
         };
@@ -312,7 +312,7 @@ impl Model {
         let entry = entry(node);
         let path = node.path.clone();
         let converts = entry.hold.is_some() && entry.mode != entry.held;
-        if (entry.hold.is_some() && !converts) || entry.requested_in > asked.0 {
+        if (entry.hold.is_some() && !converts) || entry.requested_in > requested_in.0 {
             return self.acquire_reply(&lock, &path, false);
         }
         if converts {

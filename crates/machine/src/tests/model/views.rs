@@ -125,7 +125,7 @@ impl Model {
         Queued {
             lock: lock.clone(),
             ticket: Ticket(node.stat.czxid.0),
-            asked: Revision(entry.requested_in),
+            requested_in: Revision(entry.requested_in),
             ahead: waiters.position(|waiter| waiter.path == node.path).unwrap_or(0) as u32,
             holder: self.other_holder(lock, &node.path).map(Box::new),
             cooldown: self.cooldown(lock),
@@ -144,12 +144,12 @@ impl Model {
                 session: self.session_of(node).name.clone(),
                 owner: entry.owner.clone(),
                 ticket: Ticket(node.stat.czxid.0),
-                asked: Revision(entry.requested_in),
+                requested_in: Revision(entry.requested_in),
             };
             Some((cancel, entry.wait_ms?))
         });
         let mut waits: Vec<_> = waits.collect();
-        waits.sort_by_key(|(cancel, _)| cancel.asked);
+        waits.sort_by_key(|(cancel, _)| cancel.requested_in);
         waits
     }
 

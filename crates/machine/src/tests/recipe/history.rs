@@ -61,7 +61,7 @@ fn request() -> impl Strategy<Value = Option<RequestId>> {
         .prop_map(|id| id.map(|id| RequestId::new(format!("q{id}")).unwrap()))
 }
 
-fn gate() -> impl Strategy<Value = BarrierKind> {
+fn barrier_kind() -> impl Strategy<Value = BarrierKind> {
     prop_oneof![Just(BarrierKind::Barrier), Just(BarrierKind::Double)]
 }
 
@@ -73,19 +73,21 @@ pub(in crate::tests) fn recipe() -> impl Strategy<Value = Recipe> {
 fn arrive() -> impl Strategy<Value = Recipe> {
     let parties = prop_oneof![8 => Just(3_u32), 3 => Just(2), 1 => Just(1), 1 => Just(0)];
     let wait = prop::option::weighted(0.85, 1..9_u64);
-    (gate(), recipe_name(), parties, session(), owner(), request(), wait).prop_map(
-        |(gate, name, parties, session, owner, request, wait_ms)| {
+    (barrier_kind(), recipe_name(), parties, session(), owner(), request(), wait).prop_map(
+        |(barrier_kind, name, parties, session, owner, request, wait_ms)| {
             let labels = Labels::default();
             let open = OpenSession { session, ttl: None, anonymous: false, labels, password: None };
-            Recipe::Arrive(Arrive { gate, name, parties, open, owner, request, wait_ms })
+            Recipe::Arrive(Arrive { barrier_kind, name, parties, open, owner, request, wait_ms })
         },
     )
 }
 
 fn leave_barrier() -> impl Strategy<Value = Recipe> {
-    (gate(), recipe_name(), session(), owner()).prop_map(|(gate, name, session, owner)| {
-        Recipe::LeaveBarrier(LeaveBarrier { gate, name, session, owner })
-    })
+    (barrier_kind(), recipe_name(), session(), owner()).prop_map(
+        |(barrier_kind, name, session, owner)| {
+            Recipe::LeaveBarrier(LeaveBarrier { barrier_kind, name, session, owner })
+        },
+    )
 }
 
 fn latch() -> impl Strategy<Value = Recipe> {

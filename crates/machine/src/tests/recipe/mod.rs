@@ -46,14 +46,14 @@ pub(super) fn corrupt(recipes: &mut Vec<RecipePart>, item: usize, what: usize, n
             0 => barrier.parties = number as u32,
             1 => barrier.members.iter_mut().for_each(|m| m.session = SessionId(number)),
             2 => barrier.members.iter_mut().for_each(|m| m.ticket = Revision(number)),
-            3 => barrier.members.iter_mut().for_each(|m| m.asked = Revision(number)),
+            3 => barrier.members.iter_mut().for_each(|m| m.requested_in = Revision(number)),
             _ => barrier.members.clear(),
         },
         RecipePart::Double(double) => match what % 5 {
             0 => double.parties = number as u32,
             1 => double.round = None,
             2 => double.waiting.clear(),
-            3 => double.waiting.iter_mut().for_each(|m| m.asked = Revision(number)),
+            3 => double.waiting.iter_mut().for_each(|m| m.requested_in = Revision(number)),
             _ => double.round.iter_mut().for_each(|round| round.entered[0].3 ^= true),
         },
         RecipePart::Counter { view, .. } => view.version = number,
@@ -104,7 +104,7 @@ fn corrupt_barriers_are_rejected() {
         |barrier| barrier.parties = 2,
         |barrier| barrier.members.clear(),
         |barrier| barrier.members[1] = barrier.members[0].clone(),
-        |barrier| barrier.members[0].asked = Revision(1),
+        |barrier| barrier.members[0].requested_in = Revision(1),
         |barrier| barrier.members[0].session = SessionId(99),
     ];
     for (number, corrupt) in corruptions.iter().enumerate() {

@@ -24,13 +24,13 @@ struct Latch {
 /// A participant that waits at a barrier or is inside a double barrier.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Participant {
-    pub(super) gate: BarrierKind,
+    pub(super) barrier_kind: BarrierKind,
     pub(super) name: RecipeName,
     session: SessionId,
     owner: Owner,
     request: Option<String>,
     ticket: u64,
-    pub(super) asked: u64,
+    pub(super) requested_in: u64,
     pub(super) wait_ms: u64,
     parties: u32,
     /// For a double barrier: the round and the index of the participant.
@@ -132,11 +132,11 @@ impl Model {
 
     /// A barrier exists while it has participants.
     fn recipes(&self) -> u32 {
-        let mut gates: Vec<_> =
-            self.participants.iter().map(|party| (party.gate, &party.name)).collect();
-        gates.sort();
-        gates.dedup();
-        (gates.len() + self.latches.len() + self.counters.len()) as u32
+        let mut barriers: Vec<_> =
+            self.participants.iter().map(|party| (party.barrier_kind, &party.name)).collect();
+        barriers.sort();
+        barriers.dedup();
+        (barriers.len() + self.latches.len() + self.counters.len()) as u32
     }
 
     fn gone(&self, session: SessionName) -> Outcome {
@@ -191,9 +191,9 @@ impl Model {
     }
 
     /// The participants that wait at a barrier, in order.
-    fn waiting(&self, gate: BarrierKind, name: &RecipeName) -> Vec<Participant> {
+    fn waiting(&self, barrier_kind: BarrierKind, name: &RecipeName) -> Vec<Participant> {
         let waits = |party: &&Participant| {
-            party.gate == gate && party.name == *name && party.inside.is_none()
+            party.barrier_kind == barrier_kind && party.name == *name && party.inside.is_none()
         };
         self.participants.iter().filter(waits).cloned().collect()
     }
@@ -206,13 +206,13 @@ impl Model {
     /// The participant of a session and owner, unless it has left.
     fn participant_of(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         id: SessionId,
         owner: &Owner,
     ) -> Option<Participant> {
         let own = |party: &&Participant| {
-            party.gate == gate
+            party.barrier_kind == barrier_kind
                 && party.name == *name
                 && party.session == id
                 && party.owner == *owner
@@ -221,17 +221,17 @@ impl Model {
         self.participants.iter().find(own).cloned()
     }
 
-    fn generation(&self, gate: BarrierKind, name: &RecipeName) -> Revision {
-        let first = self.waiting(gate, name).first().map_or(0, |party| party.ticket);
-        Revision(if gate == BarrierKind::Barrier { first } else { 0 })
+    fn generation(&self, barrier_kind: BarrierKind, name: &RecipeName) -> Revision {
+        let first = self.waiting(barrier_kind, name).first().map_or(0, |party| party.ticket);
+        Revision(if barrier_kind == BarrierKind::Barrier { first } else { 0 })
     }
 
     fn arrive(&mut self, arrive: Arrive) -> Outcome {
-        let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
+        let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
         if parties == 0 {
             return rejected(RecipeRejection::OutOfBounds { max: Recipe::PARTIES_MAX });
         }
-        let request = request.map(|request| format!("{gate:?} {name} {owner} {request}"));
+        let request = request.map(|request| format!("{barrier_kind:?} {name} {owner} {request}"));
         let id = self.live(&open.session);
         if id.is_none() && self.expired.contains(&open.session) {
             return self.gone(open.session);
@@ -240,13 +240,16 @@ impl Model {
             self.is_recalled = true;
             return first;
         }
-        let known = self.participants.iter().find(|party| party.gate == gate && party.name == name);
+        let known = self
+            .participants
+            .iter()
+            .find(|party| party.barrier_kind == barrier_kind && party.name == name);
         if let Some(other) = known.map(|party| party.parties).filter(|other| *other != parties) {
             return rejected(RecipeRejection::PartiesMismatch { parties: other });
         }
-        let arrived = self.waiting(gate, &name).len() as u32;
+        let arrived = self.waiting(barrier_kind, &name).len() as u32;
         let not_yet = rejected(RecipeRejection::NotYet { arrived, parties });
-        if let Some(mine) = id.and_then(|id| self.participant_of(gate, &name, id, &owner)) {
+        if let Some(mine) = id.and_then(|id| self.participant_of(barrier_kind, &name, id, &owner)) {
             if let Some((round, index)) = mine.inside {
                 let tripped = Tripped { generation: Revision(round), index, parties };
                 let outcome = replied(RecipeReply::Tripped(tripped));
@@ -257,12 +260,12 @@ impl Model {
             let revision = self.revision;
             let entry =
                 self.participants.iter_mut().find(|party| party.ticket == mine.ticket).unwrap();
-            (entry.asked, entry.wait_ms) = (revision, wait_ms);
+            (entry.requested_in, entry.wait_ms) = (revision, wait_ms);
             entry.request = request.or(mine.request);
-            return self.arrived(gate, &name, mine.session, mine.ticket, revision);
+            return self.arrived(barrier_kind, &name, mine.session, mine.ticket, revision);
         }
-        let opens =
-            arrived + 1 >= parties && self.round(&name).iter().all(|party| party.gate != gate);
+        let opens = arrived + 1 >= parties
+            && self.round(&name).iter().all(|party| party.barrier_kind != barrier_kind);
         if wait_ms.is_none() && !opens {
             return not_yet;
         }
@@ -275,40 +278,40 @@ impl Model {
             self.sessions.push(Session { name: open.session, id, memo: Vec::new() });
             id
         });
-        let (ticket, asked, wait_ms) = (self.revision, self.revision, wait_ms.unwrap_or(0));
+        let (ticket, requested_in, wait_ms) = (self.revision, self.revision, wait_ms.unwrap_or(0));
         let (inside, left) = (None, false);
         self.participants.push(Participant {
-            gate,
+            barrier_kind,
             name: name.clone(),
             session,
             owner,
             request,
             ticket,
-            asked,
+            requested_in,
             wait_ms,
             parties,
             inside,
             left,
         });
-        match self.trip_if_complete(gate, &name).into_iter().find(|(at, _)| *at == ticket) {
+        match self.trip_if_complete(barrier_kind, &name).into_iter().find(|(at, _)| *at == ticket) {
             Some((_, tripped)) => replied(RecipeReply::Tripped(tripped)),
-            None => self.arrived(gate, &name, session, ticket, asked),
+            None => self.arrived(barrier_kind, &name, session, ticket, requested_in),
         }
     }
 
     fn arrived(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         session: SessionId,
         ticket: u64,
-        asked: u64,
+        requested_in: u64,
     ) -> Outcome {
-        let waiting = self.waiting(gate, name);
+        let waiting = self.waiting(barrier_kind, name);
         replied(RecipeReply::Arrived(Arrived {
             ticket: Ticket(ticket),
-            asked: Revision(asked),
-            generation: self.generation(gate, name),
+            requested_in: Revision(requested_in),
+            generation: self.generation(barrier_kind, name),
             arrived: waiting.len() as u32,
             parties: waiting[0].parties,
             session,
@@ -318,8 +321,12 @@ impl Model {
 
     /// Trips the barrier if all parties have arrived. A double barrier first ends a round that all participants have
     /// left.
-    fn trip_if_complete(&mut self, gate: BarrierKind, name: &RecipeName) -> Vec<(u64, Tripped)> {
-        if gate == BarrierKind::Double {
+    fn trip_if_complete(
+        &mut self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+    ) -> Vec<(u64, Tripped)> {
+        if barrier_kind == BarrierKind::Double {
             if self.round(name).iter().all(|party| party.left) {
                 self.participants.retain(|party| party.inside.is_none() || party.name != *name);
             }
@@ -327,13 +334,14 @@ impl Model {
                 return Vec::new();
             }
         }
-        let waiting = self.waiting(gate, name);
+        let waiting = self.waiting(barrier_kind, name);
         let Some(first) = waiting.first() else { return Vec::new() };
         let parties = first.parties;
         if (waiting.len() as u32) < parties {
             return Vec::new();
         }
-        let number = if gate == BarrierKind::Barrier { first.ticket } else { self.revision };
+        let number =
+            if barrier_kind == BarrierKind::Barrier { first.ticket } else { self.revision };
         let mut all = Vec::new();
         for (index, party) in (0..parties).zip(waiting) {
             let tripped = Tripped { generation: Revision(number), index, parties };
@@ -342,7 +350,7 @@ impl Model {
                 party.request.as_ref(),
                 &replied(RecipeReply::Tripped(tripped.clone())),
             );
-            if gate == BarrierKind::Barrier {
+            if barrier_kind == BarrierKind::Barrier {
                 self.participants.retain(|other| other.ticket != party.ticket);
             } else {
                 let entry = self.participants.iter_mut().find(|other| other.ticket == party.ticket);
@@ -354,9 +362,9 @@ impl Model {
     }
 
     fn break_all(&mut self, name: &RecipeName, by: SessionId, cause: BreachCause) {
-        let (gate, session) = (BarrierKind::Barrier, self.name_of(by));
-        let breach = Breach { generation: self.generation(gate, name), session, cause };
-        for party in self.waiting(gate, name) {
+        let (barrier_kind, session) = (BarrierKind::Barrier, self.name_of(by));
+        let breach = Breach { generation: self.generation(barrier_kind, name), session, cause };
+        for party in self.waiting(barrier_kind, name) {
             let outcome = rejected(RecipeRejection::Broken(breach.clone()));
             self.remember(party.session, party.request.as_ref(), &outcome);
             self.participants.retain(|other| other.ticket != party.ticket);
@@ -374,11 +382,11 @@ impl Model {
     }
 
     fn leave_barrier(&mut self, leave_barrier: LeaveBarrier) -> Outcome {
-        let LeaveBarrier { gate, name, session, owner } = leave_barrier;
+        let LeaveBarrier { barrier_kind, name, session, owner } = leave_barrier;
         let Some(id) = self.live(&session) else { return self.gone(session) };
-        let mine = self.participant_of(gate, &name, id, &owner);
+        let mine = self.participant_of(barrier_kind, &name, id, &owner);
         let changed = mine.is_some();
-        if gate == BarrierKind::Barrier {
+        if barrier_kind == BarrierKind::Barrier {
             if changed {
                 self.break_all(&name, id, BreachCause::Left);
             }
@@ -386,7 +394,7 @@ impl Model {
         }
         if let Some(mine) = &mine {
             self.leave(mine);
-            self.trip_if_complete(gate, &name);
+            self.trip_if_complete(barrier_kind, &name);
         }
         let round = self.round(&name);
         let inside = round.iter().filter(|party| !party.left).count() as u32;
@@ -400,23 +408,24 @@ impl Model {
     }
 
     fn cancel_arrival(&mut self, cancel_arrival: CancelArrival) -> Outcome {
-        let CancelArrival { gate, name, session, owner, asked, request } = cancel_arrival;
+        let CancelArrival { barrier_kind, name, session, owner, requested_in, request } =
+            cancel_arrival;
         let Some(id) = self.live(&session) else { return replied(RecipeReply::ArrivalCancelled) };
-        let request = request.map(|request| format!("{gate:?} {name} {owner} {request}"));
+        let request = request.map(|request| format!("{barrier_kind:?} {name} {owner} {request}"));
         if let Some(first) = self.recall(id, request.as_ref()) {
             return first;
         }
-        let Some(mine) = self.participant_of(gate, &name, id, &owner) else {
+        let Some(mine) = self.participant_of(barrier_kind, &name, id, &owner) else {
             return replied(RecipeReply::ArrivalCancelled);
         };
         if let Some((round, index)) = mine.inside {
             let (generation, parties) = (Revision(round), mine.parties);
             return replied(RecipeReply::Tripped(Tripped { generation, index, parties }));
         }
-        if mine.asked != asked.0 {
-            return self.arrived(gate, &name, id, mine.ticket, mine.asked);
+        if mine.requested_in != requested_in.0 {
+            return self.arrived(barrier_kind, &name, id, mine.ticket, mine.requested_in);
         }
-        if gate == BarrierKind::Barrier {
+        if barrier_kind == BarrierKind::Barrier {
             self.break_all(&name, id, BreachCause::TimedOut);
         } else {
             self.leave(&mine);
@@ -440,16 +449,16 @@ impl Model {
         }
         let mut own: Vec<Participant> =
             self.participants.iter().filter(|party| party.session == id).cloned().collect();
-        own.sort_by_key(|party| (party.gate, party.name.clone(), party.owner.clone()));
+        own.sort_by_key(|party| (party.barrier_kind, party.name.clone(), party.owner.clone()));
         for party in own.iter().filter(|party| !party.left) {
-            match party.gate {
+            match party.barrier_kind {
                 BarrierKind::Barrier => {
                     self.break_all(&party.name, id, BreachCause::SessionEnded(end));
                 }
                 BarrierKind::Double => self.leave(party),
             }
         }
-        for party in own.iter().filter(|party| party.gate == BarrierKind::Double) {
+        for party in own.iter().filter(|party| party.barrier_kind == BarrierKind::Double) {
             self.trip_if_complete(BarrierKind::Double, &party.name);
         }
         self.sessions.retain(|session| session.id != id);
@@ -463,9 +472,9 @@ impl Model {
         self.expired.retain(|expired| expired != name);
     }
 
-    pub(super) fn gate(&self, gate: BarrierKind, name: &RecipeName) -> BarrierView {
-        let waiting = self.waiting(gate, name);
-        let round = if gate == BarrierKind::Double { self.round(name) } else { Vec::new() };
+    pub(super) fn barrier(&self, barrier_kind: BarrierKind, name: &RecipeName) -> BarrierView {
+        let waiting = self.waiting(barrier_kind, name);
+        let round = if barrier_kind == BarrierKind::Double { self.round(name) } else { Vec::new() };
         let names = |all: &[Participant]| {
             all.iter()
                 .filter(|party| !party.left)
@@ -477,7 +486,7 @@ impl Model {
             parties: any.map_or(0, |party| party.parties),
             generation: waiting
                 .first()
-                .filter(|_| gate == BarrierKind::Barrier)
+                .filter(|_| barrier_kind == BarrierKind::Barrier)
                 .map(|party| Revision(party.ticket)),
             arrived: names(&waiting),
             round: round.first().and_then(|party| party.inside).map(|(number, _)| Revision(number)),
@@ -489,13 +498,13 @@ impl Model {
     pub(in crate::tests) fn waits(&self) -> Vec<(CancelArrival, u64)> {
         let mut waits: Vec<&Participant> =
             self.participants.iter().filter(|party| party.inside.is_none()).collect();
-        waits.sort_by_key(|party| party.asked);
+        waits.sort_by_key(|party| party.requested_in);
         let cancel_arrival = |party: &Participant| CancelArrival {
-            gate: party.gate,
+            barrier_kind: party.barrier_kind,
             name: party.name.clone(),
             session: self.name_of(party.session),
             owner: party.owner.clone(),
-            asked: Revision(party.asked),
+            requested_in: Revision(party.requested_in),
             request: None,
         };
         waits.into_iter().map(|party| (cancel_arrival(party), party.wait_ms)).collect()

@@ -97,7 +97,7 @@ impl Trial {
             (&recipe, &actual)
         {
             let id = self.model.live(&arrive.open.session).unwrap_or(SessionId(0));
-            let barrier = (arrive.gate, arrive.name.clone(), tripped.clone());
+            let barrier = (arrive.barrier_kind, arrive.name.clone(), tripped.clone());
             self.trips.push((barrier, (id, arrive.owner.clone())));
         }
         check_equal(&actual, &expected)
@@ -130,17 +130,18 @@ impl Trial {
     /// parties.
     fn check_no_spurious_trip(&self) -> Result<(), String> {
         for (number, (barrier, owner)) in self.trips.iter().enumerate() {
-            let (gate, name, tripped) = barrier;
+            let (barrier_kind, name, tripped) = barrier;
             let others = self.trips.iter().take(number);
             let mut same = others.filter(|(other, _)| {
-                (&other.0, &other.1) == (gate, name) && other.2.generation == tripped.generation
+                (&other.0, &other.1) == (barrier_kind, name)
+                    && other.2.generation == tripped.generation
             });
             let twice = same.any(|((.., other), other_owner)| {
                 (other.index == tripped.index) != (other_owner == owner)
             });
             if tripped.index >= tripped.parties || twice {
                 return Err(format!(
-                    "{gate:?} {name}: {owner:?} tripped without the others: {tripped:?}"
+                    "{barrier_kind:?} {name}: {owner:?} tripped without the others: {tripped:?}"
                 ));
             }
         }
@@ -153,19 +154,22 @@ pub(in crate::tests) fn compare(machine: &Machine, model: &Model) -> Result<(), 
     for name in ["a", "b"].map(|name| RecipeName::new(name).unwrap()) {
         check_equal(&machine.latch(&name), &model.latch(&name))?;
         check_equal(&machine.counter(&name), &model.counter(&name))?;
-        for gate in [BarrierKind::Barrier, BarrierKind::Double] {
-            check_equal(&machine.gate(gate, &name), &model.gate(gate, &name))?;
+        for barrier_kind in [BarrierKind::Barrier, BarrierKind::Double] {
+            check_equal(
+                &machine.barrier(barrier_kind, &name),
+                &model.barrier(barrier_kind, &name),
+            )?;
         }
     }
     let waits = machine.arrival_waits_after(Revision(0), 1_000);
-    let waits: Vec<_> = waits.into_iter().map(|wait| (wait.give_up, wait.wait_ms)).collect();
+    let waits: Vec<_> = waits.into_iter().map(|wait| (wait.cancel, wait.wait_ms)).collect();
     check_equal(&waits, &model.waits())?;
     check_equal(&machine.arrival_waits(), &model.waits().len())?;
     for (wait, _) in model.waits() {
         let owner = (&wait.session, &wait.owner);
-        let found = machine.arrival_asked_in(wait.asked).map(|found| found.give_up);
+        let found = machine.arrival_requested_in(wait.requested_in).map(|found| found.cancel);
         check_equal(&found.as_ref(), &Some(&wait))?;
-        let at = machine.arrival(wait.gate, &wait.name, owner, Revision(0), None);
+        let at = machine.arrival(wait.barrier_kind, &wait.name, owner, Revision(0), None);
         check_equal(&at, &Arrival::Gone)?;
     }
     Ok(())
@@ -205,9 +209,9 @@ fn seeded_recipes_follow_the_model() {
 #[test]
 fn the_invariants_of_recipes_hold_without_the_model() {
     let mut machine = Machine::new();
-    let arrive = |gate, session: &str| {
+    let arrive = |barrier_kind, session: &str| {
         Recipe::Arrive(Arrive {
-            gate,
+            barrier_kind,
             name: RecipeName::new("a").unwrap(),
             parties: 3,
             open: crate::tests::script_commands::open(session),
@@ -217,7 +221,7 @@ fn the_invariants_of_recipes_hold_without_the_model() {
         })
     };
     let leave_barrier = Recipe::LeaveBarrier(LeaveBarrier {
-        gate: BarrierKind::Double,
+        barrier_kind: BarrierKind::Double,
         name: RecipeName::new("a").unwrap(),
         session: session_name("s1"),
         owner: Owner::unnamed(),

@@ -7,7 +7,8 @@ use crate::tests::script_commands::{Words, session_name};
 
 /// The recipe command of a line, if it is one.
 pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
-    let gate = if words.flag("double") { BarrierKind::Double } else { BarrierKind::Barrier };
+    let barrier_kind =
+        if words.flag("double") { BarrierKind::Double } else { BarrierKind::Barrier };
     let number = |at: usize| words.at(at).parse().unwrap();
     let key = || RequestId::new(words.value("key").unwrap()).unwrap();
     Some(match words.at(0) {
@@ -21,7 +22,7 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
         }
         "unlatch" => Recipe::DeleteLatch { latch: name(words) },
         "arrive" => Recipe::Arrive(Arrive {
-            gate,
+            barrier_kind,
             name: name(words),
             parties: words.number("parties").unwrap(),
             open: words.open(words.at(2)),
@@ -30,17 +31,17 @@ pub(in crate::tests) fn recipe(words: &Words<'_>) -> Option<Recipe> {
             wait_ms: (!words.flag("nowait")).then(|| words.number("wait_ms").unwrap_or(5_000)),
         }),
         "leave_barrier" => Recipe::LeaveBarrier(LeaveBarrier {
-            gate,
+            barrier_kind,
             name: name(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
         }),
         "cancel_arrival" => Recipe::CancelArrival(CancelArrival {
-            gate,
+            barrier_kind,
             name: name(words),
             session: session_name(words.at(2)),
             owner: words.owner(),
-            asked: Revision(words.number("asked").unwrap()),
+            requested_in: Revision(words.number("asked").unwrap()),
             request: request(words),
         }),
         "add" => count(words, CounterChange::Add { amount: number(2) }),
@@ -74,13 +75,13 @@ fn request(words: &Words<'_>) -> Option<RequestId> {
 pub(in crate::tests) fn show(words: &Words<'_>, machine: &Machine) -> Vec<String> {
     if words.at(1) == "arrivals" {
         let waits = machine.arrival_waits_after(Revision(0), 100);
-        return waits.iter().map(|wait| format!("{:?} {}", wait.give_up, wait.wait_ms)).collect();
+        return waits.iter().map(|wait| format!("{:?} {}", wait.cancel, wait.wait_ms)).collect();
     }
     let name = RecipeName::new(words.at(2)).unwrap();
     vec![match words.at(1) {
         "latch" => machine.latch(&name).map_or("none".to_owned(), |view| latch(&view)),
-        "barrier" => format!("{:?}", machine.gate(BarrierKind::Barrier, &name)),
-        "double" => format!("{:?}", machine.gate(BarrierKind::Double, &name)),
+        "barrier" => format!("{:?}", machine.barrier(BarrierKind::Barrier, &name)),
+        "double" => format!("{:?}", machine.barrier(BarrierKind::Double, &name)),
         _ => counter(machine.counter(&name)),
     }]
 }
@@ -102,14 +103,14 @@ pub(in crate::tests) fn reply(reply: &RecipeReply) -> String {
         RecipeReply::Deleted { existed } => format!("deleted existed={existed}"),
         RecipeReply::Arrived(Arrived {
             ticket,
-            asked,
+            requested_in,
             generation,
             arrived,
             parties,
             session,
             ..
         }) => format!(
-            "arrived #{session} {arrived}/{parties} ticket={ticket} asked={asked} generation={generation}"
+            "arrived #{session} {arrived}/{parties} ticket={ticket} asked={requested_in} generation={generation}"
         ),
         RecipeReply::Tripped(Tripped { generation, index, parties }) => {
             format!("tripped generation={generation} index={index} parties={parties}")
@@ -140,8 +141,8 @@ pub(in crate::tests) fn event(event: &RecipeEvent) -> String {
     match event {
         RecipeEvent::LatchOpened { latch } => format!("latch {latch} open"),
         RecipeEvent::LatchDeleted { latch } => format!("latch {latch} deleted"),
-        RecipeEvent::Opened { gate, name, generation } => {
-            format!("{gate:?} {name} open generation={generation}")
+        RecipeEvent::Opened { barrier_kind, name, generation } => {
+            format!("{barrier_kind:?} {name} open generation={generation}")
         }
         RecipeEvent::Broken { name, breach } => {
             format!("barrier {name} broken {}", self::breach(breach))

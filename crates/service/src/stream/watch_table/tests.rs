@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const A: StreamNo = StreamNo(1);
-const B: StreamNo = StreamNo(2);
+const A: StreamNumber = StreamNumber(1);
+const B: StreamNumber = StreamNumber(2);
 
 fn path(text: &str) -> ZnodePath {
     ZnodePath::new(text).unwrap()
@@ -204,7 +204,7 @@ fn ancestors_go_up_to_the_root() {
 /// One watch of the naive model: a list whose watches are checked one by one.
 #[derive(Clone, Debug, PartialEq)]
 struct Naive {
-    stream: StreamNo,
+    stream: StreamNumber,
     at: String,
     arms: WatchFlags,
 }
@@ -226,8 +226,8 @@ fn naive_fire(
     watches: &mut Vec<Naive>,
     kind: NoticeKind,
     at: &str,
-) -> BTreeMap<StreamNo, Vec<(NoticeKind, String)>> {
-    let mut found: BTreeMap<StreamNo, Vec<_>> = BTreeMap::new();
+) -> BTreeMap<StreamNumber, Vec<(NoticeKind, String)>> {
+    let mut found: BTreeMap<StreamNumber, Vec<_>> = BTreeMap::new();
     let mut parts = vec![(kind, at.to_owned())];
     if matches!(kind, Created | Deleted)
         && let Some(parent) = path(at).parent()
@@ -252,16 +252,16 @@ fn naive_fire(
 
 #[derive(Clone, Debug)]
 enum Step {
-    Arm(StreamNo, &'static str, WatchFlags),
+    Arm(StreamNumber, &'static str, WatchFlags),
     Fire(NoticeKind, &'static str),
-    Forget(StreamNo),
+    Forget(StreamNumber),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let paths = ["/", "/a", "/a/b", "/a/b/c", "/a/bc", "/ab"];
     let at = prop::sample::select(paths.to_vec());
     let changed = prop::sample::select(paths[1..].to_vec());
-    let stream = (1..4_u64).prop_map(StreamNo);
+    let stream = (1..4_u64).prop_map(StreamNumber);
     let all = [WatchFlags::DATA, WatchFlags::CHILD, WatchFlags::PERSISTENT, WatchFlags::RECURSIVE];
     let arms = prop::sample::select(all.to_vec());
     let kind = prop::sample::select(vec![Created, Changed, Deleted]);
@@ -291,7 +291,7 @@ proptest! {
                     }
                 }
                 Step::Fire(kind, at) => {
-                    let mut found: BTreeMap<StreamNo, Vec<_>> = BTreeMap::new();
+                    let mut found: BTreeMap<StreamNumber, Vec<_>> = BTreeMap::new();
                     for fired in table.fire(kind, &path(at)) {
                         let notice = (fired.kind, fired.path.to_string());
                         found.entry(fired.stream).or_default().push(notice);

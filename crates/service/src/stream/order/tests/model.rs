@@ -57,7 +57,7 @@ type Told = Vec<(NoticeKind, String)>;
 /// A client, with its real stream and its naive model.
 struct Client {
     session: SessionName,
-    attached: Attached,
+    attached: Attachment,
     entry: Option<(StreamEntry, Outbox)>,
     watches: BTreeSet<(Kind, &'static str)>,
     seen: Revision,
@@ -77,7 +77,7 @@ struct World {
     listed: BTreeMap<String, u64>,
 }
 
-fn enter(machine: &Machine, streams: &Streams, attached: &Attached) -> (StreamEntry, Outbox) {
+fn enter(machine: &Machine, streams: &Streams, attached: &Attachment) -> (StreamEntry, Outbox) {
     let entry = streams.enter(machine, attached, StreamLimits::default()).unwrap();
     let liveness =
         Liveness::new(attached.id, attached.session.clone(), Ttl::DEFAULT, Instant::now());
@@ -127,7 +127,8 @@ impl World {
         let (_, attachment, reply) = self.apply(Command::OpenSession(open));
         let Some(Reply::SessionOpened(SessionOpenedReply { id, .. })) = reply else { panic!() };
         let (ttl, since) = (Ttl::DEFAULT, Instant::now());
-        let attached = Attached { id, session: session.clone(), password, ttl, attachment, since };
+        let attached =
+            Attachment { id, session: session.clone(), password, ttl, attachment, since };
         let entry = Some(enter(&self.machine, &self.streams, &attached));
         let (watches, expected) = (BTreeSet::new(), Told::new());
         Client { session, attached, entry, watches, seen: attachment, expected }

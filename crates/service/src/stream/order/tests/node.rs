@@ -195,7 +195,7 @@ async fn a_node_that_skipped_entries_ends_its_streams_and_compacts_its_watchers(
     let mut watching =
         service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap();
     service.raft().read(|machine| observer.restored(machine));
-    assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::Diverged)));
+    assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::EntriesSkipped)));
     assert_eq!(service.watch_counts().watches, 0);
     assert!(matches!(watching.next().await.item, WatchItem::Compacted { .. }));
     service.shutdown().await;

@@ -25,14 +25,14 @@ pub(crate) struct BarrierMember {
     /// The scoped id under which the session remembers the final answer.
     pub(crate) request: Option<RequestId>,
     /// The revision of the latest call of this arrival.
-    pub(crate) asked: Revision,
+    pub(crate) requested_in: Revision,
     /// The maximum wait of that call in milliseconds.
     pub(crate) wait_ms: u64,
 }
 
 impl BarrierMember {
-    pub(crate) fn place(&self, gate: BarrierKind, name: &RecipeName) -> Place {
-        Place::BarrierKind(gate, name.clone(), self.owner.clone())
+    pub(crate) fn place(&self, barrier_kind: BarrierKind, name: &RecipeName) -> Place {
+        Place::BarrierKind(barrier_kind, name.clone(), self.owner.clone())
     }
 }
 
@@ -55,16 +55,19 @@ pub(super) fn count(len: usize) -> u32 {
 impl Machine {
     pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
         within(arrive.parties, Recipe::PARTIES_MAX)?;
-        let Arrive { gate, name, owner, request, .. } = &arrive;
-        let request = scoped_arrival(*gate, name, owner, request.as_ref());
+        let Arrive { barrier_kind, name, owner, request, .. } = &arrive;
+        let request = scoped_arrival(*barrier_kind, name, owner, request.as_ref());
         let arrive = Arrive { request, ..arrive };
         match self.sessions.named(&arrive.open.session) {
             Some(KnownSession::Open(id)) => {
                 if let Some(first) = self.remembered(id, arrive.request.as_ref()) {
                     return first;
                 }
-                let place =
-                    Place::BarrierKind(arrive.gate, arrive.name.clone(), arrive.owner.clone());
+                let place = Place::BarrierKind(
+                    arrive.barrier_kind,
+                    arrive.name.clone(),
+                    arrive.owner.clone(),
+                );
                 match self.recipes.place(id, &place) {
                     Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
                     None => self.arrive_new(Some(id), arrive, ctx),
@@ -111,10 +114,10 @@ impl Machine {
         arrive: Arrive,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let Arrive { gate, name, parties, open, request, wait_ms, .. } = arrive;
-        let progress = self.progress(gate, &name, parties);
+        let Arrive { barrier_kind, name, parties, open, request, wait_ms, .. } = arrive;
+        let progress = self.progress(barrier_kind, &name, parties);
         check_parties(progress, parties)?;
-        if let Some(passed) = self.inside(gate, &name, ticket) {
+        if let Some(passed) = self.inside(barrier_kind, &name, ticket) {
             self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
             let outcome = Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
             self.remember(session, request.as_ref(), outcome.clone());
@@ -123,16 +126,16 @@ impl Machine {
         // Another call may wait for this arrival, so a no-wait call must not change it.
         let Some(wait_ms) = wait_ms else { return Err(not_yet_rejection(progress)) };
         self.renew_lease_by_name(session, open.ttl, open.labels, ctx);
-        let changed = self.amend_member(gate, &name, ticket, |member| {
-            member.asked = ctx.revision;
+        let changed = self.amend_member(barrier_kind, &name, ticket, |member| {
+            member.requested_in = ctx.revision;
             member.wait_ms = wait_ms;
             member.request = request.or(member.request.take());
         });
         if let Some((before, after)) = changed {
             self.recipes.waits.leave(&before);
-            self.recipes.waits.enter(gate, &name, ticket, &after);
+            self.recipes.waits.enter(barrier_kind, &name, ticket, &after);
         }
-        Ok(self.arrived(gate, &name, session, ticket, ctx.revision))
+        Ok(self.arrived(barrier_kind, &name, session, ticket, ctx.revision))
     }
 
     fn arrive_new(
@@ -141,7 +144,7 @@ impl Machine {
         arrive: Arrive,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let progress = self.progress(arrive.gate, &arrive.name, arrive.parties);
+        let progress = self.progress(arrive.barrier_kind, &arrive.name, arrive.parties);
         check_parties(progress, arrive.parties)?;
         if arrive.wait_ms.is_none() && !progress.is_last {
             return Err(not_yet_rejection(progress));
@@ -156,20 +159,21 @@ impl Machine {
             Some(session) => self.check_room_for_place(session)?,
             None => self.check_room_for_session()?,
         }
-        let Arrive { gate, name, parties, open, owner, request, wait_ms } = arrive;
+        let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
         let session = self.renew_or_open_session_for_recipe(session, open, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
-        let (asked, ticket) = (ctx.revision, ctx.revision);
-        let member = BarrierMember { session, owner, request: request.clone(), asked, wait_ms };
-        self.recipes.note(session, member.place(gate, &name), ticket);
-        self.recipes.waits.enter(gate, &name, ticket, &member);
-        let passed = match gate {
+        let (requested_in, ticket) = (ctx.revision, ctx.revision);
+        let member =
+            BarrierMember { session, owner, request: request.clone(), requested_in, wait_ms };
+        self.recipes.note(session, member.place(barrier_kind, &name), ticket);
+        self.recipes.waits.enter(barrier_kind, &name, ticket, &member);
+        let passed = match barrier_kind {
             BarrierKind::Barrier => self.join_barrier(&name, parties, member, ctx),
             BarrierKind::Double => self.join_double(&name, parties, member, ctx),
         };
         match passed {
             Some(passed) => Ok(Reply::Recipe(RecipeReply::Tripped(passed))),
-            None => Ok(self.arrived(gate, &name, session, ticket, asked)),
+            None => Ok(self.arrived(barrier_kind, &name, session, ticket, requested_in)),
         }
     }
 
@@ -189,8 +193,13 @@ impl Machine {
     }
 
     /// Returns the state of a barrier; for a missing one, the state that the first arrival sees.
-    fn progress(&self, gate: BarrierKind, name: &RecipeName, parties: u32) -> BarrierProgress {
-        let known = match gate {
+    fn progress(
+        &self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+        parties: u32,
+    ) -> BarrierProgress {
+        let known = match barrier_kind {
             BarrierKind::Barrier => {
                 self.recipes.barriers.get(name).map(|barrier| barrier.progress())
             }
@@ -201,8 +210,13 @@ impl Machine {
     }
 
     /// Returns the answer to an arrival that is inside a double barrier.
-    fn inside(&self, gate: BarrierKind, name: &RecipeName, ticket: Revision) -> Option<Tripped> {
-        match gate {
+    fn inside(
+        &self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+        ticket: Revision,
+    ) -> Option<Tripped> {
+        match barrier_kind {
             BarrierKind::Barrier => None,
             BarrierKind::Double => self.recipes.doubles.get(name)?.passed(ticket),
         }
@@ -211,13 +225,13 @@ impl Machine {
     /// Changes a waiting member. Returns its state before and after.
     fn amend_member(
         &mut self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
         change: impl FnOnce(&mut BarrierMember),
     ) -> Option<(BarrierMember, BarrierMember)> {
         let recipes = &mut self.recipes;
-        let member = match gate {
+        let member = match barrier_kind {
             BarrierKind::Barrier => {
                 Arc::make_mut(recipes.barriers.get_mut(name)?).members.get_mut(&ticket)?
             }
@@ -232,14 +246,14 @@ impl Machine {
 
     fn arrived(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         session: SessionId,
         ticket: Revision,
-        asked: Revision,
+        requested_in: Revision,
     ) -> Reply {
-        let progress = self.progress(gate, name, 0);
-        let generation = match gate {
+        let progress = self.progress(barrier_kind, name, 0);
+        let generation = match barrier_kind {
             BarrierKind::Barrier => {
                 self.recipes.barriers.get(name).map(|barrier| barrier.generation())
             }
@@ -247,7 +261,7 @@ impl Machine {
         };
         Reply::Recipe(RecipeReply::Arrived(Arrived {
             ticket: Ticket(ticket.0),
-            asked,
+            requested_in,
             generation: generation.unwrap_or(Revision(0)),
             arrived: progress.arrived,
             parties: progress.parties,
@@ -261,11 +275,12 @@ impl Machine {
         leave_barrier: &LeaveBarrier,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let LeaveBarrier { gate, name, session, owner } = leave_barrier;
+        let LeaveBarrier { barrier_kind, name, session, owner } = leave_barrier;
         let id = self.open_session_named(session.clone())?;
-        let place = self.recipes.place(id, &Place::BarrierKind(*gate, name.clone(), owner.clone()));
+        let place =
+            self.recipes.place(id, &Place::BarrierKind(*barrier_kind, name.clone(), owner.clone()));
         let changed = place.is_some();
-        let leaving = match (gate, place) {
+        let leaving = match (barrier_kind, place) {
             (BarrierKind::Barrier, Some(_)) => {
                 self.break_barrier(name, id, BreachCause::Left, ctx);
                 None
@@ -279,26 +294,26 @@ impl Machine {
     /// Ends a wait, unless the arrival has its answer or the member has repeated its call.
     pub(super) fn cancel_arrival(
         &mut self,
-        give_up: &CancelArrival,
+        cancel: &CancelArrival,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        let CancelArrival { gate, name, session, owner, asked, request } = give_up;
-        let request = scoped_arrival(*gate, name, owner, request.as_ref());
+        let CancelArrival { barrier_kind, name, session, owner, requested_in, request } = cancel;
+        let request = scoped_arrival(*barrier_kind, name, owner, request.as_ref());
         let gone = Ok(Reply::Recipe(RecipeReply::ArrivalCancelled));
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return gone };
         if let Some(first) = self.remembered(id, request.as_ref()) {
             return first;
         }
-        let place = Place::BarrierKind(*gate, name.clone(), owner.clone());
+        let place = Place::BarrierKind(*barrier_kind, name.clone(), owner.clone());
         let Some(ticket) = self.recipes.place(id, &place) else { return gone };
-        if let Some(passed) = self.inside(*gate, name, ticket) {
+        if let Some(passed) = self.inside(*barrier_kind, name, ticket) {
             return Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
         }
-        let now = self.member(*gate, name, ticket).map(|member| member.asked);
-        if now != Some(*asked) {
-            return Ok(self.arrived(*gate, name, id, ticket, now.unwrap_or(*asked)));
+        let now = self.member(*barrier_kind, name, ticket).map(|member| member.requested_in);
+        if now != Some(*requested_in) {
+            return Ok(self.arrived(*barrier_kind, name, id, ticket, now.unwrap_or(*requested_in)));
         }
-        match gate {
+        match barrier_kind {
             BarrierKind::Barrier => self.break_barrier(name, id, BreachCause::TimedOut, ctx),
             BarrierKind::Double => {
                 self.remove_member(name, id, owner, ticket, ctx);
@@ -311,11 +326,11 @@ impl Machine {
     /// Returns a waiting member.
     pub(super) fn member(
         &self,
-        gate: BarrierKind,
+        barrier_kind: BarrierKind,
         name: &RecipeName,
         ticket: Revision,
     ) -> Option<&BarrierMember> {
-        match gate {
+        match barrier_kind {
             BarrierKind::Barrier => self.recipes.barriers.get(name)?.members.get(&ticket),
             BarrierKind::Double => self.recipes.doubles.get(name)?.waiting.get(&ticket),
         }
