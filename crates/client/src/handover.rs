@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{TO, TO_OWNER};
-use holdfast_api::parameters::watch;
-use holdfast_api::{
-    ErrorCode, HandedOverBody, HolderBody, LockBody, Query, WAIT_MAX, WatchBody, lock_path,
-};
+use holdfast_api::{ErrorCode, HandedOverBody, HolderBody, LockBody, Query, lock_path};
 use holdfast_types::{
     FencingToken, LockName, Owner, ReleaseTarget, Revision, SessionName, ZnodePath,
 };
@@ -27,6 +24,7 @@ use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::{ClientQueueEntry, Stage, release_query};
 use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
+use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};
 
 /// A failed hand-over.
@@ -275,12 +273,9 @@ async fn lock_change(
     since: Revision,
     wait: Duration,
 ) -> Result<(), Error> {
-    let wait = wait.min(WAIT_MAX);
-    let query = Query::default().with(&watch::PATH, &lock).with(&watch::SINCE, &since);
-    let call = Call::get(query.with(&watch::WAIT, &wait).target("/v1/watch")).wait(wait);
-    match session.calls.json::<WatchBody>(&call).await {
+    match session.calls.changes(&lock, since, wait, true).await {
         // The cluster no longer has the changes since this revision: the caller reads the lock again.
-        Err(Error::Refused(problem)) if problem.code == ErrorCode::RevisionCompacted => Ok(()),
+        Err(error) if is(&error, ErrorCode::RevisionCompacted) => Ok(()),
         Err(Error::Retry(_) | Error::Unknown(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
