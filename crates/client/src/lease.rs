@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::Loss;
 use crate::clock::Moment;
+use crate::retry::RETRY_PAUSE;
 
 /// Two clocks may differ by 1/`RATE` of the time that they measure.
 const RATE: u32 = 100;
@@ -16,8 +17,6 @@ const RATE: u32 = 100;
 const SAFETY: Duration = Duration::from_millis(5);
 /// The maximum time to park a keepalive. A node drops the events of a session that sends no poll for two minutes.
 const PARK_MAX: Duration = Duration::from_secs(45);
-/// The pause after a failed renewal.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Returns the deadline of a session that the server keeps for `held` from `counted_from` or later.
 pub(crate) fn deadline(counted_from: Moment, held: Duration) -> Moment {

@@ -17,9 +17,17 @@ use crate::{Error, Loss};
 /// The first and the maximum pause between two rounds over all nodes.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The pause of a background task after a failure.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_DOUBLINGS_MAX: u32 = 6;
 /// The maximum time until a node sends the headers of an event stream.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(6);
 const NO_NODE_TRIED: &str = "no node was tried";
+
+/// Returns the pause after this many consecutive failures: it starts with [`RETRY_PAUSE`] and doubles with each failure.
+pub(crate) fn retry_pause(failures: u32) -> Duration {
+    RETRY_PAUSE * 2_u32.pow(failures.saturating_sub(1).min(RETRY_DOUBLINGS_MAX))
+}
 
 /// A call of the HTTP API, for [`Client::call`](crate::Client::call).
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use crate::clock::Moment;
 use crate::http::Method;
 use crate::queue_entry::{ClientQueueEntry, Match, Stage, is_generated_owner, release_query};
 use crate::release_request::ReleaseRequest;
-use crate::retry::{Answer, Call};
+use crate::retry::{Answer, Call, retry_pause};
 use crate::session::Session;
 use crate::{Error, Loss, random};
 
@@ -30,9 +30,6 @@ const READ_PART: u32 = 8;
 const SETTLE: Duration = Duration::from_millis(500);
 /// The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
 const PAUSE: Duration = Duration::from_millis(40);
-/// The pause after the second rejected call; it doubles with each further one.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
-const RETRY_DOUBLINGS_MAX: u32 = 6;
 
 /// A hold of a guard, according to this client.
 type KnownHold = (Arc<ClientQueueEntry>, FencingToken);
@@ -89,7 +86,7 @@ impl SessionPoll {
     pub(crate) fn poll_failed(&mut self) {
         let pause = match self.failures {
             0 => PAUSE,
-            failures => RETRY_PAUSE * 2_u32.pow(failures.min(RETRY_DOUBLINGS_MAX)),
+            failures => retry_pause(failures),
         };
         self.failures = self.failures.saturating_add(1);
         self.due = Moment::now().plus(pause);

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
+mod backoff;
 mod guards;
 mod kinds;
 mod multi_lock;

@@ -22,6 +22,7 @@ use super::{checked_name, unique_request};
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::error::argument;
+use crate::retry::retry_pause;
 use crate::session::{Session, SessionUse};
 use crate::tree::found;
 use crate::{Client, Error, Loss, Subtree};
@@ -29,8 +30,6 @@ use crate::{Client, Error, Loss, Subtree};
 const GROUPS: &str = "/groups";
 /// The maximum time that one call waits for a change of the node.
 const WAIT: Duration = Duration::from_secs(20);
-/// The pause after a failed call.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// A group; see [`Client::group`].
 ///
@@ -282,33 +281,36 @@ fn stat_of(op: &OpBody) -> Option<&StatBody> {
 
 /// Recreates the node after each deletion, until the session is over or the member leaves.
 async fn restore_deleted(record: Arc<Record>, leave: CancellationToken, mut since: Revision) {
+    // Consecutive rounds with a failed call.
+    let mut failures: u32 = 0;
     loop {
         let changes = tokio::select! {
             changes = record.calls.changes(&record.path, since, WAIT, true) => changes,
             _loss = record.session.lost() => return,
             () = leave.cancelled() => return,
         };
-        let may_be_deleted = match &changes {
-            Ok(body) => body.events.iter().any(|change| change.kind == ChangeKind::Deleted),
+        let mut is_failed = changes.is_err();
+        let may_be_deleted = match changes {
+            Ok(body) => {
+                since = body.revision.max(since);
+                body.events.iter().any(|change| change.kind == ChangeKind::Deleted)
+            }
             // The changes since then are unknown.
             Err(_) => true,
         };
-        if let Ok(body) = &changes {
-            since = body.revision.max(since);
-        }
         if may_be_deleted {
             match record.restore().await {
                 Ok(revision) => since = revision.max(since),
                 Err(Error::Lost(loss)) => return record.session.end(loss),
-                Err(_) => pause(&leave).await,
+                Err(_) => is_failed = true,
             }
         }
-    }
-}
-
-async fn pause(leave: &CancellationToken) {
-    tokio::select! {
-        () = tokio::time::sleep(RETRY_PAUSE) => {}
-        () = leave.cancelled() => {}
+        failures = if is_failed { failures.saturating_add(1) } else { 0 };
+        if is_failed {
+            tokio::select! {
+                () = tokio::time::sleep(retry_pause(failures)) => {}
+                () = leave.cancelled() => return,
+            }
+        }
     }
 }
