@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use holdfast_api::{GapBody, LeaderBody, LeadershipBody};
 use holdfast_types::Revision;
+use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::calls::Calls;
+use crate::retry::retry_pause;
 
 /// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -49,6 +51,10 @@ pub struct Observer {
     node: usize,
     /// The id of the last received event.
     last: Option<Revision>,
+    /// Consecutive streams that ended within the request timeout and without a change.
+    short_streams: u32,
+    /// No stream is opened before this moment, after more than one short stream.
+    open_at: Instant,
 }
 
 #[derive(Debug)]
@@ -56,72 +62,87 @@ struct Stream {
     answer: reqwest::Response,
     /// Received bytes that are not parsed yet.
     bytes: Vec<u8>,
+    opened: Instant,
 }
 
 impl Observer {
     pub(crate) fn new(calls: Calls, path: String) -> Self {
-        Self { calls, path, stream: None, node: 0, last: None }
+        let (stream, last, open_at) = (None, None, Instant::now());
+        Self { calls, path, stream, node: 0, last, short_streams: 0, open_at }
     }
 
     /// Returns the current leader first, then each change. Dropping the future loses no change.
     ///
     /// # Errors
-    /// [`Error::Retry`] if no node answered within the request timeout: the next call continues from the same point.
-    /// [`Error::Refused`] if the cluster rejected the call.
+    /// [`Error::Retry`] if no node kept a stream open within the request timeout: the next call continues from the same
+    /// point. [`Error::Refused`] if the cluster rejected the call. [`Error::Foreign`] for an event that the client
+    /// cannot decode: the next call continues after that event.
     pub async fn next_change(&mut self) -> Result<Observed, Error> {
         let mut until = None;
         loop {
             let Some(stream) = &mut self.stream else {
                 let timeout = self.calls.request_timeout;
-                let until = *until.get_or_insert_with(|| Instant::now() + timeout);
-                let last = self.last.map(|revision| revision.0);
-                let nodes = self.calls.nodes.clone();
-                let opened = nodes.open_events(&self.path, self.node, last, until).await?;
-                let (answer, node) = opened;
-                self.node = node;
-                self.stream = Some(Stream { answer, bytes: Vec::new() });
+                self.open(*until.get_or_insert_with(|| Instant::now() + timeout)).await?;
                 continue;
             };
-            match stream.event().await {
-                Some(event) => {
-                    until = None;
-                    if let Some(observed) = self.receive(&event) {
-                        return Ok(observed);
-                    }
-                }
-                None => self.leave_node(),
+            let event = stream.event().await;
+            if stream.opened.elapsed() >= self.calls.request_timeout {
+                (until, self.short_streams) = (None, 0);
+            }
+            let Some(event) = event else {
+                self.leave_node();
+                continue;
+            };
+            if let Some(observed) = self.receive(&event)? {
+                self.short_streams = 0;
+                return Ok(observed);
             }
         }
+    }
+
+    /// Opens the stream at the next node that accepts it, after a pause if the last streams were short.
+    async fn open(&mut self, until: Instant) -> Result<(), Error> {
+        if self.short_streams > 1 {
+            if Instant::now() >= until {
+                return Err(Error::Retry("the nodes end the stream at once".to_owned()));
+            }
+            tokio::time::sleep_until(self.open_at.min(until).into()).await;
+        }
+        let last = self.last.map(|revision| revision.0);
+        let nodes = self.calls.nodes.clone();
+        let (answer, node) = nodes.open_events(&self.path, self.node, last, until).await?;
+        self.node = node;
+        self.stream = Some(Stream { answer, bytes: Vec::new(), opened: Instant::now() });
+        Ok(())
     }
 
     /// Ends the stream and selects the next node.
     fn leave_node(&mut self) {
         self.stream = None;
         self.node = self.node.wrapping_add(1);
+        self.open_at = Instant::now() + retry_pause(self.short_streams);
+        self.short_streams = self.short_streams.saturating_add(1);
     }
 
-    fn receive(&mut self, event: &Event) -> Option<Observed> {
+    /// Returns the change of an event; `None` for an event without a change.
+    fn receive(&mut self, event: &Event) -> Result<Option<Observed>, Error> {
         self.last = event.id.or(self.last);
-        match event.name.as_str() {
+        Ok(match event.name.as_str() {
             "leader" | "vacant" => {
-                let body: LeadershipBody = serde_json::from_str(&event.data).ok()?;
-                let revision = body.revision;
-                Some(match body.leader {
+                let LeadershipBody { leader, revision, .. } = event.body()?;
+                Some(match leader {
                     Some(leader) => Observed::Leader { leader, revision },
                     None => Observed::Vacant { revision },
                 })
             }
-            "gap" => {
-                let body: GapBody = serde_json::from_str(&event.data).ok()?;
-                Some(Observed::Gap { until: body.until })
-            }
+            "gap" => Some(Observed::Gap { until: event.body::<GapBody>()?.until }),
             "reconnect" => {
                 self.leave_node();
                 None
             }
             // The event only carries an id to continue from.
             _ => None,
-        }
+        })
     }
 }
 
@@ -153,6 +174,14 @@ struct Event {
     name: String,
     data: String,
     id: Option<Revision>,
+}
+
+impl Event {
+    fn body<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let undecodable =
+            |error| Error::Foreign(format!("undecodable {} event: {error}", self.name));
+        serde_json::from_str(&self.data).map_err(undecodable)
+    }
 }
 
 /// Parses one block of lines; `None` for a comment.
