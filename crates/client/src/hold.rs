@@ -13,8 +13,6 @@ use tokio::sync::watch;
 
 use crate::calls::timer;
 use crate::clock::Moment;
-use crate::hold_limits::HoldLimits;
-use crate::lease::Lease;
 use crate::queue_entry::{ClientQueueEntry, release_call};
 use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
@@ -185,11 +183,6 @@ impl Hold {
         release_call(std::slice::from_ref(&self.entry), &self.session.name).target
     }
 
-    fn changes(&self) -> DeadlineChanges {
-        let (lease, limits) = (self.session.lease.subscribe(), self.entry.limits.subscribe());
-        DeadlineChanges { lease, limits }
-    }
-
     /// Returns the earliest of all deadlines, or the loss.
     fn deadline_or_loss(&self, now: Moment) -> Result<Moment, Loss> {
         let limit = self.entry.limits.borrow().next_deadline(now)?;
@@ -207,15 +200,26 @@ pub(crate) fn first_deadline(holds: &[Hold], now: Moment) -> Result<Moment, Loss
 
 /// Resolves with the earliest deadline of the holds once it differs from `known`.
 pub(crate) async fn deadline_after(holds: &[Hold], known: Moment) -> Result<Moment, Loss> {
-    let mut changes: Vec<DeadlineChanges> = holds.iter().map(Hold::changes).collect();
+    let subscribe = |hold: &Hold| (hold.session.lease.subscribe(), hold.entry.limits.subscribe());
+    let mut receivers: Vec<_> = holds.iter().map(subscribe).collect();
     loop {
-        changes.iter_mut().for_each(DeadlineChanges::mark_seen);
+        for (lease, limits) in &mut receivers {
+            lease.mark_unchanged();
+            limits.mark_unchanged();
+        }
         let deadline = first_deadline(holds, Moment::now())?;
         if deadline != known {
             return Ok(deadline);
         }
+        // The senders live as long as the holds.
+        let changes = receivers.iter_mut().map(async |(lease, limits)| {
+            tokio::select! {
+                _changed = lease.changed() => {}
+                _changed = limits.changed() => {}
+            }
+        });
         tokio::select! {
-            _changed = first_of(changes.iter_mut().map(DeadlineChanges::next)) => {}
+            _changed = first_of(changes) => {}
             () = timer(deadline) => {}
         }
     }
@@ -238,26 +242,4 @@ pub(crate) async fn first_of<F: Future>(futures: impl Iterator<Item = F>) -> (us
         Poll::Pending
     })
     .await
-}
-
-/// Notifies of changes to the session's lease and the limits of the hold.
-#[derive(Debug)]
-struct DeadlineChanges {
-    lease: watch::Receiver<Lease>,
-    limits: watch::Receiver<HoldLimits>,
-}
-
-impl DeadlineChanges {
-    fn mark_seen(&mut self) {
-        self.lease.mark_unchanged();
-        self.limits.mark_unchanged();
-    }
-
-    async fn next(&mut self) {
-        // The senders live as long as the hold.
-        tokio::select! {
-            _changed = self.lease.changed() => {}
-            _changed = self.limits.changed() => {}
-        }
-    }
 }
