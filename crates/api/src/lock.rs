@@ -206,7 +206,7 @@ impl HolderBody {
             wanted_in_ms: age(now, asked.deadline),
             revoke: asked.revoke,
         };
-        Self { release_request: release_request.map(asked), multi_lock: multi_lock, ..self }
+        Self { release_request: release_request.map(asked), multi_lock, ..self }
     }
 }
 

@@ -40,7 +40,7 @@ impl Machine {
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
         match command {
             Command::OpenSession(open) => self.open_session(open, ctx),
-            Command::RenewSession { session, ttl } => self.renew_session(session, ttl, ctx),
+            Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
             Command::CloseSession { session, attachment, incarnation } => {
                 self.close_session(session, (attachment, incarnation), ctx)
             }

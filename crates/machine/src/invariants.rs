@@ -150,8 +150,8 @@ impl Machine {
     /// Compares the node index, the quota usage and the byte totals with those computed from the nodes and the
     /// sessions.
     fn check_orders(&self) -> Result<(), String> {
-        let (orders, quotas, totals) = self.tree.rebuilt();
-        let (kept_orders, kept_quotas, kept_totals) = self.tree.kept();
+        let (orders, quotas, totals) = self.tree.rebuilt_indexes();
+        let (kept_orders, kept_quotas, kept_totals) = self.tree.maintained_indexes();
         let kept_in_sessions = self.sessions.bytes() == self.sessions.counted_bytes();
         ensure(kept_totals == totals && kept_in_sessions, || {
             "the totals differ from the znodes and the sessions".to_owned()

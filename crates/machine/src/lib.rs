@@ -25,7 +25,7 @@ mod tree;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
-pub use recipe::{Arrival, ArrivalWait};
+pub use recipe::{ArrivalState, ArrivalWait};
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 

@@ -410,5 +410,5 @@ pub enum OutOfBounds {
     /// A multi-lock with an option that only an acquire of one lock may have.
     Locks,
     /// `segments`.
-    ShardRequest,
+    Shards,
 }

@@ -300,7 +300,7 @@ pub struct LatchView {
     /// The number of keys that are counted when their sessions end.
     pub promised: u32,
     /// Revision of its creation: distinguishes it from other latches of the same name.
-    pub made: Revision,
+    pub created_in: Revision,
 }
 
 /// A counter at one revision. A counter that was never changed is 0.

@@ -27,7 +27,7 @@ pub struct LatchBody {
 
 impl LatchBody {
     pub fn new(latch: RecipeName, view: LatchView, revision: Revision) -> Self {
-        let LatchView { count, left, promised, made: _ } = view;
+        let LatchView { count, left, promised, created_in: _ } = view;
         Self { latch, count, left, open: left == 0, promised, revision }
     }
 }

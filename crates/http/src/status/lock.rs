@@ -75,7 +75,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Policy => "a rule",
         OutOfBounds::Deadline => "the deadline",
         OutOfBounds::Locks => "an option of a multi-lock",
-        OutOfBounds::ShardRequest => "segments",
+        OutOfBounds::Shards => "segments",
     };
     let detail = format!("{what} is out of its bounds");
     about(ErrorCode::InvalidArgument, detail, "choose a smaller value", context)

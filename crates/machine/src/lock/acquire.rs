@@ -259,21 +259,6 @@ impl Machine {
         self.enqueue(lock, &location.directory, (Data::default(), None), entry, ctx);
     }
 
-    pub(crate) fn renew_or_open_session(
-        &mut self,
-        session: Option<SessionId>,
-        open: OpenSession,
-        ctx: &mut ApplyContext<'_>,
-    ) -> SessionId {
-        match session {
-            Some(id) => {
-                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
-                id
-            }
-            None => self.open_new_session(open, ctx),
-        }
-    }
-
     fn answer(
         &self,
         locks: &LockSet,

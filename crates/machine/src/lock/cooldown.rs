@@ -88,7 +88,7 @@ impl Cooldowns {
     }
 
     /// Returns `None` if there is no cooldown to store.
-    pub(crate) fn kept(self) -> Option<Arc<Self>> {
+    pub(crate) fn none_if_empty(self) -> Option<Arc<Self>> {
         (self != Self::NONE).then(|| Arc::new(self))
     }
 }

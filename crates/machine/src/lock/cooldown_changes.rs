@@ -120,7 +120,7 @@ impl Machine {
         cooldowns: Cooldowns,
         ctx: &mut ApplyContext<'_>,
     ) {
-        let stored = cooldowns.kept();
+        let stored = cooldowns.none_if_empty();
         let now = stored.as_ref().map(|cooldowns| cooldowns.longest());
         let before = self.locks.set_cooldowns(&mut self.tree, lock, stored);
         match (before.map(|cooldowns| cooldowns.longest()), now) {

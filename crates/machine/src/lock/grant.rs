@@ -55,7 +55,7 @@ impl Machine {
         let remembered = self.remembered_as(lock);
         if let Some(session) = self.sessions.get_mut(entry.session) {
             session.queue_entries += 1;
-            session.left.mark_reacquired(&remembered, &entry.owner);
+            session.ended_attempts.mark_reacquired(&remembered, &entry.owner);
         }
         if let Some(grant) = self.grant_of(lock, &entry, false) {
             ctx.emit(LockEvent::Granted(grant));
@@ -94,7 +94,7 @@ impl Machine {
         if let Some(session) = self.sessions.get_mut(key.session) {
             session.queue_entries = session.queue_entries.saturating_sub(1);
             let released = cause == LossCause::Released;
-            session.left.end(&remembered, &owner, entry.attempts.newest(), released);
+            session.ended_attempts.end(&remembered, &owner, entry.attempts.newest(), released);
         }
         let (session, ticket) = (entry.session_name.clone(), entry.ticket);
         let Some(hold) = &entry.hold else {

@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause,
-    Outcome, Owner, Perms, Rejection, Reply, RequestId, SessionEnd, SessionId, SessionName, Ticket,
+    Outcome, Owner, Perms, Rejection, Reply, RequestId, SessionId, SessionName, Ticket,
     TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
-use crate::context::{ApplyContext, expired, limit_reached, no_session};
+use crate::context::{ApplyContext, limit_reached};
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::attempts::Attempts;
 use crate::session::memo;
-use crate::session::store::KnownSession;
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 
@@ -27,7 +26,7 @@ impl Machine {
     /// Hands a hold to another live session. If the call names the token, the receiving session stores the reply, and a
     /// copy of the call returns it again.
     pub(crate) fn hand_over(&mut self, hand_over: HandOver, ctx: &mut ApplyContext<'_>) -> Outcome {
-        let to = self.live_session(&hand_over.to.0)?;
+        let to = self.open_session_named(&hand_over.to.0)?;
         let token = hand_over.token.and_then(|token| RequestId::new(token.to_string()).ok());
         let scope = ["hand-over", hand_over.lock.as_str(), hand_over.to.1.as_str()];
         let request = memo::scoped(&scope, token.as_ref());
@@ -76,18 +75,6 @@ impl Machine {
         })
     }
 
-    fn live_session(&self, session: &SessionName) -> Result<SessionId, Rejection> {
-        match self.sessions.named(session) {
-            Some(KnownSession::Open(id)) => Ok(id),
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
-                Err(expired(session.clone()))
-            }
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
-                Err(no_session(session.clone()))
-            }
-        }
-    }
-
     /// Returns the hold of an owner of an open session; with a token, only the hold with that token.
     pub(super) fn holder_of(
         &self,
@@ -96,7 +83,7 @@ impl Machine {
         owner: &Owner,
         token: Option<FencingToken>,
     ) -> Result<Arc<LockEntry>, Rejection> {
-        let id = self.live_session(session)?;
+        let id = self.open_session_named(session)?;
         let is_meant = |entry: &&Arc<LockEntry>| {
             entry.hold.is_some() && (token.is_none() || entry.token() == token)
         };

@@ -217,7 +217,9 @@ impl LockIndex {
         let role = ZnodeRole::LockEntry(Arc::clone(after));
         let _node = tree.rewrite(&after.path, |node| node.role = role);
         if let (Some(directory), Some(token)) = (directory, granted) {
-            tree.note(&directory, |lock_directory| lock_directory.last_token = Some(token));
+            tree.update_lock_directory(&directory, |lock_directory| {
+                lock_directory.last_token = Some(token);
+            });
         }
     }
 
@@ -234,7 +236,7 @@ impl LockIndex {
         }
         let is_default = stored_policy.policy == LockPolicy::DEFAULT;
         let stored_policy = (!is_default).then(|| Arc::new(stored_policy));
-        tree.note(directory, |lock_directory| {
+        tree.update_lock_directory(directory, |lock_directory| {
             lock_directory.stored_policy.clone_from(&stored_policy);
         });
         let forgettable = self.change(lock, |indexed| {
@@ -258,7 +260,9 @@ impl LockIndex {
             (before, indexed.directory.clone())
         });
         let (before, directory) = changed?;
-        tree.note(&directory, |lock_directory| lock_directory.cooldowns = cooldowns);
+        tree.update_lock_directory(&directory, |lock_directory| {
+            lock_directory.cooldowns = cooldowns;
+        });
         before
     }
 

@@ -129,7 +129,7 @@ pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
     let wrong = match () {
         () if !sound(*permits, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Permits),
         () if !sound(*limit, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Limit),
-        () if !sound(shards, LockPolicy::SHARDS_MAX) => Some(OutOfBounds::ShardRequest),
+        () if !sound(shards, LockPolicy::SHARDS_MAX) => Some(OutOfBounds::Shards),
         () => options.out_of_bounds(),
     };
     if let Some(what) = wrong {

@@ -133,9 +133,11 @@ impl Machine {
         let remembered = self.remembered_as(lock);
         let Some(known) = self.sessions.get_mut(session) else { return };
         match target {
-            ReleaseTarget::Attempt(attempt) => known.left.end_one(&remembered, owner, attempt),
+            ReleaseTarget::Attempt(attempt) => {
+                known.ended_attempts.end_one(&remembered, owner, attempt);
+            }
             ReleaseTarget::AnyEntry if lost => {
-                known.left.end(&remembered, owner, Attempt::UNNAMED, true);
+                known.ended_attempts.end(&remembered, owner, Attempt::UNNAMED, true);
             }
             ReleaseTarget::AnyEntry | ReleaseTarget::Hold(_) => {}
         }
@@ -150,7 +152,8 @@ impl Machine {
     ) -> Result<(), Rejection> {
         let remembered = self.remembered_as(lock);
         let known = self.sessions.get(session);
-        let released = known.is_some_and(|known| known.left.has_released(&remembered, owner));
+        let released =
+            known.is_some_and(|known| known.ended_attempts.has_released(&remembered, owner));
         match self.locks.get(lock).and_then(|lock| self.first_holder(lock, None)) {
             Some(holder) if !released => {
                 Err(LockRejection::NotHolder { holder: Box::new(holder) }.into())

@@ -164,7 +164,7 @@ fn note_of(holder: &LockEntry) -> Option<HolderDetails> {
     let multi_lock: Vec<LockName> = holder.multi_lock().cloned().collect();
     let token = holder.token()?;
     let notable = release_request.is_some() || !multi_lock.is_empty();
-    notable.then_some(HolderDetails { token, release_request, multi_lock: multi_lock })
+    notable.then_some(HolderDetails { token, release_request, multi_lock })
 }
 
 fn count(n: u64) -> u32 {

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Arrive, Arrived, BarrierKind, Bound, BreachCause, CancelArrival, LeaveBarrier,
-    LeaveBarrierReply, OpenSession, Outcome, Owner, Recipe, RecipeName, RecipeRejection,
-    RecipeReply, Rejection, Reply, RequestId, Revision, SessionEnd, SessionId, Ticket, Tripped,
-    Ttl,
+    LeaveBarrierReply, Outcome, Owner, Recipe, RecipeName, RecipeRejection, RecipeReply, Rejection,
+    Reply, RequestId, Revision, SessionEnd, SessionId, Ticket, Tripped, Ttl,
 };
 
-use super::{Place, refused, scoped_arrival, within};
+use super::{Participation, check_range, rejected, scoped_arrival};
 use crate::Machine;
 use crate::context::{ApplyContext, expired, limit_reached};
 use crate::session::store::KnownSession;
@@ -31,8 +30,12 @@ pub(crate) struct BarrierMember {
 }
 
 impl BarrierMember {
-    pub(crate) fn place(&self, barrier_kind: BarrierKind, name: &RecipeName) -> Place {
-        Place::BarrierKind(barrier_kind, name.clone(), self.owner.clone())
+    pub(crate) fn participation(
+        &self,
+        barrier_kind: BarrierKind,
+        name: &RecipeName,
+    ) -> Participation {
+        Participation::Arrival(barrier_kind, name.clone(), self.owner.clone())
     }
 }
 
@@ -54,7 +57,7 @@ pub(super) fn count(len: usize) -> u32 {
 
 impl Machine {
     pub(super) fn arrive(&mut self, arrive: Arrive, ctx: &mut ApplyContext<'_>) -> Outcome {
-        within(arrive.parties, Recipe::PARTIES_MAX)?;
+        check_range(arrive.parties, Recipe::PARTIES_MAX)?;
         let Arrive { barrier_kind, name, owner, request, .. } = &arrive;
         let request = scoped_arrival(*barrier_kind, name, owner, request.as_ref());
         let arrive = Arrive { request, ..arrive };
@@ -63,12 +66,12 @@ impl Machine {
                 if let Some(first) = self.remembered(id, arrive.request.as_ref()) {
                     return first;
                 }
-                let place = Place::BarrierKind(
+                let participation = Participation::Arrival(
                     arrive.barrier_kind,
                     arrive.name.clone(),
                     arrive.owner.clone(),
                 );
-                match self.recipes.place(id, &place) {
+                match self.recipes.participation(id, &participation) {
                     Some(ticket) => self.arrive_again(id, ticket, arrive, ctx),
                     None => self.arrive_new(Some(id), arrive, ctx),
                 }
@@ -156,16 +159,16 @@ impl Machine {
             return Err(limit_reached(Bound::RecipeEntries, Recipe::WAITING_ARRIVALS_MAX));
         }
         match session {
-            Some(session) => self.check_room_for_place(session)?,
+            Some(session) => self.check_room_for_participation(session)?,
             None => self.check_room_for_session()?,
         }
         let Arrive { barrier_kind, name, parties, open, owner, request, wait_ms } = arrive;
-        let session = self.renew_or_open_session_for_recipe(session, open, ctx);
+        let session = self.renew_or_open_session(session, open, ctx);
         let wait_ms = wait_ms.unwrap_or(0);
         let (requested_in, ticket) = (ctx.revision, ctx.revision);
         let member =
             BarrierMember { session, owner, request: request.clone(), requested_in, wait_ms };
-        self.recipes.note(session, member.place(barrier_kind, &name), ticket);
+        self.recipes.add(session, member.participation(barrier_kind, &name), ticket);
         self.recipes.waits.enter(barrier_kind, &name, ticket, &member);
         let passed = match barrier_kind {
             BarrierKind::Barrier => self.join_barrier(&name, parties, member, ctx),
@@ -174,21 +177,6 @@ impl Machine {
         match passed {
             Some(passed) => Ok(Reply::Recipe(RecipeReply::Tripped(passed))),
             None => Ok(self.arrived(barrier_kind, &name, session, ticket, requested_in)),
-        }
-    }
-
-    fn renew_or_open_session_for_recipe(
-        &mut self,
-        session: Option<SessionId>,
-        open: OpenSession,
-        ctx: &mut ApplyContext<'_>,
-    ) -> SessionId {
-        match session {
-            Some(id) => {
-                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
-                id
-            }
-            None => self.open_new_session(open, ctx),
         }
     }
 
@@ -276,17 +264,20 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let LeaveBarrier { barrier_kind, name, session, owner } = leave_barrier;
-        let id = self.open_session_named(session.clone())?;
-        let place =
-            self.recipes.place(id, &Place::BarrierKind(*barrier_kind, name.clone(), owner.clone()));
-        let changed = place.is_some();
-        let leaving = match (barrier_kind, place) {
+        let id = self.open_session_named(session)?;
+        let participation = self
+            .recipes
+            .participation(id, &Participation::Arrival(*barrier_kind, name.clone(), owner.clone()));
+        let changed = participation.is_some();
+        let leaving = match (barrier_kind, participation) {
             (BarrierKind::Barrier, Some(_)) => {
                 self.break_barrier(name, id, BreachCause::Left, ctx);
                 None
             }
             (BarrierKind::Barrier, None) => None,
-            (BarrierKind::Double, place) => self.leave_double(name, id, owner, place, ctx),
+            (BarrierKind::Double, participation) => {
+                self.leave_double(name, id, owner, participation, ctx)
+            }
         };
         Ok(Reply::Recipe(RecipeReply::LeftBarrier(LeaveBarrierReply { leaving, changed })))
     }
@@ -304,8 +295,8 @@ impl Machine {
         if let Some(first) = self.remembered(id, request.as_ref()) {
             return first;
         }
-        let place = Place::BarrierKind(*barrier_kind, name.clone(), owner.clone());
-        let Some(ticket) = self.recipes.place(id, &place) else { return gone };
+        let participation = Participation::Arrival(*barrier_kind, name.clone(), owner.clone());
+        let Some(ticket) = self.recipes.participation(id, &participation) else { return gone };
         if let Some(passed) = self.inside(*barrier_kind, name, ticket) {
             return Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
         }
@@ -341,10 +332,10 @@ fn check_parties(progress: BarrierProgress, parties: u32) -> Result<(), Rejectio
     if progress.parties == parties {
         return Ok(());
     }
-    Err(refused(RecipeRejection::PartiesMismatch { parties: progress.parties }))
+    Err(rejected(RecipeRejection::PartiesMismatch { parties: progress.parties }))
 }
 
 fn not_yet_rejection(progress: BarrierProgress) -> Rejection {
     let BarrierProgress { arrived, parties, .. } = progress;
-    refused(RecipeRejection::NotYet { arrived, parties })
+    rejected(RecipeRejection::NotYet { arrived, parties })
 }

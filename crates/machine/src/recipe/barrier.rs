@@ -13,7 +13,7 @@ use holdfast_types::{
 use imbl::OrdMap;
 
 use super::arrivals::{BarrierMember, BarrierProgress, count};
-use super::refused;
+use super::rejected;
 use crate::Machine;
 use crate::context::ApplyContext;
 
@@ -78,7 +78,7 @@ impl Machine {
     fn clear_barrier(&mut self, name: &RecipeName) -> Option<Arc<Barrier>> {
         let barrier = self.recipes.barriers.remove(name)?;
         for member in barrier.members.values() {
-            self.recipes.forget(member.session, &member.place(BarrierKind::Barrier, name));
+            self.recipes.remove(member.session, &member.participation(BarrierKind::Barrier, name));
             self.recipes.waits.leave(member);
         }
         Some(barrier)
@@ -96,7 +96,7 @@ impl Machine {
         let session = self.session_name(by).unwrap_or_else(|| SessionName::of(by));
         let breach = Breach { generation: barrier.generation(), session, cause };
         for member in barrier.members.values() {
-            let outcome = Err(refused(RecipeRejection::Broken(breach.clone())));
+            let outcome = Err(rejected(RecipeRejection::Broken(breach.clone())));
             self.remember(member.session, member.request.as_ref(), outcome);
         }
         ctx.emit(Event::Recipe(RecipeEvent::Broken { name: name.clone(), breach }));

@@ -8,7 +8,7 @@ use holdfast_types::{
     Reply,
 };
 
-use super::refused;
+use super::rejected;
 use crate::Machine;
 use crate::context::ApplyContext;
 use crate::session::memo::scoped;
@@ -44,10 +44,10 @@ impl Machine {
             CounterChange::Add { amount } => now
                 .value
                 .checked_add(amount)
-                .ok_or_else(|| refused(RecipeRejection::Overflow { value: now.value }))?,
+                .ok_or_else(|| rejected(RecipeRejection::Overflow { value: now.value }))?,
             CounterChange::Set { version, .. } if version.is_some_and(|v| v != now.version) => {
                 let actual = now.version;
-                return Err(refused(RecipeRejection::CounterVersion { actual }));
+                return Err(rejected(RecipeRejection::CounterVersion { actual }));
             }
             CounterChange::Set { value, .. } => value,
         };

@@ -43,7 +43,7 @@ impl BarrierRound {
 
 /// A double barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Double {
+pub(crate) struct DoubleBarrierState {
     /// The number of members of a round.
     pub(crate) parties: u32,
     /// The members that wait to enter, by the revision of the arrival. Invariant: without a round, fewer than the
@@ -53,7 +53,7 @@ pub(crate) struct Double {
     pub(crate) round: Option<BarrierRound>,
 }
 
-impl Double {
+impl DoubleBarrierState {
     pub(super) fn progress(&self) -> BarrierProgress {
         let (parties, arrived) = (self.parties, count(self.waiting.len()));
         let is_last = self.round.is_none() && arrived + 1 >= parties;
@@ -79,7 +79,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Option<Tripped> {
         let known = self.recipes.doubles.get(name);
-        let new = || Double { parties, waiting: OrdMap::new(), round: None };
+        let new = || DoubleBarrierState { parties, waiting: OrdMap::new(), round: None };
         let mut double = known.map_or_else(new, |known| (**known).clone());
         double.waiting.insert(ctx.revision, member);
         self.recipes.doubles.insert(name.clone(), Arc::new(double));
@@ -139,12 +139,12 @@ impl Machine {
         name: &RecipeName,
         session: SessionId,
         owner: &Owner,
-        place: Option<Revision>,
+        participation: Option<Revision>,
         ctx: &mut ApplyContext<'_>,
     ) -> Option<(Revision, u32)> {
-        let waits =
-            place.is_some_and(|ticket| self.member(BarrierKind::Double, name, ticket).is_some());
-        if let Some(ticket) = place {
+        let waits = participation
+            .is_some_and(|ticket| self.member(BarrierKind::Double, name, ticket).is_some());
+        if let Some(ticket) = participation {
             self.remove_member(name, session, owner, ticket, ctx);
             self.settle_double(name, ctx);
         }
@@ -174,8 +174,9 @@ impl Machine {
                 .filter(|entered| entered.ticket == ticket)
                 .for_each(|entered| entered.left = true);
         }
-        let place = super::Place::BarrierKind(BarrierKind::Double, name.clone(), owner.clone());
-        self.recipes.forget(session, &place);
+        let participation =
+            super::Participation::Arrival(BarrierKind::Double, name.clone(), owner.clone());
+        self.recipes.remove(session, &participation);
         self.recipes.doubles.insert(name.clone(), Arc::new(double));
     }
 }

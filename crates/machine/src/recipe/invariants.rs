@@ -7,7 +7,7 @@ use imbl::OrdMap;
 
 use super::arrivals::BarrierMember;
 use super::double::BarrierRound;
-use super::{Barrier, Double, Latch};
+use super::{Barrier, DoubleBarrierState, Latch};
 use crate::Machine;
 use crate::invariants::ensure;
 
@@ -40,8 +40,8 @@ impl Machine {
     }
 
     fn check_latch(&self, name: &RecipeName, latch: &Latch) -> Result<(), String> {
-        let Latch { count, made, keys, promises } = latch;
-        ensure((1..=Recipe::COUNT_MAX).contains(count) && *made <= self.revision, || {
+        let Latch { count, created_in, keys, promises } = latch;
+        ensure((1..=Recipe::COUNT_MAX).contains(count) && *created_in <= self.revision, || {
             format!("latch {name} has a count out of bounds, or an impossible creation revision")
         })?;
         let lefts: BTreeSet<u32> = keys.values().copied().collect();
@@ -76,8 +76,8 @@ impl Machine {
         self.check_members(name, members)
     }
 
-    fn check_double(&self, name: &RecipeName, double: &Double) -> Result<(), String> {
-        let Double { parties, waiting, round } = double;
+    fn check_double(&self, name: &RecipeName, double: &DoubleBarrierState) -> Result<(), String> {
+        let DoubleBarrierState { parties, waiting, round } = double;
         ensure((1..=Recipe::PARTIES_MAX).contains(parties), || {
             format!("the parties of double barrier {name} are out of bounds")
         })?;

@@ -7,21 +7,20 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Bound, Event, LatchView, Outcome, Recipe, RecipeEvent, RecipeName, RecipeRejection,
-    RecipeReply, Rejection, Reply, RequestId, Revision, SessionEnd, SessionId, SessionName,
+    RecipeReply, Reply, RequestId, Revision, SessionId, SessionName,
 };
 use imbl::OrdMap;
 
-use super::{Place, refused, within};
+use super::{Participation, check_range, rejected};
 use crate::Machine;
-use crate::context::{ApplyContext, expired, limit_reached, no_session};
-use crate::session::store::KnownSession;
+use crate::context::{ApplyContext, limit_reached};
 
 /// A latch. It is open when [`Latch::left`] is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Latch {
     pub(crate) count: u32,
     /// The revision of its creation.
-    pub(crate) made: Revision,
+    pub(crate) created_in: Revision,
     /// Counted keys, each with the remaining count after it. Invariant: one key for each number from `count - 1` down
     /// to [`Latch::left`].
     pub(crate) keys: OrdMap<RequestId, u32>,
@@ -37,7 +36,7 @@ impl Latch {
 
     pub(crate) fn view(&self) -> LatchView {
         let promised = u32::try_from(self.promises.len()).unwrap_or(u32::MAX);
-        LatchView { count: self.count, left: self.left(), promised, made: self.made }
+        LatchView { count: self.count, left: self.left(), promised, created_in: self.created_in }
     }
 }
 
@@ -48,16 +47,16 @@ impl Machine {
         count: u32,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        within(count, Recipe::COUNT_MAX)?;
+        check_range(count, Recipe::COUNT_MAX)?;
         let (view, created) = if let Some(known) = self.recipes.latches.get(&latch) {
             if known.count != count {
-                return Err(refused(RecipeRejection::CountMismatch { count: known.count }));
+                return Err(rejected(RecipeRejection::CountMismatch { count: known.count }));
             }
             (known.view(), false)
         } else {
             self.check_room_for_recipe()?;
             let (keys, promises) = (OrdMap::new(), OrdMap::new());
-            let new = Latch { count, made: ctx.revision, keys, promises };
+            let new = Latch { count, created_in: ctx.revision, keys, promises };
             let view = new.view();
             self.recipes.latches.insert(latch, Arc::new(new));
             (view, true)
@@ -73,7 +72,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
         let Some(latch) = self.recipes.latches.get(name) else {
-            return Err(refused(RecipeRejection::NoLatch));
+            return Err(rejected(RecipeRejection::NoLatch));
         };
         let (left, promised) = (latch.left(), latch.promises.get(&key).copied());
         if let Some(left) = latch.keys.get(&key).copied() {
@@ -84,7 +83,7 @@ impl Machine {
         }
         let left = left - 1;
         if let Some(session) = promised {
-            self.recipes.forget(session, &Place::Promise(name.clone(), key.clone()));
+            self.recipes.remove(session, &Participation::Promise(name.clone(), key.clone()));
         }
         if let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) {
             latch.promises.remove(&key);
@@ -100,7 +99,7 @@ impl Machine {
         let Some(latch) = self.recipes.latches.get_mut(name).map(Arc::make_mut) else { return };
         let promises = std::mem::take(&mut latch.promises);
         for (key, session) in promises {
-            self.recipes.forget(session, &Place::Promise(name.clone(), key));
+            self.recipes.remove(session, &Participation::Promise(name.clone(), key));
         }
         ctx.emit(Event::Recipe(RecipeEvent::LatchOpened { latch: name.clone() }));
     }
@@ -111,13 +110,13 @@ impl Machine {
         &mut self,
         name: &RecipeName,
         key: RequestId,
-        session: SessionName,
+        session: &SessionName,
     ) -> Outcome {
         let id = self.open_session_named(session)?;
         let Some(latch) = self.recipes.latches.get(name) else {
-            return Err(refused(RecipeRejection::NoLatch));
+            return Err(rejected(RecipeRejection::NoLatch));
         };
-        let (left, made) = (latch.left(), latch.made);
+        let (left, created_in) = (latch.left(), latch.created_in);
         let before = latch.promises.get(&key).copied();
         if left == 0 || latch.keys.contains_key(&key) || before == Some(id) {
             return Ok(Reply::Recipe(RecipeReply::Promised { left }));
@@ -125,12 +124,12 @@ impl Machine {
         if before.is_none() && latch.promises.len() as u64 >= u64::from(Recipe::PROMISES_MAX) {
             return Err(limit_reached(Bound::RecipeEntries, Recipe::PROMISES_MAX));
         }
-        self.check_room_for_place(id)?;
-        let place = Place::Promise(name.clone(), key.clone());
+        self.check_room_for_participation(id)?;
+        let participation = Participation::Promise(name.clone(), key.clone());
         if let Some(before) = before {
-            self.recipes.forget(before, &place);
+            self.recipes.remove(before, &participation);
         }
-        self.recipes.note(id, place, made);
+        self.recipes.add(id, participation, created_in);
         if let Some(latch) = self.recipes.latches.get_mut(name) {
             Arc::make_mut(latch).promises.insert(key, id);
         }
@@ -156,21 +155,10 @@ impl Machine {
             return Reply::Recipe(RecipeReply::Deleted { existed: false });
         };
         for (key, session) in &latch.promises {
-            self.recipes.forget(*session, &Place::Promise(name.clone(), key.clone()));
+            self.recipes.remove(*session, &Participation::Promise(name.clone(), key.clone()));
         }
         let latch = name.clone();
         ctx.emit(Event::Recipe(RecipeEvent::LatchDeleted { latch }));
         Reply::Recipe(RecipeReply::Deleted { existed: true })
-    }
-
-    /// Returns the id of an open session with this name.
-    pub(super) fn open_session_named(&self, session: SessionName) -> Result<SessionId, Rejection> {
-        match self.sessions.named(&session) {
-            Some(KnownSession::Open(id)) => Ok(id),
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
-                Err(no_session(session))
-            }
-        }
     }
 }

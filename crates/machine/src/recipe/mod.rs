@@ -28,36 +28,36 @@ use crate::context::{ApplyContext, limit_reached};
 use crate::session::memo::scoped;
 
 pub(crate) use parts::{RecipeKind, RecipePart};
-pub use reads::Arrival;
+pub use reads::ArrivalState;
 pub use waits::ArrivalWait;
 
 pub(crate) use barrier::Barrier;
-pub(crate) use double::Double;
+pub(crate) use double::DoubleBarrierState;
 pub(crate) use latch::Latch;
 use waits::Waits;
 
 /// A promise or an arrival of a session, which the end of the session concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum Participation {
     /// A promise to count a latch down.
     Promise(RecipeName, RequestId),
     /// An arrival at a barrier, or at or inside a double barrier.
-    BarrierKind(BarrierKind, RecipeName, Owner),
+    Arrival(BarrierKind, RecipeName, Owner),
 }
 
 /// The promises and arrivals of a session, each with a revision: the ticket of an arrival, or the creation of the
 /// latch.
-type Places = OrdMap<Place, Revision>;
+type Participations = OrdMap<Participation, Revision>;
 
 /// All recipes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recipes {
     pub(crate) latches: OrdMap<RecipeName, Arc<Latch>>,
     pub(crate) barriers: OrdMap<RecipeName, Arc<Barrier>>,
-    pub(crate) doubles: OrdMap<RecipeName, Arc<Double>>,
+    pub(crate) doubles: OrdMap<RecipeName, Arc<DoubleBarrierState>>,
     pub(crate) counters: OrdMap<RecipeName, CounterView>,
     /// Invariant: the promises of the latches and the members of the barriers, by session; no empty map.
-    places: OrdMap<SessionId, Places>,
+    participations: OrdMap<SessionId, Participations>,
     /// Invariant: the waiting arrivals, by their latest call.
     waits: Waits,
 }
@@ -69,33 +69,33 @@ impl Recipes {
     }
 
     /// The number of promises and arrivals of a session.
-    fn places_of(&self, session: SessionId) -> usize {
-        self.places.get(&session).map_or(0, Places::len)
+    fn participation_count(&self, session: SessionId) -> usize {
+        self.participations.get(&session).map_or(0, Participations::len)
     }
 
-    fn place(&self, session: SessionId, place: &Place) -> Option<Revision> {
-        self.places.get(&session)?.get(place).copied()
+    fn participation(&self, session: SessionId, participation: &Participation) -> Option<Revision> {
+        self.participations.get(&session)?.get(participation).copied()
     }
 
     /// Adds a promise or an arrival. Returns false if it existed.
-    fn note(&mut self, session: SessionId, place: Place, at: Revision) -> bool {
-        let mut places = self.places.get(&session).cloned().unwrap_or_default();
-        let new = places.insert(place, at).is_none();
-        self.places.insert(session, places);
+    fn add(&mut self, session: SessionId, participation: Participation, at: Revision) -> bool {
+        let mut participations = self.participations.get(&session).cloned().unwrap_or_default();
+        let new = participations.insert(participation, at).is_none();
+        self.participations.insert(session, participations);
         new
     }
 
-    fn forget(&mut self, session: SessionId, place: &Place) {
-        let Some(places) = self.places.get_mut(&session) else { return };
-        places.remove(place);
-        if places.is_empty() {
-            self.places.remove(&session);
+    fn remove(&mut self, session: SessionId, participation: &Participation) {
+        let Some(participations) = self.participations.get_mut(&session) else { return };
+        participations.remove(participation);
+        if participations.is_empty() {
+            self.participations.remove(&session);
         }
     }
 }
 
 /// Turns the rejection of a recipe into one of a command.
-fn refused(rejection: RecipeRejection) -> Rejection {
+fn rejected(rejection: RecipeRejection) -> Rejection {
     Rejection::Recipe(rejection)
 }
 
@@ -114,11 +114,11 @@ fn scoped_arrival(
 }
 
 /// Rejects 0 and numbers greater than `max`.
-fn within(number: u32, max: u32) -> Result<(), Rejection> {
+fn check_range(number: u32, max: u32) -> Result<(), Rejection> {
     if (1..=max).contains(&number) {
         Ok(())
     } else {
-        Err(refused(RecipeRejection::OutOfBounds { max }))
+        Err(rejected(RecipeRejection::OutOfBounds { max }))
     }
 }
 
@@ -128,7 +128,7 @@ impl Machine {
         match recipe {
             Recipe::MakeLatch { latch, count } => self.make_latch(latch, count, ctx),
             Recipe::CountDown { latch, key } => self.count_down(&latch, key, ctx),
-            Recipe::Promise { latch, key, session } => self.promise(&latch, key, session),
+            Recipe::Promise { latch, key, session } => self.promise(&latch, key, &session),
             Recipe::DeleteLatch { latch } => Ok(self.delete_latch(&latch, ctx)),
             Recipe::Arrive(arrive) => self.arrive(arrive, ctx),
             Recipe::LeaveBarrier(leave_barrier) => self.leave_barrier(&leave_barrier, ctx),
@@ -147,8 +147,10 @@ impl Machine {
     }
 
     /// Rejects a promise or an arrival of a session beyond [`Recipe::ENTRIES_PER_SESSION_MAX`].
-    fn check_room_for_place(&self, session: SessionId) -> Result<(), Rejection> {
-        if self.recipes.places_of(session) as u64 >= u64::from(Recipe::ENTRIES_PER_SESSION_MAX) {
+    fn check_room_for_participation(&self, session: SessionId) -> Result<(), Rejection> {
+        if self.recipes.participation_count(session) as u64
+            >= u64::from(Recipe::ENTRIES_PER_SESSION_MAX)
+        {
             return Err(limit_reached(Bound::RecipeEntries, Recipe::ENTRIES_PER_SESSION_MAX));
         }
         Ok(())
@@ -163,20 +165,20 @@ impl Machine {
         end: SessionEnd,
         ctx: &mut ApplyContext<'_>,
     ) {
-        let places = self.recipes.places.get(&id).cloned().unwrap_or_default();
-        for (place, ticket) in &places {
-            match place {
-                Place::Promise(latch, key) => self.count_promise_down(latch, key, ctx),
-                Place::BarrierKind(BarrierKind::Barrier, name, _) => {
+        let participations = self.recipes.participations.get(&id).cloned().unwrap_or_default();
+        for (participation, ticket) in &participations {
+            match participation {
+                Participation::Promise(latch, key) => self.count_promise_down(latch, key, ctx),
+                Participation::Arrival(BarrierKind::Barrier, name, _) => {
                     self.break_barrier(name, id, BreachCause::SessionEnded(end), ctx);
                 }
-                Place::BarrierKind(BarrierKind::Double, name, owner) => {
+                Participation::Arrival(BarrierKind::Double, name, owner) => {
                     self.remove_member(name, id, owner, *ticket, ctx);
                 }
             }
         }
-        for place in places.keys() {
-            if let Place::BarrierKind(BarrierKind::Double, name, _) = place {
+        for participation in participations.keys() {
+            if let Participation::Arrival(BarrierKind::Double, name, _) = participation {
                 self.settle_double(name, ctx);
             }
         }

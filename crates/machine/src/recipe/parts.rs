@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::arrivals::BarrierMember;
 use super::double::{BarrierRound, RoundMember};
 use super::waits::Waits;
-use super::{Barrier, Double, Latch, Place, Recipes};
+use super::{Barrier, DoubleBarrierState, Latch, Participation, Recipes};
 
 /// The kind of a recipe, in the order of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RecipeKind {
     Latch,
     Barrier,
-    Double,
+    DoubleBarrierState,
     Counter,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct LatchPart {
     /// The initial count.
     pub(crate) count: u32,
     /// The revision of its creation.
-    pub(crate) made: Revision,
+    pub(crate) created_in: Revision,
     /// Counted keys, each with the remaining count after it, by key.
     pub(crate) keys: Vec<(RequestId, u32)>,
     /// Keys that count down when a session ends, by key.
@@ -104,7 +104,7 @@ impl RecipePart {
         match self {
             Self::Latch(latch) => (RecipeKind::Latch, latch.name.clone()),
             Self::Barrier(barrier) => (RecipeKind::Barrier, barrier.name.clone()),
-            Self::Double(double) => (RecipeKind::Double, double.name.clone()),
+            Self::Double(double) => (RecipeKind::DoubleBarrierState, double.name.clone()),
             Self::Counter { name, .. } => (RecipeKind::Counter, name.clone()),
         }
     }
@@ -137,7 +137,7 @@ impl Latch {
         RecipePart::Latch(LatchPart {
             name: name.clone(),
             count: self.count,
-            made: self.made,
+            created_in: self.created_in,
             keys: self.keys.iter().map(|(key, left)| (key.clone(), *left)).collect(),
             promises: self.promises.iter().map(|(key, id)| (key.clone(), *id)).collect(),
         })
@@ -151,7 +151,7 @@ impl Barrier {
     }
 }
 
-impl Double {
+impl DoubleBarrierState {
     fn part(&self, name: &RecipeName) -> RecipePart {
         let entered = |e: &RoundMember| (e.ticket, e.session, e.owner.clone(), e.left);
         RecipePart::Double(DoublePart {
@@ -189,7 +189,8 @@ impl Recipes {
         let at = move |kind| start(kind, after);
         let latches = at(RecipeKind::Latch).map(|from| self.latches.range::<_, str>(from));
         let barriers = at(RecipeKind::Barrier).map(|from| self.barriers.range::<_, str>(from));
-        let doubles = at(RecipeKind::Double).map(|from| self.doubles.range::<_, str>(from));
+        let doubles =
+            at(RecipeKind::DoubleBarrierState).map(|from| self.doubles.range::<_, str>(from));
         let counters = at(RecipeKind::Counter).map(|from| self.counters.range::<_, str>(from));
         let latches = latches.into_iter().flatten().map(|(name, latch)| latch.part(name));
         let barriers = barriers.into_iter().flatten().map(|(name, barrier)| barrier.part(name));
@@ -207,8 +208,9 @@ impl Recipes {
     /// A key or a ticket repeats.
     pub(crate) fn restore(&mut self, part: RecipePart) -> Result<bool, String> {
         Ok(match part {
-            RecipePart::Latch(LatchPart { name, count, made, keys, promises }) => {
-                let latch = Latch { count, made, keys: once(keys)?, promises: once(promises)? };
+            RecipePart::Latch(LatchPart { name, count, created_in, keys, promises }) => {
+                let latch =
+                    Latch { count, created_in, keys: once(keys)?, promises: once(promises)? };
                 self.latches.insert(name, Arc::new(latch)).is_none()
             }
             RecipePart::Barrier(BarrierPart { name, parties, members }) => {
@@ -222,7 +224,7 @@ impl Recipes {
                     generation: round.generation,
                     entered: round.entered.into_iter().map(entered).collect(),
                 });
-                let double = Double { parties, waiting: restored(waiting)?, round };
+                let double = DoubleBarrierState { parties, waiting: restored(waiting)?, round };
                 self.doubles.insert(name, Arc::new(double)).is_none()
             }
             RecipePart::Counter { name, view } => self.counters.insert(name, view).is_none(),
@@ -236,35 +238,42 @@ impl Recipes {
     pub(crate) fn rebuild(&mut self) -> Result<(), String> {
         let (latches, barriers, doubles) =
             (self.latches.clone(), self.barriers.clone(), self.doubles.clone());
-        (self.places, self.waits) = (OrdMap::new(), Waits::default());
+        (self.participations, self.waits) = (OrdMap::new(), Waits::default());
         for (name, latch) in &latches {
             for (key, session) in &latch.promises {
-                self.note_once(*session, Place::Promise(name.clone(), key.clone()), latch.made)?;
+                self.add_once(
+                    *session,
+                    Participation::Promise(name.clone(), key.clone()),
+                    latch.created_in,
+                )?;
             }
         }
         for (name, barrier) in &barriers {
-            self.note_members(BarrierKind::Barrier, name, &barrier.members)?;
+            self.add_members(BarrierKind::Barrier, name, &barrier.members)?;
         }
         for (name, double) in &doubles {
-            self.note_members(BarrierKind::Double, name, &double.waiting)?;
+            self.add_members(BarrierKind::Double, name, &double.waiting)?;
             let entered = double.round.iter().flat_map(|round| &round.entered);
             for entered in entered.filter(|entered| !entered.left) {
-                let place =
-                    Place::BarrierKind(BarrierKind::Double, name.clone(), entered.owner.clone());
-                self.note_once(entered.session, place, entered.ticket)?;
+                let participation = Participation::Arrival(
+                    BarrierKind::Double,
+                    name.clone(),
+                    entered.owner.clone(),
+                );
+                self.add_once(entered.session, participation, entered.ticket)?;
             }
         }
         Ok(())
     }
 
-    fn note_members(
+    fn add_members(
         &mut self,
         barrier_kind: BarrierKind,
         name: &RecipeName,
         members: &OrdMap<Revision, BarrierMember>,
     ) -> Result<(), String> {
         for (ticket, member) in members {
-            self.note_once(member.session, member.place(barrier_kind, name), *ticket)?;
+            self.add_once(member.session, member.participation(barrier_kind, name), *ticket)?;
             if !self.waits.enter(barrier_kind, name, *ticket, member) {
                 return Err(format!(
                     "two waiting arrivals have the same call revision, one of them at {name}"
@@ -274,9 +283,14 @@ impl Recipes {
         Ok(())
     }
 
-    fn note_once(&mut self, session: SessionId, place: Place, at: Revision) -> Result<(), String> {
-        let complaint = format!("{place:?} repeats in one session");
-        if self.note(session, place, at) { Ok(()) } else { Err(complaint) }
+    fn add_once(
+        &mut self,
+        session: SessionId,
+        participation: Participation,
+        at: Revision,
+    ) -> Result<(), String> {
+        let complaint = format!("{participation:?} repeats in one session");
+        if self.add(session, participation, at) { Ok(()) } else { Err(complaint) }
     }
 }
 

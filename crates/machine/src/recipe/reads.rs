@@ -5,13 +5,13 @@ use holdfast_types::{
     Reply, RequestId, Revision, SessionId, SessionName, Tripped,
 };
 
-use super::{Place, scoped_arrival};
+use super::{Participation, scoped_arrival};
 use crate::Machine;
 use crate::session::store::KnownSession;
 
 /// The state of an arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum ArrivalState {
     /// It still waits.
     Waiting,
     /// It has its final answer.
@@ -75,23 +75,23 @@ impl Machine {
         (session, owner): (&SessionName, &Owner),
         ticket: Revision,
         request: Option<&RequestId>,
-    ) -> Arrival {
+    ) -> ArrivalState {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else {
-            return Arrival::Gone;
+            return ArrivalState::Gone;
         };
         let request = scoped_arrival(barrier_kind, name, owner, request);
         if let Some(first) = self.remembered(id, request.as_ref()) {
-            return Arrival::Answered(first);
+            return ArrivalState::Answered(first);
         }
-        let place = Place::BarrierKind(barrier_kind, name.clone(), owner.clone());
-        if self.recipes.place(id, &place) != Some(ticket) {
-            return Arrival::Gone;
+        let participation = Participation::Arrival(barrier_kind, name.clone(), owner.clone());
+        if self.recipes.participation(id, &participation) != Some(ticket) {
+            return ArrivalState::Gone;
         }
         let double = self.recipes.doubles.get(name).filter(|_| barrier_kind == BarrierKind::Double);
         let passed: Option<Tripped> = double.and_then(|double| double.passed(ticket));
         match passed {
-            Some(passed) => Arrival::Answered(Ok(Reply::Recipe(RecipeReply::Tripped(passed)))),
-            None => Arrival::Waiting,
+            Some(passed) => ArrivalState::Answered(Ok(Reply::Recipe(RecipeReply::Tripped(passed)))),
+            None => ArrivalState::Waiting,
         }
     }
 }

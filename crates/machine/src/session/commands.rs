@@ -46,19 +46,41 @@ impl Machine {
     /// Renews the lease of a live session.
     pub(crate) fn renew_session(
         &mut self,
-        session: SessionName,
+        session: &SessionName,
         ttl: Option<Ttl>,
         ctx: &mut ApplyContext<'_>,
     ) -> Outcome {
-        match self.sessions.named(&session) {
-            Some(KnownSession::Open(id)) => {
-                let ttl = self.renew_lease_by_name(id, ttl, Labels::default(), ctx);
-                Ok(Reply::SessionRenewed { id, ttl })
+        let id = self.open_session_named(session)?;
+        let ttl = self.renew_lease_by_name(id, ttl, Labels::default(), ctx);
+        Ok(Reply::SessionRenewed { id, ttl })
+    }
+
+    /// Returns the id of the open session with this name.
+    pub(crate) fn open_session_named(&self, session: &SessionName) -> Result<SessionId, Rejection> {
+        match self.sessions.named(session) {
+            Some(KnownSession::Open(id)) => Ok(id),
+            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
+                Err(expired(session.clone()))
             }
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => Err(expired(session)),
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
-                Err(no_session(session))
+                Err(no_session(session.clone()))
             }
+        }
+    }
+
+    /// Renews the lease of an open session, or opens a new session.
+    pub(crate) fn renew_or_open_session(
+        &mut self,
+        session: Option<SessionId>,
+        open: OpenSession,
+        ctx: &mut ApplyContext<'_>,
+    ) -> SessionId {
+        match session {
+            Some(id) => {
+                self.renew_lease_by_name(id, open.ttl, open.labels, ctx);
+                id
+            }
+            None => self.open_new_session(open, ctx),
         }
     }
 

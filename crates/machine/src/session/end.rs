@@ -37,7 +37,7 @@ impl Machine {
     }
 
     fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
-        for path in self.tree.orders.ephemerals_of(id) {
+        for path in self.tree.node_indexes.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
                 self.tree.remove(&directory, &path, ctx.revision, ctx.now);
                 ctx.emit(TreeEvent::Deleted { path });

@@ -19,7 +19,7 @@ impl Machine {
         let Some(attempt) = attempt else { return Ok(()) };
         let newest = match self.sessions.named(session) {
             Some(KnownSession::Open(id)) => {
-                self.sessions.get(id).map(|session| session.left.over(lock, owner))
+                self.sessions.get(id).map(|session| session.ended_attempts.over(lock, owner))
             }
             Some(KnownSession::Ended { .. }) => {
                 self.sessions.tombstone(session).map(|ended| ended.over)
@@ -55,7 +55,7 @@ impl Machine {
     ) {
         let lock = self.remembered_as(lock);
         if let Some(session) = self.sessions.get_mut(session) {
-            session.left.end_one(&lock, owner, attempt);
+            session.ended_attempts.end_one(&lock, owner, attempt);
         }
     }
 

@@ -1,10 +1,9 @@
 //! Runs a command once for each request id of a session.
 
-use holdfast_types::{Outcome, RequestId, Revision, SessionEnd, SessionId, SessionName};
+use holdfast_types::{Outcome, RequestId, Revision, SessionId, SessionName};
 
 use crate::Machine;
-use crate::context::{ApplyContext, expired, no_session};
-use crate::session::store::KnownSession;
+use crate::context::ApplyContext;
 
 impl Machine {
     /// Runs a command once for each request id of a session. If the call names a session, it must be live. If the call
@@ -16,15 +15,7 @@ impl Machine {
         run: impl FnOnce(&mut Self, Option<SessionId>, &mut ApplyContext<'_>) -> Outcome,
     ) -> Outcome {
         let Some(name) = session else { return run(self, None, ctx) };
-        let caller = match self.sessions.named(&name) {
-            Some(KnownSession::Open(id)) => id,
-            Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
-                return Err(expired(name));
-            }
-            Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => {
-                return Err(no_session(name));
-            }
-        };
+        let caller = self.open_session_named(&name)?;
         self.check_attachment(caller, attachment)?;
         let Some(request) = request else { return run(self, Some(caller), ctx) };
         let session = self.sessions.get(caller);

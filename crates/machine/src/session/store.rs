@@ -27,7 +27,7 @@ pub(crate) struct Session {
     pub(crate) labels: Labels,
     /// Invariant: the number of its keys in the lock index.
     pub(crate) queue_entries: u32,
-    pub(crate) left: EndedAttempts,
+    pub(crate) ended_attempts: EndedAttempts,
     pub(crate) memo: Memo,
     /// The password that another connection needs to attach the session.
     pub(crate) password: Option<Password>,
@@ -79,7 +79,7 @@ pub(crate) struct Sessions {
     expired: OrdMap<u64, Tombstone>,
     closed: OrdMap<u64, Tombstone>,
     /// The last session number.
-    sessions_minted: u64,
+    minted: u64,
     /// The last tombstone number.
     tombstones_minted: u64,
     /// Invariant: the number of bytes that the clients of live sessions have stored.
@@ -96,15 +96,15 @@ impl Sessions {
     }
 
     /// Creates an empty store with the counters of a snapshot.
-    pub(crate) fn restored(sessions_minted: u64, tombstones_minted: u64) -> Self {
+    pub(crate) fn restored(minted: u64, tombstones_minted: u64) -> Self {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
         let (expired, closed) = (OrdMap::new(), OrdMap::new());
-        Self { by_id, by_name, expired, closed, sessions_minted, tombstones_minted, bytes: 0 }
+        Self { by_id, by_name, expired, closed, minted, tombstones_minted, bytes: 0 }
     }
 
     /// The last session number and the last tombstone number.
     pub(crate) fn counters(&self) -> (u64, u64) {
-        (self.sessions_minted, self.tombstones_minted)
+        (self.minted, self.tombstones_minted)
     }
 
     /// Returns the session with a name, live or ended; `None` if the name is unknown.
@@ -217,8 +217,8 @@ impl Sessions {
     pub(crate) fn open(&mut self, open: OpenSession, now: Stamp) -> SessionId {
         let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
         self.forget(&open.session);
-        self.sessions_minted += 1;
-        let id = SessionId(self.sessions_minted);
+        self.minted += 1;
+        let id = SessionId(self.minted);
         let session = Session {
             id,
             name: open.session,
@@ -228,7 +228,7 @@ impl Sessions {
             opened_at: now,
             labels: open.labels,
             queue_entries: 0,
-            left: EndedAttempts::after(over),
+            ended_attempts: EndedAttempts::after(over),
             memo: Memo::default(),
             password: open.password,
             attachment: None,
@@ -243,7 +243,7 @@ impl Sessions {
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
-        let (name, over) = (session.name.clone(), session.left.newest());
+        let (name, over) = (session.name.clone(), session.ended_attempts.newest());
         self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over });
         self.forget_old(now, limits);
     }

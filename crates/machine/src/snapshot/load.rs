@@ -82,7 +82,7 @@ impl Loading {
         machine.limits = head.limits;
         machine.locks = LockIndex::new(head.grants);
         machine.sessions = Sessions::restored(head.sessions_minted, head.tombstones_minted);
-        machine.tree = Tree::bare();
+        machine.tree = Tree::empty();
         Self { machine, rank: 0, members: 0, end: None }
     }
 
@@ -139,7 +139,7 @@ impl Loading {
             opened_at: part.opened_at,
             labels: part.labels,
             queue_entries: 0,
-            left,
+            ended_attempts: left,
             memo,
             password: part.password,
             attachment: part.attachment,

@@ -167,6 +167,12 @@ impl Trial {
         Ok((applied.outcomes.remove(0), applied.revision.0))
     }
 
+    fn release(&mut self, locks: LockSet, session: usize) -> Result<(), String> {
+        let (session, owner, target) = (name(session), Owner::unnamed(), ReleaseTarget::AnyEntry);
+        self.apply(Command::Release(Release { locks, session, owner, target }))?.0.ok();
+        Ok(())
+    }
+
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match *step {
             Step::AcquireAll { locks, session, wait, wait_ms } => {
@@ -182,25 +188,13 @@ impl Trial {
                 }
             }
             Step::Release { lock, session } => {
-                let (lock, owner) = (lock_name(LOCKS[lock]), Owner::unnamed());
-                let release = Release {
-                    locks: lock.clone().into(),
-                    session: name(session),
-                    owner,
-                    target: ReleaseTarget::AnyEntry,
-                };
-                self.apply(Command::Release(release))?.0.ok();
+                let lock = lock_name(LOCKS[lock]);
+                self.release(lock.clone().into(), session)?;
                 self.model.leave(&lock, session);
             }
             Step::ReleaseAll { locks, session } => {
-                let (locks, owner) = (names(locks), Owner::unnamed());
-                let release = Release {
-                    locks: LockSet::new(locks.clone()).unwrap(),
-                    session: name(session),
-                    owner,
-                    target: ReleaseTarget::AnyEntry,
-                };
-                self.apply(Command::Release(release))?.0.ok();
+                let locks = names(locks);
+                self.release(LockSet::new(locks.clone()).unwrap(), session)?;
                 // The machine removes all entries before any grant, and a waiting multi-lock leaves all its queues at
                 // once.
                 let mut model = self.model.clone();

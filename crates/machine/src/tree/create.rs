@@ -221,7 +221,7 @@ impl Machine {
     /// Rejects an ephemeral beyond `ephemerals_per_session_max`. The limit bounds the command that ends the session.
     fn check_room_for_ephemeral(&self, session: SessionId) -> Result<(), Rejection> {
         let max = self.limits.ephemerals_per_session_max;
-        if self.tree.orders.owned_by(session) >= u64::from(max) {
+        if self.tree.node_indexes.owned_by(session) >= u64::from(max) {
             return Err(limit_reached(Bound::EphemeralsPerSession, max));
         }
         Ok(())

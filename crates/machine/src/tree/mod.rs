@@ -40,7 +40,7 @@ pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG
 pub(crate) struct Tree {
     pub(crate) nodes: OrdMap<TreeKey, Arc<Znode>>,
     /// Invariant: every node for which [`Znode::order`] returns a key, under that key.
-    pub(crate) orders: NodeIndex,
+    pub(crate) node_indexes: NodeIndex,
     /// Invariant: one quota for each `zookeeper_limits` node, with the usage of its subtree.
     quotas: Quotas,
     /// Invariant: the sums over all nodes.
@@ -70,15 +70,15 @@ impl Totals {
 
 impl Tree {
     /// Creates a tree without nodes, even without the root.
-    pub(crate) fn bare() -> Self {
-        let (orders, quotas) = (NodeIndex::default(), Quotas::default());
-        Self { nodes: OrdMap::new(), orders, quotas, totals: Totals::default() }
+    pub(crate) fn empty() -> Self {
+        let (node_indexes, quotas) = (NodeIndex::default(), Quotas::default());
+        Self { nodes: OrdMap::new(), node_indexes, quotas, totals: Totals::default() }
     }
 
     /// Creates the tree of revision 0. Built-in nodes do not count as created: as in `ZooKeeper`, the first sequential
     /// child of the root has number 0, and the root's `cversion` is negative.
     pub(crate) fn new() -> Self {
-        let mut tree = Self::bare();
+        let mut tree = Self::empty();
         for path in BUILT_IN.iter().filter_map(|path| ZnodePath::new(path).ok()) {
             if let Some(parent) = path.parent().and_then(|parent| tree.get_mut(&parent)) {
                 parent.children += 1;
@@ -131,10 +131,10 @@ impl Tree {
         mut node: Znode,
     ) -> Vec<ZnodePath> {
         self.totals.add(&path, &node);
-        let Self { nodes, orders, quotas, .. } = self;
+        let Self { nodes, node_indexes, quotas, .. } = self;
         if let Some(parent) = nodes.get_mut(&TreeKey::of(directory.clone())).map(Arc::make_mut) {
             if let Some(order) = parent.order() {
-                orders.remove(order, directory);
+                node_indexes.remove(order, directory);
             }
             parent.count_child(node.czxid);
             if let Some(token) = node.entry().and_then(|entry| entry.token())
@@ -151,7 +151,7 @@ impl Tree {
             }
         }
         if let Some(order) = node.order() {
-            orders.insert(order, &path);
+            node_indexes.insert(order, &path);
         }
         let bytes = signed(node.data.len());
         let exceeded = quotas.count(&path, Usage { count: 1, bytes });
@@ -168,11 +168,11 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) {
-        let Self { nodes, orders, quotas, totals } = self;
+        let Self { nodes, node_indexes, quotas, totals } = self;
         let Some(node) = nodes.remove(&TreeKey::of(path.clone())) else { return };
         totals.take(path, &node);
         if let Some(order) = node.order() {
-            orders.remove(order, path);
+            node_indexes.remove(order, path);
         }
         if let Some(limited) = quota::limited_by(path) {
             quotas.lift(&limited);
@@ -181,7 +181,7 @@ impl Tree {
         if let Some(parent) = nodes.get_mut(&TreeKey::of(directory.clone())).map(Arc::make_mut) {
             parent.uncount_child(revision, now);
             if let Some(order) = parent.order() {
-                orders.insert(order, directory);
+                node_indexes.insert(order, directory);
             }
             let reached = node.counter().max(node.floor());
             if reached > parent.floor()
@@ -203,7 +203,7 @@ impl Tree {
         revision: Revision,
         now: Stamp,
     ) -> Option<(&Znode, Vec<ZnodePath>)> {
-        let Self { nodes, orders, quotas, totals } = self;
+        let Self { nodes, node_indexes, quotas, totals } = self;
         let node = nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)?;
         if let Some(limited) = quota::limited_by(path) {
             quotas.change(&limited, Limit::parse(&data));
@@ -217,8 +217,8 @@ impl Tree {
         if let (Some(before), Some(after)) = (before, after)
             && before != after
         {
-            orders.remove(before, path);
-            orders.insert(after, path);
+            node_indexes.remove(before, path);
+            node_indexes.insert(after, path);
         }
         Some((node, exceeded))
     }
@@ -237,8 +237,12 @@ impl Tree {
     }
 
     /// Changes the lock state of a directory.
-    pub(crate) fn note(&mut self, path: &ZnodePath, change: impl FnOnce(&mut LockDirectory)) {
-        let Self { nodes, orders, .. } = self;
+    pub(crate) fn update_lock_directory(
+        &mut self,
+        path: &ZnodePath,
+        change: impl FnOnce(&mut LockDirectory),
+    ) {
+        let Self { nodes, node_indexes, .. } = self;
         let Some(node) = nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut) else {
             return;
         };
@@ -252,10 +256,10 @@ impl Tree {
         let after = node.order();
         if before != after {
             if let Some(before) = before {
-                orders.remove(before, path);
+                node_indexes.remove(before, path);
             }
             if let Some(after) = after {
-                orders.insert(after, path);
+                node_indexes.insert(after, path);
             }
         }
     }
@@ -317,17 +321,17 @@ impl Tree {
                 parent.children += 1;
             }
         }
-        (self.orders, self.quotas, self.totals) = self.rebuilt();
+        (self.node_indexes, self.quotas, self.totals) = self.rebuilt_indexes();
     }
 
     /// Computes the node index, the quotas and the totals from the nodes alone.
-    pub(crate) fn rebuilt(&self) -> (NodeIndex, Quotas, Totals) {
-        let (mut orders, mut quotas) = (NodeIndex::default(), Quotas::default());
+    pub(crate) fn rebuilt_indexes(&self) -> (NodeIndex, Quotas, Totals) {
+        let (mut node_indexes, mut quotas) = (NodeIndex::default(), Quotas::default());
         let mut totals = Totals::default();
         for (path, node) in self.iter() {
             totals.add(path, node);
             if let Some(order) = node.order() {
-                orders.insert(order, path);
+                node_indexes.insert(order, path);
             }
             if let Some(limited) = quota::limited_by(path) {
                 quotas.set(limited, Limit::parse(&node.data), Usage::default());
@@ -338,12 +342,12 @@ impl Tree {
                 quotas.count(path, Usage { count: 1, bytes: signed(node.data.len()) });
             }
         }
-        (orders, quotas, totals)
+        (node_indexes, quotas, totals)
     }
 
     /// The maintained node index, quotas and totals.
-    pub(crate) fn kept(&self) -> (&NodeIndex, &Quotas, Totals) {
-        (&self.orders, &self.quotas, self.totals)
+    pub(crate) fn maintained_indexes(&self) -> (&NodeIndex, &Quotas, Totals) {
+        (&self.node_indexes, &self.quotas, self.totals)
     }
 }
 

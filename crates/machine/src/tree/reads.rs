@@ -115,7 +115,7 @@ impl Machine {
 
     /// Returns the sorted paths of a session's ephemerals with a prefix, including queue entries.
     pub fn ephemerals(&self, session: SessionId, prefix: &str) -> Vec<ZnodePath> {
-        let mut paths = self.tree.orders.ephemerals_of(session);
+        let mut paths = self.tree.node_indexes.ephemerals_of(session);
         let entries = self.locks.keys_of(session).filter_map(|key| {
             let lock = self.locks.get(key.lock.as_ref()?)?;
             lock.entry(&key.rank).map(|entry| entry.path.clone())

@@ -49,7 +49,7 @@ impl Machine {
         };
         [NodeIndexKey::Idle(Stamp(0)), NodeIndexKey::Unused(Stamp(0)), NodeIndexKey::Due(Stamp(0))]
             .into_iter()
-            .filter_map(|order| self.tree.orders.first_from(order))
+            .filter_map(|order| self.tree.node_indexes.first_from(order))
             .find(|(order, _)| is_due(order))
             .map(|(_, path)| path)
     }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use holdfast_machine::Arrival;
+use holdfast_machine::ArrivalState;
 use holdfast_types::{
     Arrive, ArriveReply, Arrived, BarrierKind, CancelArrival, Command, Outcome, Owner, Recipe,
     RecipeEvent, RecipeName, RecipeRejection, RecipeReply, Rejection, RequestId, Revision,
@@ -132,16 +132,16 @@ impl Service {
         }
         let (found, revision) = self.arrival(place);
         match found {
-            Arrival::Answered(outcome) => Some(tripped(outcome, revision)),
-            Arrival::Waiting => None,
+            ArrivalState::Answered(outcome) => Some(tripped(outcome, revision)),
+            ArrivalState::Waiting => None,
             // This node has not applied the arrival yet.
-            Arrival::Gone if revision < place.arrived.requested_in => None,
-            Arrival::Gone => Some(Err(self.without_outcome(place))),
+            ArrivalState::Gone if revision < place.arrived.requested_in => None,
+            ArrivalState::Gone => Some(Err(self.without_outcome(place))),
         }
     }
 
     /// Reads the arrival on this node.
-    fn arrival(&self, place: &BarrierArrival) -> (Arrival, Revision) {
+    fn arrival(&self, place: &BarrierArrival) -> (ArrivalState, Revision) {
         let BarrierArrival { barrier_kind, name, session, owner, request, arrived } = place;
         let ticket = Revision(arrived.ticket.0);
         self.raft().read(|machine| {
@@ -176,9 +176,9 @@ impl Service {
         }
         let (found, revision) = self.arrival(place);
         match found {
-            Arrival::Answered(outcome) => tripped(outcome, revision),
+            ArrivalState::Answered(outcome) => tripped(outcome, revision),
             // The barrier opened for the caller, but the machine no longer has the result.
-            Arrival::Waiting | Arrival::Gone => Err(self.without_outcome(place)),
+            ArrivalState::Waiting | ArrivalState::Gone => Err(self.without_outcome(place)),
         }
     }
 

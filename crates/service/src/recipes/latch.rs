@@ -32,7 +32,7 @@ impl Service {
         loop {
             let (view, revision) = self.latch(latch)?;
             // The name now belongs to another latch.
-            if view.made != first.made {
+            if view.created_in != first.created_in {
                 return Err(no_latch());
             }
             if view.left == 0 {
@@ -47,7 +47,7 @@ impl Service {
         // A lagging node must not report a closed latch.
         self.freshen(mode).await?;
         let (view, revision) = self.latch(latch)?;
-        if view.left == 0 && view.made == first.made {
+        if view.left == 0 && view.created_in == first.created_in {
             return Ok(self.labelled(view, revision, mode));
         }
         Err(Failure::NotYet { what: NotYet::Latch(view), waited: arrived.elapsed() })

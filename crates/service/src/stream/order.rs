@@ -8,7 +8,7 @@
 //! - [`Streams::reply`] enqueues the reply to a write after this node has applied its revision, and so after the
 //!   notices of all revisions up to it.
 //!
-//! Lock order: machine, registry, outbox queue. Bounds: `streams_max` streams, `watches_max` watches.
+//! Lock order: machine, registry, outbox queue. Bounds: `max` streams, `watches_max` watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,18 +81,18 @@ pub(crate) struct Streams {
     live: AtomicUsize,
     /// Bytes of notices in all outbox queues.
     queued: Arc<AtomicUsize>,
-    streams_max: usize,
+    max: usize,
     watches_max: usize,
 }
 
 impl Streams {
-    pub(crate) fn new(streams_max: usize, watches_max: usize) -> Self {
+    pub(crate) fn new(max: usize, watches_max: usize) -> Self {
         Self {
             registry: Mutex::default(),
             armed: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             queued: Arc::default(),
-            streams_max,
+            max,
             watches_max,
         }
     }
@@ -109,8 +109,8 @@ impl Streams {
         still_open(machine, attached)?;
         let mut registry = self.registry.lock();
         registry.supersede(attached)?;
-        if registry.streams.len() >= self.streams_max {
-            return Err(Failure::TooManyStreams { limit: self.streams_max });
+        if registry.streams.len() >= self.max {
+            return Err(Failure::TooManyStreams { limit: self.max });
         }
         registry.last += 1;
         let number = StreamNumber(registry.last);

@@ -1,4 +1,4 @@
-//! Rows 44c, 72, 73 and 76: re-entrant acquires, accepted and rejected.
+//! Rows 44c, 72, 73 and 76: repeated acquires of one owner, accepted and rejected.
 
 use holdfast_client::{Client, Error};
 use holdfast_lab::DEADLINE;

@@ -18,9 +18,9 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The latch opens when it has been counted down so often, and stays open.",
     params: MakeLatchParams::LIST,
     answers: || {
-        let (made, existed) = ("The latch is made", "A latch with the same count exists");
+        let (created, existed) = ("The latch is created", "A latch with the same count exists");
         vec![
-            Answer::json(StatusCode::CREATED, made, Schemas::of::<LatchBody>),
+            Answer::json(StatusCode::CREATED, created, Schemas::of::<LatchBody>),
             Answer::json(StatusCode::OK, existed, Schemas::of::<LatchBody>),
         ]
     },
@@ -38,8 +38,8 @@ params! {
 async fn make(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let latch = call.recipe()?;
     let MakeLatchParams { count, .. } = call.params()?;
-    let made = call.run(call.service().create_latch(latch.clone(), count)).await?;
-    let Response { value: CreatedLatch { view, created }, revision, .. } = made;
+    let response = call.run(call.service().create_latch(latch.clone(), count)).await?;
+    let Response { value: CreatedLatch { view, created }, revision, .. } = response;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &LatchBody::new(latch, view, revision)).at(revision))
 }

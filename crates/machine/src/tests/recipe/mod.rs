@@ -39,7 +39,7 @@ pub(super) fn corrupt(recipes: &mut Vec<RecipePart>, item: usize, what: usize, n
             0 => latch.count = number as u32,
             1 => latch.keys.push((RequestId::new("k2").unwrap(), number as u32)),
             2 => latch.promises.iter_mut().for_each(|promise| promise.1 = SessionId(number)),
-            3 => latch.made = Revision(number + 90),
+            3 => latch.created_in = Revision(number + 90),
             _ => latch.keys.clear(),
         },
         RecipePart::Barrier(barrier) => match what % 5 {

@@ -176,14 +176,14 @@ impl Model {
 
     /// The bytes of the memo that count: 33 bytes for each request id, and the paths that were created.
     pub(in crate::tests) fn bytes_remembered(&self) -> usize {
-        let made = |result: &OpReply| match result {
+        let created_in = |result: &OpReply| match result {
             OpReply::Created { path, .. } => path.as_str().len(),
             _ => 0,
         };
         let answers = self.sessions.iter().flat_map(|session| &session.memo);
         let bytes = answers.map(|(_, outcome)| match outcome {
             Ok(Reply::Multi(MultiReply { results, .. })) => {
-                33 + results.iter().map(made).sum::<usize>()
+                33 + results.iter().map(created_in).sum::<usize>()
             }
             _ => 33,
         });

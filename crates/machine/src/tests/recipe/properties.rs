@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::history::{Move, SESSIONS, history};
 use super::model::Model;
 use crate::tests::script_commands::session_name;
-use crate::{Arrival, Machine};
+use crate::{ArrivalState, Machine};
 
 /// `PROPTEST_CASES` sets the number of cases.
 fn config() -> Config {
@@ -170,7 +170,7 @@ pub(in crate::tests) fn compare(machine: &Machine, model: &Model) -> Result<(), 
         let found = machine.arrival_requested_in(wait.requested_in).map(|found| found.cancel);
         check_equal(&found.as_ref(), &Some(&wait))?;
         let at = machine.arrival(wait.barrier_kind, &wait.name, owner, Revision(0), None);
-        check_equal(&at, &Arrival::Gone)?;
+        check_equal(&at, &ArrivalState::Gone)?;
     }
     Ok(())
 }

@@ -87,8 +87,8 @@ pub(in crate::tests) fn show(words: &Words<'_>, machine: &Machine) -> Vec<String
 }
 
 fn latch(view: &LatchView) -> String {
-    let LatchView { count, left, promised, made } = view;
-    format!("{left} of {count} left, {promised} promised, made in r{made}")
+    let LatchView { count, left, promised, created_in } = view;
+    format!("{left} of {count} left, {promised} promised, made in r{created_in}")
 }
 
 fn counter(CounterView { value, version }: CounterView) -> String {

@@ -18,7 +18,8 @@ impl Model {
         if self.recipes() >= self.limits.recipes_max {
             return full(Bound::Recipes, self.limits.recipes_max);
         }
-        let view = LatchView { count, left: count, promised: 0, made: Revision(self.revision) };
+        let view =
+            LatchView { count, left: count, promised: 0, created_in: Revision(self.revision) };
         self.latches.push(Latch { name, view, counted: Vec::new(), promised: Vec::new() });
         replied(RecipeReply::Latch { view, created: true })
     }
