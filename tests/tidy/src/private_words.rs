@@ -2,118 +2,90 @@
 //!
 //! A word of [`TEXT`] is wrong in any comment, string, path and name. A word of [`NAMES`] is wrong as a part of an
 //! identifier, and a word of [`WHOLE`] as a whole identifier, because both are common English otherwise.
-//! `unfinished` lists the folders that still have the word. The lists only shrink: a folder leaves them when it is clean.
 
 use crate::lexer::Kind;
 use crate::{Source, Tree, Violation};
 
-/// A private word.
-#[derive(Debug)]
-pub struct PrivateWord {
-    /// The identifier of [`WHOLE`]; else in lower case, with `_` between its parts.
-    pub word: &'static str,
-    /// The field's word.
-    pub instead: &'static str,
-    /// Folders that still have it.
-    pub unfinished: &'static [&'static str],
-}
-
-const fn word(
-    word: &'static str,
-    instead: &'static str,
-    unfinished: &'static [&'static str],
-) -> PrivateWord {
-    PrivateWord { word, instead, unfinished }
-}
+/// A private word, and the field's word. The word is the identifier of [`WHOLE`]; else in lower case, with `_` between
+/// its parts.
+type PrivateWord = (&'static str, &'static str);
 
 /// Wrong wherever it stands.
 pub const TEXT: &[PrivateWord] = &[
-    word("astray", "`unexpected_reply`", &[]),
-    word("chronicle", "hold recorder or lock history", &["docs"]),
-    word("closings", "cooldowns", &["crates/machine"]),
-    word(
-        "custody",
-        "`operator`, `handover` or `revoke`",
-        &["crates/machine", "crates/types", "docs"],
-    ),
-    word("decimal_twin", "`suggest_binary_unit`", &[]),
-    word("do_what_is_due", "`run_timers`", &["crates/machine"]),
-    word(
-        "door",
-        "front-end, HTTP API, ZooKeeper port or listener",
-        &["CONTRIBUTING.md", "crates/http", "crates/machine", "crates/types", "docs", "scripts"],
-    ),
-    word("doors", "front-ends, HTTP APIs or listeners", &["crates/types", "docs"]),
-    word("doorman", "peer handshake", &[]),
-    word("drama", "fault scenario", &[]),
-    word("end_if_spent", "`close_if_anonymous_and_idle`", &["crates/machine"]),
-    word("entrant", "participant", &["crates/types"]),
-    word("found_by_newcomer", "`preview_after_due_grants`", &["crates/machine"]),
-    word("founding", "bootstrap", &["docs"]),
-    word("gatherers", "barrier waiters", &[]),
-    word("grant_what_waited_for_time", "`grant_due_waiters`", &["crates/machine"]),
-    word("hung_up", "disconnected", &[]),
-    word("newcomer", "new arrival", &["crates/machine", "docs"]),
-    word("patience", "`request_timeout`, or the deadline of what", &["docs"]),
-    word("planted", "mutation", &["crates/machine", "docs"]),
-    word("pulse", "pause detector", &["docs"]),
-    word("refuse_handed_round", "`check_handover_deadlock`", &["crates/machine"]),
-    word("registrar", "membership registry", &[]),
-    word("rival", "the other system", &[]),
-    word("rivals", "comparison, or other systems", &["docs"]),
-    word("roster", "initial members", &["docs"]),
-    word("scribe", "audit writer", &[]),
-    word("spend_ops", "`charge_ops`", &["crates/machine"]),
-    word("sterner", "stricter", &["crates/machine"]),
-    word("unsay", "`truncate_events`", &["crates/machine"]),
-    word(
-        "whoever",
-        "the actor: the caller, the holder, the operator",
-        &["crates/machine", "crates/types", "docs"],
-    ),
+    ("astray", "`unexpected_reply`"),
+    ("chronicle", "hold recorder or lock history"),
+    ("closings", "cooldowns"),
+    ("custody", "`operator`, `handover` or `revoke`"),
+    ("decimal_twin", "`suggest_binary_unit`"),
+    ("do_what_is_due", "`run_timers`"),
+    ("door", "front-end, HTTP API, ZooKeeper port or listener"),
+    ("doors", "front-ends, HTTP APIs or listeners"),
+    ("doorman", "peer handshake"),
+    ("drama", "fault scenario"),
+    ("end_if_spent", "`close_if_anonymous_and_idle`"),
+    ("found_by_newcomer", "`preview_after_due_grants`"),
+    ("founding", "bootstrap"),
+    ("gatherers", "barrier waiters"),
+    ("grant_what_waited_for_time", "`grant_due_waiters`"),
+    ("hung_up", "disconnected"),
+    ("newcomer", "new arrival"),
+    ("patience", "`request_timeout`, or the deadline of what"),
+    ("planted", "mutation"),
+    ("pulse", "pause detector"),
+    ("refuse_handed_round", "`check_handover_deadlock`"),
+    ("registrar", "membership registry"),
+    ("rival", "the other system"),
+    ("rivals", "comparison, or other systems"),
+    ("roster", "initial members"),
+    ("scribe", "audit writer"),
+    ("spend_ops", "`charge_ops`"),
+    ("sterner", "stricter"),
+    ("unsay", "`truncate_events`"),
+    ("whoever", "the actor: the caller, the holder, the operator"),
 ];
 
 /// Wrong as a part of an identifier.
 pub const NAMES: &[PrivateWord] = &[
-    word("board", "queue positions", &[]),
-    word("bundle", "multi-lock", &["crates/api", "crates/machine", "crates/types"]),
-    word("bundles", "multi-locks", &["crates/machine"]),
-    word("caveat", "where the other system wins", &[]),
-    word("contender", "`QueueEntry`: waiter or holder", &["crates/machine"]),
-    word("crew", "workers", &[]),
-    word("crowd", "`Many`", &["crates/machine"]),
-    word("ear", "session events", &[]),
-    word("gave_up", "`released`", &["crates/machine", "crates/types"]),
-    word("hub", "apply observer", &[]),
-    word("landing", "`send_batch`", &[]),
-    word("lane", "`PeerChannel`", &[]),
-    word("merit", "where the other system wins", &[]),
-    word("plant", "mutate, or mutation", &["crates/machine"]),
-    word("scene", "servers", &["crates/machine"]),
-    word("seat", "waiter permit", &[]),
-    word("standing", "`LockState`", &["crates/machine", "crates/service", "crates/types"]),
-    word("survey", "membership registry", &[]),
+    ("board", "queue positions"),
+    ("bundle", "multi-lock"),
+    ("bundles", "multi-locks"),
+    ("caveat", "where the other system wins"),
+    ("contender", "`QueueEntry`: waiter or holder"),
+    ("crew", "workers"),
+    ("crowd", "`Many`"),
+    ("ear", "session events"),
+    ("entrant", "participant"),
+    ("gave_up", "`released`"),
+    ("hub", "apply observer"),
+    ("landing", "`send_batch`"),
+    ("lane", "`PeerChannel`"),
+    ("merit", "where the other system wins"),
+    ("plant", "mutate, or mutation"),
+    ("scene", "servers"),
+    ("seat", "waiter permit"),
+    ("standing", "`LockState`"),
+    ("survey", "membership registry"),
 ];
 
 /// Wrong as an identifier.
 pub const WHOLE: &[PrivateWord] = &[
-    word("Ask", "`LockRequest`", &["crates/machine"]),
-    word("Closing", "cooldown", &["crates/machine"]),
-    word("Exchange", "`RequestContext`", &[]),
-    word("Fault", "`Problem`, or a qualified noun", &[]),
-    word("Means", "`…Context`", &[]),
-    word("Reach", "applied-index waiters", &[]),
-    word("Nobody", "`None`", &["crates/machine"]),
-    word("Several", "multi-lock", &["crates/machine"]),
-    word("Subject", "`LogFields`", &[]),
-    word("Terms", "`AcquireOptions`", &["crates/machine"]),
-    word("Together", "multi-lock", &[]),
-    word("depart", "`leave`", &["crates/machine"]),
-    word("elsewhere", "`redirect_to_leader`", &["crates/machine"]),
-    word("knowing", "`queue_info`", &[]),
-    word("several", "`multi_lock`", &["crates/machine"]),
-    word("together", "`multi_lock`", &["crates/machine"]),
-    word("truth", "`Bool`", &[]),
+    ("Ask", "`LockRequest`"),
+    ("Closing", "cooldown"),
+    ("Exchange", "`RequestContext`"),
+    ("Fault", "`Problem`, or a qualified noun"),
+    ("Means", "`…Context`"),
+    ("Reach", "applied-index waiters"),
+    ("Nobody", "`None`"),
+    ("Several", "multi-lock"),
+    ("Subject", "`LogFields`"),
+    ("Terms", "`AcquireOptions`"),
+    ("Together", "multi-lock"),
+    ("depart", "`leave`"),
+    ("elsewhere", "`redirect_to_leader`"),
+    ("knowing", "`queue_info`"),
+    ("several", "`multi_lock`"),
+    ("together", "`multi_lock`"),
+    ("truth", "`Bool`"),
 ];
 
 /// Files whose text is read: sources, scripts and manifests. Documents have code spans only.
@@ -123,29 +95,14 @@ const LISTS: [&str; 2] = ["tests/tidy/src/private_words.rs", "tests/tidy/src/typ
 /// Documents of the past.
 const HISTORY: [&str; 3] = ["docs/adr/", "docs/glossary.md", "CHANGELOG.md"];
 
-/// Private words in any text of the tree outside their unfinished folders.
+/// Private words in any text of the tree.
 pub fn text(tree: &Tree) -> Vec<Violation> {
-    occurrences(tree).iter().filter(|found| !is_unfinished(found)).map(violation).collect()
+    occurrences(tree).iter().map(violation).collect()
 }
 
-/// Private words in identifiers outside their unfinished folders.
+/// Private words in identifiers.
 pub fn names(sources: &[Source]) -> Vec<Violation> {
-    named(sources).iter().filter(|found| !is_unfinished(found)).map(violation).collect()
-}
-
-/// Folders that have a word no more, and stand in its list.
-pub fn clean(tree: &Tree, sources: &[Source]) -> Vec<String> {
-    let found: Vec<Occurrence> = occurrences(tree).into_iter().chain(named(sources)).collect();
-    let mut clean = Vec::new();
-    for private in TEXT.iter().chain(NAMES).chain(WHOLE) {
-        let has = |folder: &str| {
-            let mut of_word = found.iter().filter(|o| o.private.word == private.word);
-            of_word.any(|o| is_below(&o.path, folder))
-        };
-        let folders = private.unfinished.iter().filter(|folder| !has(folder));
-        clean.extend(folders.map(|folder| format!("`{}` in {folder}", private.word)));
-    }
-    clean
+    named(sources).iter().map(violation).collect()
 }
 
 struct Occurrence {
@@ -155,16 +112,8 @@ struct Occurrence {
 }
 
 fn violation(found: &Occurrence) -> Violation {
-    let PrivateWord { word, instead, .. } = found.private;
+    let (word, instead) = found.private;
     Violation::at(&found.path, found.line, format!("`{word}` is a private word: say {instead}"))
-}
-
-fn is_unfinished(found: &Occurrence) -> bool {
-    found.private.unfinished.iter().any(|folder| is_below(&found.path, folder))
-}
-
-fn is_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn occurrences(tree: &Tree) -> Vec<Occurrence> {
@@ -191,7 +140,7 @@ fn named(sources: &[Source]) -> Vec<Occurrence> {
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| !LISTS.contains(&source.path.as_str())) {
         for token in source.tokens().iter().filter(|token| token.kind == Kind::Word) {
-            let whole = WHOLE.iter().filter(|private| private.word == token.text);
+            let whole = WHOLE.iter().filter(|private| private.0 == token.text);
             for private in words_of(NAMES, &token.text).into_iter().chain(whole) {
                 found.push(Occurrence { private, path: source.path.clone(), line: token.line });
             }
@@ -205,7 +154,7 @@ fn words_of(list: &'static [PrivateWord], text: &str) -> Vec<&'static PrivateWor
     // A quick look comes before the exact one.
     let squeezed = text.replace('_', "").to_ascii_lowercase();
     let maybe = |word: &str| word.split('_').all(|part| squeezed.contains(part));
-    list.iter().filter(|private| maybe(private.word) && has_word(text, private.word)).collect()
+    list.iter().filter(|private| maybe(private.0) && has_word(text, private.0)).collect()
 }
 
 /// Whether an identifier or word of a text has the word as a part.
@@ -253,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn a_private_word_is_caught_outside_its_unfinished_folders() {
-        let word = TEXT[0].word;
+    fn a_private_word_is_caught() {
+        let word = TEXT[0].0;
         let line = format!("// {word}\n");
         let document = format!("{word} and `{word}_max`");
         let tree = Tree::of([
@@ -266,7 +215,7 @@ mod tests {
         assert_eq!(found, ["crates/new/src/lib.rs", "docs/new.md"]);
         let declared = format!(
             "// {0} {1}\nfn {0}_a() {{}}\nfn {1}_a() {{}}\nfn {1}() {{}}",
-            NAMES[0].word, WHOLE[0].word
+            NAMES[0].0, WHOLE[0].0
         );
         let sources = Tree::of([("crates/new/src/lib.rs", declared.as_str())]).sources().unwrap();
         assert_eq!(names(&sources).iter().map(|found| found.line).collect::<Vec<_>>(), [2, 4]);
