@@ -18,7 +18,7 @@ use crate::hold::Hold;
 use crate::hold_limits::HoldLimits;
 use crate::lease::{Acknowledged, deadline};
 use crate::lock_request::{ClientLockRequest, WaitLimit};
-use crate::queue_entry::{ClientQueueEntry, Stage};
+use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::retry::{Answer, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::{Error, Guard, Loss};
@@ -206,7 +206,7 @@ fn new_hold(
         request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
     entry.set_segment(&grant.lock);
-    entry.enter(Stage::Held(grant.token));
+    entry.enter(EntryStage::Held(grant.token));
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Hold { session: session.clone(), entry, grant }
 }

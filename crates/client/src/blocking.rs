@@ -11,9 +11,10 @@ use holdfast_types::{FencingToken, SessionName};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::argument;
-use crate::recipes::Member;
+use crate::recipes::GroupMember;
 use crate::{
-    Change, Error, Hold, Loss, Many, Mode, Observed, One, ReleaseRequest, SessionHandle, recipes,
+    Change, ElectionChange, Error, Hold, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
+    recipes,
 };
 
 /// The maximum time for releasing dropped guards before the runtime ends.
@@ -244,7 +245,7 @@ blocking!(crate::Leadership {
     own resign() -> ();
 });
 blocking!(crate::Observer {
-    mut next_change() -> Observed;
+    mut next_change() -> ElectionChange;
 });
 blocking!(recipes::Latch {
     ref create(count: u32) -> LatchBody;
@@ -271,7 +272,7 @@ blocking!(recipes::Counter {
 });
 blocking!(recipes::Group {
     ref join(value: impl Into<String>) => recipes::Membership;
-    ref members() -> Vec<Member>;
+    ref members() -> Vec<GroupMember>;
     ref watch() => crate::Subtree;
 });
 blocking!(recipes::Membership {
@@ -356,7 +357,7 @@ impl Guard {
         self,
         to: &SessionName,
         owner: Option<&str>,
-    ) -> Result<FencingToken, NotHandedOver> {
+    ) -> Result<FencingToken, HandoverError> {
         let Self { value, runtime } = self;
         let mut kept = None;
         let result = runtime.block_on(async {
@@ -367,15 +368,15 @@ impl Guard {
         });
         result.map_err(|error| {
             let guard = kept.map(|value| Box::new(Blocking { value: *value, runtime }));
-            NotHandedOver { error, guard }
+            HandoverError { error, guard }
         })
     }
 }
 
-/// A failed hand-over; see [`crate::NotHandedOver`].
+/// A failed hand-over; see [`crate::HandoverError`].
 #[derive(Debug, thiserror::Error)]
 #[error("not handed over: {error}")]
-pub struct NotHandedOver {
+pub struct HandoverError {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
@@ -419,7 +420,10 @@ impl Observer {
     ///
     /// # Errors
     /// As the async method.
-    pub fn next_change_within(&mut self, timeout: Duration) -> Result<Option<Observed>, Error> {
+    pub fn next_change_within(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Option<ElectionChange>, Error> {
         let next = self.value.next_change();
         self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
     }

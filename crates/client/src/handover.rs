@@ -21,7 +21,7 @@ use crate::held_locks::HeldLocks;
 use crate::hold_limits::HoldLimits;
 use crate::http::Method;
 use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
-use crate::queue_entry::{ClientQueueEntry, Stage, release_query};
+use crate::queue_entry::{ClientQueueEntry, EntryStage, release_query};
 use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
 use crate::tree::is;
@@ -30,20 +30,20 @@ use crate::{Error, Guard, Hold, Lock, Loss};
 /// A failed hand-over.
 #[derive(Debug, ThisError)]
 #[error("not handed over: {error}")]
-pub struct NotHandedOver {
+pub struct HandoverError {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
 }
 
-impl From<NotHandedOver> for Error {
-    fn from(failure: NotHandedOver) -> Self {
+impl From<HandoverError> for Error {
+    fn from(failure: HandoverError) -> Self {
         failure.error
     }
 }
 
-impl NotHandedOver {
+impl HandoverError {
     fn kept(error: Error, guard: Guard) -> Self {
         Self { error, guard: Some(Box::new(guard)) }
     }
@@ -61,24 +61,24 @@ impl Guard {
     /// Stop the work under the lock first: once the call starts, every view of this hold reports [`Loss::HandedOver`].
     ///
     /// # Errors
-    /// [`NotHandedOver`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
+    /// [`HandoverError`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
     /// unknown, the client releases a remaining hold in the background.
     pub async fn hand_over(
         mut self,
         to: &SessionName,
         owner: Option<&str>,
-    ) -> Result<FencingToken, NotHandedOver> {
-        self.ensure().map_err(|loss| NotHandedOver::without_guard(Error::Lost(loss)))?;
+    ) -> Result<FencingToken, HandoverError> {
+        self.ensure().map_err(|loss| HandoverError::without_guard(Error::Lost(loss)))?;
         let owner = match owner.map(Owner::new).transpose() {
             Ok(owner) => owner,
-            Err(error) => return Err(NotHandedOver::kept(argument(error), self)),
+            Err(error) => return Err(HandoverError::kept(argument(error), self)),
         };
         let session = self.session.clone();
         if !session.entries.is_alone(&self.entry) {
             let error = argument("the lock was re-entered: release the other guards first");
-            return Err(NotHandedOver::kept(error, self));
+            return Err(HandoverError::kept(error, self));
         }
-        let limits = self.give_up();
+        let limits = self.end_locally();
         let target = ReleaseTarget::Hold(self.token());
         let owned_by = self.entry.owner.as_ref();
         let query = release_query(Query::default(), &session.name, owned_by, target);
@@ -92,19 +92,19 @@ impl Guard {
             }
             // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
             Err(Error::Refused(problem)) if in_doubt => {
-                Err(NotHandedOver::without_guard(Error::Unknown(problem.title.to_string())))
+                Err(HandoverError::without_guard(Error::Unknown(problem.title.to_string())))
             }
             Err(error) if leaves_nothing_behind(&error, in_doubt) => {
                 Err(self.keep(&session, to, limits, error).await)
             }
-            Err(error) => Err(NotHandedOver::without_guard(error)),
+            Err(error) => Err(HandoverError::without_guard(error)),
         }
     }
 
     /// Ends the hold in every view, before another session can hold the lock. Returns the limits of the hold.
-    fn give_up(&self) -> HoldLimits {
+    fn end_locally(&self) -> HoldLimits {
         let limits = self.entry.limits.borrow().clone();
-        self.entry.enter(Stage::Leaving);
+        self.entry.enter(EntryStage::Leaving);
         self.entry.lose(Loss::HandedOver);
         self.locks.stop();
         limits
@@ -122,22 +122,22 @@ impl Guard {
         to: &SessionName,
         limits: HoldLimits,
         error: Error,
-    ) -> NotHandedOver {
+    ) -> HandoverError {
         let error = match error {
             // One of the two sessions has ended; a renewal shows whether it is this one.
             Error::Lost(loss) => {
                 let now = Moment::now();
                 let Ok(deadline) = session.deadline_or_loss(now) else {
-                    return NotHandedOver::without_guard(Error::Lost(loss));
+                    return HandoverError::without_guard(Error::Lost(loss));
                 };
                 if session.calls.keep_alive(&session.name, deadline.left(now)).await.is_err() {
-                    return NotHandedOver::without_guard(Error::Lost(loss));
+                    return HandoverError::without_guard(Error::Lost(loss));
                 }
                 Error::Argument(format!("session {to} is not open: the receiver opens it first"))
             }
             Error::Refused(problem) if problem.code == ErrorCode::NotHolder => {
                 self.forget();
-                return NotHandedOver::without_guard(Error::Lost(Loss::TakenAway));
+                return HandoverError::without_guard(Error::Lost(Loss::TakenAway));
             }
             other @ (Error::Busy(_)
             | Error::Retry(_)
@@ -148,7 +148,7 @@ impl Guard {
         };
         self.forget();
         let guard = self.renewed(limits);
-        NotHandedOver::kept(error, guard)
+        HandoverError::kept(error, guard)
     }
 
     /// Returns another guard of the same hold, with new views.
@@ -162,7 +162,7 @@ impl Guard {
             false,
         ));
         renewed.limits.send_replace(limits);
-        renewed.enter(Stage::Held(self.token()));
+        renewed.enter(EntryStage::Held(self.token()));
         session.entries.add(renewed.clone());
         let hold = Hold { session: session.clone(), entry: renewed, grant: grant.clone() };
         let request = *self.locks.request.clone();

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Moment;
 use crate::hold::{Hold, first_deadline, first_loss};
 use crate::lock_request::ClientLockRequest;
-use crate::queue_entry::{ClientQueueEntry, Stage};
+use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::session::SessionUse;
 use crate::{Error, Loss};
 
@@ -106,11 +106,11 @@ async fn watch_losses(mut holds: Vec<Hold>, cancel: CancellationToken) {
     while !holds.is_empty() {
         let (index, loss) = first_loss(&holds).await;
         let Hold { session, entry, .. } = holds.remove(index);
-        let is_given_up = loss.is_given_up();
+        let is_ended_by_client = loss.is_ended_by_client();
         entry.lose(loss);
         cancel.cancel();
         // A hold in `Leaving` already has a release.
-        if is_given_up && entry.stage() != Stage::Leaving {
+        if is_ended_by_client && entry.stage() != EntryStage::Leaving {
             session.release_in_background(vec![entry]);
         }
     }

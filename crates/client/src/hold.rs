@@ -102,7 +102,7 @@ impl Hold {
     }
 
     /// Returns the loss that occurs if nothing changes before the deadline.
-    pub fn about_to_lose(&self) -> Loss {
+    pub fn next_loss(&self) -> Loss {
         let at = self.deadline_moment().unwrap_or_else(Moment::now);
         self.deadline_or_loss(at).err().unwrap_or(Loss::SessionEnded)
     }

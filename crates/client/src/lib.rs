@@ -65,7 +65,7 @@ pub use clock::Moment;
 pub use election::{Election, Leadership};
 pub use error::Error;
 pub use guard::Guard;
-pub use handover::NotHandedOver;
+pub use handover::HandoverError;
 pub use hold::Hold;
 pub use holdfast_api::{ElectionBody, LeaderBody};
 pub use holdfast_types::{
@@ -77,7 +77,7 @@ pub use lock::{Lock, Many, MultiLock, One};
 pub use lock_calls::LockQuery;
 pub use loss::Loss;
 pub use multi_guard::MultiGuard;
-pub use observer::{Observed, Observer};
+pub use observer::{ElectionChange, Observer};
 pub use release_request::ReleaseRequest;
 pub use retry::Call;
 pub use session::SessionHandle;

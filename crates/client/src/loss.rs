@@ -43,7 +43,7 @@ pub enum Loss {
 
 impl Loss {
     /// Whether the client ended the hold while the cluster would keep it.
-    pub(crate) fn is_given_up(&self) -> bool {
+    pub(crate) fn is_ended_by_client(&self) -> bool {
         matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. } | Self::Revoked { .. })
     }
 }

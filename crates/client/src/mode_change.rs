@@ -13,7 +13,7 @@ use holdfast_types::{FencingToken, Mode};
 use crate::hold::Hold;
 use crate::lease::Acknowledged;
 use crate::lock_request::{ClientLockRequest, WaitLimit};
-use crate::queue_entry::Stage;
+use crate::queue_entry::EntryStage;
 use crate::retry::{Answer, Delivery};
 use crate::{Error, Guard, Loss};
 
@@ -88,7 +88,7 @@ struct ModeChange {
 impl ModeChange {
     fn begin(hold: &Hold, request: &ClientLockRequest, fallback: Mode) -> Self {
         let token = hold.token();
-        hold.entry.enter(Stage::Converting(token));
+        hold.entry.enter(EntryStage::Converting(token));
         Self { hold: hold.clone(), request: request.clone(), fallback, token, is_over: false }
     }
 
@@ -118,14 +118,14 @@ impl ModeChange {
         let held = Duration::from_millis(grant.expires_in_ms);
         self.hold.session.acknowledge(Acknowledged { counted_from, held })?;
         self.hold.grant.send_replace(Arc::new(grant));
-        self.hold.entry.enter(Stage::Held(token));
+        self.hold.entry.enter(EntryStage::Held(token));
         self.is_over = true;
         Ok(token)
     }
 
     /// Ends the change: the cluster certainly changed nothing.
     fn rejected(&mut self) {
-        self.hold.entry.enter(Stage::Held(self.token));
+        self.hold.entry.enter(EntryStage::Held(self.token));
         self.is_over = true;
     }
 
@@ -133,7 +133,7 @@ impl ModeChange {
     async fn complete_fallback(mut self) -> Result<(), Error> {
         loop {
             let result = self.call(self.fallback, Duration::ZERO).await?.result;
-            if self.hold.entry.stage() == Stage::Leaving {
+            if self.hold.entry.stage() == EntryStage::Leaving {
                 // The guard was released meanwhile, and this call may have acquired the lock again.
                 self.is_over = true;
                 self.hold.session.release_in_background(vec![self.hold.entry.clone()]);

@@ -21,7 +21,7 @@ const EVENT_MAX: usize = 64 * 1024;
 
 /// A change of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observed {
+pub enum ElectionChange {
     /// A new leader, or a new value of the leader.
     Leader {
         /// The leader with its value and token.
@@ -77,7 +77,7 @@ impl Observer {
     /// [`Error::Retry`] if no node kept a stream open within the request timeout: the next call continues from the same
     /// point. [`Error::Refused`] if the cluster rejected the call. [`Error::Foreign`] for an event that the client
     /// cannot decode: the next call continues after that event.
-    pub async fn next_change(&mut self) -> Result<Observed, Error> {
+    pub async fn next_change(&mut self) -> Result<ElectionChange, Error> {
         let mut until = None;
         loop {
             let Some(stream) = &mut self.stream else {
@@ -125,17 +125,17 @@ impl Observer {
     }
 
     /// Returns the change of an event; `None` for an event without a change.
-    fn receive(&mut self, event: &Event) -> Result<Option<Observed>, Error> {
+    fn receive(&mut self, event: &Event) -> Result<Option<ElectionChange>, Error> {
         self.last = event.id.or(self.last);
         Ok(match event.name.as_str() {
             "leader" | "vacant" => {
                 let LeadershipBody { leader, revision, .. } = event.body()?;
                 Some(match leader {
-                    Some(leader) => Observed::Leader { leader, revision },
-                    None => Observed::Vacant { revision },
+                    Some(leader) => ElectionChange::Leader { leader, revision },
+                    None => ElectionChange::Vacant { revision },
                 })
             }
-            "gap" => Some(Observed::Gap { until: event.body::<GapBody>()?.until }),
+            "gap" => Some(ElectionChange::Gap { until: event.body::<GapBody>()?.until }),
             "reconnect" => {
                 self.leave_node();
                 None

@@ -24,7 +24,7 @@ use crate::release_request::ReleaseRequest;
 use crate::retry::Call;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum EntryStage {
     Waiting,
     Held(FencingToken),
     /// Held, with a pending conversion, which may change the token.
@@ -44,7 +44,7 @@ pub(crate) struct ClientQueueEntry {
     pub(crate) owner: Option<Owner>,
     /// [`Attempt::UNNAMED`] for a hold that another session handed over.
     attempt: AtomicU64,
-    stage: Mutex<Stage>,
+    stage: Mutex<EntryStage>,
     /// The token of the latest hold.
     token: Mutex<Option<FencingToken>>,
     pub(crate) limits: watch::Sender<HoldLimits>,
@@ -67,7 +67,7 @@ impl ClientQueueEntry {
             segment: OnceLock::new(),
             owner,
             attempt: AtomicU64::new(attempt.0),
-            stage: Mutex::new(Stage::Waiting),
+            stage: Mutex::new(EntryStage::Waiting),
             token: Mutex::new(None),
             limits: watch::Sender::default(),
             granted_elsewhere: Notify::new(),
@@ -96,12 +96,12 @@ impl ClientQueueEntry {
         }
     }
 
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> EntryStage {
         *unpoisoned(&self.stage)
     }
 
-    pub(crate) fn enter(&self, stage: Stage) {
-        if let Stage::Held(token) | Stage::Converting(token) = stage {
+    pub(crate) fn enter(&self, stage: EntryStage) {
+        if let EntryStage::Held(token) | EntryStage::Converting(token) = stage {
             *unpoisoned(&self.token) = Some(token);
         }
         *unpoisoned(&self.stage) = stage;
@@ -109,7 +109,7 @@ impl ClientQueueEntry {
 
     fn holds(&self, token: FencingToken) -> bool {
         let stage = self.stage();
-        stage == Stage::Held(token) || stage == Stage::Converting(token)
+        stage == EntryStage::Held(token) || stage == EntryStage::Converting(token)
     }
 
     /// The attempt for calls to name; `None` for a hold that was handed over.
@@ -182,7 +182,7 @@ pub(crate) struct QueueEntries(watch::Sender<Vec<Arc<ClientQueueEntry>>>);
 
 /// How a hold that the cluster lists for the session relates to the entries.
 #[derive(Debug)]
-pub(crate) enum Match {
+pub(crate) enum HoldMatch {
     /// An entry has the hold.
     Known,
     /// The hold may be the grant for which these entries wait.
@@ -213,8 +213,8 @@ impl QueueEntries {
     pub(crate) fn held(&self) -> Vec<(Arc<ClientQueueEntry>, FencingToken)> {
         let all = self.0.borrow();
         let token = |entry: &Arc<ClientQueueEntry>| match entry.stage() {
-            Stage::Held(token) => Some((entry.clone(), token)),
-            Stage::Waiting | Stage::Converting(_) | Stage::Leaving => None,
+            EntryStage::Held(token) => Some((entry.clone(), token)),
+            EntryStage::Waiting | EntryStage::Converting(_) | EntryStage::Leaving => None,
         };
         all.iter().filter_map(token).collect()
     }
@@ -230,17 +230,17 @@ impl QueueEntries {
     }
 
     /// Finds the entry of a hold by its token, because shared holds of one lock have separate entries.
-    pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> Match {
+    pub(crate) fn matching(&self, lock: &LockName, token: FencingToken) -> HoldMatch {
         let all = self.0.borrow();
         let same_lock = || all.iter().filter(|entry| entry.covers(lock));
         if same_lock().any(|entry| entry.holds(token)) {
-            return Match::Known;
+            return HoldMatch::Known;
         }
         let awaits = |entry: &&Arc<ClientQueueEntry>| {
-            matches!(entry.stage(), Stage::Waiting | Stage::Converting(_))
+            matches!(entry.stage(), EntryStage::Waiting | EntryStage::Converting(_))
         };
         let awaiting: Vec<_> = same_lock().filter(awaits).cloned().collect();
-        if awaiting.is_empty() { Match::Unknown } else { Match::Awaited(awaiting) }
+        if awaiting.is_empty() { HoldMatch::Unknown } else { HoldMatch::Awaited(awaiting) }
     }
 
     /// Whether this entry is the only one of its lock and owner.
@@ -283,7 +283,7 @@ mod tests {
         Arc::new(ClientQueueEntry::new(lock, None, Attempt(attempt), false))
     }
 
-    fn found(entries: &QueueEntries, lock: &str, token: u64) -> Match {
+    fn found(entries: &QueueEntries, lock: &str, token: u64) -> HoldMatch {
         entries.matching(&LockName::new(lock).unwrap(), FencingToken(token))
     }
 
@@ -291,23 +291,28 @@ mod tests {
     fn a_hold_is_known_or_awaited_or_unknown() {
         let entries = QueueEntries::default();
         let (first, second) = (entry("a", 1), entry("a", 2));
-        first.enter(Stage::Held(FencingToken(7)));
+        first.enter(EntryStage::Held(FencingToken(7)));
         entries.add(first.clone());
-        assert!(matches!(found(&entries, "a", 7), Match::Known));
-        assert!(matches!(found(&entries, "b", 7), Match::Unknown));
+        assert!(matches!(found(&entries, "a", 7), HoldMatch::Known));
+        assert!(matches!(found(&entries, "b", 7), HoldMatch::Unknown));
         entries.add(second.clone());
-        assert!(matches!(found(&entries, "a", 8), Match::Awaited(waiting) if waiting.len() == 1));
+        assert!(
+            matches!(found(&entries, "a", 8), HoldMatch::Awaited(waiting) if waiting.len() == 1)
+        );
         entries.remove(&second);
         assert!(
-            matches!(found(&entries, "a", 8), Match::Unknown),
+            matches!(found(&entries, "a", 8), HoldMatch::Unknown),
             "beside a shared hold of this client"
         );
         assert!(entries.has_owner(first.lock(), None));
-        first.enter(Stage::Converting(FencingToken(7)));
-        assert!(matches!(found(&entries, "a", 7), Match::Known));
-        assert!(matches!(found(&entries, "a", 8), Match::Awaited(_)), "it may be the new token");
+        first.enter(EntryStage::Converting(FencingToken(7)));
+        assert!(matches!(found(&entries, "a", 7), HoldMatch::Known));
+        assert!(
+            matches!(found(&entries, "a", 8), HoldMatch::Awaited(_)),
+            "it may be the new token"
+        );
         entries.remove(&first);
-        assert!(matches!(found(&entries, "a", 8), Match::Unknown));
+        assert!(matches!(found(&entries, "a", 8), HoldMatch::Unknown));
         assert!(!entries.has_owner(first.lock(), None));
     }
 
@@ -317,21 +322,21 @@ mod tests {
         let lock = |name: &str| LockName::new(name).unwrap();
         let entry = Arc::new(ClientQueueEntry::new(lock("stock"), None, Attempt(1), true));
         entries.add(entry.clone());
-        assert!(matches!(found(&entries, "stock/3", 7), Match::Awaited(_)));
-        assert!(matches!(found(&entries, "stock", 7), Match::Unknown));
+        assert!(matches!(found(&entries, "stock/3", 7), HoldMatch::Awaited(_)));
+        assert!(matches!(found(&entries, "stock", 7), HoldMatch::Unknown));
         entry.set_segment(&lock("stock/3"));
-        entry.enter(Stage::Held(FencingToken(7)));
+        entry.enter(EntryStage::Held(FencingToken(7)));
         assert_eq!(entry.lock().as_str(), "stock/3");
-        assert!(matches!(found(&entries, "stock/3", 7), Match::Known));
-        assert!(matches!(found(&entries, "stock/4", 8), Match::Unknown), "another segment");
+        assert!(matches!(found(&entries, "stock/3", 7), HoldMatch::Known));
+        assert!(matches!(found(&entries, "stock/4", 8), HoldMatch::Unknown), "another segment");
     }
 
     #[test]
     fn only_held_entries_are_compared_with_the_cluster() {
         let entries = QueueEntries::default();
         let (held, leaving) = (entry("a", 1), entry("b", 2));
-        held.enter(Stage::Held(FencingToken(1)));
-        leaving.enter(Stage::Leaving);
+        held.enter(EntryStage::Held(FencingToken(1)));
+        leaving.enter(EntryStage::Leaving);
         entries.add(held);
         entries.add(leaving);
         let tokens: Vec<_> = entries.held().iter().map(|(_, token)| token.0).collect();

@@ -14,7 +14,7 @@ use crate::calls::{Calls, timer};
 use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
-use crate::queue_entry::{ClientQueueEntry, QueueEntries, Stage, release_call};
+use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
 use crate::{Error, Loss, random};
 
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ impl Session {
 
 fn enter_leaving(entries: &[Arc<ClientQueueEntry>]) {
     for entry in entries {
-        entry.enter(Stage::Leaving);
+        entry.enter(EntryStage::Leaving);
     }
 }
 

@@ -18,7 +18,9 @@ use holdfast_types::{FencingToken, LockName, LossCause, ReleaseTarget, Revision}
 use crate::calls::Calls;
 use crate::clock::Moment;
 use crate::http::Method;
-use crate::queue_entry::{ClientQueueEntry, Match, Stage, is_generated_owner, release_query};
+use crate::queue_entry::{
+    ClientQueueEntry, EntryStage, HoldMatch, is_generated_owner, release_query,
+};
 use crate::release_request::ReleaseRequest;
 use crate::retry::{Answer, Call, retry_pause};
 use crate::session::Session;
@@ -27,7 +29,7 @@ use crate::{Error, Loss, random};
 /// A read of one lock may take this fraction of the remaining lease.
 const READ_PART: u32 = 8;
 /// A hold without a guard is examined after this time. It may be a grant whose answer is still in flight.
-const SETTLE: Duration = Duration::from_millis(500);
+const EXAMINE_DELAY: Duration = Duration::from_millis(500);
 /// The pause between two parked keepalives. It batches events, so a busy session is not renewed for each one.
 const PAUSE: Duration = Duration::from_millis(40);
 
@@ -124,7 +126,7 @@ impl SessionPoll {
             listed.iter().any(|hold| hold.lock == *lock && hold.token == token)
         };
         for (entry, token) in known_holds {
-            let is_held_here = || entry.stage() == Stage::Held(*token) && !entry.is_lost();
+            let is_held_here = || entry.stage() == EntryStage::Held(*token) && !entry.is_lost();
             if !is_listed(entry.lock(), *token)
                 && is_held_here()
                 && !is_holder(&calls, session, entry.lock(), *token).await
@@ -138,21 +140,21 @@ impl SessionPoll {
             let found = session.entries.matching(&hold.lock, hold.token);
             // Other clients may use a session that the caller named.
             let is_ours = match found {
-                Match::Known => false,
-                Match::Awaited(_) => true,
-                Match::Unknown => session.is_own,
+                HoldMatch::Known => false,
+                HoldMatch::Awaited(_) => true,
+                HoldMatch::Unknown => session.is_own,
             };
             if !self.is_examination_due(hold, is_ours, held / 3) {
                 continue;
             }
             match found {
-                Match::Known => {}
-                Match::Awaited(waiting) => {
+                HoldMatch::Known => {}
+                HoldMatch::Awaited(waiting) => {
                     for entry in &waiting {
                         entry.granted_elsewhere.notify_one();
                     }
                 }
-                Match::Unknown => release_stray(&calls, session, hold).await,
+                HoldMatch::Unknown => release_stray(&calls, session, hold).await,
             }
         }
     }
@@ -178,7 +180,11 @@ impl SessionPoll {
             Some(_) => false,
             None => {
                 let (lock, token) = (hold.lock.clone(), hold.token);
-                self.unguarded.push(UnguardedHold { lock, token, examine_at: now.plus(SETTLE) });
+                self.unguarded.push(UnguardedHold {
+                    lock,
+                    token,
+                    examine_at: now.plus(EXAMINE_DELAY),
+                });
                 false
             }
         }
@@ -191,7 +197,8 @@ fn deliver_event(session: &Session, event: &EventBody) {
         EventKind::Granted => {}
         EventKind::Lost => {
             // A guard with a release or a conversion in progress gets the result from its own call.
-            let held = entries.iter().filter(|entry| entry.stage() == Stage::Held(event.token));
+            let held =
+                entries.iter().filter(|entry| entry.stage() == EntryStage::Held(event.token));
             held.for_each(|entry| entry.lose(loss_of(entry, event)));
         }
         EventKind::ReleaseRequested => {
@@ -274,7 +281,7 @@ async fn release_stray(calls: &Calls, session: &Session, hold: &HoldBody) {
     let Some(holder) = holder.filter(|holder| is_generated_owner(holder.owner.as_ref())) else {
         return;
     };
-    let is_unknown = matches!(session.entries.matching(&hold.lock, hold.token), Match::Unknown)
+    let is_unknown = matches!(session.entries.matching(&hold.lock, hold.token), HoldMatch::Unknown)
         && !session.entries.has_owner(&hold.lock, holder.owner.as_ref());
     if is_unknown {
         let target = ReleaseTarget::Hold(hold.token);

@@ -106,7 +106,7 @@ async fn acquire(client: &Client) -> Result<Guard, Error> {
     clippy::unnecessary_wraps,
     reason = "the type of every answer: `None` drops the connection"
 )]
-fn usual(line: &str, holds: &str) -> Option<(u16, String)> {
+fn default_answer(line: &str, holds: &str) -> Option<(u16, String)> {
     let free = r#"{"lock":"job","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":7}"#;
     Some(match line.split(' ').next() {
         Some("PUT" | "POST") => (200, session(holds, 30_000)),
@@ -116,7 +116,7 @@ fn usual(line: &str, holds: &str) -> Option<(u16, String)> {
 }
 
 /// Whether a call is an acquire.
-fn takes(line: &str) -> bool {
+fn is_acquire(line: &str) -> bool {
     line.starts_with("PUT /v1/locks/")
 }
 
@@ -127,7 +127,11 @@ async fn lock_node(
     let acquires = Arc::new(AtomicUsize::new(0));
     let counter = acquires.clone();
     let (address, _) = node(move |_, line| {
-        if takes(line) { answer(counter.fetch_add(1, Ordering::SeqCst)) } else { usual(line, "") }
+        if is_acquire(line) {
+            answer(counter.fetch_add(1, Ordering::SeqCst))
+        } else {
+            default_answer(line, "")
+        }
     })
     .await;
     (address, acquires)
@@ -208,7 +212,7 @@ async fn a_call_without_an_answer_is_unknown_and_its_entry_is_released() {
         if line.starts_with("DELETE /v1/locks/job?session=sdk-") {
             counter.fetch_add(1, Ordering::SeqCst);
         }
-        if takes(line) { None } else { usual(line, "") }
+        if is_acquire(line) { None } else { default_answer(line, "") }
     })
     .await;
     let client = client([address]);
@@ -221,7 +225,7 @@ async fn a_call_without_an_answer_is_unknown_and_its_entry_is_released() {
 #[tokio::test]
 async fn a_waiter_that_reaches_no_node_stops_when_its_session_is_over() {
     let (address, _) = node(|_, line| match line.split(' ').next() {
-        Some("PUT") if !takes(line) => Some((200, session("", 400))),
+        Some("PUT") if !is_acquire(line) => Some((200, session("", 400))),
         _ => None,
     })
     .await;
@@ -239,7 +243,7 @@ async fn an_answer_of_another_program_is_foreign() {
 #[tokio::test]
 async fn the_deadline_counts_from_the_sending() {
     let (address, _) = node(|_, line| {
-        Some((200, if takes(line) { grant(1, 4_000, 6_000) } else { session("", 1_000) }))
+        Some((200, if is_acquire(line) { grant(1, 4_000, 6_000) } else { session("", 1_000) }))
     })
     .await;
     let client = client([address]);
@@ -257,7 +261,7 @@ async fn the_deadline_counts_from_the_sending() {
 #[tokio::test]
 async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline() {
     let (address, _) = node(|_, line| match line.split(' ').next() {
-        Some("PUT") if takes(line) => Some((200, grant(7, 0, 300))),
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 300))),
         Some("PUT") => Some((200, session("", 300))),
         _ => None,
     })
@@ -273,7 +277,7 @@ async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline() {
 #[tokio::test]
 async fn a_session_that_ended_loses_the_lock_before_the_deadline() {
     let (address, _) = node(|_, line| match line.split(' ').next() {
-        Some("PUT") if takes(line) => Some((200, grant(7, 0, 3_000))),
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 3_000))),
         Some("PUT") => Some((200, session("", 3_000))),
         _ => Some(problem("session-expired", 410, false)),
     })

@@ -145,7 +145,7 @@ impl Drop for Followed {
 
 /// A socket that records when bytes arrive, and rejects a bare LF at the end of a line.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub(crate) struct ObservedIo {
     stream: TcpStream,
     activity: Arc<Activity>,
     lines: Lines,
@@ -157,7 +157,7 @@ pub(crate) struct Observed {
     unacknowledged_max_ms: u32,
 }
 
-impl Observed {
+impl ObservedIo {
     pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
         let (lines, held, refused) = (Lines::new(), Bytes::new(), false);
         Self { stream, activity, lines, held, refused, unacknowledged_max_ms: 0 }
@@ -201,7 +201,7 @@ impl Observed {
     }
 }
 
-impl AsyncRead for Observed {
+impl AsyncRead for ObservedIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -223,7 +223,7 @@ impl AsyncRead for Observed {
     }
 }
 
-impl AsyncWrite for Observed {
+impl AsyncWrite for ObservedIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -267,8 +267,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let activity = Arc::new(Activity::new());
-        let mut socket = Observed::new(stream, activity.clone());
-        let limit = |socket: &Observed| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
+        let mut socket = ObservedIo::new(stream, activity.clone());
+        let limit = |socket: &ObservedIo| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
         let before = limit(&socket).unwrap();
         activity.limit_unacknowledged(Duration::from_secs(20));
         socket.write_all(b"x").await.unwrap();

@@ -82,12 +82,12 @@ pub(crate) async fn read<'p>(
     let in_time = tokio::time::timeout(config.body_timeout, collected).await;
     let collected = in_time.unwrap_or_else(|_| {
         let limit = holdfast_api::format_duration(config.body_timeout);
-        Err(Trouble::Broken(format!("the body did not arrive within {limit}")))
+        Err(BodyError::Broken(format!("the body did not arrive within {limit}")))
     });
     match collected {
         Ok(bytes) => Ok(Received { bytes, place }),
-        Err(Trouble::TooLarge) => Err(too_large(bytes_max, kind.hint())),
-        Err(Trouble::Broken(detail)) => Err(problem(ErrorCode::InvalidArgument, detail)),
+        Err(BodyError::TooLarge) => Err(too_large(bytes_max, kind.hint())),
+        Err(BodyError::Broken(detail)) => Err(problem(ErrorCode::InvalidArgument, detail)),
     }
 }
 
@@ -109,21 +109,21 @@ fn place<'p>(
     })
 }
 
-enum Trouble {
+enum BodyError {
     TooLarge,
     Broken(String),
 }
 
-async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Trouble> {
+async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, BodyError> {
     let seen_max = bytes_max.saturating_add(DISCARDED_MAX);
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > seen_max {
-        return Err(Trouble::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let (mut collected, mut seen) = (Vec::with_capacity(declared.min(bytes_max)), 0_usize);
     while let Some(frame) = body.frame().await {
         let frame =
-            frame.map_err(|error| Trouble::Broken(format!("the body broke off: {error}")))?;
+            frame.map_err(|error| BodyError::Broken(format!("the body broke off: {error}")))?;
         let Some(data) = frame.data_ref() else { continue };
         seen = seen.saturating_add(data.len());
         if seen <= bytes_max {
@@ -132,7 +132,7 @@ async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Trouble> {
             break;
         }
     }
-    if seen > bytes_max { Err(Trouble::TooLarge) } else { Ok(collected.into()) }
+    if seen > bytes_max { Err(BodyError::TooLarge) } else { Ok(collected.into()) }
 }
 
 fn too_large(bytes_max: usize, hint: &'static str) -> HttpError {

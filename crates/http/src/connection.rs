@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use tower::Service as _;
 
 use crate::HttpConfig;
-use crate::activity::{Activity, Followed, Observed};
+use crate::activity::{Activity, Followed, ObservedIo};
 use crate::identity::Peer;
 use crate::reply::Streaming;
 use crate::shutdown::ShutdownPhase;
@@ -35,7 +35,7 @@ pub(crate) async fn converse(
     mut shutdown: watch::Receiver<ShutdownPhase>,
 ) {
     let activity = Arc::new(Activity::new());
-    let io = TokioIo::new(Observed::new(stream, activity.clone()));
+    let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy(request.body().size_hint().exact());
         request.extensions_mut().insert(peer);

@@ -39,7 +39,7 @@ pub(crate) struct Operation {
     pub(crate) body: BodyKind,
     pub(crate) scope: Scope,
     /// The responses of a successful call.
-    pub(crate) answers: fn() -> Vec<Answer>,
+    pub(crate) answers: fn() -> Vec<ResponseSpec>,
     /// Errors in addition to those of the parameters, the body and the scope.
     pub(crate) errors: &'static [ErrorCode],
     pub(crate) handler: AnswerFn,
@@ -216,7 +216,7 @@ impl Header {
 
 /// One response of a successful call.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseSpec {
     pub(crate) status: StatusCode,
     pub(crate) about: &'static str,
     /// The bodies by media type; a response has one of them.
@@ -234,7 +234,7 @@ pub(crate) enum Content {
     Bytes,
 }
 
-impl Answer {
+impl ResponseSpec {
     pub(crate) fn empty(status: StatusCode, about: &'static str) -> Self {
         Self { status, about, contents: Vec::new(), headers: Vec::new() }
     }

@@ -105,22 +105,22 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
             Box::new(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
         }
-        Failure::NoLeader => passing(ErrorCode::NoLeader, "nothing was done", SOON),
+        Failure::NoLeader => transient(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
             let detail = "the call was forwarded or proposed, and no result came in time";
-            let mut problem = passing(ErrorCode::OutcomeUnknown, detail, SOON);
+            let mut problem = transient(ErrorCode::OutcomeUnknown, detail, SOON);
             problem.hint = Some("send the same call again with the same session".into());
             problem
         }
         Failure::UnexpectedReply => internal("the reply does not belong to the command"),
         Failure::Overloaded { retry_after } => {
-            passing(ErrorCode::RateLimited, "nothing was done", retry_after)
+            transient(ErrorCode::RateLimited, "nothing was done", retry_after)
         }
         Failure::TooManyWaiters { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
             too_many_waiters("calls waiting on one node", limit)
         }
-        Failure::DiskFull => passing(ErrorCode::DiskFull, "nothing was done", LATER),
+        Failure::DiskFull => transient(ErrorCode::DiskFull, "nothing was done", LATER),
         Failure::TooLarge => {
             problem(ErrorCode::PayloadTooLarge, "the call is larger than one log entry may be")
         }
@@ -145,7 +145,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
 
 /// The error of a node that is shutting down.
 pub(crate) fn shutting_down() -> HttpError {
-    let mut problem = passing(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
+    let mut problem = transient(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
     problem
 }
@@ -281,7 +281,7 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
 }
 
 /// A transient error: the same call may succeed later.
-fn passing(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
+fn transient(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
     Box::new(Problem::new(code, detail).facts(facts))
@@ -294,7 +294,7 @@ fn behind(disk_full: bool) -> HttpError {
     } else {
         (ErrorCode::NoLeader, "this node has not caught up with the leader in time")
     };
-    let mut problem = passing(code, detail, SOON);
+    let mut problem = transient(code, detail, SOON);
     problem.hint = Some("send the same call to another node".into());
     problem
 }

@@ -9,7 +9,6 @@ use crate::{Source, Violation};
 /// Names with several definitions today, in alphabetical order.
 pub const SHARED: &[&str] = &[
     "Acl",
-    "Answer",
     "At",
     "Barrier",
     "Client",
@@ -36,11 +35,9 @@ pub const SHARED: &[&str] = &[
     "Membership",
     "MultiGuard",
     "MultiLock",
-    "NotHandedOver",
-    "Observed",
+    "HandoverError",
     "Observer",
     "Page",
-    "Place",
     "Record",
     "ReleaseRequest",
     "Reply",
@@ -56,7 +53,6 @@ pub const SHARED: &[&str] = &[
     "Subtree",
     "Wait",
     "Waiting",
-    "Waits",
     "Worker",
 ];
 /// Words that declare a type.

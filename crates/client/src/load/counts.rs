@@ -46,8 +46,8 @@ impl LoadUsage {
 pub struct LoadCounts {
     /// Times of cycles, microseconds; in an open loop from the scheduled start.
     pub times: Histogram<u32>,
-    /// The same for [`LoadPhase::Apart`].
-    pub apart: Histogram<u32>,
+    /// The same for [`LoadPhase::Separate`].
+    pub separate_times: Histogram<u32>,
     /// Cycles that ended while the load was measured.
     pub ended: u64,
     /// Acquires whose cost is in `usage`.
@@ -56,7 +56,7 @@ pub struct LoadCounts {
     /// Cycles that an open loop scheduled in its window.
     pub scheduled: u64,
     /// Scheduled cycles that were abandoned. `times` has their time until then.
-    pub unserved: u64,
+    pub abandoned: u64,
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -66,12 +66,12 @@ impl LoadCounts {
     pub fn new() -> Result<Self, String> {
         Ok(Self {
             times: load_histogram()?,
-            apart: load_histogram()?,
+            separate_times: load_histogram()?,
             ended: 0,
             acquires: 0,
             usage: LoadUsage::default(),
             scheduled: 0,
-            unserved: 0,
+            abandoned: 0,
             errors: BTreeMap::new(),
         })
     }
@@ -80,8 +80,8 @@ impl LoadCounts {
     pub(super) fn end(&mut self, before: LoadPhase, after: LoadPhase, took: Duration) {
         match (before, after) {
             (_, LoadPhase::Warming | LoadPhase::Ending) => {}
-            (LoadPhase::Apart, _) | (_, LoadPhase::Apart) => {
-                self.apart.saturating_record(micros(took));
+            (LoadPhase::Separate, _) | (_, LoadPhase::Separate) => {
+                self.separate_times.saturating_record(micros(took));
             }
             (_, LoadPhase::Measuring) => {
                 self.time(took);
@@ -101,7 +101,7 @@ impl LoadCounts {
 
     /// Records an abandoned cycle with its time so far, because omitting it would improve the quantiles.
     pub(super) fn abandon(&mut self, so_far: Duration) {
-        self.unserved += 1;
+        self.abandoned += 1;
         self.time(so_far);
     }
 
@@ -111,11 +111,11 @@ impl LoadCounts {
 
     pub(super) fn add(&mut self, other: &Self) -> Result<(), String> {
         self.times.add(&other.times).map_err(|error| error.to_string())?;
-        self.apart.add(&other.apart).map_err(|error| error.to_string())?;
+        self.separate_times.add(&other.separate_times).map_err(|error| error.to_string())?;
         self.ended += other.ended;
         self.acquires += other.acquires;
         self.usage.add(other.usage);
-        self.unserved += other.unserved;
+        self.abandoned += other.abandoned;
         for (kind, count) in &other.errors {
             *self.errors.entry(kind.clone()).or_default() += count;
         }
@@ -159,7 +159,7 @@ mod tests {
         for _ in 0..10 {
             counts.abandon(Duration::from_secs(3));
         }
-        assert_eq!((counts.ended, counts.unserved), (90, 10));
+        assert_eq!((counts.ended, counts.abandoned), (90, 10));
         assert!(counts.times.value_at_quantile(0.99) >= 2_900_000);
     }
 
@@ -171,11 +171,11 @@ mod tests {
             (LoadPhase::Measuring, LoadPhase::Ending),
             (LoadPhase::Warming, LoadPhase::Warming),
             (LoadPhase::Warming, LoadPhase::Measuring),
-            (LoadPhase::Measuring, LoadPhase::Apart),
-            (LoadPhase::Apart, LoadPhase::Measuring),
+            (LoadPhase::Measuring, LoadPhase::Separate),
+            (LoadPhase::Separate, LoadPhase::Measuring),
         ] {
             counts.end(before, after, took);
         }
-        assert_eq!((counts.times.len(), counts.apart.len()), (1, 2));
+        assert_eq!((counts.times.len(), counts.separate_times.len()), (1, 2));
     }
 }

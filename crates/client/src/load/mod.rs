@@ -28,8 +28,8 @@ const ERROR_PAUSE: Duration = Duration::from_millis(10);
 pub enum LoadPhase {
     Warming,
     Measuring,
-    /// Cycles that start or end in this phase count in [`LoadCounts::apart`].
-    Apart,
+    /// Cycles that start or end in this phase count in [`LoadCounts::separate_times`].
+    Separate,
     Ending,
 }
 

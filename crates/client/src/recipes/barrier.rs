@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_api::parameters::recipe;
 use holdfast_api::{BarrierBody, Query, TrippedBody, barrier_path};
 
-use super::{Place, checked_name, unique_owner, unique_request};
+use super::{BarrierEntry, checked_name, unique_owner, unique_request};
 use crate::http::Method;
 use crate::retry::Call;
 use crate::{Client, Error};
@@ -37,8 +37,8 @@ impl Barrier {
     /// ([`Error::is_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
     pub async fn arrive(&self, wait: Duration) -> Result<TrippedBody, Error> {
         let path = barrier_path(&checked_name(&self.name)?);
-        let (passed, place) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
-        place.settle();
+        let (passed, entry) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
+        entry.disarm();
         Ok(passed)
     }
 
@@ -58,14 +58,14 @@ pub(super) async fn arrive(
     path: String,
     parties: u32,
     wait: Duration,
-) -> Result<(TrippedBody, Place), Error> {
+) -> Result<(TrippedBody, BarrierEntry), Error> {
     let session_use = client.session_for(None).await?;
     let session = session_use.session().clone();
     let party = Query::default()
         .with(&recipe::MEMBER, &session.name)
         .with(&recipe::MEMBER_OWNER, &unique_owner()?);
     let target = party.target(&path);
-    let place = Place { client: client.clone(), session: Some(session_use), target };
+    let entry = BarrierEntry { client: client.clone(), session: Some(session_use), target };
     let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);
@@ -73,10 +73,10 @@ pub(super) async fn arrive(
     };
     let until = Instant::now() + wait;
     match client.calls().repeat_until(until, || session.is_alive(), call).await {
-        Ok(passed) => Ok((passed, place)),
+        Ok(passed) => Ok((passed, entry)),
         Err(error) => {
             if matches!(error, Error::Busy(_) | Error::Refused(_) | Error::Lost(_)) {
-                place.settle();
+                entry.disarm();
             }
             Err(error)
         }

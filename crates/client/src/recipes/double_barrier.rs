@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_api::{BarrierBody, LeftBody, TrippedBody, double_barrier_path, format_duration};
 
 use super::barrier::arrive;
-use super::{Place, checked_name};
+use super::{BarrierEntry, checked_name};
 use crate::http::Method;
 use crate::retry::Call;
 use crate::{Client, Error};
@@ -36,8 +36,8 @@ impl DoubleBarrier {
     /// party count; otherwise see [`Error`].
     pub async fn enter(&self, wait: Duration) -> Result<Inside, Error> {
         let path = double_barrier_path(&checked_name(&self.name)?);
-        let (passed, place) = arrive(&self.client, Method::PUT, path, self.parties, wait).await?;
-        Ok(Inside { passed, place })
+        let (passed, entry) = arrive(&self.client, Method::PUT, path, self.parties, wait).await?;
+        Ok(Inside { passed, entry })
     }
 
     /// Returns the parties that wait to enter and the parties inside.
@@ -55,7 +55,7 @@ impl DoubleBarrier {
 #[must_use = "dropping it leaves"]
 pub struct Inside {
     passed: TrippedBody,
-    place: Place,
+    entry: BarrierEntry,
 }
 
 impl Inside {
@@ -70,7 +70,7 @@ impl Inside {
     /// [`Error::Busy`] if others are still inside after the wait; this party has left in any case. Otherwise see
     /// [`Error`].
     pub async fn leave(self, wait: Duration) -> Result<(), Error> {
-        let Place { client, session, target } = &self.place;
+        let BarrierEntry { client, session, target } = &self.entry;
         let until = Instant::now() + wait;
         let call = |wait: Duration| {
             let wait = match wait {
@@ -85,7 +85,7 @@ impl Inside {
                 Err(Error::Busy(_)) if Instant::now() < until => {}
                 Err(error) if error.is_uncertain() => return Err(error),
                 result => {
-                    self.place.settle();
+                    self.entry.disarm();
                     return result.map(drop);
                 }
             }

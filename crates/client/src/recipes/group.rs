@@ -51,7 +51,7 @@ pub struct Group {
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct GroupMember {
     /// The session that joined: the membership ends with it.
     pub session: SessionName,
     /// The value of the member.
@@ -70,26 +70,29 @@ impl Group {
         let session = session_use.session().clone();
         let path = directory.child(session.name.as_str()).map_err(argument)?;
         let calls = self.client.calls().clone();
-        let record = Arc::new(Record { calls, session, path, value: Mutex::new(value.into()) });
+        let record =
+            Arc::new(MembershipZnode { calls, session, path, value: Mutex::new(value.into()) });
         let since = record.write().await?;
         let leave = CancellationToken::new();
         let runtime = session_use.session().runtime.clone();
         let restorer = runtime.spawn(restore_deleted(record.clone(), leave.clone(), since));
-        Ok(Membership { place: Some(Place { session: session_use, restorer, leave, record }) })
+        Ok(Membership {
+            active: Some(ActiveMembership { session: session_use, restorer, leave, record }),
+        })
     }
 
     /// Returns the members, ordered by session name. Sends one call for each member, and one for each page of the list.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn members(&self) -> Result<Vec<Member>, Error> {
+    pub async fn members(&self) -> Result<Vec<GroupMember>, Error> {
         let directory = directory_of(&checked_name(&self.name)?)?;
         let mut members = Vec::new();
         for session in sessions_in(self.client.calls(), &directory).await? {
             let path = directory.child(session.as_str()).map_err(argument)?;
             // A listed member may have left.
             if let Some(node) = self.client.calls().node(&path).await? {
-                members.push(Member { session, value: node.text() });
+                members.push(GroupMember { session, value: node.text() });
             }
         }
         Ok(members)
@@ -135,13 +138,13 @@ async fn sessions_in(calls: &Calls, directory: &ZnodePath) -> Result<Vec<Session
 #[must_use = "dropping the membership leaves the group"]
 pub struct Membership {
     /// `None` only while the member leaves.
-    place: Option<Place>,
+    active: Option<ActiveMembership>,
 }
 
 impl Membership {
     /// The session of the member.
     pub fn session(&self) -> Option<&SessionName> {
-        self.place.as_ref().map(|place| &place.record.session.name)
+        self.active.as_ref().map(|active| &active.record.session.name)
     }
 
     /// Checks that the session certainly lives. After a loss, join again.
@@ -149,16 +152,16 @@ impl Membership {
     /// # Errors
     /// The loss of the session.
     pub fn ensure(&self) -> Result<(), Loss> {
-        match &self.place {
-            Some(place) => place.record.session.deadline_or_loss(Moment::now()).map(drop),
+        match &self.active {
+            Some(active) => active.record.session.deadline_or_loss(Moment::now()).map(drop),
             None => Err(Loss::SessionEnded),
         }
     }
 
     /// Resolves when the session is over.
     pub async fn lost(&self) -> Loss {
-        match &self.place {
-            Some(place) => place.record.session.lost().await,
+        match &self.active {
+            Some(active) => active.record.session.lost().await,
             None => Loss::SessionEnded,
         }
     }
@@ -169,9 +172,9 @@ impl Membership {
     /// [`Error::Lost`] if the session has ended; otherwise see [`Error`].
     pub async fn set_value(&self, value: impl Into<String>) -> Result<(), Error> {
         self.ensure()?;
-        let Some(place) = &self.place else { return Err(Error::Lost(Loss::SessionEnded)) };
-        place.record.replace_value(value.into());
-        place.record.write().await.map(drop)
+        let Some(active) = &self.active else { return Err(Error::Lost(Loss::SessionEnded)) };
+        active.record.replace_value(value.into());
+        active.record.write().await.map(drop)
     }
 
     /// Leaves the group and waits for the confirmation.
@@ -180,8 +183,8 @@ impl Membership {
     /// [`Error::Lost`] if the session had ended; otherwise see [`Error`]. In any case the membership ends with
     /// the session.
     pub async fn leave(mut self) -> Result<(), Error> {
-        match self.place.take() {
-            Some(place) => place.leave().await,
+        match self.active.take() {
+            Some(active) => active.leave().await,
             None => Ok(()),
         }
     }
@@ -189,22 +192,22 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let Some(place) = self.place.take() else { return };
-        let runtime = place.record.session.runtime.clone();
+        let Some(active) = self.active.take() else { return };
+        let runtime = active.record.session.runtime.clone();
         // If no node answers, the membership ends with the session.
-        runtime.spawn(async move { drop(place.leave().await) });
+        runtime.spawn(async move { drop(active.leave().await) });
     }
 }
 
 #[derive(Debug)]
-struct Place {
+struct ActiveMembership {
     session: SessionUse,
     restorer: JoinHandle<()>,
     leave: CancellationToken,
-    record: Arc<Record>,
+    record: Arc<MembershipZnode>,
 }
 
-impl Place {
+impl ActiveMembership {
     async fn leave(mut self) -> Result<(), Error> {
         // The task ends before the node is deleted: otherwise it could create the node again.
         self.leave.cancel();
@@ -217,14 +220,14 @@ impl Place {
 
 /// The node of a membership.
 #[derive(Debug)]
-struct Record {
+struct MembershipZnode {
     calls: Calls,
     session: Arc<Session>,
     path: ZnodePath,
     value: Mutex<String>,
 }
 
-impl Record {
+impl MembershipZnode {
     /// Creates the node or replaces its data. Returns the revision.
     async fn write(&self) -> Result<Revision, Error> {
         let (path, value) = (&self.path, self.value());
@@ -280,7 +283,11 @@ fn stat_of(op: &OpBody) -> Option<&StatBody> {
 }
 
 /// Recreates the node after each deletion, until the session is over or the member leaves.
-async fn restore_deleted(record: Arc<Record>, leave: CancellationToken, mut since: Revision) {
+async fn restore_deleted(
+    record: Arc<MembershipZnode>,
+    leave: CancellationToken,
+    mut since: Revision,
+) {
     // Consecutive rounds with a failed call.
     let mut failures: u32 = 0;
     loop {

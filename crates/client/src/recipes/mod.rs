@@ -21,7 +21,7 @@ use crate::{Client, Error, random};
 pub use barrier::Barrier;
 pub use counter::Counter;
 pub use double_barrier::{DoubleBarrier, Inside};
-pub use group::{Group, Member, Membership};
+pub use group::{Group, GroupMember, Membership};
 pub use latch::Latch;
 
 impl Client {
@@ -68,23 +68,23 @@ fn unique<T>(prefix: &str, new: impl Fn(String) -> Result<T, NameError>) -> Resu
     new(format!("{prefix}-{:016x}", random::bits()?)).map_err(argument)
 }
 
-/// A place at a barrier. Dropping it gives up the place in the background, unless `settle` was called.
+/// A place at a barrier. Dropping it gives up the place in the background, unless `disarm` was called.
 #[derive(Debug)]
-struct Place {
+struct BarrierEntry {
     client: Client,
     session: Option<SessionUse>,
     /// Path and query of the `DELETE` that gives up the place.
     target: String,
 }
 
-impl Place {
+impl BarrierEntry {
     /// Drops the place without a call, because the cluster no longer has it.
-    fn settle(mut self) {
+    fn disarm(mut self) {
         self.session = None;
     }
 }
 
-impl Drop for Place {
+impl Drop for BarrierEntry {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         let (client, target) = (self.client.clone(), std::mem::take(&mut self.target));

@@ -33,7 +33,7 @@ async fn an_undecodable_event_is_an_error_and_the_observer_continues_after_it() 
     let error = observer.next_change().await.unwrap_err();
     assert!(error.to_string().contains("undecodable leader event"), "{error}");
     let revision = Revision(4);
-    assert_eq!(observer.next_change().await.unwrap(), Observed::Vacant { revision });
+    assert_eq!(observer.next_change().await.unwrap(), ElectionChange::Vacant { revision });
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_membership_whose_watch_is_rejected_pauses_between_two_restorations() 
         if line.starts_with("GET /v1/watch") {
             return Some(problem("bad-duration", 400, false));
         }
-        usual(line, "")
+        default_answer(line, "")
     })
     .await;
     let member = client([address]).group("web").join("a").await.unwrap();

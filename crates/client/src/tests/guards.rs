@@ -8,7 +8,11 @@ async fn granting(holds: &'static str) -> (Client, Arc<std::sync::Mutex<Vec<Stri
     let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
         recorded.lock().unwrap().push(line.to_owned());
-        if takes(line) { Some((200, grant(7, 0, 30_000))) } else { usual(line, holds) }
+        if is_acquire(line) {
+            Some((200, grant(7, 0, 30_000)))
+        } else {
+            default_answer(line, holds)
+        }
     })
     .await;
     (client([address]), lines)
@@ -78,7 +82,11 @@ async fn dropping_an_acquire_future_leaves_the_queue() {
     let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
         recorded.lock().unwrap().push(line.to_owned());
-        if takes(line) { Some(problem("no-leader", 503, true)) } else { usual(line, "") }
+        if is_acquire(line) {
+            Some(problem("no-leader", 503, true))
+        } else {
+            default_answer(line, "")
+        }
     })
     .await;
     let client = client([address]);
@@ -123,7 +131,7 @@ async fn a_reentry_has_the_same_owner_and_token() {
     let again = guard.reenter().await.unwrap();
     assert_eq!(again.token(), guard.token());
     let acquires: Vec<String> =
-        lines.lock().unwrap().iter().filter(|line| takes(line)).cloned().collect();
+        lines.lock().unwrap().iter().filter(|line| is_acquire(line)).cloned().collect();
     let part = |line: &str, key: &str| {
         line.split(&['?', '&', ' ']).find(|part| part.starts_with(key)).unwrap().to_owned()
     };
@@ -149,12 +157,12 @@ async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_acquired_again(
         let acquires = Arc::new(AtomicUsize::new(0));
         let counter = acquires.clone();
         let (address, _) = node(move |_, line| match line.split(' ').next() {
-            Some("PUT") if takes(line) => {
+            Some("PUT") if is_acquire(line) => {
                 counter.fetch_add(1, Ordering::SeqCst);
                 Some((200, grant(7, 0, 900)))
             }
             Some("PUT" | "POST") => Some((200, session("", 900))),
-            _ => usual(line, ""),
+            _ => default_answer(line, ""),
         })
         .await;
         (address, acquires)

@@ -18,7 +18,7 @@ async fn upgrading(
     let (address, _) = node(move |_, line| {
         recorded.lock().unwrap().push(line.to_owned());
         match line {
-            line if !takes(line) => usual(line, ""),
+            line if !is_acquire(line) => default_answer(line, ""),
             line if line.contains("mode=exclusive") => {
                 upgrade(upgrades.fetch_add(1, Ordering::SeqCst))
             }
@@ -32,7 +32,7 @@ async fn upgrading(
 
 fn requests(lines: &std::sync::Mutex<Vec<String>>, what: &str) -> usize {
     let lines = lines.lock().unwrap();
-    lines.iter().filter(|line| takes(line) && line.contains(what)).count()
+    lines.iter().filter(|line| is_acquire(line) && line.contains(what)).count()
 }
 
 #[tokio::test]
@@ -63,11 +63,11 @@ async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_it
     let recorded = lines.clone();
     let (address, _) = node(move |_, line| {
         recorded.lock().unwrap().push(line.to_owned());
-        if takes(line) {
+        if is_acquire(line) {
             let granted = grant(7, 0, 30_000).replace(r#""lock":"job""#, r#""lock":"job/3""#);
             return Some((200, granted.replace(r#""revision""#, r#""segment":3,"revision""#)));
         }
-        usual(line, "")
+        default_answer(line, "")
     })
     .await;
     let client = client([address]);
@@ -133,7 +133,7 @@ async fn dropping_an_upgrade_future_reverts_the_upgrade_in_the_background() {
 #[tokio::test]
 async fn a_downgrade_detects_that_the_cluster_no_longer_has_the_hold() {
     let (address, _) = node(|_, line| match line {
-        line if !takes(line) => usual(line, ""),
+        line if !is_acquire(line) => default_answer(line, ""),
         line if line.contains("mode=shared") => Some(problem("mode-conflict", 409, false)),
         _ => Some((200, granted(7, "exclusive"))),
     })
@@ -179,7 +179,7 @@ async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsi
     let fence = r#"{"lock":"job","token":7,"valid":true,"current":9,"highest":9,"revision":9}"#;
     let (address, _) = node(move |_, line| {
         Some(match line {
-            line if takes(line) => (200, granted(7, "shared").replace("30000", "900")),
+            line if is_acquire(line) => (200, granted(7, "shared").replace("30000", "900")),
             line if line.starts_with("GET /v1/fence/job?token=7") && valid => {
                 (200, fence.to_owned())
             }

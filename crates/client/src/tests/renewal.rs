@@ -23,9 +23,9 @@ async fn counting(ms: u64, holds: &'static str) -> (String, Counts) {
     let (address, _) = node(move |_, line| {
         recorded.note(line);
         match line.split(' ').next() {
-            Some("PUT") if takes(line) => Some((200, grant(7, 0, ms))),
+            Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, ms))),
             Some("PUT" | "POST") => Some((200, session(holds, ms))),
-            _ => usual(line, holds),
+            _ => default_answer(line, holds),
         }
     })
     .await;
@@ -50,7 +50,7 @@ async fn guards_share_one_session_and_exclude_each_other_by_owner() {
     let (first, second) = (acquire(&client).await.unwrap(), acquire(&client).await.unwrap());
     assert_eq!(counts.of("PUT /v1/sessions/"), 1);
     let owners: Vec<String> =
-        counts.0.lock().unwrap().iter().filter(|line| takes(line)).cloned().collect();
+        counts.0.lock().unwrap().iter().filter(|line| is_acquire(line)).cloned().collect();
     let owner =
         |line: &String| line.split("owner=").nth(1).unwrap().split('&').next().unwrap().to_owned();
     assert_ne!(owner(&owners[0]), owner(&owners[1]), "{owners:?}");
@@ -136,7 +136,7 @@ async fn a_hold_without_a_guard_is_released() {
         match line.split(' ').next() {
             Some("GET") => Some((200, look)),
             Some("PUT" | "POST") => Some((200, session(r#"{"lock":"stray","token":9}"#, 450))),
-            _ => usual(line, ""),
+            _ => default_answer(line, ""),
         }
     })
     .await;
@@ -153,12 +153,12 @@ async fn a_grant_whose_answer_is_delayed_is_requested_again() {
     let slow = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stuck = slow.local_addr().unwrap().to_string();
     let (address, _) = node(move |_, line| match line.split(' ').next() {
-        Some("PUT") if takes(line) => {
+        Some("PUT") if is_acquire(line) => {
             counter.fetch_add(1, Ordering::SeqCst);
             Some((200, grant(7, 0, 3_000)))
         }
         Some("PUT" | "POST") => Some((200, session(MINE, 3_000))),
-        _ => usual(line, MINE),
+        _ => default_answer(line, MINE),
     })
     .await;
     let client = Client::builder([address, stuck]).build().unwrap();
@@ -186,7 +186,7 @@ async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_agai
     let (refused, renewed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (room, rejections, plain) = (has_room.clone(), refused.clone(), renewed.clone());
     let (address, _) = node(move |_, line| match line.split(' ').next() {
-        Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
+        Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 900))),
         Some("POST") if parked(line).is_some() && room.load(Ordering::SeqCst) => {
             Some((200, poll_answer("", BROKEN, "")))
         }
@@ -219,7 +219,7 @@ async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
             "entries":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
             "holders_total":1,"waiters":0,"queue":[],"last_token":7}"#;
         match line.split(' ').next() {
-            Some("PUT") if takes(line) => Some((200, grant(7, 0, 900))),
+            Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 900))),
             Some("POST") => Some((200, poll_answer(MINE, "", r#","gap":{"until":5}"#))),
             Some("GET") => Some((200, look.to_owned())),
             _ => Some((200, session(MINE, 900))),

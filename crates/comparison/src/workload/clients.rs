@@ -102,7 +102,7 @@ fn measured(
     let seconds = elapsed.as_secs_f64();
     Measured {
         seconds,
-        cycles: counts.times.len() - counts.unserved,
+        cycles: counts.times.len() - counts.abandoned,
         per_second: per(number(counts.ended), seconds).unwrap_or(0.0),
         p50_ms: quantile(0.5),
         p99_ms: quantile(0.99),
@@ -116,7 +116,7 @@ fn measured(
             .and_then(|seconds| per(seconds * 1_000.0, number(counts.ended))),
         overlaps,
         scheduled: counts.scheduled,
-        unserved: counts.unserved,
+        unserved: counts.abandoned,
         errors: counts.errors.clone(),
     }
 }

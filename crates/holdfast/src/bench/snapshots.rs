@@ -65,14 +65,14 @@ struct SnapshotsReport {
 impl SnapshotsReport {
     fn new(args: &SnapshotsArgs, measured: &LoadResult) -> Self {
         let LoadResult { elapsed, counts, violations } = measured;
-        let (usual, during) = (Quantiles::of(&counts.times), Quantiles::of(&counts.apart));
+        let (usual, during) = (Quantiles::of(&counts.times), Quantiles::of(&counts.separate_times));
         Self {
             znodes: args.znodes,
             clients: args.clients,
             snapshots: args.snapshots,
             seconds: elapsed.as_secs_f64(),
             cycles: counts.times.len(),
-            cycles_during: counts.apart.len(),
+            cycles_during: counts.separate_times.len(),
             usual,
             during,
             ratio_p99: during.p99 / usual.p99.max(f64::MIN_POSITIVE),
@@ -134,9 +134,9 @@ async fn watch_for(
     let (start, mut last, mut seen) = (Instant::now(), Instant::now(), 0);
     phase.send_replace(LoadPhase::Measuring);
     while seen < snapshots {
-        let (now, before) = (in_progress(dirs), *phase.borrow() == LoadPhase::Apart);
+        let (now, before) = (in_progress(dirs), *phase.borrow() == LoadPhase::Separate);
         if now != before {
-            phase.send_replace(if now { LoadPhase::Apart } else { LoadPhase::Measuring });
+            phase.send_replace(if now { LoadPhase::Separate } else { LoadPhase::Measuring });
             last = Instant::now();
             seen += u32::from(before);
             bar.set_position(u64::from(seen));

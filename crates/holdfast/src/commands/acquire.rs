@@ -250,7 +250,7 @@ fn timeout(args: &WaitingArgs) -> Duration {
 
 /// Returns the loss of the locks, or the loss that will follow at the deadline.
 pub(super) fn loss(guard: &MultiGuard) -> Loss {
-    let coming = || guard.holds().next().map_or(Loss::TakenAway, Hold::about_to_lose);
+    let coming = || guard.holds().next().map_or(Loss::TakenAway, Hold::next_loss);
     guard.ensure().err().unwrap_or_else(coming)
 }
 

@@ -4,7 +4,7 @@
 
 use clap::{Args, Subcommand};
 use holdfast_api::{CandidateBody, ElectionBody, LeaderBody, LockBody, election_lock, election_of};
-use holdfast_client::{LockQuery, Observed};
+use holdfast_client::{ElectionChange, LockQuery};
 use holdfast_types::LockName;
 use serde::Serialize;
 
@@ -218,13 +218,13 @@ enum LeaderChange<'a> {
     Gap { until: u64 },
 }
 
-fn print_change(format: Format, observed: &Observed) {
+fn print_change(format: Format, observed: &ElectionChange) {
     let change = match observed {
-        Observed::Leader { leader, revision } => {
+        ElectionChange::Leader { leader, revision } => {
             LeaderChange::Leader { leader, revision: revision.0 }
         }
-        Observed::Vacant { revision } => LeaderChange::Vacant { revision: revision.0 },
-        Observed::Gap { until } => LeaderChange::Gap { until: until.0 },
+        ElectionChange::Vacant { revision } => LeaderChange::Vacant { revision: revision.0 },
+        ElectionChange::Gap { until } => LeaderChange::Gap { until: until.0 },
     };
     // An election without a leader prints an empty value. A gap prints no value: the leader follows.
     let value = match &change {

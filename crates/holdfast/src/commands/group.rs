@@ -68,7 +68,7 @@ pub(crate) async fn run(command: GroupCommand) -> Result<(), CommandFailure> {
 
 async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFailure> {
     let members = cluster.client()?.group(name.as_str()).members().await?;
-    let row = |member: holdfast_client::recipes::Member| MemberRow {
+    let row = |member: holdfast_client::recipes::GroupMember| MemberRow {
         session: member.session.to_string(),
         value: member.value,
     };

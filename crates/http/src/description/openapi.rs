@@ -14,7 +14,7 @@ use holdfast_types::{AcquireOptions, SessionName};
 use serde_json::{Map, Value, json};
 
 use crate::body::BodyKind;
-use crate::operation::{Answer, Content, Header, Operation};
+use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::operations::OPERATIONS;
 use crate::status::of_code;
 use crate::tree::txn;
@@ -191,7 +191,7 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
         responses.insert(answer.status.as_str().to_owned(), written);
     }
     if operation.takes("redirect") {
-        let moved = Answer::empty(StatusCode::TEMPORARY_REDIRECT, "Ask the leader")
+        let moved = ResponseSpec::empty(StatusCode::TEMPORARY_REDIRECT, "Ask the leader")
             .with(&[Header::text("location", "The same call at the leader")]);
         responses.insert(moved.status.as_str().to_owned(), response(&moved, schemas));
     }
@@ -205,7 +205,7 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
     responses.into()
 }
 
-fn response(answer: &Answer, schemas: &mut Schemas) -> Value {
+fn response(answer: &ResponseSpec, schemas: &mut Schemas) -> Value {
     let mut by_media: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for (media, content) in &answer.contents {
         let schema = match content {

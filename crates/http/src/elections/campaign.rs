@@ -18,7 +18,7 @@ use crate::call::CallContext;
 use crate::locks::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
 };
-use crate::operation::{Answer, Content, Method, Operation};
+use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
 use crate::status::HttpError;
@@ -32,7 +32,7 @@ pub(crate) static OPERATION: Operation = Operation {
     body: BodyKind::Value,
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "The caller leads", Schemas::of::<ElectedBody>)
+            ResponseSpec::json(StatusCode::OK, "The caller leads", Schemas::of::<ElectedBody>)
                 .or("text/plain", Content::Text)
                 .with(&[GRANTED_TOKEN]),
         ]

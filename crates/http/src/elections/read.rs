@@ -9,7 +9,7 @@ use holdfast_service::Response;
 use super::election;
 use super::observe::observe;
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Content, Header, Operation};
+use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
 use crate::sse::{LAST_EVENT_ID, accepts_events};
@@ -29,7 +29,7 @@ pub(crate) static OPERATION: Operation = Operation {
     headers: &[LAST_EVENT],
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "The election", Schemas::of::<ElectionBody>)
+            ResponseSpec::json(StatusCode::OK, "The election", Schemas::of::<ElectionBody>)
                 .or("text/plain", Content::Text)
                 .or("text/event-stream", Content::Text),
         ]

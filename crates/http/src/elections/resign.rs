@@ -10,7 +10,7 @@ use holdfast_types::{Attempt, FencingToken, Owner, Release, SessionName};
 use super::election;
 use crate::call::CallContext;
 use crate::locks::{RELEASE_ERRORS, owner_or_unnamed, release_target};
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
 use crate::status::HttpError;
@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The next candidate leads in the same step. With token or attempt a copy of the call that arrives late changes \
         nothing; without them the call gives up whatever place the owner has when it arrives.",
     params: ResignParams::LIST,
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The place is given up")],
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")],
     errors: RELEASE_ERRORS,
     ..Operation::write("resign", Method::Delete, &ELECTION, |call| resign(call).boxed())
 };

@@ -19,7 +19,7 @@ use holdfast_types::{
 use super::acquire_stream::stream;
 use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Method, Operation};
+use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::sse::accepts_events;
@@ -33,10 +33,14 @@ pub(crate) static OPERATION: Operation = Operation {
     params: AcquireParams::LIST,
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "The caller holds the lock", Schemas::of::<GrantBody>)
-                .or("text/plain", Content::Text)
-                .or("text/event-stream", Content::Text)
-                .with(&[GRANTED_TOKEN]),
+            ResponseSpec::json(
+                StatusCode::OK,
+                "The caller holds the lock",
+                Schemas::of::<GrantBody>,
+            )
+            .or("text/plain", Content::Text)
+            .or("text/event-stream", Content::Text)
+            .with(&[GRANTED_TOKEN]),
         ]
     },
     errors: ACQUIRE_ERRORS,

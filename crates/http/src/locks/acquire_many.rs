@@ -18,7 +18,7 @@ use holdfast_types::{
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Method, Operation};
+use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -31,7 +31,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: AcquireManyParams::LIST,
     answers: || {
         let about = "The caller holds all of them";
-        let granted = Answer::json(StatusCode::OK, about, Schemas::of::<GrantAllBody>);
+        let granted = ResponseSpec::json(StatusCode::OK, about, Schemas::of::<GrantAllBody>);
         vec![granted.or("text/plain", Content::Text)]
     },
     errors: ACQUIRE_ERRORS,

@@ -10,7 +10,7 @@ use holdfast_service::{FenceMode, Response, TokenCheck};
 use holdfast_types::{FenceView, FencingToken, LockName};
 
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::FENCE;
 use crate::status::HttpError;
@@ -19,7 +19,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Whether a fencing token is still valid",
     description: "The answer is advice: the check that counts is made where the write lands.",
     params: CheckTokenParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "It is valid", Schemas::of::<FenceBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "It is valid", Schemas::of::<FenceBody>)],
     errors: &[ErrorCode::StaleToken],
     ..Operation::read("checkToken", &FENCE, |call| check(call).boxed())
 };

@@ -14,7 +14,7 @@ use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
 use holdfast_types::{HolderView, Stamp, millis};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::HISTORY;
 use crate::status::HttpError;
@@ -23,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Who held a lock when, with which token, and why it ended",
     description: "The answer has what this node remembers. No hold that ended after the revision complete_after is missing.",
     params: HistoryParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
     ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())
 };
 

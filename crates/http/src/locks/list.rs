@@ -12,7 +12,7 @@ use holdfast_types::SessionName;
 
 use super::read::with_times;
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Content, Operation};
+use crate::operation::{Content, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -24,7 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ListParams::LIST,
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)
+            ResponseSpec::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)
                 .or("application/json", Content::Json(Schemas::of::<ContentionBody>)),
         ]
     },

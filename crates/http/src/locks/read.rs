@@ -13,7 +13,7 @@ use holdfast_service::{
 use holdfast_types::{LockName, Stamp};
 
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Content, Operation};
+use crate::operation::{Content, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -24,7 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ReadParams::LIST,
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)
+            ResponseSpec::json(StatusCode::OK, "The lock", Schemas::of::<ExplainedBody>)
                 .or("application/json", Content::Json(Schemas::of::<LockBody>)),
         ]
     },

@@ -16,7 +16,7 @@ use holdfast_types::{
 
 use super::{owner_or_unnamed, release_target};
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Header, Method, Operation};
+use crate::operation::{Content, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -38,8 +38,9 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         let handed = "The lock was handed over";
         vec![
-            Answer::empty(StatusCode::NO_CONTENT, "The place is given up").with(&[ENTRIES_LEFT]),
-            Answer::json(StatusCode::OK, handed, Schemas::of::<HandedOverBody>)
+            ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")
+                .with(&[ENTRIES_LEFT]),
+            ResponseSpec::json(StatusCode::OK, handed, Schemas::of::<HandedOverBody>)
                 .or("application/json", Content::Json(Schemas::of::<BrokenBody>)),
         ]
     },

@@ -10,7 +10,7 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "With attempt a copy of the call that arrives late changes nothing. Without it the call gives up whatever \
         places the owner has when it arrives.",
     params: ReleaseManyParams::LIST,
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The places are given up")],
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: RELEASE_ERRORS,
     ..Operation::write("releaseLocks", Method::Delete, &LOCKS, |call| release(call).boxed())
 };

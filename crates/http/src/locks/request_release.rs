@@ -14,7 +14,7 @@ use holdfast_types::{Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::owner_or_unnamed;
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -27,7 +27,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: RequestReleaseParams::LIST,
     answers: || {
         let about = "The number of holders that were asked";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
     ..Operation::write("askForRelease", Method::Post, &LOCK, |call| request_release(call).boxed())

@@ -15,7 +15,7 @@ use holdfast_service::Response;
 use holdfast_types::{PolicyChange, QueueOrder, millis};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -25,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "A value that the call does not name stays as it is. No holder loses the lock. The answer is the whole policy. \
         A call that changes nothing is rejected: GET shows the policy.",
     params: PolicyParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
     ..Operation::write("setPolicy", Method::Patch, &LOCK, |call| set_policy(call).boxed())
 };

@@ -6,7 +6,7 @@ use holdfast_api::{ClusterBody, NodeBody, Schemas};
 use holdfast_service::{ClusterMember, ClusterView, MemberRole};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Operation, Scope};
+use crate::operation::{Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::CLUSTER;
 use crate::status::HttpError;
@@ -16,7 +16,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "The nodes of the cluster, and who leads",
     answers: || {
         let about = "The cluster as this node sees it";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]
     },
     ..Operation::public("readCluster", &CLUSTER, |call| cluster(call).boxed())
 };

@@ -8,7 +8,7 @@ use holdfast_api::{CallParams as _, CheckBody, HealthBody, Param, Schemas, param
 use holdfast_service::Check;
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes;
 use crate::status::HttpError;
@@ -42,10 +42,10 @@ params! {
     }
 }
 
-fn answers(failed: &'static str) -> Vec<Answer> {
+fn answers(failed: &'static str) -> Vec<ResponseSpec> {
     vec![
-        Answer::json(StatusCode::OK, "Every check holds", Schemas::of::<HealthBody>),
-        Answer::json(StatusCode::SERVICE_UNAVAILABLE, failed, Schemas::of::<HealthBody>),
+        ResponseSpec::json(StatusCode::OK, "Every check holds", Schemas::of::<HealthBody>),
+        ResponseSpec::json(StatusCode::SERVICE_UNAVAILABLE, failed, Schemas::of::<HealthBody>),
     ]
 }
 

@@ -8,7 +8,7 @@ use holdfast_api::ErrorCode;
 use prometheus_client::encoding::text::encode;
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Operation, Scope};
+use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::METRICS;
 use crate::status::{HttpError, internal};
@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
     summary: "The metrics of the node, as OpenMetrics text",
     answers: || {
-        let answer = Answer::empty(StatusCode::OK, "Every metric");
+        let answer = ResponseSpec::empty(StatusCode::OK, "Every metric");
         vec![answer.or("application/openmetrics-text", Content::Text)]
     },
     errors: &[ErrorCode::Internal],

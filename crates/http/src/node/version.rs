@@ -7,13 +7,13 @@ use futures_util::FutureExt as _;
 use holdfast_api::{Schemas, VersionBody};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::VERSION;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "The release that runs",
-    answers: || vec![Answer::json(StatusCode::OK, "The release", Schemas::of::<VersionBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The release", Schemas::of::<VersionBody>)],
     ..Operation::public("readVersion", &VERSION, |call| ready(Ok(version(call))).boxed())
 };
 

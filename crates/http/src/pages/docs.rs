@@ -6,12 +6,14 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 
 use super::html_reply;
-use crate::operation::{Answer, Content, Operation};
+use crate::operation::{Content, Operation, ResponseSpec};
 use crate::routes::DOCS;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "The description of the API as a page for people",
-    answers: || vec![Answer::empty(StatusCode::OK, "The page").or("text/html", Content::Text)],
+    answers: || {
+        vec![ResponseSpec::empty(StatusCode::OK, "The page").or("text/html", Content::Text)]
+    },
     ..Operation::public("readDocs", &DOCS, |call| {
         ready(Ok(html_reply((call.state.documentation().page)()))).boxed()
     })

@@ -9,7 +9,7 @@ use holdfast_api::{ErrorCode, unescape_path};
 
 use super::html_reply;
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Operation, Scope};
+use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
 use crate::routes::EXPLAIN;
 use crate::status::{HttpError, explanation, problem};
@@ -18,7 +18,7 @@ pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
     summary: "What an error code means and what to do",
     answers: || {
-        let page = Answer::empty(StatusCode::OK, "The explanation");
+        let page = ResponseSpec::empty(StatusCode::OK, "The explanation");
         vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]
     },
     errors: &[ErrorCode::NotFound],

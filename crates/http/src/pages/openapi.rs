@@ -6,14 +6,14 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::OPEN_API;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "This description of the API",
     answers: || {
-        vec![Answer::json(
+        vec![ResponseSpec::json(
             StatusCode::OK,
             "This document",
             |_| json!({ "type": "object", "required": ["openapi", "info", "paths"] }),

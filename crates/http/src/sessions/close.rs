@@ -8,7 +8,7 @@ use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_types::SessionId;
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
 use crate::status::HttpError;
@@ -18,7 +18,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The call may be repeated. On a session that expired it acknowledges the loss, so that the id can be used \
         again.",
     params: CloseParams::LIST,
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The session is closed")],
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The session is closed")],
     errors: &[ErrorCode::SessionExpired],
     ..Operation::write("closeSession", Method::Delete, &SESSION, |call| close(call).boxed())
 };

@@ -8,7 +8,7 @@ use holdfast_service::generate_session_name;
 use super::LOCATION;
 use super::open::{OpenParams, open_session};
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSIONS;
 use crate::status::HttpError;
@@ -18,7 +18,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: OpenParams::LIST,
     answers: || {
         let about = "The session is open";
-        let opened = Answer::json(StatusCode::CREATED, about, Schemas::of::<SessionBody>);
+        let opened = ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<SessionBody>);
         vec![opened.with(&[LOCATION])]
     },
     errors: &[ErrorCode::QuotaExceeded],

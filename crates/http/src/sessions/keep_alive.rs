@@ -14,7 +14,7 @@ use holdfast_types::{Revision, Stamp};
 
 use super::session_reply;
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Method, Operation};
+use crate::operation::{Content, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_ALIVE;
 use crate::status::HttpError;
@@ -26,7 +26,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: KeepAliveParams::LIST,
     answers: || {
         let about = "The session is renewed";
-        let renewed = Answer::json(StatusCode::OK, about, Schemas::of::<SessionBody>);
+        let renewed = ResponseSpec::json(StatusCode::OK, about, Schemas::of::<SessionBody>);
         vec![renewed.or("application/json", Content::Json(Schemas::of::<SessionEventsBody>))]
     },
     errors: &[ErrorCode::SessionExpired],

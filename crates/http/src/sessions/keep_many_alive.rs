@@ -12,7 +12,7 @@ use holdfast_types::SessionName;
 
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
 use crate::status::HttpError;
@@ -24,7 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
     body: BodyKind::Sessions,
     answers: || {
         let about = "The result of each session";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]
     },
     errors: &[ErrorCode::BadName],
     ..Operation::write("keepSessionsAlive", Method::Post, &KEEP_MANY_ALIVE, |call| {

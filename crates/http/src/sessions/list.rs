@@ -7,7 +7,7 @@ use holdfast_api::{CallParams as _, Schemas, SessionsBody, params};
 use holdfast_service::Response;
 
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSIONS;
 use crate::status::HttpError;
@@ -17,7 +17,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "If there are more, the answer has a next_page_token for the parameter page_token of the next call.",
     params: ListSessionsParams::LIST,
     answers: || {
-        vec![Answer::json(StatusCode::OK, "A page of sessions", Schemas::of::<SessionsBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, "A page of sessions", Schemas::of::<SessionsBody>)]
     },
     ..Operation::read("listSessions", &SESSIONS, |call| list(call).boxed())
 };

@@ -8,7 +8,7 @@ use holdfast_types::{Labels, OpenSession, SessionName, Ttl};
 
 use super::{LOCATION, session_reply};
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
 use crate::status::HttpError;
@@ -22,8 +22,9 @@ pub(crate) static OPERATION: Operation = Operation {
         let renewed = "The session was open and is renewed";
         let opened = "The session is open";
         vec![
-            Answer::json(StatusCode::OK, renewed, Schemas::of::<SessionBody>),
-            Answer::json(StatusCode::CREATED, opened, Schemas::of::<SessionBody>).with(&[LOCATION]),
+            ResponseSpec::json(StatusCode::OK, renewed, Schemas::of::<SessionBody>),
+            ResponseSpec::json(StatusCode::CREATED, opened, Schemas::of::<SessionBody>)
+                .with(&[LOCATION]),
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::SessionExpired],

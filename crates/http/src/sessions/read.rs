@@ -7,7 +7,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, SessionBody, params};
 
 use super::session_reply;
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
 use crate::status::HttpError;
@@ -15,7 +15,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read what a session holds and waits for",
     params: ReadSessionParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The session", Schemas::of::<SessionBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The session", Schemas::of::<SessionBody>)],
     errors: &[ErrorCode::SessionExpired],
     ..Operation::read("readSession", &SESSION, |call| read(call).boxed())
 };

@@ -10,7 +10,7 @@ use holdfast_types::{Op, OpReply, RequestId, SessionName};
 use super::{IF_MATCH, change, unexpected_reply};
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Header, Method, Operation};
+use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::Precondition;
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -22,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     headers: &[IF_MATCH, idempotency::KEY],
     answers: || {
         let count = Header::number(HOLDFAST_DELETED, "The number of deleted nodes");
-        vec![Answer::empty(StatusCode::NO_CONTENT, "The node is deleted").with(&[count])]
+        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The node is deleted").with(&[count])]
     },
     errors: &[
         ErrorCode::Forbidden,

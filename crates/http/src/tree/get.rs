@@ -14,7 +14,7 @@ use holdfast_types::{Revision, Stat, ZnodePath};
 
 use super::stat_reply;
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Content, Header, Operation};
+use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -45,7 +45,7 @@ params! {
     }
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<ResponseSpec> {
     const STAT: [Header; 13] = [
         super::ETAG,
         Header::text(node_headers::KIND, "persistent, container, ephemeral or ttl"),
@@ -74,7 +74,7 @@ fn answers() -> Vec<Answer> {
         Header::number(node_headers::TTL_MS, "Of a node with a time-to-live, milliseconds"),
     ];
     let about = "The node's data, with its stat as headers; or the JSON that was asked for";
-    let answer = Answer::empty(StatusCode::OK, about)
+    let answer = ResponseSpec::empty(StatusCode::OK, about)
         .or("application/octet-stream", Content::Bytes)
         .or("application/json", Content::Json(Schemas::of::<ZnodeBody>))
         .or("application/json", Content::Json(Schemas::of::<ChildrenBody>))

@@ -16,7 +16,7 @@ use super::{CREATE_ERRORS, ETAG, LOCATION, change, created, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -30,7 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
     body: BodyKind::Data,
     answers: || {
         let about = "The node is created";
-        let created = Answer::json(StatusCode::CREATED, about, Schemas::of::<ZnodeBody>);
+        let created = ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<ZnodeBody>);
         vec![created.with(&[ETAG, LOCATION])]
     },
     errors: &CREATE_ERRORS,

@@ -26,7 +26,7 @@ use super::{ETAG, IF_MATCH, LOCATION, change, created, stat_reply, unexpected_re
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Header, Method, Operation};
+use crate::operation::{Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -50,8 +50,8 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         let (replaced, created) = ("The data is replaced", "The node is created");
         vec![
-            Answer::json(StatusCode::OK, replaced, Schemas::of::<ZnodeBody>).with(&[ETAG]),
-            Answer::json(StatusCode::CREATED, created, Schemas::of::<ZnodeBody>)
+            ResponseSpec::json(StatusCode::OK, replaced, Schemas::of::<ZnodeBody>).with(&[ETAG]),
+            ResponseSpec::json(StatusCode::CREATED, created, Schemas::of::<ZnodeBody>)
                 .with(&[ETAG, LOCATION]),
         ]
     },

@@ -21,7 +21,7 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Header, Operation};
+use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::WATCH;
 use crate::shutdown::{ShutdownPhase, begun};
@@ -44,7 +44,7 @@ pub(crate) static OPERATION: Operation = Operation {
     headers: &[RESUME],
     answers: || {
         vec![
-            Answer::json(StatusCode::OK, "What has changed", Schemas::of::<WatchBody>)
+            ResponseSpec::json(StatusCode::OK, "What has changed", Schemas::of::<WatchBody>)
                 .or("text/event-stream", Content::Text),
         ]
     },

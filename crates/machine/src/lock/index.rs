@@ -22,7 +22,7 @@ use crate::lock::cooldown::Cooldowns;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::lock::stored_policy::StoredPolicy;
-use crate::lock::wait_deadlines::Waits;
+use crate::lock::wait_deadlines::WaitDeadlines;
 use crate::tree::Tree;
 use crate::tree::znode::{Znode, ZnodeRole};
 
@@ -64,7 +64,7 @@ pub(crate) struct LockIndex {
     by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
     /// Waiters with a deadline.
-    waits: Waits,
+    waits: WaitDeadlines,
     /// Locks with a timer, by the stamp of the earliest one.
     dues: OrdSet<(Stamp, LockName)>,
     /// Locks with a lock delay, by the lost sessions that can end it. The lock is `None` only as the bound of a range.
@@ -107,7 +107,7 @@ impl LockIndex {
         Self {
             by_name: OrdMap::new(),
             keys: OrdSet::new(),
-            waits: Waits::default(),
+            waits: WaitDeadlines::default(),
             dues: OrdSet::new(),
             delays: OrdSet::new(),
             held: 0,
@@ -140,7 +140,7 @@ impl LockIndex {
         self.by_name.range::<_, str>((start, Bound::Unbounded))
     }
 
-    pub(crate) fn waits(&self) -> &Waits {
+    pub(crate) fn waits(&self) -> &WaitDeadlines {
         &self.waits
     }
 

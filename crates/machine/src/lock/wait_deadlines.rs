@@ -22,12 +22,12 @@ pub struct Wait {
 
 /// Waiters with a deadline, in the order of their latest acquires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct WaitDeadlines {
     /// Lock and rank, by the revision of the latest acquire. No two acquires share a revision.
     by_request: OrdMap<Revision, (LockName, Rank)>,
 }
 
-impl Waits {
+impl WaitDeadlines {
     /// Adds the deadline of an entry. Returns false if another entry has the same acquire revision.
     pub(crate) fn enter(&mut self, lock: &LockName, entry: &LockEntry) -> bool {
         if !entry.waits() || entry.wait_ms.is_none() {

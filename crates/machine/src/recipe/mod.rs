@@ -34,7 +34,7 @@ pub use waits::ArrivalWait;
 pub(crate) use barrier::Barrier;
 pub(crate) use double::DoubleBarrierState;
 pub(crate) use latch::Latch;
-use waits::Waits;
+use waits::ArrivalDeadlines;
 
 /// A promise or an arrival of a session, which the end of the session concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ pub(crate) struct Recipes {
     /// Invariant: the promises of the latches and the members of the barriers, by session; no empty map.
     participations: OrdMap<SessionId, Participations>,
     /// Invariant: the waiting arrivals, by their latest call.
-    waits: Waits,
+    waits: ArrivalDeadlines,
 }
 
 impl Recipes {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::BarrierMember;
 use super::double::{BarrierRound, RoundMember};
-use super::waits::Waits;
+use super::waits::ArrivalDeadlines;
 use super::{Barrier, DoubleBarrierState, Latch, Participation, Recipes};
 
 /// The kind of a recipe, in the order of a dump.
@@ -238,7 +238,7 @@ impl Recipes {
     pub(crate) fn rebuild(&mut self) -> Result<(), String> {
         let (latches, barriers, doubles) =
             (self.latches.clone(), self.barriers.clone(), self.doubles.clone());
-        (self.participations, self.waits) = (OrdMap::new(), Waits::default());
+        (self.participations, self.waits) = (OrdMap::new(), ArrivalDeadlines::default());
         for (name, latch) in &latches {
             for (key, session) in &latch.promises {
                 self.add_once(

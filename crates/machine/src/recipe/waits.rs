@@ -20,12 +20,12 @@ pub struct ArrivalWait {
 
 /// Waiting arrivals, in the order of their latest calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Waits {
+pub(super) struct ArrivalDeadlines {
     /// Barrier and ticket, by the revision of the latest call. No two arrivals share a revision.
     by_request: OrdMap<Revision, (BarrierKind, RecipeName, Revision)>,
 }
 
-impl Waits {
+impl ArrivalDeadlines {
     /// Adds a waiting arrival. Returns false if another arrival has the same call revision.
     pub(super) fn enter(
         &mut self,

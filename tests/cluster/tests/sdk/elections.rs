@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_client::{Client, Error, Leadership, Loss, Observed, Observer, blocking};
+use holdfast_client::{Client, ElectionChange, Error, Leadership, Loss, Observer, blocking};
 use holdfast_lab::{Cluster, DEADLINE, Program, until};
 use nix::sys::signal::Signal;
 
@@ -48,9 +48,11 @@ async fn elected(campaign: tokio::task::JoinHandle<Result<Leadership, Error>>) -
 async fn change(observer: &mut Observer) -> Option<(String, u64)> {
     let change = tokio::time::timeout(DEADLINE, observer.next_change()).await.expect("in time");
     match change.expect("observed") {
-        Observed::Leader { leader, .. } => Some((leader.value.unwrap_or_default(), leader.token.0)),
-        Observed::Vacant { .. } => None,
-        gap @ Observed::Gap { .. } => panic!("{gap:?}"),
+        ElectionChange::Leader { leader, .. } => {
+            Some((leader.value.unwrap_or_default(), leader.token.0))
+        }
+        ElectionChange::Vacant { .. } => None,
+        gap @ ElectionChange::Gap { .. } => panic!("{gap:?}"),
     }
 }
 
@@ -187,7 +189,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
     let work = move || -> Result<(), Error> {
         let client = blocking::Client::new(nodes)?;
         let mut observer = client.election("db").observe()?;
-        assert!(matches!(observer.next_change()?, Observed::Vacant { .. }));
+        assert!(matches!(observer.next_change()?, ElectionChange::Vacant { .. }));
         let mut led = client.election("db").ttl(DEADLINE).campaign("one")?;
         led.proclaim("uno")?;
         assert_eq!(
@@ -195,7 +197,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
             Some("uno")
         );
         for value in ["one", "uno"] {
-            let Observed::Leader { leader, .. } = observer.next_change()? else { panic!() };
+            let ElectionChange::Leader { leader, .. } = observer.next_change()? else { panic!() };
             assert_eq!((leader.value.as_deref(), leader.token), (Some(value), led.token()));
         }
         assert_eq!(observer.next_change_within(Duration::from_millis(50))?, None);

@@ -14,7 +14,7 @@ use holdfast_types::{
 
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BARRIER;
 use crate::status::HttpError;
@@ -25,7 +25,9 @@ pub(crate) static OPERATION: Operation = Operation {
         breaks the barrier for the members that wait.",
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
-    answers: || vec![Answer::json(StatusCode::OK, "All have arrived", Schemas::of::<TrippedBody>)],
+    answers: || {
+        vec![ResponseSpec::json(StatusCode::OK, "All have arrived", Schemas::of::<TrippedBody>)]
+    },
     errors: &[
         ErrorCode::NotYet,
         ErrorCode::SessionExpired,

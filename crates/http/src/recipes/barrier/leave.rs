@@ -10,7 +10,7 @@ use holdfast_api::{CallParams as _, ErrorCode, params};
 use holdfast_types::{BarrierKind, LeaveBarrier, Owner, SessionName};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BARRIER;
 use crate::status::HttpError;
@@ -18,7 +18,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Leave a barrier",
     params: LeaveParams::LIST,
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The member has left")],
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The member has left")],
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
     ..Operation::write("leaveBarrier", Method::Delete, &BARRIER, |call| leave(call).boxed())
 };

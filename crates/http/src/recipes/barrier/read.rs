@@ -8,7 +8,7 @@ use holdfast_service::Response;
 use holdfast_types::BarrierKind;
 
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BARRIER;
 use crate::status::HttpError;
@@ -16,7 +16,7 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who has arrived at a barrier",
     params: ReadBarrierParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The barrier", Schemas::of::<BarrierBody>)],
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The barrier", Schemas::of::<BarrierBody>)],
     ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
 };
 

@@ -10,7 +10,7 @@ use holdfast_types::{CounterChange, RequestId, SessionName};
 use super::change;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::COUNTER;
 use crate::status::HttpError;
@@ -19,7 +19,9 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Delete a counter",
     params: DeleteCounterParams::LIST,
     headers: &[idempotency::KEY],
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The counter does not exist any more")],
+    answers: || {
+        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The counter does not exist any more")]
+    },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired],
     ..Operation::write("deleteCounter", Method::Delete, &COUNTER, |call| delete(call).boxed())
 };

@@ -10,14 +10,14 @@ use holdfast_api::{CounterBody, Schemas};
 use holdfast_types::{Caller, ChangeCounter, CounterChange, CounterView, RecipeName, Revision};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Content, Header};
+use crate::operation::{Content, Header, ResponseSpec};
 use crate::precondition::tag;
 use crate::reply::Reply;
 use crate::status::HttpError;
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<ResponseSpec> {
     const ETAG: Header = Header::text("etag", "The counter's version");
-    let json = Answer::json(StatusCode::OK, "The counter", Schemas::of::<CounterBody>);
+    let json = ResponseSpec::json(StatusCode::OK, "The counter", Schemas::of::<CounterBody>);
     vec![json.or("text/plain", Content::Text).with(&[ETAG])]
 }
 

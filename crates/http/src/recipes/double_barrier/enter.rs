@@ -6,7 +6,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody};
 use holdfast_types::BarrierKind;
 
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::recipes::barrier::arrive::{ArriveParams, arrive};
 use crate::routes::DOUBLE_BARRIER;
 
@@ -15,7 +15,11 @@ pub(crate) static OPERATION: Operation = Operation {
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
     answers: || {
-        vec![Answer::json(StatusCode::OK, "All members are inside", Schemas::of::<TrippedBody>)]
+        vec![ResponseSpec::json(
+            StatusCode::OK,
+            "All members are inside",
+            Schemas::of::<TrippedBody>,
+        )]
     },
     errors: &[
         ErrorCode::NotYet,

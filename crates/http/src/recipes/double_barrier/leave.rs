@@ -7,7 +7,7 @@ use holdfast_service::Response;
 use holdfast_types::{BarrierKind, LeaveBarrier, Owner};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::recipes::barrier::leave::LeaveParams;
 use crate::reply::Reply;
 use crate::routes::DOUBLE_BARRIER;
@@ -18,7 +18,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "200 when all members are outside.",
     params: LeaveParams::LIST,
     answers: || {
-        vec![Answer::json(StatusCode::OK, "All members are outside", Schemas::of::<LeftBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, "All members are outside", Schemas::of::<LeftBody>)]
     },
     errors: &[
         ErrorCode::NotFound,

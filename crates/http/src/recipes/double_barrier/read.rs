@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::{BarrierBody, CallParams as _, Schemas};
 use holdfast_types::BarrierKind;
 
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::recipes::barrier::read::{ReadBarrierParams, read};
 use crate::routes::DOUBLE_BARRIER;
 
@@ -13,7 +13,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Read who waits at a double barrier, and who is inside",
     params: ReadBarrierParams::LIST,
     answers: || {
-        vec![Answer::json(StatusCode::OK, "The double barrier", Schemas::of::<BarrierBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, "The double barrier", Schemas::of::<BarrierBody>)]
     },
     ..Operation::read("readDoubleBarrier", &DOUBLE_BARRIER, |call| {
         read(call, BarrierKind::Double).boxed()

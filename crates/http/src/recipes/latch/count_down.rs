@@ -10,7 +10,7 @@ use holdfast_types::{RequestId, SessionName};
 
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
 use crate::status::HttpError;
@@ -22,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     headers: &[idempotency::KEY],
     answers: || {
         let about = "The key is counted, now or before";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<CountDownBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<CountDownBody>)]
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
     ..Operation::write("countDown", Method::Post, &LATCH, |call| count_down(call).boxed())

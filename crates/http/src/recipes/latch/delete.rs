@@ -6,7 +6,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::{CallParams as _, params};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
 use crate::status::HttpError;
@@ -14,7 +14,9 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Delete a latch",
     params: DeleteLatchParams::LIST,
-    answers: || vec![Answer::empty(StatusCode::NO_CONTENT, "The latch does not exist any more")],
+    answers: || {
+        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The latch does not exist any more")]
+    },
     ..Operation::write("deleteLatch", Method::Delete, &LATCH, |call| delete(call).boxed())
 };
 

@@ -8,7 +8,7 @@ use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
 use holdfast_service::{CreatedLatch, Response};
 
 use crate::call::CallContext;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
 use crate::status::HttpError;
@@ -20,8 +20,8 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         let (created, existed) = ("The latch is created", "A latch with the same count exists");
         vec![
-            Answer::json(StatusCode::CREATED, created, Schemas::of::<LatchBody>),
-            Answer::json(StatusCode::OK, existed, Schemas::of::<LatchBody>),
+            ResponseSpec::json(StatusCode::CREATED, created, Schemas::of::<LatchBody>),
+            ResponseSpec::json(StatusCode::OK, existed, Schemas::of::<LatchBody>),
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],

@@ -10,7 +10,7 @@ use holdfast_api::{CallParams as _, ErrorCode, LatchBody, Schemas, params};
 use holdfast_service::Response;
 
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Answer, Operation};
+use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
 use crate::status::HttpError;
@@ -19,7 +19,9 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Wait for a latch to open",
     description: "200 when the latch is open, 423 when the wait ends before.",
     params: AwaitLatchParams::LIST,
-    answers: || vec![Answer::json(StatusCode::OK, "The latch is open", Schemas::of::<LatchBody>)],
+    answers: || {
+        vec![ResponseSpec::json(StatusCode::OK, "The latch is open", Schemas::of::<LatchBody>)]
+    },
     errors: &[ErrorCode::NotFound, ErrorCode::NotYet, ErrorCode::TooManyWaiters],
     ..Operation::read("awaitLatch", &LATCH, |call| wait(call).boxed())
 };

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Answer, Method, Operation};
+use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TXN;
 use crate::status::HttpError;
@@ -36,7 +36,7 @@ pub(crate) static OPERATION: Operation = Operation {
     body: BodyKind::Txn,
     answers: || {
         let about = "Which list was done, and the result of each operation";
-        vec![Answer::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
     },
     errors: &[
         ErrorCode::Forbidden,
