@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::excuse;
+use crate::intended_difference;
 use crate::play::Transcript;
 use crate::script::Step;
 
@@ -29,7 +29,7 @@ pub fn compare(steps: &[Step], expected: &Transcript, found: &Transcript) -> Opt
     let none = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let (left, right) = (expected.get(at).unwrap_or(&none), found.get(at).unwrap_or(&none));
-        let what = match excuse::in_order(left, right) {
+        let what = match intended_difference::in_order(left, right) {
             Ok(ordered) => pairing.lines(step, left, &ordered),
             Err(what) => Some(what),
         };
@@ -60,7 +60,11 @@ impl Pairing {
     fn lines(&mut self, step: &Step, left: &[String], right: &[&String]) -> Option<String> {
         let mut pairs = left.iter().zip(right);
         pairs.find_map(|(left, right)| {
-            if excuse::of(step, left, right).is_some() { None } else { self.line(left, right) }
+            if intended_difference::of(step, left, right).is_some() {
+                None
+            } else {
+                self.line(left, right)
+            }
         })
     }
 

@@ -11,27 +11,27 @@
 )]
 
 mod compare;
-mod dice;
-mod excuse;
+mod faulty_proxy;
 mod generate;
 mod golden;
-mod liar;
+mod intended_difference;
 mod pair;
 mod play;
 mod recording;
 mod render;
 mod script;
 mod shrink;
+mod test_rng;
 mod zookeeper;
 
 pub use compare::{Difference, compare};
-pub use dice::Dice;
+pub use faulty_proxy::{Falsification, FaultyProxy};
 pub use generate::Generator;
 pub use golden::{FrontEnd, Outcome, play_golden};
-pub use liar::{Liar, Lie};
 pub use pair::{Failure, Pair};
 pub use play::{Target, Transcript, play};
 pub use recording::Recording;
 pub use script::{SEEN, SLOTS, Step, parse_script, print_script};
 pub use shrink::shrink;
+pub use test_rng::TestRng;
 pub use zookeeper::ZooKeeper;

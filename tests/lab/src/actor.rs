@@ -2,7 +2,7 @@
 //!
 //! The client retries at the next node, and only after a retryable reply or no reply. Every try is a separate operation
 //! in the history. Each acquire carries its attempt number; each release carries the attempt that it ends. While a node
-//! is stopped, the client also sends a copy of each call to that node ([`Unread`]).
+//! is stopped, the client also sends a copy of each call to that node ([`LateCopies`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use holdfast_client::http::{Method, SendError};
 use serde_json::Value;
 
-use crate::history::{Answer, Call, History, What};
+use crate::history::{CallReply, ClientCall, History, HistoryEventKind};
 use crate::http::{Http, Reply, Request};
-use crate::unread::Unread;
+use crate::unread::LateCopies;
 
 /// Timeout of a call, in addition to the requested wait time.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub struct Actor {
     history: History,
     /// The open attempt of each lock.
     attempts: Arc<Mutex<BTreeMap<String, u64>>>,
-    unread: Unread,
+    unread: LateCopies,
 }
 
 impl Actor {
@@ -58,13 +58,13 @@ impl Actor {
     pub fn new(session: &str, endpoints: Vec<Http>, ttl: Duration, history: &History) -> Self {
         let ttl_ms = u64::try_from(ttl.as_millis()).expect("a ttl in milliseconds");
         let (session, history) = (session.to_owned(), history.clone());
-        let (attempts, unread) = (Arc::default(), Unread::default());
+        let (attempts, unread) = (Arc::default(), LateCopies::default());
         Self { session, endpoints, endpoint: 0, ttl_ms, history, attempts, unread }
     }
 
     /// Makes the client send copies of its calls to the stopped node of `unread`.
     #[must_use]
-    pub fn leaving(self, unread: &Unread) -> Self {
+    pub fn leaving(self, unread: &LateCopies) -> Self {
         Self { unread: unread.clone(), ..self }
     }
 
@@ -83,7 +83,7 @@ impl Actor {
             "/v1/locks/{lock}?session={session}&attempt={attempt}&ttl={ttl_ms}ms&wait={wait_ms}ms"
         );
         let (lock, session, ttl_ms) = (lock.to_owned(), session.clone(), *ttl_ms);
-        let call = Call::Acquire { lock: lock.clone(), session, ttl_ms };
+        let call = ClientCall::Acquire { lock: lock.clone(), session, ttl_ms };
         let ended = self.attempt(call, Method::PUT, &target, wait).await;
         match &ended {
             // A copy of the call may still wait in the queue: a retry keeps the attempt number.
@@ -126,7 +126,7 @@ impl Actor {
     pub async fn release(&self, lock: &str) -> Attempt {
         let (session, attempt) = (&self.session, self.attempt_at(lock));
         let target = format!("/v1/locks/{lock}?session={session}&attempt={attempt}");
-        let call = Call::Release { lock: lock.to_owned(), session: self.session.clone() };
+        let call = ClientCall::Release { lock: lock.to_owned(), session: self.session.clone() };
         let ended = self.attempt(call, Method::DELETE, &target, Duration::ZERO).await;
         if !matches!(ended, Attempt::Retry(_)) {
             self.forget_attempt(lock);
@@ -135,7 +135,7 @@ impl Actor {
     }
 
     /// Retries the release until the outcome is known.
-    pub async fn give_up(&mut self, lock: &str, deadline: Duration) -> Attempt {
+    pub async fn release_until_known(&mut self, lock: &str, deadline: Duration) -> Attempt {
         let started = Instant::now();
         loop {
             let attempt = self.release(lock).await;
@@ -154,26 +154,26 @@ impl Actor {
     pub async fn keep_alive(&self) -> Attempt {
         let Self { session, ttl_ms, .. } = self;
         let target = format!("/v1/sessions/{session}/keepalive");
-        let call = Call::KeepAlive { session: session.clone(), ttl_ms: *ttl_ms };
+        let call = ClientCall::KeepAlive { session: session.clone(), ttl_ms: *ttl_ms };
         self.attempt(call, Method::POST, &target, Duration::ZERO).await
     }
 
     /// Sends one session close.
     pub async fn close(&self) -> Attempt {
         let target = format!("/v1/sessions/{}", self.session);
-        let call = Call::Close { session: self.session.clone() };
+        let call = ClientCall::Close { session: self.session.clone() };
         self.attempt(call, Method::DELETE, &target, Duration::ZERO).await
     }
 
     /// Sends one linearizable read of a lock; returns the body of a 200 reply.
     pub async fn look(&self, lock: &str) -> Option<Value> {
         let target = format!("/v1/locks/{lock}");
-        let op = self.history.invoke(Call::Read { lock: lock.to_owned() });
+        let op = self.history.invoke(ClientCall::Read { lock: lock.to_owned() });
         let reply = self.send(Method::GET, &target, Duration::ZERO).await;
         let read = reply.as_ref().ok().filter(|reply| reply.status == 200).map(Reply::json);
         let what = match &read {
-            Some(body) => What::Ok(shown(body)),
-            None => What::Fail { code: format!("{reply:?}") },
+            Some(body) => HistoryEventKind::Ok(shown(body)),
+            None => HistoryEventKind::Fail { code: format!("{reply:?}") },
         };
         self.history.complete(op, what);
         read
@@ -196,16 +196,22 @@ impl Actor {
         }
     }
 
-    async fn attempt(&self, call: Call, method: Method, target: &str, wait: Duration) -> Attempt {
+    async fn attempt(
+        &self,
+        call: ClientCall,
+        method: Method,
+        target: &str,
+        wait: Duration,
+    ) -> Attempt {
         self.unread.leave(&method, target).await;
         let op = self.history.invoke(call);
         let (attempt, what) = match self.send(method, target, wait).await {
             Ok(reply) => understood(&reply),
             Err(SendError { reason, may_be_done: false, .. }) => {
-                (Attempt::Retry(reason), What::Fail { code: "not-sent".into() })
+                (Attempt::Retry(reason), HistoryEventKind::Fail { code: "not-sent".into() })
             }
             Err(SendError { reason, .. }) => {
-                (Attempt::Retry(reason.clone()), What::Unknown { why: reason })
+                (Attempt::Retry(reason.clone()), HistoryEventKind::Unknown { why: reason })
             }
         };
         self.history.complete(op, what);
@@ -218,30 +224,30 @@ impl Actor {
     }
 }
 
-fn understood(reply: &Reply) -> (Attempt, What) {
+fn understood(reply: &Reply) -> (Attempt, HistoryEventKind) {
     let code = reply.code();
-    let fail = |code: String| What::Fail { code };
+    let fail = |code: String| HistoryEventKind::Fail { code };
     match reply.status {
         200 if reply.json()["token"].is_u64() => {
             let token = reply.token();
-            (Attempt::Granted(token), What::Ok(Answer::Granted { token }))
+            (Attempt::Granted(token), HistoryEventKind::Ok(CallReply::Granted { token }))
         }
-        200..=299 => (Attempt::Done, What::Ok(Answer::Done)),
+        200..=299 => (Attempt::Done, HistoryEventKind::Ok(CallReply::Done)),
         423 => (Attempt::Busy, fail(code)),
         410 => (Attempt::Expired, fail(code)),
         429 => (Attempt::Retry(code.clone()), fail(code)),
         503 if code == "no-leader" => (Attempt::Retry(code.clone()), fail(code)),
-        503 => (Attempt::Retry(code.clone()), What::Unknown { why: code }),
+        503 => (Attempt::Retry(code.clone()), HistoryEventKind::Unknown { why: code }),
         _ => (Attempt::Refused(code.clone()), fail(format!("{code}: {reply}"))),
     }
 }
 
 /// Converts the body of `GET /v1/locks/{name}`.
-fn shown(body: &Value) -> Answer {
+fn shown(body: &Value) -> CallReply {
     let session = |of: &Value| of["session"].as_str().map(str::to_owned);
     let holder = &body["holders"][0];
     let holder = session(holder).zip(holder["token"].as_u64());
     let queue = body["queue"].as_array();
     let waiters = queue.map(|all| all.iter().filter_map(session).collect()).unwrap_or_default();
-    Answer::Lock { holder, waiters }
+    CallReply::Lock { holder, waiters }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::clock::WallClock;
-use crate::config::{Member, NodeConfig, Timing};
+use crate::config::{NodeAddresses, NodeConfig, Timing};
 use crate::http::{Http, Request};
 use crate::links::{Delays, Links};
 use crate::ports::Ports;
@@ -107,8 +107,8 @@ impl ClusterBuilder {
         let dir = tempfile::Builder::new().prefix("holdfast-cluster-").tempdir();
         let dir = dir.expect("a temporary directory");
         let mut ports = Ports::default();
-        let members: Vec<Member> = (1..=self.size)
-            .map(|id| Member {
+        let members: Vec<NodeAddresses> = (1..=self.size)
+            .map(|id| NodeAddresses {
                 id,
                 http: ports.reserve(),
                 peer: ports.reserve(),
@@ -161,7 +161,7 @@ impl Node {
         builder: &ClusterBuilder,
         dir: &Path,
         data_root: &Path,
-        members: &[Member],
+        members: &[NodeAddresses],
         links: Option<&Links>,
         id: u64,
     ) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// One block `[[member]]`.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct NodeAddresses {
     /// From 1.
     pub id: u64,
     /// Address of the HTTP front-end.
@@ -50,7 +50,7 @@ pub struct NodeConfig {
     /// Data directory.
     pub data_dir: PathBuf,
     /// All members.
-    pub members: Vec<Member>,
+    pub members: Vec<NodeAddresses>,
     /// Heartbeats and elections.
     pub timing: Timing,
     /// Additional TOML, appended unchanged (e.g. `[storage]`).
@@ -66,7 +66,7 @@ impl NodeConfig {
             self.node,
             self.data_dir.display().to_string()
         );
-        for Member { id, http, peer, zookeeper } in &self.members {
+        for NodeAddresses { id, http, peer, zookeeper } in &self.members {
             let block = format!(
                 "\n[[member]]\nid = {id}\nhttp = \"{http}\"\npeer = \"{peer}\"\nzookeeper = \"{zookeeper}\"\n"
             );

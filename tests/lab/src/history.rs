@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// A client's call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
-pub enum Call {
+pub enum ClientCall {
     /// Acquire a lock, wait in its queue, or renew its session.
     Acquire {
         /// Lock name.
@@ -51,14 +51,14 @@ pub enum Call {
     },
 }
 
-impl Call {
+impl ClientCall {
     /// The lock of the call; `None` for session calls.
     pub fn lock(&self) -> Option<&str> {
         match self {
-            Call::Acquire { lock, .. } | Call::Release { lock, .. } | Call::Read { lock } => {
-                Some(lock)
-            }
-            Call::KeepAlive { .. } | Call::Close { .. } => None,
+            ClientCall::Acquire { lock, .. }
+            | ClientCall::Release { lock, .. }
+            | ClientCall::Read { lock } => Some(lock),
+            ClientCall::KeepAlive { .. } | ClientCall::Close { .. } => None,
         }
     }
 }
@@ -66,7 +66,7 @@ impl Call {
 /// The content of a successful reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub enum Answer {
+pub enum CallReply {
     /// The session holds the lock.
     Granted {
         /// Fencing token.
@@ -86,11 +86,11 @@ pub enum Answer {
 /// The invocation or the completion of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
-pub enum What {
+pub enum HistoryEventKind {
     /// The client sends the call.
-    Invoke(Call),
+    Invoke(ClientCall),
     /// The call succeeded.
-    Ok(Answer),
+    Ok(CallReply),
     /// The call certainly had no effect.
     Fail {
         /// The error code.
@@ -112,7 +112,7 @@ pub struct Event {
     pub op: u64,
     /// Invocation or completion.
     #[serde(flatten)]
-    pub what: What,
+    pub what: HistoryEventKind,
 }
 
 /// How an operation ended.
@@ -123,7 +123,7 @@ pub enum Completion {
         /// Microseconds since the history began.
         at_us: u64,
         /// Content of the reply.
-        answer: Answer,
+        answer: CallReply,
     },
     /// The call certainly had no effect.
     Fail {
@@ -140,7 +140,7 @@ pub enum Completion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The call.
-    pub call: Call,
+    pub call: ClientCall,
     /// Time of the invocation, microseconds since the history began.
     pub invoked_us: u64,
     /// The outcome.
@@ -149,7 +149,7 @@ pub struct Operation {
 
 impl Operation {
     /// Time and content of a successful reply; `None` if the call failed or its outcome is unknown.
-    pub fn answered(&self) -> Option<(u64, &Answer)> {
+    pub fn answered(&self) -> Option<(u64, &CallReply)> {
         match &self.completion {
             Completion::Ok { at_us, answer } => Some((*at_us, answer)),
             Completion::Fail { .. } | Completion::Unknown => None,
@@ -177,15 +177,19 @@ impl History {
     }
 
     /// Records an invocation; returns the operation id for [`History::complete`].
-    pub fn invoke(&self, call: Call) -> u64 {
+    pub fn invoke(&self, call: ClientCall) -> u64 {
         let mut events = self.events.lock().expect("the history");
         let op = events.len() as u64;
-        events.push(Event { at_us: micros(self.began.elapsed()), op, what: What::Invoke(call) });
+        events.push(Event {
+            at_us: micros(self.began.elapsed()),
+            op,
+            what: HistoryEventKind::Invoke(call),
+        });
         op
     }
 
     /// Records the completion of an operation.
-    pub fn complete(&self, op: u64, what: What) {
+    pub fn complete(&self, op: u64, what: HistoryEventKind) {
         let mut events = self.events.lock().expect("the history");
         events.push(Event { at_us: micros(self.began.elapsed()), op, what });
     }
@@ -228,14 +232,14 @@ fn paired(events: &[Event]) -> Vec<Operation> {
     let mut operations: BTreeMap<u64, Operation> = BTreeMap::new();
     for Event { at_us, op, what } in events {
         let completion = match what.clone() {
-            What::Invoke(call) => {
+            HistoryEventKind::Invoke(call) => {
                 let completion = Completion::Unknown;
                 operations.insert(*op, Operation { call, invoked_us: *at_us, completion });
                 continue;
             }
-            What::Ok(answer) => Completion::Ok { at_us: *at_us, answer },
-            What::Fail { code } => Completion::Fail { at_us: *at_us, code },
-            What::Unknown { .. } => Completion::Unknown,
+            HistoryEventKind::Ok(answer) => Completion::Ok { at_us: *at_us, answer },
+            HistoryEventKind::Fail { code } => Completion::Fail { at_us: *at_us, code },
+            HistoryEventKind::Unknown { .. } => Completion::Unknown,
         };
         operations.get_mut(op).expect("a completion has an invocation").completion = completion;
     }
@@ -246,8 +250,8 @@ fn paired(events: &[Event]) -> Vec<Operation> {
 mod tests {
     use super::*;
 
-    fn read() -> Call {
-        Call::Read { lock: "a".into() }
+    fn read() -> ClientCall {
+        ClientCall::Read { lock: "a".into() }
     }
 
     #[test]
@@ -255,8 +259,8 @@ mod tests {
         let history = History::default();
         let (first, second) = (history.invoke(read()), history.invoke(read()));
         let third = history.invoke(read());
-        history.complete(second, What::Ok(Answer::Done));
-        history.complete(third, What::Unknown { why: "timeout".into() });
+        history.complete(second, HistoryEventKind::Ok(CallReply::Done));
+        history.complete(third, HistoryEventKind::Unknown { why: "timeout".into() });
         let operations = history.operations();
         assert_eq!(operations.len(), 3);
         assert_eq!(operations[0].completion, Completion::Unknown, "operation {first}");
@@ -266,10 +270,12 @@ mod tests {
 
     #[test]
     fn an_event_round_trips_through_json() {
-        let answer = Answer::Lock { holder: Some(("a".into(), 7)), waiters: vec!["b".into()] };
-        for what in
-            [What::Invoke(read()), What::Ok(answer), What::Fail { code: "no-leader".into() }]
-        {
+        let answer = CallReply::Lock { holder: Some(("a".into(), 7)), waiters: vec!["b".into()] };
+        for what in [
+            HistoryEventKind::Invoke(read()),
+            HistoryEventKind::Ok(answer),
+            HistoryEventKind::Fail { code: "no-leader".into() },
+        ] {
             let event = Event { at_us: 5, op: 1, what };
             let text = serde_json::to_string(&event).expect("to JSON");
             assert_eq!(serde_json::from_str::<Event>(&text).expect("from JSON"), event);

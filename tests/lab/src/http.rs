@@ -62,21 +62,21 @@ impl Reply {
 
     /// Asserts the status; a failure shows the whole reply.
     #[track_caller]
-    pub fn has(&self, status: u16) -> &Self {
+    pub fn assert_status(&self, status: u16) -> &Self {
         assert_eq!(self.status, status, "expected {status}, got {self}");
         self
     }
 
     /// Asserts status and error code.
     #[track_caller]
-    pub fn has_code(&self, status: u16, code: &str) -> &Self {
+    pub fn assert_code(&self, status: u16, code: &str) -> &Self {
         assert_eq!((self.status, self.code().as_str()), (status, code), "got {self}");
         self
     }
 
     /// Asserts that the body contains `text`.
     #[track_caller]
-    pub fn says(&self, text: &str) -> &Self {
+    pub fn assert_body_contains(&self, text: &str) -> &Self {
         assert!(self.body.contains(text), "expected {text:?} in {self}");
         self
     }
@@ -185,8 +185,8 @@ impl Http {
     }
 
     /// The value of a metric series, named with its labels; 0 if there is none.
-    pub async fn counted(&self, series: &str) -> u64 {
-        let text = self.get("/metrics").await.has(200).body.clone();
+    pub async fn metric_value(&self, series: &str) -> u64 {
+        let text = self.get("/metrics").await.assert_status(200).body.clone();
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.map_or(0, |value| value.parse().expect("a whole number"))
     }

@@ -15,7 +15,7 @@ use crate::history::History;
 use crate::http::Http;
 use crate::judge;
 use crate::store::FencedStore;
-use crate::unread::Unread;
+use crate::unread::LateCopies;
 use crate::until::until;
 
 const TTL: Duration = Duration::from_mins(1);
@@ -30,7 +30,7 @@ pub struct Load {
     /// Clients that each hold their own lock.
     pub holders: usize,
     /// Clients that compete for the hot locks.
-    pub contenders: usize,
+    pub competing_clients: usize,
     /// Number of hot locks.
     pub hot_locks: usize,
 }
@@ -41,25 +41,25 @@ pub struct LoadReport {
     stores: Vec<FencedStore>,
     grants: Arc<AtomicU64>,
     stopping: Arc<AtomicBool>,
-    unread: Unread,
+    unread: LateCopies,
     clients: JoinSet<()>,
 }
 
 impl Load {
     /// Fifty clients.
-    pub const FIFTY: Load = Load { holders: 10, contenders: 40, hot_locks: 6 };
+    pub const FIFTY: Load = Load { holders: 10, competing_clients: 40, hot_locks: 6 };
 
     /// Starts the clients, spread over the nodes.
     pub fn start(self, endpoints: &[Http], history: &History) -> LoadReport {
-        self.start_leaving(endpoints, history, &Unread::default())
+        self.start_with_late_copies(endpoints, history, &LateCopies::default())
     }
 
     /// Starts clients that also send copies of their calls to the stopped node of `unread`.
-    pub fn start_leaving(
+    pub fn start_with_late_copies(
         self,
         endpoints: &[Http],
         history: &History,
-        unread: &Unread,
+        unread: &LateCopies,
     ) -> LoadReport {
         let stores: Vec<FencedStore> =
             (0..self.hot_locks).map(|_| FencedStore::default()).collect();
@@ -77,7 +77,7 @@ impl Load {
                 .clients
                 .spawn(report.client("holder", index, endpoints).hold(format!("own/{index}")));
         }
-        for index in 0..self.contenders {
+        for index in 0..self.competing_clients {
             let hot = index % self.hot_locks;
             let store = report.stores[hot].clone();
             report.clients.spawn(
@@ -111,7 +111,7 @@ impl LoadReport {
         for store in &self.stores {
             self.history.require(judge::no_lost_update(&store.ops(), store.value()));
         }
-        judge::all_of_locks(&self.history);
+        judge::check_lock_history(&self.history);
     }
 
     fn client(&self, kind: &str, index: usize, endpoints: &[Http]) -> Client {
@@ -155,7 +155,7 @@ impl Client {
                 tokio::task::yield_now().await;
                 store.write(token, value + 1);
             }
-            let released = self.actor.give_up(&lock, GRANT_DEADLINE).await;
+            let released = self.actor.release_until_known(&lock, GRANT_DEADLINE).await;
             assert!(matches!(released, Attempt::Done | Attempt::Expired), "{lock}: {released:?}");
             if released == Attempt::Expired {
                 self.begin_anew();

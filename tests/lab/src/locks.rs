@@ -39,17 +39,17 @@ impl Http {
 
     /// Acquires a lock (`a?session=me`) and returns its token.
     pub async fn take(&self, lock: &str) -> u64 {
-        self.put(&format!("/v1/locks/{lock}")).await.has(200).token()
+        self.put(&format!("/v1/locks/{lock}")).await.assert_status(200).token()
     }
 
     /// Releases a lock (`a?session=me`).
     pub async fn release(&self, lock: &str) {
-        self.delete(&format!("/v1/locks/{lock}")).await.has(204);
+        self.delete(&format!("/v1/locks/{lock}")).await.assert_status(204);
     }
 
     /// The JSON of `GET /v1/locks/{lock}`.
     pub async fn lock(&self, lock: &str) -> Value {
-        self.get(&format!("/v1/locks/{lock}")).await.has(200).json()
+        self.get(&format!("/v1/locks/{lock}")).await.assert_status(200).json()
     }
 
     /// The sessions of the holders, in grant order.

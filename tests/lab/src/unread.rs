@@ -1,7 +1,7 @@
 //! Requests in the socket buffers of a stopped node, which the node executes late, after it resumes.
 //!
 //! A client without a reply repeats its call at another node, so the copy at the stopped node is a late duplicate.
-//! Bound: [`COPIES_MAX`] connections until [`Unread::answers`] is called, because the kernel's accept queue is short.
+//! Bound: [`COPIES_MAX`] connections until [`LateCopies::answers`] is called, because the kernel's accept queue is short.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const COPIES_MAX: usize = 64;
 
 /// The copies that clients send to a stopped node.
 #[derive(Clone, Debug, Default)]
-pub struct Unread(Arc<Mutex<Copies>>);
+pub struct LateCopies(Arc<Mutex<Copies>>);
 
 #[derive(Debug, Default)]
 struct Copies {
@@ -27,7 +27,7 @@ struct Copies {
     left: Vec<(String, TcpStream)>,
 }
 
-impl Unread {
+impl LateCopies {
     /// Makes clients send a copy of each call to this stopped node.
     pub fn begin(&self, stopped: &Http) {
         let mut copies = self.0.lock().expect("the copies");

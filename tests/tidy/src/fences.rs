@@ -4,10 +4,10 @@
 
 use crate::lexer::{Kind, Token};
 use crate::manifest::Manifest;
-use crate::policy::{self, Absence, Home};
+use crate::policy::{self, AllowedUse, ForbiddenUse};
 use crate::{Source, Tree, Violation};
 
-/// Reports uses of a third-party crate outside the crates of its `Home`, in code and in tests of crates.
+/// Reports uses of a third-party crate outside the crates of its `AllowedUse`, in code and in tests of crates.
 pub fn named_only_at_home(sources: &[Source]) -> Vec<Violation> {
     each_word(sources, |source, token| {
         let crate_name = source.crate_name.as_deref()?;
@@ -16,7 +16,7 @@ pub fn named_only_at_home(sources: &[Source]) -> Vec<Violation> {
     })
 }
 
-/// Reports dependencies on a third-party crate outside the crates of its `Home`.
+/// Reports dependencies on a third-party crate outside the crates of its `AllowedUse`.
 ///
 /// # Errors
 /// A manifest that cannot be read.
@@ -36,7 +36,7 @@ pub fn depended_on_only_at_home(tree: &Tree) -> Result<Vec<Violation>, String> {
     Ok(found)
 }
 
-fn foreign(home: &Home, word: &str) -> String {
+fn foreign(home: &AllowedUse, word: &str) -> String {
     format!("only `{}` may name `{word}`: {}", home.crates.join("`, `"), home.instead)
 }
 
@@ -52,7 +52,7 @@ pub fn absences(sources: &[Source]) -> Vec<Violation> {
     code.collect()
 }
 
-fn absences_of(source: &Source, absence: &Absence) -> Vec<Violation> {
+fn absences_of(source: &Source, absence: &ForbiddenUse) -> Vec<Violation> {
     let tokens = source.tokens();
     let named = |i: usize| -> bool {
         let word = tokens[i].text.as_str();

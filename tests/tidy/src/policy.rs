@@ -3,7 +3,7 @@
 
 /// Words that only some crates may use, tests included.
 #[derive(Debug)]
-pub struct Home {
+pub struct AllowedUse {
     /// Package names, or prefixes of names.
     pub words: &'static [&'static str],
     /// Folders of `crates/` that may use them.
@@ -13,19 +13,19 @@ pub struct Home {
 }
 
 /// Third-party crates that only one crate uses, so that they can be replaced there (design decisions D4, D5, D6).
-pub const HOMES: &[Home] = &[
-    Home {
+pub const HOMES: &[AllowedUse] = &[
+    AllowedUse {
         words: &["openraft", "openraft_macros", "openraft_rt", "openraft_rt_tokio"],
         crates: &["raft"],
         instead: "go through `holdfast_raft::RaftNode`",
     },
-    Home {
+    AllowedUse {
         words: &["bincode"],
         crates: &["codec"],
         instead: "go through `holdfast_codec::{encode, decode}`",
     },
-    Home { words: &["sled"], crates: &["storage"], instead: "go through `holdfast_storage`" },
-    Home {
+    AllowedUse { words: &["sled"], crates: &["storage"], instead: "go through `holdfast_storage`" },
+    AllowedUse {
         words: &["axum"],
         crates: &["http"],
         instead: "answer with types of `service` or `api`",
@@ -34,7 +34,7 @@ pub const HOMES: &[Home] = &[
 
 /// Words that a crate must not use outside its tests.
 #[derive(Debug)]
-pub struct Absence {
+pub struct ForbiddenUse {
     /// The folder below `crates/`.
     pub krate: &'static str,
     /// Exact words.
@@ -46,8 +46,8 @@ pub struct Absence {
 }
 
 /// The absences of `docs/architecture.md`.
-pub const ABSENCES: &[Absence] = &[
-    Absence {
+pub const ABSENCES: &[ForbiddenUse] = &[
+    ForbiddenUse {
         krate: "machine",
         words: &[
             "tokio",
@@ -67,31 +67,31 @@ pub const ABSENCES: &[Absence] = &[
         std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
         instead: "`apply` is pure: time comes in as a stamp, order from a BTreeMap, numbers from the log",
     },
-    Absence {
+    ForbiddenUse {
         krate: "types",
         words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
         instead: "`types` has data types without behaviour: move it to the crate that uses it",
     },
-    Absence {
+    ForbiddenUse {
         krate: "codec",
         words: &["tokio", "async", "await", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "net", "process", "thread"],
         instead: "the codec converts values to bytes and back, and does no I/O",
     },
-    Absence {
+    ForbiddenUse {
         krate: "zkwire",
         words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
         std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
         instead: "frames are values: the front-end reads and writes them",
     },
-    Absence {
+    ForbiddenUse {
         krate: "storage",
         words: &["openraft", "holdfast_raft", "LogId", "tokio", "async", "await"],
         std_modules: &["net", "process"],
         instead: "the store keeps bytes: terms, votes and log ids belong to `raft`",
     },
-    Absence {
+    ForbiddenUse {
         krate: "service",
         words: &["reqwest", "hyper"],
         std_modules: &["fs", "net", "process"],

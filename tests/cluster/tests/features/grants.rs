@@ -29,8 +29,8 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
     http.until_held_by("a", &[]).await;
     grow(http.take("other?session=me&ttl=5m").await);
     grow(http.take("a?session=me&ttl=5m").await);
-    http.put("/v1/sessions/you?ttl=5m").await.has(201);
-    let handed = http.delete("/v1/locks/a?session=me&to=you").await.has(200).json();
+    http.put("/v1/sessions/you?ttl=5m").await.assert_status(201);
+    let handed = http.delete("/v1/locks/a?session=me&to=you").await.assert_status(200).json();
     grow(handed["token"].as_u64().expect("a token"));
     // Kills and restarts the node.
     cluster.node(1).kill();
@@ -76,9 +76,12 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     );
     let left = holder["expires_in_ms"].as_u64().expect("what is left");
     assert!((1..=60_000).contains(&left), "{lock}");
-    http.delete("/v1/locks/a?force").await.has_code(400, "invalid-argument").says("reason");
+    http.delete("/v1/locks/a?force")
+        .await
+        .assert_code(400, "invalid-argument")
+        .assert_body_contains("reason");
     let broken = http.delete(&format!("/v1/locks/a?force&reason=stuck&token={token}")).await;
-    assert_eq!(broken.has(200).json()["broken"], 1);
+    assert_eq!(broken.assert_status(200).json()["broken"], 1);
     http.until_held_by("a", &["you"]).await;
 }
 
@@ -89,13 +92,13 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     let leader = cluster.wait_ready().await;
     let mut leading = Vec::new();
     for node in cluster.nodes() {
-        if node.http.counted("holdfast_is_leader").await == 1 {
+        if node.http.metric_value("holdfast_is_leader").await == 1 {
             leading.push(node.id);
         }
     }
     assert_eq!(leading, [leader]);
     let follower = cluster.others(leader).next().expect("a follower");
-    let written = async |http: &Http| http.counted("holdfast_applied_revision").await;
+    let written = async |http: &Http| http.metric_value("holdfast_applied_revision").await;
     let before = written(&cluster.node(leader).http).await;
     for number in 0..10 {
         follower.http.take(&format!("w/{number}?session=me&ttl=5m")).await;
@@ -105,18 +108,22 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     })
     .await;
     let fresh = follower.http.get("/v1/locks/w/9").await;
-    assert_eq!(fresh.has(200).header("holdfast-applied-revision"), None, "not stale unless asked");
+    assert_eq!(
+        fresh.assert_status(200).header("holdfast-applied-revision"),
+        None,
+        "not stale unless asked"
+    );
     until("the follower to have heard", DEADLINE, || async {
         let stale = follower.http.get("/v1/locks/w/9?stale").await;
-        assert!(stale.has(200).header("holdfast-leader-contact-ms").is_some(), "{stale}");
+        assert!(stale.assert_status(200).header("holdfast-leader-contact-ms").is_some(), "{stale}");
         stale.json()["held"] == true
     })
     .await;
     // Without a leader, only stale reads succeed.
     cluster.nodes().iter().filter(|node| node.id != follower.id).for_each(holdfast_lab::Node::kill);
     let stale = follower.http.get("/v1/locks/w/9?stale").await;
-    assert_eq!(stale.has(200).json()["held"], true);
-    follower.http.get("/v1/locks/w/9").await.has(503);
+    assert_eq!(stale.assert_status(200).json()["held"], true);
+    follower.http.get("/v1/locks/w/9").await.assert_status(503);
 }
 
 /// The steps of the `ZooKeeper` lock recipe (create, list, delete) beside the single HTTP call.
@@ -142,7 +149,7 @@ async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
     assert_eq!(http.queue("orders").await[0], "http");
     last.done(exists(&format!("/locks/orders/{}", names[1]), true)).await;
     first.done(delete(&mine, -1)).await;
-    over_http.await.expect("a task").has(200);
+    over_http.await.expect("a task").assert_status(200);
     http.release("orders?session=http").await;
     let woken = (WatchEventType::Deleted, format!("/locks/orders/{}", names[1]));
     assert_eq!(last.event().await, woken);
@@ -160,7 +167,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let since = quiet["revision"].as_u64().expect("a revision");
     // A release request without revoke takes nothing away.
     let asked = http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
-    assert_eq!(asked.has(200).json()["asked"], 1);
+    assert_eq!(asked.assert_status(200).json()["asked"], 1);
     let news = http.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
     let event = &news["events"][0];
     assert_eq!(
@@ -171,13 +178,15 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let next = http.queue_up("a?session=next");
     http.until_waiters("a", 1).await;
     // A release request with revoke ends the hold at the deadline.
-    http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke").await.has(200);
+    http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke")
+        .await
+        .assert_status(200);
     let granted = next.await.expect("a task");
-    assert!(granted.has(200).token() > token);
+    assert!(granted.assert_status(200).token() > token);
     let floor = http.lock("a").await["floor"].as_u64();
     assert_eq!(floor, Some(granted.token()), "the old token is below the floor");
     let stale = http.get(&format!("/v1/fence/a?token={token}&mode=monotonic")).await;
-    stale.has_code(412, "stale-token");
+    stale.assert_code(412, "stale-token");
     let history = http.get("/v1/history/a").await.json();
     assert_eq!(history["holds"][1]["cause"], "revoked", "{history}");
 }

@@ -42,7 +42,7 @@ async fn row_81f_a_membership_is_restored_by_its_live_session_alone_and_never_do
     let record = format!("/v1/tree/groups/shop/web/{session}");
     for _ in 0..3 {
         let before = stat(&http, &record).await;
-        http.delete(&record).await.has(204);
+        http.delete(&record).await.assert_status(204);
         until("the record to be back", DEADLINE, || async {
             let now = stat(&http, &record).await;
             now["kind"] == "ephemeral" && now["created_revision"] != before["created_revision"]
@@ -70,8 +70,8 @@ async fn row_81f_a_membership_ends_with_its_session_and_says_so() {
     let member = group.join("me").await.expect("joined");
     let session = member.session().expect("a member").clone();
     member.ensure().expect("it lives");
-    http.delete(&format!("/v1/sessions/{session}?force&reason=test")).await.has(204);
-    http.get(&format!("/v1/tree/groups/web/{session}")).await.has(404);
+    http.delete(&format!("/v1/sessions/{session}?force&reason=test")).await.assert_status(204);
+    http.get(&format!("/v1/tree/groups/web/{session}")).await.assert_status(404);
     let lost = tokio::time::timeout(DEADLINE, member.lost()).await.expect("it hears of it");
     assert_eq!(lost, Loss::SessionEnded);
     assert_eq!(member.ensure(), Err(Loss::SessionEnded));
@@ -119,7 +119,7 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     let known = shop.revision();
     let leader = cluster.wait_ready().await;
     put(http, "/shop/a", "4").await;
-    http.delete("/v1/tree/shop/b/c").await.has(204);
+    http.delete("/v1/tree/shop/b/c").await.assert_status(204);
     cluster.node(leader).kill();
     assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
     assert_eq!(next(&mut shop).await, Change::Deleted(path("/shop/b/c")));
@@ -140,7 +140,7 @@ async fn overflow(http: &Http) {
     let body = format!(r#"{{"then":[{}]}}"#, vec![set; 1_000].join(","));
     for _ in 0..70 {
         let request = Request::new(Method::POST, "/v1/txn").body(&body);
-        http.send(request).await.expect("an answer").has(200);
+        http.send(request).await.expect("an answer").assert_status(200);
     }
 }
 
@@ -154,7 +154,7 @@ async fn row_81g_what_the_cluster_has_forgotten_is_said_to_be_a_gap_and_read_ane
     let mut shop = client.subtree("/shop").await.expect("read");
     let known = shop.revision();
     put(&http, "/shop/a", "2").await;
-    http.delete("/v1/tree/shop/b").await.has(204);
+    http.delete("/v1/tree/shop/b").await.assert_status(204);
     put(&http, "/shop/c", "1").await;
     overflow(&http).await;
     let Change::Gap { since, until } = next(&mut shop).await else { panic!("no gap is said") };

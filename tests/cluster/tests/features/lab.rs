@@ -29,14 +29,14 @@ pub(crate) const GRANTED: &str =
 
 /// The latest revision.
 pub(crate) async fn now(http: &Http) -> u64 {
-    let answer = http.get("/v1/watch?prefix=/&wait=0s").await.has(200).json();
+    let answer = http.get("/v1/watch?prefix=/&wait=0s").await.assert_status(200).json();
     answer["revision"].as_u64().expect("a revision")
 }
 
 /// The changes since a revision at paths with this prefix.
 pub(crate) async fn changes(http: &Http, prefix: &str, since: u64) -> Vec<Value> {
     let target = format!("/v1/watch?prefix={prefix}&since={since}&wait=0s");
-    let answer = http.get(&target).await.has(200).json();
+    let answer = http.get(&target).await.assert_status(200).json();
     answer["events"].as_array().expect("events").clone()
 }
 

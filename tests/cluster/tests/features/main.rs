@@ -3,17 +3,17 @@
 //! Nodes are real processes; the tests use HTTP, the Rust client, or the command line. Every test covers one sentence of
 //! the table. The other tests of this crate cover load, faults and power cuts.
 
-mod believing;
-mod conduct;
-mod goals;
+mod basics;
 mod grants;
 mod groups;
 mod lab;
+mod lease_loss;
 mod permits;
 #[path = "../sdk/program.rs"]
 mod program;
 mod queues;
 mod recipes;
 mod reentry;
+mod renewal;
 mod sessions;
 mod sharing;

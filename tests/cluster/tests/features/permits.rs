@@ -12,7 +12,7 @@ async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never
     let (_cluster, http) = one().await;
     let held = async || http.lock("pool").await["permits_held"].clone();
     http.take("pool?session=a&ttl=5m&limit=4&permits=3").await;
-    http.put("/v1/locks/pool?session=b&ttl=5m&permits=2").await.has_code(423, "lock-busy");
+    http.put("/v1/locks/pool?session=b&ttl=5m&permits=2").await.assert_code(423, "lock-busy");
     // FIFO: a smaller request does not overtake a larger one.
     let many = http.queue_up("pool?session=b&permits=2");
     http.until_waiters("pool", 1).await;
@@ -20,15 +20,15 @@ async fn row_41_permits_are_taken_in_order_come_back_after_a_crash_and_are_never
     http.until_waiters("pool", 2).await;
     assert_eq!(held().await, 3, "one is free, and kept for the first in line");
     http.release("pool?session=a").await;
-    many.await.expect("a task").has(200);
-    few.await.expect("a task").has(200);
+    many.await.expect("a task").assert_status(200);
+    few.await.expect("a task").assert_status(200);
     assert_eq!(held().await, 3);
     // A repeated release, and a release by a session without permits, free no more permits than were taken.
     http.release("pool?session=a").await;
-    http.put("/v1/sessions/nobody?ttl=1m").await.has(201);
-    http.delete("/v1/locks/pool?session=nobody").await.has_code(409, "not-holder");
+    http.put("/v1/sessions/nobody?ttl=1m").await.assert_status(201);
+    http.delete("/v1/locks/pool?session=nobody").await.assert_code(409, "not-holder");
     assert_eq!(held().await, 3);
-    http.put("/v1/locks/pool?session=d&ttl=5m&permits=2").await.has_code(423, "lock-busy");
+    http.put("/v1/locks/pool?session=d&ttl=5m&permits=2").await.assert_code(423, "lock-busy");
     // A crash: the session expires, and its permits are free again.
     http.take("pool?session=dead&ttl=1s").await;
     assert_eq!(held().await, 4);
@@ -40,7 +40,7 @@ async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by
     let (_cluster, http) = one().await;
     let permit = async |id: &str, more: &str| {
         let target = format!("/v1/locks/pool?session=me&owner={id}&ttl=5m&limit=3{more}");
-        http.put(&target).await.has(200).json()
+        http.put(&target).await.assert_status(200).json()
     };
     let (first, second) = (permit("p1", "&max_hold=1m").await, permit("p2", "&max_hold=1s").await);
     let third = permit("p3", "").await;
@@ -67,10 +67,10 @@ async fn row_42_each_permit_has_an_id_an_expiry_and_a_token_and_is_given_back_by
         assert_eq!(ids().await, ["p3"], "once, and only that one");
     }
     let token = &first["token"];
-    http.get(&format!("/v1/fence/pool?token={token}")).await.has_code(412, "stale-token");
+    http.get(&format!("/v1/fence/pool?token={token}")).await.assert_code(412, "stale-token");
     let token = &third["token"];
-    http.get(&format!("/v1/fence/pool?token={token}")).await.has(200);
-    http.delete("/v1/locks/pool?session=me&owner=p9").await.has_code(409, "not-holder");
+    http.get(&format!("/v1/fence/pool?token={token}")).await.assert_status(200);
+    http.delete("/v1/locks/pool?session=me&owner=p9").await.assert_code(409, "not-holder");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,9 +84,9 @@ async fn row_81a_the_limit_of_a_semaphore_is_the_servers_and_is_changed_while_it
     let waiting = http.queue_up("pool?session=w");
     http.until_waiters("pool", 1).await;
     pool().set_limit(3).await.expect("larger");
-    waiting.await.expect("a task").has(200);
+    waiting.await.expect("a task").assert_status(200);
     // The limit falls below the number of held permits: no holder loses one, and no waiter gets one until it fits.
-    http.call(Method::PATCH, "/v1/locks/pool?limit=1").await.has(200);
+    http.call(Method::PATCH, "/v1/locks/pool?limit=1").await.assert_status(200);
     assert!(both.is_held());
     assert_eq!(http.lock("pool").await["permits_held"], 3);
     both.release().await.expect("released");

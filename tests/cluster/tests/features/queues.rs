@@ -13,15 +13,15 @@ async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
     let (_cluster, http) = one().await;
     http.take("a?session=me&owner=import&ttl=1m&attempt=1").await;
     http.take("a?session=me&owner=import&attempt=2").await;
-    http.put("/v1/locks/a?session=me&owner=export").await.has_code(423, "lock-busy");
-    http.put("/v1/locks/a?session=you&owner=import").await.has_code(423, "lock-busy");
+    http.put("/v1/locks/a?session=me&owner=export").await.assert_code(423, "lock-busy");
+    http.put("/v1/locks/a?session=you&owner=import").await.assert_code(423, "lock-busy");
     let holder = http.lock("a").await["holders"][0].clone();
     assert_eq!(
         (&holder["session"], &holder["owner"], &holder["entries"]),
         (&json!("me"), &json!("import"), &json!(2))
     );
     // An owner is neither a thread nor a connection: each of these calls used a new connection.
-    http.delete("/v1/locks/a?session=me&owner=export").await.has_code(409, "not-holder");
+    http.delete("/v1/locks/a?session=me&owner=export").await.assert_code(409, "not-holder");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,11 +37,11 @@ async fn row_32_the_last_release_grants_the_next_in_its_own_entry_and_tells_nobo
     http.release("a?session=me&attempt=1").await;
     assert_eq!(revisions(&changes(&http, "/locks/a", since).await, "lost"), [0; 0], "one is left");
     http.release("a?session=me&attempt=2").await;
-    next.await.expect("a task").has(200);
+    next.await.expect("a task").assert_status(200);
     let told = changes(&http, "/locks/a", since).await;
     let (lost, granted) = (revisions(&told, "lost"), revisions(&told, "granted"));
     assert_eq!((lost.len(), &lost), (1, &granted), "one entry frees and grants: {told:?}");
-    assert_eq!(http.counted(WOKEN).await, 1, "nobody else was woken");
+    assert_eq!(http.metric_value(WOKEN).await, 1, "nobody else was woken");
     assert!(others.iter().all(|other| !other.is_finished()));
 }
 
@@ -57,7 +57,7 @@ async fn row_33_a_grant_whose_notification_is_lost_is_there_when_it_is_asked_for
     http.release("a?session=me").await;
     http.until_held_by("a", &["you"]).await;
     let again = http.put("/v1/locks/a?session=you&ttl=4m").await;
-    assert_eq!(again.has(200).json()["renewed"], true, "the same grant: {again}");
+    assert_eq!(again.assert_status(200).json()["renewed"], true, "the same grant: {again}");
     assert_eq!(http.lock("a").await["holders"][0]["token"], again.token());
     let news = http.post(&format!("/v1/sessions/you/keepalive?wait=0s&since={since}")).await.json();
     assert_eq!(
@@ -86,12 +86,12 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_clien
     drop(leased);
 
     let plain = http.put("/v1/locks/b?session=me&ttl=1m").await;
-    assert!(plain.has(200).json().get("ends_in_ms").is_none(), "{plain}");
+    assert!(plain.assert_status(200).json().get("ends_in_ms").is_none(), "{plain}");
     let short = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
-    short.has_code(423, "wait-timeout");
+    short.assert_code(423, "wait-timeout");
     http.release("b?session=me").await;
     let leased = http.put("/v1/locks/b?session=you&wait=100ms&max_hold=1m").await;
-    assert!(leased.has(200).json()["ends_in_ms"].as_u64() <= Some(60_000), "{leased}");
+    assert!(leased.assert_status(200).json()["ends_in_ms"].as_u64() <= Some(60_000), "{leased}");
 }
 
 /// The first event is the ticket: from then on the replicated queue has the entry, also without the connection.
@@ -106,13 +106,13 @@ async fn row_35_an_enqueue_answers_at_once_and_the_result_is_asked_for_in_three_
     // By poll: not granted yet; the poll changes nothing.
     let waits = async || http.get("/v1/sessions/me").await.json()["waits"].clone();
     assert_eq!(waits().await, json!(["a"]));
-    http.put("/v1/locks/a?session=me").await.has_code(423, "lock-busy");
+    http.put("/v1/locks/a?session=me").await.assert_code(423, "lock-busy");
     assert_eq!(http.queue("a").await, ["me"]);
     // By a long poll, in parallel with the stream.
     let polled = http.begin(Method::PUT, CALL);
-    until("the long poll", DEADLINE, || async { http.counted(PARKED).await == 2 }).await;
+    until("the long poll", DEADLINE, || async { http.metric_value(PARKED).await == 2 }).await;
     http.release("a?session=other").await;
-    let token = polled.await.expect("a task").has(200).token();
+    let token = polled.await.expect("a task").assert_status(200).token();
     // By the event stream.
     let mut last = events.next().await.expect("an event");
     while last.name == "queued" {
@@ -137,8 +137,8 @@ async fn row_37_the_order_is_strict_and_a_dead_waiter_costs_no_more_than_its_own
     // The waiter is killed, so its session gets no renewals. After the release it is granted, and then expires.
     dead.abort();
     http.release("a?session=me").await;
-    alive.await.expect("a task").has(200);
-    http.get("/v1/sessions/dead").await.has_code(410, "session-expired");
+    alive.await.expect("a task").assert_status(200);
+    http.get("/v1/sessions/dead").await.assert_code(410, "session-expired");
     // A dead waiter behind a holder delays no other waiter.
     let dead = http.begin(Method::PUT, "/v1/locks/a?session=dead2&ttl=1s&wait=3m");
     http.until_waiters("a", 1).await;
@@ -151,7 +151,7 @@ async fn row_37_the_order_is_strict_and_a_dead_waiter_costs_no_more_than_its_own
     .await;
     assert_eq!(http.holders("a").await, ["alive"]);
     http.release("a?session=alive").await;
-    last.await.expect("a task").has(200);
+    last.await.expect("a task").assert_status(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,7 +161,7 @@ async fn row_69_a_release_wakes_one_waiter_in_the_whole_cluster() {
     let woken = async || {
         let mut sum = 0;
         for http in &endpoints {
-            sum += http.counted(WOKEN).await;
+            sum += http.metric_value(WOKEN).await;
         }
         sum
     };
@@ -190,7 +190,7 @@ async fn row_70_a_waiter_that_dies_in_the_middle_orphans_nobody_and_lets_nobody_
         calls.push(http.queue_up(&format!("a?session={session}")));
         http.until_waiters("a", u64::try_from(number).expect("small") + 1).await;
     }
-    http.delete("/v1/sessions/w2").await.has(204);
+    http.delete("/v1/sessions/w2").await.assert_status(204);
     http.until_waiters("a", 2).await;
     assert_eq!(
         (http.holders("a").await, http.queue("a").await),
@@ -198,10 +198,10 @@ async fn row_70_a_waiter_that_dies_in_the_middle_orphans_nobody_and_lets_nobody_
     );
     assert!(!calls[0].is_finished() && !calls[2].is_finished(), "nobody is granted early");
     http.release("a?session=me").await;
-    calls.remove(0).await.expect("a task").has(200);
+    calls.remove(0).await.expect("a task").assert_status(200);
     assert_eq!(http.holders("a").await, ["w1"]);
     http.release("a?session=w1").await;
-    calls.pop().expect("the last").await.expect("a task").has(200);
+    calls.pop().expect("the last").await.expect("a task").assert_status(200);
 }
 
 fn names(sessions: &[&str]) -> Vec<String> {
@@ -215,7 +215,7 @@ async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     http.take("a?session=me&attempt=2").await;
     let leave = async |attempt: u32| {
         let left = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
-        left.has(204).header("holdfast-entries-left").map(str::to_owned)
+        left.assert_status(204).header("holdfast-entries-left").map(str::to_owned)
     };
     // The reply was lost: the same call gets the first reply.
     assert_eq!(leave(1).await.as_deref(), Some("1"));
@@ -224,15 +224,15 @@ async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     assert_eq!(leave(2).await.as_deref(), Some("0"));
     let next = http.take("a?session=you&ttl=1m").await;
     // Late copies of the release do not affect the next holder.
-    http.delete("/v1/locks/a?session=me&attempt=2").await.has(204);
-    http.delete("/v1/locks/a?session=me").await.has(204);
+    http.delete("/v1/locks/a?session=me&attempt=2").await.assert_status(204);
+    http.delete("/v1/locks/a?session=me").await.assert_status(204);
     assert_eq!(http.lock("a").await["holders"][0]["token"], next);
 }
 
 /// True if nothing of a queue entry is left: in the queue, in its session, and in the tree.
 async fn is_gone(http: &Http, session: &str) -> bool {
     let told = http.get(&format!("/v1/sessions/{session}")).await.json();
-    let children = http.get("/v1/tree/locks/a?children").await.has(200).json();
+    let children = http.get("/v1/tree/locks/a?children").await.assert_status(200).json();
     let places = children["children"].as_array().map(Vec::len);
     told["waits"].as_array().is_none_or(Vec::is_empty)
         && http.queue("a").await.is_empty()
@@ -243,7 +243,7 @@ async fn is_gone(http: &Http, session: &str) -> bool {
 async fn row_74_timeout_cancel_and_disconnect_each_take_the_whole_place() {
     let (_cluster, http) = one().await;
     http.take("a?session=me&ttl=5m").await;
-    http.put("/v1/locks/a?session=late&ttl=5m&wait=100ms").await.has_code(423, "wait-timeout");
+    http.put("/v1/locks/a?session=late&ttl=5m&wait=100ms").await.assert_code(423, "wait-timeout");
     assert!(is_gone(&http, "late").await, "timeout");
     let cancelled = http.queue_up("a?session=cancelled");
     http.until_waiters("a", 1).await;
@@ -276,8 +276,12 @@ async fn row_79_waiting_is_a_future_that_is_woken_once_and_can_be_given_up() {
     let (next, ()) = tokio::join!(waiting, releasing);
     let next = next.expect("held");
     assert_eq!(next.ensure(), Ok::<(), Loss>(()));
-    let calls = http.counted(crate::lab::GRANTED).await;
-    assert_eq!((calls, http.counted(WOKEN).await), (2, 1), "it asked once, and was woken once");
+    let calls = http.metric_value(crate::lab::GRANTED).await;
+    assert_eq!(
+        (calls, http.metric_value(WOKEN).await),
+        (2, 1),
+        "it asked once, and was woken once"
+    );
     let body: Value = http.lock("a").await;
     assert_eq!(body["holders"][0]["token"], next.token().0);
 }

@@ -58,24 +58,24 @@ async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_thro
 async fn row_43_a_latch_is_set_once_counts_each_key_once_wakes_all_and_counts_the_dead() {
     let (_cluster, http) = one().await;
     let latch = "/v1/latches/done";
-    http.put(&format!("{latch}?count=3")).await.has(201);
-    http.put(&format!("{latch}?count=3")).await.has(200);
-    http.put(&format!("{latch}?count=4")).await.has_code(409, "count-mismatch");
+    http.put(&format!("{latch}?count=3")).await.assert_status(201);
+    http.put(&format!("{latch}?count=3")).await.assert_status(200);
+    http.put(&format!("{latch}?count=4")).await.assert_code(409, "count-mismatch");
     let waiting = [(); 3].map(|()| http.begin(Method::GET, &format!("{latch}?wait=3m")));
     for left in [2, 2] {
         let down = http.post(&format!("{latch}?key=eu")).await;
-        assert_eq!(down.has(200).json()["left"], left, "each key once");
+        assert_eq!(down.assert_status(200).json()["left"], left, "each key once");
     }
-    http.put("/v1/sessions/dies?ttl=1s").await.has(201);
-    http.post(&format!("{latch}?key=us&session=dies&on_death=count")).await.has(200);
+    http.put("/v1/sessions/dies?ttl=1s").await.assert_status(201);
+    http.post(&format!("{latch}?key=us&session=dies&on_death=count")).await.assert_status(200);
     until("the dead to be counted", DEADLINE, || async {
         http.get(latch).await.json()["left"] == 1
     })
     .await;
     assert!(waiting.iter().all(|wait| !wait.is_finished()));
-    assert_eq!(http.post(&format!("{latch}?key=ap")).await.has(200).json()["left"], 0);
+    assert_eq!(http.post(&format!("{latch}?key=ap")).await.assert_status(200).json()["left"], 0);
     for wait in waiting {
-        assert_eq!(wait.await.expect("a task").has(200).json()["open"], true);
+        assert_eq!(wait.await.expect("a task").assert_status(200).json()["open"], true);
     }
 }
 
@@ -100,7 +100,7 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     arrived(2).await;
     dying.abort();
     let told = first.await.expect("a task");
-    told.has_code(409, "barrier-broken");
+    told.assert_code(409, "barrier-broken");
     assert_eq!(
         (&told.json()["session"], &told.json()["cause"]),
         (&json!("w2"), &json!("session-expired"))
@@ -113,10 +113,10 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     ];
     arrived(2).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "nobody passes without the third");
-    let last = http.post(&arrival("w4", "5m")).await.has(200).json();
+    let last = http.post(&arrival("w4", "5m")).await.assert_status(200).json();
     assert_eq!(last["index"], 2);
     for call in calls {
-        let passed = call.await.expect("a task").has(200).json();
+        let passed = call.await.expect("a task").assert_status(200).json();
         assert_eq!(passed["generation"], last["generation"], "one opening for all");
     }
     // A double barrier: members enter and leave together, and a member that is killed inside counts as left.
@@ -125,9 +125,9 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         |session: &str, ttl: &str| format!("{room}?parties=2&session={session}&ttl={ttl}&wait=3m");
     let one = http.begin(Method::PUT, &enter("in1", "5m"));
     let two = http.begin(Method::PUT, &enter("in2", "1s"));
-    one.await.expect("a task").has(200);
-    two.await.expect("a task").has(200);
-    http.delete(&format!("{room}?session=in1&wait=25s")).await.has(200);
+    one.await.expect("a task").assert_status(200);
+    two.await.expect("a task").assert_status(200);
+    http.delete(&format!("{room}?session=in1&wait=25s")).await.assert_status(200);
 }
 
 /// An election is a lock with a value: one queue, one kind of grant.
@@ -147,7 +147,7 @@ async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_to
     );
     let since = now(&http).await;
     http.release("elections/db?session=db1").await;
-    let token = second.await.expect("a task").has(200).token();
+    let token = second.await.expect("a task").assert_status(200).token();
     assert!(token > first && !third.is_finished());
     // One change of the log notifies observers of the old leader's end and of the new leader.
     let told = changes(&http, "/locks/elections/", since).await;
@@ -159,8 +159,8 @@ async fn row_81b_candidates_show_their_value_and_the_next_leads_with_a_larger_to
     // A leader that resigned may campaign again, at the end of the queue.
     let again = http.queue_up("elections/db?session=db1&value=10.0.0.1");
     http.until_waiters("elections/db", 2).await;
-    http.delete("/v1/sessions/db2").await.has(204);
-    third.await.expect("a task").has(200);
+    http.delete("/v1/sessions/db2").await.assert_status(204);
+    third.await.expect("a task").assert_status(200);
     assert_eq!(http.lock("elections/db").await["holders"][0]["value"], "10.0.0.3");
     drop(again);
 }
@@ -184,14 +184,14 @@ async fn row_81e_a_counter_is_changed_by_one_call_that_succeeds_or_says_why_and_
     }
     values.sort_unstable();
     assert_eq!(values, (1..=20).collect::<Vec<_>>(), "each saw its own");
-    assert_eq!(http.counted(CHANGED).await, CLIENTS, "however contended, one call each");
+    assert_eq!(http.metric_value(CHANGED).await, CLIENTS, "however contended, one call each");
     // A repeated call with the same request id has one effect and gets the first reply.
     let session = "/v1/sessions/me?ttl=5m";
-    http.put(session).await.has(201);
+    http.put(session).await.assert_status(201);
     let once = "/v1/counters/hits?add=5&session=me&request=r1";
-    let first = http.post(once).await.has(200).json();
-    http.post("/v1/counters/hits?add=1").await.has(200);
-    let again = http.post(once).await.has(200).json();
+    let first = http.post(once).await.assert_status(200).json();
+    http.post("/v1/counters/hits?add=1").await.assert_status(200);
+    let again = http.post(once).await.assert_status(200).json();
     assert_eq!((&first["value"], &again["value"]), (&json!(25), &json!(25)));
     assert_eq!(http.get("/v1/counters/hits").await.json()["value"], 26);
     // The counter does not wrap: an overflow is an error.

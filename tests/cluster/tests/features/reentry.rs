@@ -12,11 +12,11 @@ async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
     let token = http.take("a?session=me&ttl=1m&attempt=1&reentrant=false").await;
     // The acquire would wait for its own owner: rejected, whatever its wait time.
     let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
-    http.put(second).await.has_code(409, "not-reentrant");
+    http.put(second).await.assert_code(409, "not-reentrant");
     assert_eq!(http.lock("a").await["holders"][0]["entries"], 1);
     // A repeated acquire with the same re-entry id is a renewal.
     let again = http.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
-    assert_eq!((again.has(200).token(), &again.json()["renewed"]), (token, &true.into()));
+    assert_eq!((again.assert_status(200).token(), &again.json()["renewed"]), (token, &true.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +43,7 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session() {
     let (cluster, http) = one().await;
-    http.put("/v1/sessions/web1?ttl=5m").await.has(201);
+    http.put("/v1/sessions/web1?ttl=5m").await.assert_status(201);
     let begin = || {
         let builder = Client::builder(addresses(&cluster)).named_session("web1");
         builder.build().expect("a client")

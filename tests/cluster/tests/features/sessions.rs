@@ -6,10 +6,10 @@ use crate::lab::{changes, now, one, revisions};
 
 /// Creates one of each: a held lock, a queue entry of another lock, and an ephemeral node.
 async fn have_everything(http: &Http, session: &str) {
-    http.put("/v1/locks/other?session=other&ttl=5m").await.has(200);
+    http.put("/v1/locks/other?session=other&ttl=5m").await.assert_status(200);
     http.take(&format!("a?session={session}")).await;
     let node = format!("/v1/tree/mine?ephemeral&session={session}");
-    http.put(&node).await.has(201);
+    http.put(&node).await.assert_status(201);
 }
 
 /// Asserts that one log entry removed everything of the session and granted the lock to the next waiter.
@@ -23,29 +23,29 @@ async fn all_went_together(http: &Http, since: u64) {
     let lost = at("lost", "/locks/a");
     assert_eq!((lost.len(), at("deleted", "/mine")), (1, lost.clone()), "{told:?}");
     assert_eq!(at("granted", "/locks/a"), lost, "{told:?}");
-    http.get("/v1/tree/mine").await.has(404);
+    http.get("/v1/tree/mine").await.assert_status(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_over() {
     let (_cluster, http) = one().await;
-    http.put("/v1/sessions/clean?ttl=24h").await.has(201);
+    http.put("/v1/sessions/clean?ttl=24h").await.assert_status(201);
     have_everything(&http, "clean").await;
     let next = http.queue_up("a?session=next");
     http.until_waiters("a", 1).await;
     let since = now(&http).await;
-    http.delete("/v1/sessions/clean").await.has(204);
+    http.delete("/v1/sessions/clean").await.assert_status(204);
     // A day of TTL is left, and the reply to the close comes after the clean-up.
     all_went_together(&http, since).await;
-    next.await.expect("a task").has(200);
-    http.delete("/v1/sessions/next").await.has(204);
+    next.await.expect("a task").assert_status(200);
+    http.delete("/v1/sessions/next").await.assert_status(204);
 
-    http.put("/v1/sessions/crashed?ttl=1s").await.has(201);
+    http.put("/v1/sessions/crashed?ttl=1s").await.assert_status(201);
     have_everything(&http, "crashed").await;
     let next = http.queue_up("a?session=heir");
     http.until_waiters("a", 1).await;
     let since = now(&http).await;
-    next.await.expect("a task").has(200);
+    next.await.expect("a task").assert_status(200);
     all_went_together(&http, since).await;
 }
 
@@ -54,9 +54,12 @@ async fn row_63_a_clean_close_cleans_up_at_once_and_a_crash_when_the_time_is_ove
 #[tokio::test(flavor = "multi_thread")]
 async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_and_an_audited_end() {
     let (cluster, http) = one().await;
-    http.put("/v1/locks/migration?session=dba&ttl=25h").await.has(400).says("24h");
+    http.put("/v1/locks/migration?session=dba&ttl=25h")
+        .await
+        .assert_status(400)
+        .assert_body_contains("24h");
     let asked = "/v1/locks/migration?session=dba&ttl=24h&label.by=carol&value=moving+to+v2";
-    let token = http.put(asked).await.has(200).token();
+    let token = http.put(asked).await.assert_status(200).token();
     // The hold is independent of connection and process: without renewals it stays, even after a kill of the node.
     cluster.node(1).kill();
     cluster.node(1).start();
@@ -70,14 +73,14 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
         "{lock}"
     );
     // The metric for alerts: the age of the oldest hold of all locks.
-    let listed = http.get("/v1/locks?held").await.has(200).json();
+    let listed = http.get("/v1/locks?held").await.assert_status(200).json();
     assert!(listed["locks"][0]["holders"][0]["since_ms"].is_u64(), "{listed}");
     let break_it = "/v1/locks/migration?force&reason=carol+has+left";
-    assert_eq!(http.delete(break_it).await.has(200).json()["broken"], 1);
+    assert_eq!(http.delete(break_it).await.assert_status(200).json()["broken"], 1);
     let node = cluster.node(1);
     until("the audit line", DEADLINE, || async { node.log_lines_with("carol has left") == 1 })
         .await;
-    http.get(&format!("/v1/fence/migration?token={token}")).await.has_code(412, "stale-token");
+    http.get(&format!("/v1/fence/migration?token={token}")).await.assert_code(412, "stale-token");
     let history = http.get("/v1/history/migration").await.json();
     assert_eq!(history["holds"][0]["cause"], "broken", "{history}");
 }

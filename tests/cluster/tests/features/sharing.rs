@@ -30,29 +30,29 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     let late = behind(&http, "fifo?session=r3&mode=shared", 4).await;
     // A downgrade to shared keeps the token and grants only the readers at the front of the queue.
     let kept = http.put("/v1/locks/fifo?session=w1&mode=shared").await;
-    assert_eq!((kept.has(200).token(), &kept.json()["mode"]), (writer, &json!("shared")));
+    assert_eq!((kept.assert_status(200).token(), &kept.json()["mode"]), (writer, &json!("shared")));
     for reader in readers {
-        reader.await.expect("a task").has(200);
+        reader.await.expect("a task").assert_status(200);
     }
     assert_eq!(http.holders("fifo").await, ["w1", "r1", "r2"]);
     assert!(!second.is_finished() && !late.is_finished(), "no reader overtakes the writer");
     for session in ["w1", "r1", "r2"] {
         http.release(&format!("fifo?session={session}")).await;
     }
-    second.await.expect("a task").has(200);
+    second.await.expect("a task").assert_status(200);
     assert_eq!(http.holders("fifo").await, ["w2"], "one writer, alone");
     http.release("fifo?session=w2").await;
-    late.await.expect("a task").has(200);
+    late.await.expect("a task").assert_status(200);
 
-    http.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.has(200);
+    http.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.assert_status(200);
     http.take("writers?session=me&ttl=5m").await;
     let reader = behind(&http, "writers?session=r&mode=shared", 1).await;
     let writer = behind(&http, "writers?session=w", 2).await;
     http.release("writers?session=me").await;
-    writer.await.expect("a task").has(200);
+    writer.await.expect("a task").assert_status(200);
     assert!(!reader.is_finished());
 
-    http.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.has(200);
+    http.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.assert_status(200);
     http.take("readers?session=r1&mode=shared&ttl=5m").await;
     let writer = behind(&http, "readers?session=w", 1).await;
     http.take("readers?session=r2&mode=shared&ttl=5m").await;
@@ -96,14 +96,14 @@ async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_t
     let (_cluster, http) = one().await;
     http.take("b?session=other&ttl=5m").await;
     let both = "/v1/locks?name=a&name=b&session=me&ttl=5m";
-    http.post(both).await.has_code(423, "lock-busy");
+    http.post(both).await.assert_code(423, "lock-busy");
     assert_eq!(http.lock("a").await["held"], false, "nothing is held in part");
     let waiting = http.begin(Method::POST, &format!("{both}&wait=3m"));
     http.until_waiters("b", 1).await;
     assert_eq!(http.lock("a").await["held"], false, "nor while it waits");
     let since = now(&http).await;
     http.release("b?session=other").await;
-    let answer = waiting.await.expect("a task").has(200).json();
+    let answer = waiting.await.expect("a task").assert_status(200).json();
     let [(first, one), (second, two)] = grants(&answer).try_into().expect("two grants");
     assert_eq!((first.as_str(), second.as_str()), ("a", "b"));
     assert_ne!(one, two);
@@ -113,7 +113,7 @@ async fn row_38_a_set_of_locks_is_granted_as_a_whole_in_one_entry_with_a_token_t
     let granted = revisions(&told, "granted");
     assert!(granted.len() == 2 && granted[0] == granted[1], "{told:?}");
     for (lock, token) in grants(&answer) {
-        http.get(&format!("/v1/fence/{lock}?token={token}")).await.has(200);
+        http.get(&format!("/v1/fence/{lock}?token={token}")).await.assert_status(200);
     }
 }
 
@@ -134,22 +134,26 @@ async fn row_78_several_locks_in_any_order_cannot_wait_for_each_other_and_are_gi
         for _ in 0..2 {
             let holder = http.holders("a").await.remove(0);
             assert_eq!(http.holders("b").await, [holder.as_str()], "no partial hold is visible");
-            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
+            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}"))
+                .await
+                .assert_status(204);
             // A repeated release, or one of a released lock, also succeeds.
-            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}")).await.has(204);
+            http.delete(&format!("/v1/locks?name=a&name=b&session={holder}"))
+                .await
+                .assert_status(204);
         }
         for call in calls {
-            call.await.expect("a task").has(200);
+            call.await.expect("a task").assert_status(200);
         }
     }
     // One lock can be released alone; the others stay held.
-    http.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.has(200);
+    http.post("/v1/locks?name=a&name=b&session=me&ttl=1m").await.assert_status(200);
     http.release("a?session=me").await;
     assert_eq!(
         (http.holders("a").await.len(), http.holders("b").await),
         (0, vec!["me".to_owned()])
     );
-    http.delete("/v1/locks?name=a&name=b&session=me").await.has(204);
+    http.delete("/v1/locks?name=a&name=b&session=me").await.assert_status(204);
     http.until_held_by("b", &[]).await;
 }
 
@@ -161,7 +165,7 @@ async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
     let query: Vec<String> = names.iter().map(|name| format!("name={name}")).collect();
     let all = format!("/v1/locks?{}", query.join("&"));
     let since = now(&http).await;
-    let answer = http.post(&format!("{all}&session=me&ttl=1m")).await.has(200).json();
+    let answer = http.post(&format!("{all}&session=me&ttl=1m")).await.assert_status(200).json();
     let grants = grants(&answer);
     assert_eq!(grants.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     let mut tokens: Vec<u64> = grants.iter().map(|(_, token)| *token).collect();
@@ -174,7 +178,7 @@ async fn row_44d_many_locks_are_taken_by_one_call_without_the_callers_clock() {
     assert_eq!(granted.len(), 1, "in one entry");
     // One busy lock is enough to reject the whole call, which then holds nothing.
     let other = format!("/v1/locks?name=stage&name={}&session=you&ttl=1m", names[9]);
-    http.post(&other).await.has_code(423, "lock-busy");
+    http.post(&other).await.assert_code(423, "lock-busy");
     assert_eq!(http.lock("stage").await["held"], false);
-    http.post(&format!("{all}&name=seat/99&session=you")).await.has(400);
+    http.post(&format!("{all}&name=seat/99&session=you")).await.assert_status(400);
 }

@@ -168,7 +168,12 @@ async fn a_guard_learns_that_its_lock_is_asked_for_and_is_lost_before_it_is_revo
     let client = Client::builder(addresses(&cluster)).ttl(LONG_TTL).build().expect("a client");
     let guard = client.lock("orders").acquire().await.expect("the lock");
     let ask = async |query: &str| {
-        cluster.node(2).http.post(&format!("/v1/locks/orders?ask=release&{query}")).await.has(200);
+        cluster
+            .node(2)
+            .http
+            .post(&format!("/v1/locks/orders?ask=release&{query}"))
+            .await
+            .assert_status(200);
     };
     ask("reason=patch+day&deadline=5m").await;
     let request = tokio::time::timeout(AT_ONCE, guard.release_requested()).await.expect("at once");

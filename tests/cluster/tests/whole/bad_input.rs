@@ -20,11 +20,11 @@ async fn refused(http: &Http, lines: &[Line<'_>]) {
 }
 
 async fn nothing_was_done(http: &Http) {
-    let locks = http.get("/v1/locks").await.has(200).json();
+    let locks = http.get("/v1/locks").await.assert_status(200).json();
     assert_eq!(locks["locks"].as_array().map(Vec::len), Some(0), "{locks}");
-    let sessions = http.get("/v1/sessions").await.has(200).json();
+    let sessions = http.get("/v1/sessions").await.assert_status(200).json();
     assert_eq!(sessions["sessions"].as_array().map(Vec::len), Some(0), "{sessions}");
-    http.put("/v1/locks/good?session=me&ttl=5s").await.has(200);
+    http.put("/v1/locks/good?session=me&ttl=5s").await.assert_status(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,11 +96,11 @@ async fn names_are_checked_once_and_decoded_once() {
     nothing_was_done(http).await;
     // Names are decoded once: an escaped percent sign is a percent sign, and an escaped slash is a separator.
     let put = http.put("/v1/locks/a%252eb?session=me").await;
-    assert_eq!(put.has(200).json()["lock"], "a%2eb");
+    assert_eq!(put.assert_status(200).json()["lock"], "a%2eb");
     let longest = format!("/v1/locks/{}?session=me", "a".repeat(512));
-    http.put(&longest).await.has(200);
+    http.put(&longest).await.assert_status(200);
     let unicode = http.put("/v1/locks/h%C3%A9?session=me").await;
-    assert_eq!(unicode.has(200).json()["lock"], "hé");
+    assert_eq!(unicode.assert_status(200).json()["lock"], "hé");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +156,7 @@ async fn a_wrong_method_is_405_and_names_the_right_ones() {
         (Method::DELETE, "/readyz", "GET"),
     ] {
         let reply = http.call(method.clone(), target).await;
-        reply.has_code(405, "method-not-allowed");
+        reply.assert_code(405, "method-not-allowed");
         let allow = reply.header("allow").unwrap_or_default();
         assert!(allow.contains(allowed), "{method} {target}: Allow: {allow}");
     }
@@ -182,13 +182,13 @@ async fn bodies_are_json_of_known_keys_and_bounded() {
         (r#"{"session":"me","session":"you"}"#, "invalid-argument", "session"),
         (r#"{"session":"a/b"}"#, "bad-name", "/"),
     ] {
-        put(body).await.has_code(400, code).says(words);
+        put(body).await.assert_code(400, code).assert_body_contains(words);
     }
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
-    put(&deep).await.has_code(400, "invalid-argument");
+    put(&deep).await.assert_code(400, "invalid-argument");
     nothing_was_done(http).await;
     let good = put(r#"{"session":"you","ttl":"30s","wait":"0s"}"#).await;
-    assert_eq!(good.has(200).session(), "you", "the same fields are accepted as a body");
+    assert_eq!(good.assert_status(200).session(), "you", "the same fields are accepted as a body");
 }
 
 #[tokio::test(flavor = "multi_thread")]

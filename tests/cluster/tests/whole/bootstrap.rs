@@ -34,12 +34,12 @@ async fn a_new_cluster_waits_for_all_members_and_says_for_whom() {
         not_ready_because(node, "node 3").await;
         not_ready_because(node, "--bootstrap").await;
         let refused = node.http.put("/v1/locks/orders?session=me").await;
-        refused.has_code(503, "starting").says("node 3");
+        refused.assert_code(503, "starting").assert_body_contains("node 3");
         assert!(refused.retryable(), "{refused}");
     }
     cluster.node(3).start();
     cluster.wait_ready().await;
-    cluster.node(3).http.put("/v1/locks/orders?session=me").await.has(200);
+    cluster.node(3).http.put("/v1/locks/orders?session=me").await.assert_status(200);
 }
 
 /// Promises 2 and 3 after the loss of most disks: data may be lost, but no new cluster restarts at token 1.
@@ -56,7 +56,7 @@ async fn a_wiped_majority_never_becomes_a_cluster_of_the_same_name() {
     }
     not_ready_because(cluster.node(1), "node 3").await;
     let refused = cluster.node(2).http.put("/v1/locks/orders?session=other").await;
-    refused.has_code(503, "starting");
+    refused.assert_code(503, "starting");
 
     cluster.node(3).start();
     not_ready_because(cluster.node(1), "restore that directory").await;
@@ -73,7 +73,7 @@ async fn an_operator_may_found_a_cluster_without_an_absent_member_once() {
     cluster.node(1).start();
     cluster.node(2).start_with(&["--bootstrap"]);
     let leader = cluster.wait_ready().await;
-    cluster.node(leader).http.put("/v1/locks/orders?session=me&ttl=5m").await.has(200);
+    cluster.node(leader).http.put("/v1/locks/orders?session=me&ttl=5m").await.assert_status(200);
     cluster.node(3).start();
     cluster.wait_ready().await;
 

@@ -118,7 +118,7 @@ impl Rule {
 
 /// Asserts the end of the hold that a node shows, independent of its wall clock.
 async fn shows_the_true_end(node: &Node, began: Instant, lasts: Duration) {
-    let shown = node.http.get("/v1/locks/hung").await.has(200).json();
+    let shown = node.http.get("/v1/locks/hung").await.assert_status(200).json();
     let left = shown["holders"][0]["ends_in_ms"].as_u64().map(Duration::from_millis);
     let Some(left) = left else { panic!("node {} shows {shown}", node.id) };
     let true_left = lasts.saturating_sub(began.elapsed());

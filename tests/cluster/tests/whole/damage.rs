@@ -65,7 +65,7 @@ async fn refuses(node: &Node, words: &[&str]) {
 async fn wait_registered(cluster: &Cluster) {
     let http = &cluster.node(1).http;
     until("every member to be registered", DEADLINE, || async {
-        let locks = http.get("/v1/locks").await.has(200).json();
+        let locks = http.get("/v1/locks").await.assert_status(200).json();
         locks["revision"].as_u64().is_some_and(|revision| revision >= 3)
     })
     .await;
@@ -110,7 +110,7 @@ async fn a_damaged_log_record_is_refused_with_what_to_do() {
     assert!(records > 0, "the lock's name is in the log");
     refuses(node, &["damaged", "add it back empty"]).await;
     the_others_go_on(&mut actor).await;
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +124,7 @@ async fn a_damaged_identity_is_refused_with_what_to_do() {
     damage(&identity.expect("a file with the node's identity"));
     refuses(node, &["damaged", "identity"]).await;
     the_others_go_on(&mut actor).await;
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,8 +135,8 @@ async fn a_damaged_snapshot_is_refused_with_what_to_do() {
         let of_a_snapshot = |path: &PathBuf| path.to_string_lossy().contains("snapshot");
         files(&node.data_dir).into_iter().filter(of_a_snapshot).collect()
     };
-    let load =
-        Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 0, competing_clients: 16, hot_locks: 8 }
+        .start(&cluster.endpoints(), &history);
     until("every node to have a snapshot", DEADLINE * 2, || async {
         cluster.nodes().iter().all(|node| !snapshots(node).is_empty())
     })
@@ -149,7 +149,7 @@ async fn a_damaged_snapshot_is_refused_with_what_to_do() {
     }
     refuses(node, &["damaged", "snapshot", "add it back empty"]).await;
     the_others_go_on(&mut actor).await;
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,7 +163,7 @@ async fn the_data_of_another_node_is_refused() {
     assert!(copied.expect("cp runs").success());
     refuses(node, &[&format!("node {other}"), "data_dir"]).await;
     the_others_go_on(&mut actor).await;
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -210,7 +210,7 @@ async fn a_wiped_node_does_not_come_back_under_its_old_id() {
         http.put("/v1/locks/alone?session=x&ttl=60s").await.status == 200
     })
     .await;
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -219,5 +219,5 @@ async fn two_processes_do_not_share_a_data_directory() {
     let first = Cluster::of(1).data_under(root.path()).start().await;
     let second = Cluster::of(1).data_under(root.path()).prepare().await;
     refuses(second.node(1), &["data_dir"]).await;
-    first.node(1).http.put("/v1/locks/a?session=me").await.has(200);
+    first.node(1).http.put("/v1/locks/a?session=me").await.assert_status(200);
 }

@@ -44,8 +44,8 @@ async fn every_acknowledged_grant_is_there_after_the_death_of_all_nodes() {
         ));
         holders.push(actor);
     }
-    let load =
-        Load { holders: 0, contenders: 12, hot_locks: 3 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 0, competing_clients: 12, hot_locks: 3 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let crashed_us = history.now_us();
     cluster.kill_all();
@@ -63,9 +63,12 @@ async fn every_acknowledged_grant_is_there_after_the_death_of_all_nodes() {
     load.wait_for_grants(50).await;
     load.finish().await;
     for (index, holder) in holders.iter_mut().enumerate() {
-        assert_eq!(holder.give_up(&format!("own/{index}"), DEADLINE).await, Attempt::Done);
+        assert_eq!(
+            holder.release_until_known(&format!("own/{index}"), DEADLINE).await,
+            Attempt::Done
+        );
     }
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +89,7 @@ async fn the_lock_of_a_dead_client_is_handed_on_and_never_early() {
     assert!(matches!(waiting.await.expect("the heir"), Attempt::Granted(_)));
     println!("a ttl of {ttl:?} was over {:?} after the last renewal", silent_since.elapsed());
     assert_eq!(dead.keep_alive().await, Attempt::Expired);
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,15 +110,15 @@ async fn a_session_keeps_its_full_time_when_the_leader_dies() {
     assert_eq!(dead.keep_alive().await, Attempt::Done);
     cluster.node(leader).kill();
     assert!(matches!(waiting.await.expect("the heir"), Attempt::Granted(_)));
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn five_nodes_serve_without_two() {
     let cluster = Cluster::of(5).start().await;
     let history = History::default();
-    let load =
-        Load { holders: 5, contenders: 15, hot_locks: 3 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 5, competing_clients: 15, hot_locks: 3 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let first = cluster.wait_ready().await;
     cluster.node(first).kill();
@@ -143,7 +146,7 @@ async fn a_node_says_in_its_log_who_leads_and_in_which_term_and_that_nobody_does
     let gone = r#""message":"the leader is unknown","term":"#;
     until("the end of the second", DEADLINE, || async { last.log_lines_with(gone) > 0 }).await;
     // The node also logs the failed operation.
-    last.http.put("/v1/locks/orders?session=me").await.has_code(503, "no-leader");
+    last.http.put("/v1/locks/orders?session=me").await.assert_code(503, "no-leader");
     let call = r#""message":"call","term":"#;
     until("the call's line", DEADLINE, || async { last.log_lines_with(call) > 0 }).await;
 }

@@ -14,8 +14,8 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
     let mut holder = Actor::new("holder", cluster.endpoints(), LONG, &history);
     let held = holder.take("held", Duration::ZERO, DEADLINE).await;
     assert!(matches!(held, Attempt::Granted(_)), "{held:?}");
-    let load =
-        Load { holders: 5, contenders: 15, hot_locks: 4 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 5, competing_clients: 15, hot_locks: 4 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
 
     // Kills the leader and one more node in immediate succession.
@@ -46,7 +46,7 @@ async fn five_nodes_go_on_without_two_refuse_without_three_and_come_back() {
     load.wait_for_grants(50).await;
     load.finish().await;
     assert_eq!(holder.take("held", Duration::ZERO, DEADLINE).await, held, "the same hold");
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 async fn refuses_all_but_stale_reads(http: &Http) {
@@ -55,7 +55,7 @@ async fn refuses_all_but_stale_reads(http: &Http) {
         refused.status == 503 && refused.retryable()
     })
     .await;
-    http.get("/v1/locks/held").await.has_code(503, "no-leader");
+    http.get("/v1/locks/held").await.assert_code(503, "no-leader");
     let stale = http.get("/v1/locks/held?stale").await;
-    assert_eq!(stale.has(200).json()["holders"][0]["session"], "holder", "{stale}");
+    assert_eq!(stale.assert_status(200).json()["holders"][0]["session"], "holder", "{stale}");
 }

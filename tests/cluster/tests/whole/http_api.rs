@@ -60,7 +60,7 @@ async fn plain_text_is_just_the_token() {
 async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    first.http.put("/v1/locks/orders?session=s0&ttl=60s").await.has(200);
+    first.http.put("/v1/locks/orders?session=s0&ttl=60s").await.assert_status(200);
     let mut hand_overs = Vec::new();
     for round in 0..20 {
         let (holder, waiter) = (format!("s{round}"), format!("s{}", round + 1));
@@ -70,10 +70,10 @@ async fn the_second_in_the_queue_is_granted_by_push_within_its_one_request() {
         third.http.until_queue("orders", &[waiter.as_str()]).await;
         assert!(!waiting.is_finished(), "nobody is granted while somebody holds");
         let target = format!("/v1/locks/orders?session={holder}");
-        third.http.delete(&target).await.has(204);
+        third.http.delete(&target).await.assert_status(204);
         let released_at = Instant::now();
         let (granted, granted_at) = waiting.await.expect("the waiter");
-        assert_eq!(granted.has(200).session(), waiter);
+        assert_eq!(granted.assert_status(200).session(), waiter);
         hand_overs.push(granted_at.saturating_duration_since(released_at));
     }
     hand_overs.sort();
@@ -89,11 +89,15 @@ async fn a_busy_lock_names_its_holder_and_every_answer_names_its_node() {
     let leader = cluster.wait_ready().await;
     let http = &cluster.node(1).http;
     let mine = http.put("/v1/locks/a/b?session=me&ttl=30s&label.host=web3").await;
-    let revision: u64 =
-        mine.has(200).header("holdfast-revision").expect("a revision").parse().expect("a number");
+    let revision: u64 = mine
+        .assert_status(200)
+        .header("holdfast-revision")
+        .expect("a revision")
+        .parse()
+        .expect("a number");
     assert!(revision > 0);
     let busy = cluster.node(2).http.put("/v1/locks/a/b?session=you").await;
-    busy.has_code(423, "lock-busy").says("wait=10s");
+    busy.assert_code(423, "lock-busy").assert_body_contains("wait=10s");
     let body = busy.json();
     assert_eq!(body["type"], "/errors/lock-busy");
     assert_eq!(body["holder"]["session"], "me", "{body}");
@@ -115,32 +119,32 @@ async fn a_follower_redirects_to_the_leader_when_asked_to() {
     let leader = cluster.wait_ready().await;
     let follower = cluster.others(leader).next().expect("a follower");
     let reply = follower.http.put("/v1/locks/a?session=me&redirect=true").await;
-    let location = reply.has(307).header("location").expect("a location").to_owned();
+    let location = reply.assert_status(307).header("location").expect("a location").to_owned();
     let expected = cluster.node(leader).http.base();
     assert!(location.starts_with(expected), "{location} is not at {expected}");
     let target = location.trim_start_matches(expected);
-    cluster.node(leader).http.put(target).await.has(200);
+    cluster.node(leader).http.put(target).await.assert_status(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stale_reads_are_labelled_and_answered_without_a_leader() {
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
-    let token = http.put("/v1/locks/a?session=me&ttl=60s").await.has(200).token();
+    let token = http.put("/v1/locks/a?session=me&ttl=60s").await.assert_status(200).token();
     let fresh = http.get("/v1/locks/a").await;
     assert_eq!(
-        fresh.has(200).header("holdfast-applied-revision"),
+        fresh.assert_status(200).header("holdfast-applied-revision"),
         None,
         "a fresh read is not stale"
     );
     cluster.node(2).kill();
     cluster.node(3).kill();
     let stale = http.get("/v1/locks/a?stale").await;
-    assert_eq!(stale.has(200).json()["holders"][0]["token"], token);
+    assert_eq!(stale.assert_status(200).json()["holders"][0]["token"], token);
     assert!(stale.header("holdfast-applied-revision").is_some(), "{:?}", stale.headers);
     assert!(stale.header("holdfast-leader-contact-ms").is_some(), "{:?}", stale.headers);
     let refused = http.send(Request::new(Method::GET, "/v1/locks/a")).await.expect("an answer");
-    refused.has_code(503, "no-leader");
+    refused.assert_code(503, "no-leader");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,31 +153,35 @@ async fn a_token_can_be_checked_and_locks_and_sessions_are_listed_in_pages() {
     let http = &cluster.node(2).http;
     let mut tokens = Vec::new();
     for name in ["a/1", "a/2", "a/3", "b"] {
-        tokens
-            .push(http.put(&format!("/v1/locks/{name}?session=me&ttl=60s")).await.has(200).token());
+        tokens.push(
+            http.put(&format!("/v1/locks/{name}?session=me&ttl=60s"))
+                .await
+                .assert_status(200)
+                .token(),
+        );
     }
     let fence = |token: u64, more: &str| format!("/v1/fence/a/1?token={token}{more}");
-    assert_eq!(http.get(&fence(tokens[0], "")).await.has(200).json()["valid"], true);
+    assert_eq!(http.get(&fence(tokens[0], "")).await.assert_status(200).json()["valid"], true);
     let stale = http.get(&fence(tokens[0] - 1, "")).await;
-    assert_eq!(stale.has_code(412, "stale-token").json()["current"], tokens[0]);
-    http.get(&fence(tokens[0] + 1, "&mode=monotonic")).await.has(200);
+    assert_eq!(stale.assert_code(412, "stale-token").json()["current"], tokens[0]);
+    http.get(&fence(tokens[0] + 1, "&mode=monotonic")).await.assert_status(200);
 
     let names = |body: &serde_json::Value| -> Vec<String> {
         let locks = body["locks"].as_array().expect("locks").iter();
         locks.map(|lock| lock["lock"].as_str().unwrap_or_default().to_owned()).collect()
     };
-    let page = http.get("/v1/locks?prefix=a/&limit=2&held").await.has(200).json();
+    let page = http.get("/v1/locks?prefix=a/&limit=2&held").await.assert_status(200).json();
     assert_eq!(names(&page), ["a/1", "a/2"]);
     let next = page["next_page_token"].as_str().expect("there is more").replace('/', "%2F");
     let rest = http.get(&format!("/v1/locks?prefix=a/&limit=2&held&page_token={next}")).await;
-    assert_eq!(names(&rest.has(200).json()), ["a/3"]);
+    assert_eq!(names(&rest.assert_status(200).json()), ["a/3"]);
 
-    let session = http.get("/v1/sessions/me").await.has(200).json();
+    let session = http.get("/v1/sessions/me").await.assert_status(200).json();
     assert_eq!(session["holds"].as_array().map(Vec::len), Some(4), "{session}");
-    let sessions = http.get("/v1/sessions").await.has(200).json();
+    let sessions = http.get("/v1/sessions").await.assert_status(200).json();
     assert_eq!(sessions["sessions"][0]["session"], "me", "{sessions}");
-    http.delete("/v1/sessions/me").await.has(204);
-    let held = http.get("/v1/locks?held").await.has(200).json();
+    http.delete("/v1/sessions/me").await.assert_status(204);
+    let held = http.get("/v1/locks?held").await.assert_status(200).json();
     assert_eq!(names(&held), [""; 0], "closing a session releases everything");
 }
 
@@ -182,19 +190,23 @@ async fn health_metrics_version_and_the_cluster_are_answered_by_every_node() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     for node in cluster.nodes() {
-        node.http.get("/livez").await.has(200);
-        node.http.get("/readyz").await.has(200);
+        node.http.get("/livez").await.assert_status(200);
+        node.http.get("/readyz").await.assert_status(200);
         let is_leader = node.http.get("/readyz?leader").await.status == 200;
         assert_eq!(is_leader, node.id == leader, "only the leader is ready to lead");
-        node.http.get("/metrics").await.has(200).says("holdfast_has_leader");
-        node.http.get("/version").await.has(200).says("version");
+        node.http
+            .get("/metrics")
+            .await
+            .assert_status(200)
+            .assert_body_contains("holdfast_has_leader");
+        node.http.get("/version").await.assert_status(200).assert_body_contains("version");
         let view = node.view().await.expect("a view");
         let ids: Vec<u64> = view.nodes.iter().map(|node| node.id).collect();
         assert_eq!((view.leader, ids.as_slice()), (Some(leader), &[1, 2, 3][..]));
         assert!(view.nodes.iter().all(|node| node.healthy), "{view:?}");
         let leaders = view.nodes.iter().filter(|node| node.role == "leader").count();
         assert_eq!((view.cluster.as_str(), leaders), ("laboratory", 1), "{view:?}");
-        node.http.get("/errors/session-expired").await.has(200);
+        node.http.get("/errors/session-expired").await.assert_status(200);
     }
 }
 

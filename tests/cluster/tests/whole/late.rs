@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Cluster, DEADLINE, History, Http, Load, Method, Reply, Unread, until};
+use holdfast_lab::{Cluster, DEADLINE, History, Http, LateCopies, Load, Method, Reply, until};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -18,14 +18,14 @@ const GRANTS: u64 = 10;
 
 /// The holders and waiters of a lock, by a linearizable read.
 async fn places(http: &Http, lock: &str) -> Value {
-    let body = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+    let body = http.get(&format!("/v1/locks/{lock}")).await.assert_status(200).json();
     let name = |of: &Value| (of["session"].clone(), of["token"].clone());
     let holders: Vec<_> = body["holders"].as_array().expect("holders").iter().map(name).collect();
     serde_json::json!({ "holders": holders, "waiters": body["waiters"] })
 }
 
 async fn take(http: &Http, lock: &str, query: &str) -> u64 {
-    http.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.has(200).token()
+    http.put(&format!("/v1/locks/{lock}?ttl=60s&{query}")).await.assert_status(200).token()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,9 +42,9 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     let handed = take(http, "handed", "session=a&attempt=3").await;
     take(http, "plain", "session=a").await;
     let both = "name=one&name=two&session=a&attempt=4";
-    http.post(&format!("/v1/locks?ttl=60s&{both}")).await.has(200);
-    http.put("/v1/sessions/heir?ttl=60s").await.has(201);
-    let opened = http.put("/v1/sessions/closed?ttl=60s").await.has(201).json();
+    http.post(&format!("/v1/locks?ttl=60s&{both}")).await.assert_status(200);
+    http.put("/v1/sessions/heir?ttl=60s").await.assert_status(201);
+    let opened = http.put("/v1/sessions/closed?ttl=60s").await.assert_status(201).json();
 
     let calls = [
         (DELETE, format!("/v1/locks/released?session=a&token={released}")),
@@ -54,7 +54,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
         (DELETE, format!("/v1/sessions/closed?incarnation={}", opened["incarnation"])),
         (DELETE, "/v1/locks/plain?session=a".to_owned()),
     ];
-    let unread = Unread::default();
+    let unread = LateCopies::default();
     stopped.pause().await;
     unread.begin(&stopped.http);
     for (method, target) in &calls {
@@ -64,17 +64,17 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     }
     // This call gets no reply; its client cancels the attempt at another node.
     unread.leave(PUT, "/v1/locks/cancelled?session=a&attempt=9&ttl=60s").await;
-    http.delete("/v1/locks/cancelled?session=a&attempt=9").await.has(204);
+    http.delete("/v1/locks/cancelled?session=a&attempt=9").await.assert_status(204);
     unread.end();
 
     // The clients acquire the same locks with new attempts, and each lock has a waiter.
     take(http, "released", "session=a&attempt=11").await;
     take(http, "ended", "session=a&attempt=12").await;
     let heir = places(http, "handed").await["holders"][0][1].clone();
-    http.delete(&format!("/v1/locks/handed?session=heir&token={heir}")).await.has(204);
+    http.delete(&format!("/v1/locks/handed?session=heir&token={heir}")).await.assert_status(204);
     take(http, "handed", "session=a&attempt=13").await;
-    http.post("/v1/locks?ttl=60s&name=one&name=two&session=a&attempt=14").await.has(200);
-    http.put("/v1/sessions/closed?ttl=60s").await.has(201);
+    http.post("/v1/locks?ttl=60s&name=one&name=two&session=a&attempt=14").await.assert_status(200);
+    http.put("/v1/sessions/closed?ttl=60s").await.assert_status(201);
     take(http, "kept", "session=closed&attempt=1").await;
     take(http, "plain", "session=a").await;
     let locks = ["released", "ended", "handed", "one", "two", "kept", "plain", "cancelled"];
@@ -129,9 +129,9 @@ fn is_over(began: Instant, round: usize) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_whose_calls_arrive_late_keeps_every_promise() {
     let cluster = Cluster::three().await;
-    let (history, unread, began) = (History::default(), Unread::default(), Instant::now());
-    let load = Load { holders: 4, contenders: 12, hot_locks: 3 };
-    let load = load.start_leaving(&cluster.endpoints(), &history, &unread);
+    let (history, unread, began) = (History::default(), LateCopies::default(), Instant::now());
+    let load = Load { holders: 4, competing_clients: 12, hot_locks: 3 };
+    let load = load.start_with_late_copies(&cluster.endpoints(), &history, &unread);
     let (mut round, mut copies, mut effects) = (0, 0, 0);
     while !is_over(began, round) {
         let leader = cluster.wait_ready().await;

@@ -45,7 +45,7 @@ async fn an_isolated_follower_comes_back_without_an_election() {
                 actor.take("orders", Duration::ZERO, DEADLINE).await,
                 Attempt::Granted(_)
             ));
-            assert_eq!(actor.give_up("orders", DEADLINE).await, Attempt::Done);
+            assert_eq!(actor.release_until_known("orders", DEADLINE).await, Attempt::Done);
         })
         .await;
         let http = &cluster.node(follower).http;
@@ -65,7 +65,7 @@ async fn an_isolated_follower_comes_back_without_an_election() {
                 "{flow:?}: no election"
             );
         }
-        judge::all_of_locks(&history);
+        judge::check_lock_history(&history);
     }
 }
 
@@ -73,8 +73,8 @@ async fn an_isolated_follower_comes_back_without_an_election() {
 async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
     let cluster = linked().await;
     let history = History::default();
-    let load =
-        Load { holders: 6, contenders: 18, hot_locks: 3 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 6, competing_clients: 18, hot_locks: 3 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     let old = cluster.wait_ready().await;
     let (old_term, _) = cluster.term_at(old).await;
@@ -94,7 +94,7 @@ async fn an_isolated_leader_acknowledges_nothing_and_another_serves() {
         );
     }
     let read = Request::new(Method::GET, "/v1/locks/alone").within(Duration::from_secs(20));
-    http.send(read).await.expect("an answer").has_code(503, "no-leader");
+    http.send(read).await.expect("an answer").assert_code(503, "no-leader");
 
     cluster.links().heal();
     assert_eq!(cluster.wait_leader_among(&[1, 2, 3]).await, new, "the new leader stays");
@@ -122,7 +122,7 @@ async fn one_way_losses_stop_nobody_else() {
         lasts(SEVERAL_ELECTIONS, async || {
             let taken = actor.take("orders", Duration::ZERO, DEADLINE).await;
             assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
-            assert_eq!(actor.give_up("orders", DEADLINE).await, Attempt::Done);
+            assert_eq!(actor.release_until_known("orders", DEADLINE).await, Attempt::Done);
         })
         .await;
         cluster.links().heal();
@@ -138,7 +138,7 @@ async fn one_way_losses_stop_nobody_else() {
             assert_eq!(serving, leader);
         }
     }
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 /// Two followers cannot reach each other, but both reach the leader: no election.
@@ -157,14 +157,14 @@ async fn a_leader_that_reaches_both_is_kept_when_they_do_not_reach_each_other() 
             actor.take("orders", Duration::ZERO, DEADLINE).await,
             Attempt::Granted(_)
         ));
-        assert_eq!(actor.give_up("orders", DEADLINE).await, Attempt::Done);
+        assert_eq!(actor.release_until_known("orders", DEADLINE).await, Attempt::Done);
         actor.next_endpoint();
     })
     .await;
     for node in cluster.nodes() {
         assert_eq!(cluster.term_at(node.id).await, (term, Some(leader)));
     }
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,8 +173,8 @@ async fn slow_and_jittery_links_cost_no_election_and_no_promise() {
     let leader = cluster.wait_ready().await;
     let (term, _) = cluster.term_at(leader).await;
     let history = History::default();
-    let load =
-        Load { holders: 4, contenders: 12, hot_locks: 3 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 4, competing_clients: 12, hot_locks: 3 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(60).await;
     load.finish().await;
     assert_eq!(cluster.term_at(leader).await, (term, Some(leader)));

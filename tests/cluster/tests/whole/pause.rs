@@ -37,7 +37,11 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
         assert!(matches!(answer.status, 410 | 503), "{what} of a lost session: {answer}");
     }
     if let Some(answer) = read.await.expect("the call").ok().filter(|answer| answer.status != 503) {
-        assert_eq!(answer.has(200).json()["holders"][0]["token"], token, "a stale read: {answer}");
+        assert_eq!(
+            answer.assert_status(200).json()["holders"][0]["token"],
+            token,
+            "a stale read: {answer}"
+        );
     }
     if let Ok(answer) = fence.await.expect("the call") {
         assert!(matches!(answer.status, 412 | 503), "an old token is good no more: {answer}");
@@ -47,9 +51,9 @@ async fn a_woken_leader_renews_nothing_that_was_lost_and_reads_nothing_stale() {
     })
     .await;
     let seen = old_http.get("/v1/locks/orders").await;
-    assert_eq!(seen.has(200).json()["holders"][0]["token"], token);
+    assert_eq!(seen.assert_status(200).json()["holders"][0]["token"], token);
     assert_eq!(loser.keep_alive().await, Attempt::Expired);
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 /// All leases of the resumed leader are overdue, and it must not expire them.
@@ -87,7 +91,7 @@ async fn a_woken_leader_expires_no_session_that_was_renewed_elsewhere() {
     }
     assert!(!renewing.is_finished(), "renewals were acknowledged all the time");
     renewing.abort();
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 /// Renews at the two other nodes until the task is aborted or a session expires.
@@ -123,5 +127,5 @@ async fn a_suspended_cluster_goes_on_where_it_was() {
     cluster.nodes().iter().for_each(holdfast_lab::Node::resume);
     cluster.wait_ready().await;
     assert_eq!(actor.take("orders", Duration::ZERO, DEADLINE).await, before);
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }

@@ -82,13 +82,13 @@ impl Campaign {
         self.cluster.wait_ready().await;
         for http in &endpoints {
             // The snapshot is the node's own or was received from a peer.
-            let installed = http.counted("holdfast_snapshots_installed_total").await;
+            let installed = http.metric_value("holdfast_snapshots_installed_total").await;
             self.from_snapshots += installed.min(1);
         }
         look_at_everything(&history, &endpoints).await;
         history.require(judge::acknowledged_grants_survive(&history.operations(), crashed_us));
         self.keep_one_more(cut, &history).await;
-        judge::all_of_locks(&history);
+        judge::check_lock_history(&history);
         close_sessions(cut, &endpoints).await;
     }
 
@@ -108,7 +108,7 @@ impl Campaign {
     async fn check_kept(&self, from: usize) {
         for (index, (lock, token)) in self.kept.iter().enumerate().skip(from) {
             let http = &self.cluster.nodes()[index % 3].http;
-            let seen = http.get(&format!("/v1/locks/{lock}")).await.has(200).json();
+            let seen = http.get(&format!("/v1/locks/{lock}")).await.assert_status(200).json();
             assert_eq!(seen["holders"][0]["token"], *token, "{seen}");
         }
     }

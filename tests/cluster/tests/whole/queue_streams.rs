@@ -20,7 +20,7 @@ async fn a_waiter_whose_node_is_killed_goes_on_elsewhere_from_the_same_place() {
     let leader = cluster.wait_ready().await;
     let mut others = cluster.others(leader);
     let (dying, living) = (others.next().expect("a follower"), others.next().expect("another"));
-    cluster.node(leader).http.put("/v1/locks/a?session=holder&ttl=5m").await.has(200);
+    cluster.node(leader).http.put("/v1/locks/a?session=holder&ttl=5m").await.assert_status(200);
     let mut first = queue(&dying.http, "/v1/locks/a?session=first&ttl=1m&wait=5m").await;
     assert_eq!(expect(&mut first, "queued").await["position"], 1);
     let mut second = queue(&living.http, "/v1/locks/a?session=second&ttl=1m&wait=5m").await;
@@ -29,7 +29,7 @@ async fn a_waiter_whose_node_is_killed_goes_on_elsewhere_from_the_same_place() {
     while first.next().await.is_some() {}
     let mut first = queue(&living.http, "/v1/locks/a?session=first&ttl=1m&wait=5m").await;
     assert_eq!(expect(&mut first, "queued").await["position"], 1);
-    living.http.delete("/v1/locks/a?session=holder").await.has(204);
+    living.http.delete("/v1/locks/a?session=holder").await.assert_status(204);
     assert_eq!(expect(&mut first, "granted").await["session"], "first");
     let queued = expect(&mut second, "queued").await;
     assert_eq!((&queued["position"], &queued["ahead"][0]["session"]), (&1.into(), &"first".into()));
@@ -56,10 +56,10 @@ async fn a_hold_of_a_connection_to_a_killed_node_ends_with_its_ttl_and_the_next_
 
 async fn holds_and_history(http: &Http) -> Value {
     for _ in 0..5 {
-        http.put("/v1/locks/a?session=me").await.has(200);
-        http.delete("/v1/locks/a?session=me").await.has(204);
+        http.put("/v1/locks/a?session=me").await.assert_status(200);
+        http.delete("/v1/locks/a?session=me").await.assert_status(204);
     }
-    http.get("/v1/history/a").await.has(200).json()
+    http.get("/v1/history/a").await.assert_status(200).json()
 }
 
 /// Compares the history before and after a restart.
@@ -109,8 +109,8 @@ async fn an_operator_who_ends_a_session_is_in_the_audit_trail() {
     let cluster = Cluster::three().await;
     cluster.wait_ready().await;
     let node = cluster.node(1);
-    node.http.put("/v1/locks/a?session=stuck").await.has(200);
-    node.http.delete("/v1/sessions/stuck?force&reason=paged+at+night").await.has(204);
+    node.http.put("/v1/locks/a?session=stuck").await.assert_status(200);
+    node.http.delete("/v1/sessions/stuck?force&reason=paged+at+night").await.assert_status(204);
     until("the line", DEADLINE, || async { node.log_lines_with("paged at night") == 1 }).await;
     assert_eq!(node.log_lines_with("an operator ended a session"), 1);
 }

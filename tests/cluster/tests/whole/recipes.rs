@@ -18,10 +18,10 @@ async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     // The member is killed, so its session gets no renewals.
     dying.abort();
     let told = waiting.await.expect("a task").expect("an answer");
-    told.has_code(409, "barrier-broken");
+    told.assert_code(409, "barrier-broken");
     assert_eq!(told.json()["session"], "w2", "{told}");
     assert_eq!(told.json()["cause"], "session-expired", "{told}");
-    third.http.post(&arrival("w1", "20s")).await.has_code(409, "barrier-broken");
+    third.http.post(&arrival("w1", "20s")).await.assert_code(409, "barrier-broken");
     third.http.until_arrived(GO, 0).await;
 }
 
@@ -46,7 +46,11 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     let [again, second] = answers;
     let (again, second) = (again.await, second.await);
     for answer in [&again, &second, &last] {
-        assert_eq!(answer.has(200).json()["generation"], last.json()["generation"], "{answer}");
+        assert_eq!(
+            answer.assert_status(200).json()["generation"],
+            last.json()["generation"],
+            "{answer}"
+        );
     }
     let mut indexes = [&again, &second, &last].map(|a| a.json()["index"].as_u64());
     indexes.sort_unstable();
@@ -58,20 +62,20 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
 async fn latches_double_barriers_and_counters_survive_kill_9_of_everybody() {
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
-    http.put("/v1/latches/done?count=2").await.has(201);
-    http.post("/v1/latches/done?key=a").await.has(200);
-    http.post("/v1/counters/hits?add=5").await.has(200);
+    http.put("/v1/latches/done?count=2").await.assert_status(201);
+    http.post("/v1/latches/done?key=a").await.assert_status(200);
+    http.post("/v1/counters/hits?add=5").await.assert_status(200);
     let room = "/v1/double-barriers/room";
-    http.put(&format!("{room}?parties=1&session=in&ttl=60s")).await.has(200);
+    http.put(&format!("{room}?parties=1&session=in&ttl=60s")).await.assert_status(200);
     cluster.kill_all();
     cluster.start_all();
     cluster.wait_ready().await;
     let waiting = cluster.node(2).http.begin_unreliable(Method::GET, "/v1/latches/done?wait=60s");
     let again = cluster.node(3).http.post("/v1/latches/done?key=a").await;
-    assert_eq!(again.has(200).json()["left"], 1);
-    cluster.node(3).http.post("/v1/latches/done?key=b").await.has(200);
-    waiting.await.expect("a task").expect("an answer").has(200);
-    assert_eq!(http.get("/v1/counters/hits").await.has(200).json()["value"], 5);
-    assert_eq!(http.get(room).await.has(200).json()["inside"][0], "in");
-    http.delete(&format!("{room}?session=in&wait=5s")).await.has(200);
+    assert_eq!(again.assert_status(200).json()["left"], 1);
+    cluster.node(3).http.post("/v1/latches/done?key=b").await.assert_status(200);
+    waiting.await.expect("a task").expect("an answer").assert_status(200);
+    assert_eq!(http.get("/v1/counters/hits").await.assert_status(200).json()["value"], 5);
+    assert_eq!(http.get(room).await.assert_status(200).json()["inside"][0], "in");
+    http.delete(&format!("{room}?session=in&wait=5s")).await.assert_status(200);
 }

@@ -12,8 +12,8 @@ const LONG: Duration = Duration::from_mins(5);
 async fn all_nodes_are_restarted_in_turn_under_load_and_nothing_is_lost() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let load =
-        Load { holders: 10, contenders: 20, hot_locks: 4 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 10, competing_clients: 20, hot_locks: 4 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(50).await;
     for id in [1, 2, 3] {
         let leader = cluster.wait_ready().await;
@@ -99,20 +99,20 @@ async fn a_leader_that_is_asked_to_stop_hands_over() {
 async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    first.http.put("/v1/locks/orders?session=me&ttl=60s").await.has(200);
+    first.http.put("/v1/locks/orders?session=me&ttl=60s").await.assert_status(200);
     let http = second.http.clone();
     let waiting = tokio::spawn(async move {
         let target = "/v1/locks/orders?session=you&ttl=60s&wait=60s";
         http.send(Request::new(Method::PUT, target).within(Duration::from_mins(2))).await
     });
     until("the waiter to queue", DEADLINE, || async {
-        let lock = third.http.get("/v1/locks/orders").await.has(200).json();
+        let lock = third.http.get("/v1/locks/orders").await.assert_status(200).json();
         lock["queue"][0]["session"] == "you"
     })
     .await;
     second.stop().await;
     let told = waiting.await.expect("the waiter").expect("an answer, not a broken connection");
-    told.has_code(503, "shutting-down");
+    told.assert_code(503, "shutting-down");
     assert!(told.retryable());
     let http = third.http.clone();
     let again =
@@ -128,7 +128,7 @@ async fn waiters_of_an_ending_node_get_a_retryable_503_and_keep_their_place() {
         first.http.delete("/v1/locks/orders?session=me").await.status == 204
     })
     .await;
-    assert_eq!(again.await.expect("the waiter").has(200).session(), "you");
+    assert_eq!(again.await.expect("the waiter").assert_status(200).session(), "you");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +148,7 @@ async fn one_node_alone_remembers_everything_across_restarts() {
         cluster.wait_ready().await;
         assert_eq!(actor.take("orders", Duration::ZERO, DEADLINE).await, held, "the same token");
     }
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }
 
 /// The node receives a snapshot for entries that were purged during its absence.
@@ -160,8 +160,8 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     let mut kept = Actor::new("kept", cluster.endpoints(), LONG, &history);
     let held = kept.take("own", Duration::ZERO, DEADLINE).await;
     cluster.node(away).kill();
-    let load =
-        Load { holders: 0, contenders: 16, hot_locks: 8 }.start(&cluster.endpoints(), &history);
+    let load = Load { holders: 0, competing_clients: 16, hot_locks: 8 }
+        .start(&cluster.endpoints(), &history);
     load.wait_for_grants(1_500).await;
     load.finish().await;
     cluster.node(away).start();
@@ -180,5 +180,5 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     let still = at_away.take("own", Duration::ZERO, DEADLINE).await;
     assert_eq!(still, held, "the hold is known to the node that was away");
     assert!(matches!(still, Attempt::Granted(_)));
-    judge::all_of_locks(&history);
+    judge::check_lock_history(&history);
 }

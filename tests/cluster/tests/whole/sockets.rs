@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 const CLOSE_DEADLINE: Duration = Duration::from_mins(2);
 
 async fn a_cycle_works(http: &Http, lock: &str) {
-    http.put(&format!("/v1/locks/{lock}?session=me&ttl=30s")).await.has(200);
-    http.delete(&format!("/v1/locks/{lock}?session=me")).await.has(204);
+    http.put(&format!("/v1/locks/{lock}?session=me&ttl=30s")).await.assert_status(200);
+    http.delete(&format!("/v1/locks/{lock}?session=me")).await.assert_status(204);
 }
 
 /// The bytes that the server sends before it closes the connection, and whether it closes it.
@@ -45,7 +45,7 @@ async fn a_half_sent_request_is_given_up_and_harms_nobody() {
         let polite = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
         assert!(polite, "{half:?}: {answer}");
     }
-    let held = http.get("/v1/locks/half").await.has(200).json();
+    let held = http.get("/v1/locks/half").await.assert_status(200).json();
     assert_eq!(held["held"], false, "half a request takes no lock");
 }
 
@@ -133,7 +133,7 @@ async fn one_waiter_more_than_the_bound_is_429() {
     raise_descriptor_limit(12_000);
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
-    http.put("/v1/locks/hot?session=me&ttl=10m").await.has(200);
+    http.put("/v1/locks/hot?session=me&ttl=10m").await.assert_status(200);
     let mut queued = Vec::new();
     for index in 0..WAITERS_MAX {
         let mut stream = cluster.nodes()[index % 3].http.connect().await;
@@ -143,18 +143,18 @@ async fn one_waiter_more_than_the_bound_is_429() {
         queued.push(stream);
     }
     until("all to queue", CLOSE_DEADLINE, || async {
-        http.get("/v1/locks/hot").await.has(200).json()["waiters"] == WAITERS_MAX
+        http.get("/v1/locks/hot").await.assert_status(200).json()["waiters"] == WAITERS_MAX
     })
     .await;
     for node in cluster.nodes() {
         let refused = node.http.put("/v1/locks/hot?session=one-more&ttl=10m&wait=1s").await;
-        refused.has_code(429, "too-many-waiters");
+        refused.assert_code(429, "too-many-waiters");
         assert!(refused.retryable() && refused.header("retry-after").is_some(), "{refused}");
     }
     // After a grant to the first waiter there is room for one more.
     let lock = http.get("/v1/locks/hot").await.json();
     let first = lock["queue"][0]["session"].as_str().expect("a waiter").to_owned();
-    http.delete("/v1/locks/hot?session=me").await.has(204);
+    http.delete("/v1/locks/hot?session=me").await.assert_status(204);
     let index: usize = first.trim_start_matches('w').parse().expect("one of ours");
     let mut bytes = [0; 4_096];
     let len = queued[index].read(&mut bytes).await.expect("an answer");
@@ -162,5 +162,5 @@ async fn one_waiter_more_than_the_bound_is_429() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{first}: {answer}");
     http.put("/v1/locks/hot?session=one-more&ttl=10m&wait=300ms")
         .await
-        .has_code(423, "wait-timeout");
+        .assert_code(423, "wait-timeout");
 }

@@ -38,12 +38,12 @@ async fn of_conditional_writes_that_race_on_all_nodes_exactly_one_wins() {
             if reply.status < 300 {
                 winners.push(n.to_string());
             } else {
-                reply.has_code(status, code);
+                reply.assert_code(status, code);
             }
         }
         assert_eq!(winners.len(), 1, "{winners:?}");
         for node in cluster.nodes() {
-            assert_eq!(node.http.get("/v1/tree/race").await.has(200).body, winners[0]);
+            assert_eq!(node.http.get("/v1/tree/race").await.assert_status(200).body, winners[0]);
         }
     }
 }
@@ -51,7 +51,7 @@ async fn of_conditional_writes_that_race_on_all_nodes_exactly_one_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sequential_names_are_given_once_whichever_node_is_asked() {
     let cluster = Cluster::three().await;
-    cluster.node(1).http.put("/v1/tree/queue").await.has(201);
+    cluster.node(1).http.put("/v1/tree/queue").await.assert_status(201);
     let endpoints = cluster.endpoints();
     let posts = (0..60).map(|n: usize| {
         let http = endpoints[n % endpoints.len()].clone();
@@ -60,29 +60,31 @@ async fn sequential_names_are_given_once_whichever_node_is_asked() {
     let mut paths = BTreeSet::new();
     for post in posts.collect::<Vec<_>>() {
         let reply = post.await.expect("a call");
-        let path = reply.has(201).json()["path"].as_str().expect("a path").to_owned();
+        let path = reply.assert_status(201).json()["path"].as_str().expect("a path").to_owned();
         assert_eq!(reply.header("location"), Some(format!("/v1/tree{path}").as_str()));
         paths.insert(path);
     }
     let expected: BTreeSet<String> = (0..60).map(|n| format!("/queue/job-{n:010}")).collect();
     assert_eq!(paths, expected);
     let list = cluster.node(2).http.get("/v1/tree/queue?children&limit=1000").await;
-    assert_eq!(list.has(200).json()["children"].as_array().map(Vec::len), Some(60));
+    assert_eq!(list.assert_status(200).json()["children"].as_array().map(Vec::len), Some(60));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemerals_go_with_their_session_on_every_node() {
     let cluster = Cluster::three().await;
     let http = &cluster.node(1).http;
-    http.put("/v1/tree/workers").await.has(201);
+    http.put("/v1/tree/workers").await.assert_status(201);
     for (session, ttl) in [("closes", "30s"), ("expires", "1s")] {
-        http.put(&format!("/v1/sessions/{session}?ttl={ttl}")).await.has(201);
+        http.put(&format!("/v1/sessions/{session}?ttl={ttl}")).await.assert_status(201);
         let target = format!("/v1/tree/workers/{session}?ephemeral&session={session}");
-        cluster.node(2).http.put(&target).await.has(201);
-        http.put(&format!("/v1/tree/workers/{session}/x")).await.has_code(409, "ephemeral-parent");
+        cluster.node(2).http.put(&target).await.assert_status(201);
+        http.put(&format!("/v1/tree/workers/{session}/x"))
+            .await
+            .assert_code(409, "ephemeral-parent");
     }
-    cluster.node(3).http.delete("/v1/sessions/closes").await.has(204);
-    http.get("/v1/tree/workers/closes").await.has_code(404, "not-found");
+    cluster.node(3).http.delete("/v1/sessions/closes").await.assert_status(204);
+    http.get("/v1/tree/workers/closes").await.assert_code(404, "not-found");
     for node in cluster.nodes() {
         let what = format!("node {} to see both gone", node.id);
         until(&what, DEADLINE, || async {
@@ -91,7 +93,9 @@ async fn ephemerals_go_with_their_session_on_every_node() {
         })
         .await;
     }
-    http.put("/v1/tree/workers/x?ephemeral&session=expires").await.has_code(410, "session-expired");
+    http.put("/v1/tree/workers/x?ephemeral&session=expires")
+        .await
+        .assert_code(410, "session-expired");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,10 +103,10 @@ async fn the_largest_node_goes_through_every_node_and_one_byte_more_is_refused()
     let cluster = Cluster::three().await;
     for node in cluster.nodes() {
         let (target, data) = (format!("/v1/tree/large{}", node.id), "x".repeat(LARGEST));
-        node.http.put_data(&target, &data).await.has(201);
-        node.http.put_data(&target, &data).await.has(200);
+        node.http.put_data(&target, &data).await.assert_status(201);
+        node.http.put_data(&target, &data).await.assert_status(200);
         let refused = node.http.put_data(&target, &format!("{data}x")).await;
-        assert_eq!(refused.has_code(413, "payload-too-large").json()["limit"], LARGEST);
+        assert_eq!(refused.assert_code(413, "payload-too-large").json()["limit"], LARGEST);
     }
     for node in cluster.nodes() {
         for id in 1..=3 {
@@ -115,14 +119,15 @@ async fn the_largest_node_goes_through_every_node_and_one_byte_more_is_refused()
     cluster.start_all();
     cluster.wait_ready().await;
     let read = cluster.node(2).http.get("/v1/tree/large3").await;
-    assert_eq!(read.has(200).body.len(), LARGEST, "it outlives a crash of all nodes");
+    assert_eq!(read.assert_status(200).body.len(), LARGEST, "it outlives a crash of all nodes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_is_all_or_nothing_on_every_node() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    let token = first.http.put("/v1/locks/ledger?session=me&ttl=30s").await.has(200).token();
+    let token =
+        first.http.put("/v1/locks/ledger?session=me&ttl=30s").await.assert_status(200).token();
     let txn = async |http: &Http, body: &str| {
         send(http, Method::POST, "/v1/txn", &[("content-type", "application/json")], body).await
     };
@@ -131,19 +136,19 @@ async fn a_transaction_is_all_or_nothing_on_every_node() {
         "then":[{{"create":"/a"}},{{"create":"/a/b","data":"x"}},{{"set":"/a","data":"y","version":0}}]}}"#
     );
     let done = txn(&second.http, &good).await;
-    let body = done.has(200).json();
+    let body = done.assert_status(200).json();
     assert_eq!(body["succeeded"], true, "{body}");
     assert_eq!(body["results"][1]["stat"]["created_revision"], body["revision"], "{body}");
     assert_eq!(body["results"][2]["stat"]["modified_revision"], body["revision"], "{body}");
     let bad = r#"{"then":[{"create":"/c"},{"delete":"/a","recursive":true},{"check":"/a"}]}"#;
     let refused = txn(&third.http, bad).await;
-    assert_eq!(refused.has_code(404, "not-found").json()["at"], 2, "{refused}");
+    assert_eq!(refused.assert_code(404, "not-found").json()["at"], 2, "{refused}");
     let stale = good.replace(&token.to_string(), &(token + 1).to_string());
-    assert_eq!(txn(&first.http, &stale).await.has(200).json()["succeeded"], false);
+    assert_eq!(txn(&first.http, &stale).await.assert_status(200).json()["succeeded"], false);
     for node in cluster.nodes() {
-        node.http.get("/v1/tree/c").await.has_code(404, "not-found");
-        assert_eq!(node.http.get("/v1/tree/a").await.has(200).body, "y");
-        assert_eq!(node.http.get("/v1/tree/a/b").await.has(200).body, "x");
+        node.http.get("/v1/tree/c").await.assert_code(404, "not-found");
+        assert_eq!(node.http.get("/v1/tree/a").await.assert_status(200).body, "y");
+        assert_eq!(node.http.get("/v1/tree/a/b").await.assert_status(200).body, "x");
     }
 }
 
@@ -153,16 +158,16 @@ async fn a_retry_through_another_node_after_a_kill_gets_the_first_answer() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let http = &cluster.node(leader).http;
-    http.put("/v1/sessions/me?ttl=60s").await.has(201);
-    http.put("/v1/tree/q").await.has(201);
+    http.put("/v1/sessions/me?ttl=60s").await.assert_status(201);
+    http.put("/v1/tree/q").await.assert_status(201);
     let post = "/v1/tree/q?sequential&session=me&request=r1";
-    let first = http.post(post).await.has(201).json()["path"].clone();
+    let first = http.post(post).await.assert_status(201).json()["path"].clone();
     cluster.node(leader).kill();
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
     cluster.wait_leader_among(&others).await;
     for id in others {
         let again = cluster.node(id).http.post(post).await;
-        assert_eq!(again.has(201).json()["path"], first);
+        assert_eq!(again.assert_status(201).json()["path"], first);
     }
 }
 
@@ -172,10 +177,10 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
     let leader = cluster.wait_ready().await;
     let follower = cluster.others(leader).next().expect("a follower");
     let http = &follower.http;
-    http.put("/v1/tree/a").await.has(201);
-    http.put("/v1/tree/a/b").await.has(201);
+    http.put("/v1/tree/a").await.assert_status(201);
+    http.put("/v1/tree/a/b").await.assert_status(201);
     let mine: Headers = &[("authorization", "Basic bWU6c2VjcmV0")];
-    send(http, Method::PUT, "/v1/tree/mine?acl=auth::cdrwa", mine, "").await.has(201);
+    send(http, Method::PUT, "/v1/tree/mine?acl=auth::cdrwa", mine, "").await.assert_status(201);
     let bearer: Headers = &[("authorization", "Bearer x")];
     for (method, target, headers, status, code) in [
         (Method::GET, "/v1/tree/none", &[] as Headers, 404, "not-found"),
@@ -204,13 +209,13 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
         assert_eq!(found, (status, code.to_owned()), "{method} {target}: {reply}");
     }
     let waited = Request::new(Method::GET, "/v1/tree/a?stale").within(Duration::from_secs(5));
-    http.send(waited).await.expect("an answer").has(200);
+    http.send(waited).await.expect("an answer").assert_status(200);
 }
 
 /// The value of a gauge at one node.
 async fn gauge(cluster: &Cluster, node: u64, name: &str) -> u64 {
     let reply = cluster.node(node).http.get("/metrics").await;
-    let metrics = &reply.has(200).body;
+    let metrics = &reply.assert_status(200).body;
     let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("{name} is missing")).parse().expect("a number")
 }
@@ -246,7 +251,7 @@ async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
         if reply.status == 201 {
             made.push(target);
         } else {
-            reply.has_code(403, "quota-exceeded");
+            reply.assert_code(403, "quota-exceeded");
         }
     }
     assert_eq!(made.len(), 15, "so many fit beside the names of the built-in nodes");
@@ -254,15 +259,15 @@ async fn a_flood_of_data_stops_at_the_limit_of_bytes_and_deletes_make_room() {
     assert!(full <= MAX && full > MAX / 10 * 9, "{full}");
     for node in cluster.nodes() {
         let more = send(&node.http, Method::PUT, "/v1/tree/flood-more", &[], &data).await;
-        more.has_code(403, "quota-exceeded");
+        more.assert_code(403, "quota-exceeded");
         let same = send(&node.http, Method::PUT, &made[0], &[], &data).await;
         assert_eq!(same.status, 200, "what stores nothing more passes: {}", same.body);
         assert_eq!(node.log_lines_with("% of limits.tree_bytes_max"), 1, "node {}", node.id);
     }
     assert_eq!(stored(&cluster).await, full);
     for target in made.drain(..8) {
-        send(&cluster.node(2).http, Method::DELETE, &target, &[], "").await.has(204);
+        send(&cluster.node(2).http, Method::DELETE, &target, &[], "").await.assert_status(204);
     }
     assert!(stored(&cluster).await < MAX / 2);
-    send(&cluster.node(3).http, Method::PUT, "/v1/tree/again", &[], &data).await.has(201);
+    send(&cluster.node(3).http, Method::PUT, "/v1/tree/again", &[], &data).await.assert_status(201);
 }

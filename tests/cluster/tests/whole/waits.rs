@@ -10,7 +10,7 @@ async fn a_wait_parked_at_a_killed_node_ends_while_its_session_lives_on() {
     let leader = cluster.wait_ready().await;
     let parking = cluster.others(leader).next().expect("a follower");
     let http = &cluster.node(leader).http;
-    http.put("/v1/locks/orders?session=holder&ttl=5m").await.has(200);
+    http.put("/v1/locks/orders?session=holder&ttl=5m").await.assert_status(200);
 
     let parked_at = parking.http.clone();
     let waiting = tokio::spawn(async move {
@@ -24,10 +24,10 @@ async fn a_wait_parked_at_a_killed_node_ends_while_its_session_lives_on() {
     drop(waiting.await);
     assert_eq!(waiters().await, Some(1), "its session lives, so its place is still there");
     until("the place to be given up", DEADLINE, || async {
-        http.post("/v1/sessions/waiter/keepalive").await.has(200);
+        http.post("/v1/sessions/waiter/keepalive").await.assert_status(200);
         waiters().await == Some(0)
     })
     .await;
-    http.get("/v1/sessions/waiter").await.has(200);
+    http.get("/v1/sessions/waiter").await.assert_status(200);
     assert_eq!(http.get("/v1/locks/orders").await.json()["holders"][0]["session"], "holder");
 }

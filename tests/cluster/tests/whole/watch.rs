@@ -42,7 +42,7 @@ async fn a_watch_goes_on_at_another_node_after_kill_9_and_misses_nothing() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let survivor = cluster.others(leader).next().expect("a follower");
-    survivor.http.put("/v1/tree/log").await.has(201);
+    survivor.http.put("/v1/tree/log").await.assert_status(201);
     let stop = Arc::new(AtomicBool::new(false));
     let writer = write(survivor.http.clone(), stop.clone());
     let mut told = Vec::new();
@@ -74,7 +74,7 @@ async fn a_node_that_is_stopped_says_reconnect_and_one_that_restarted_says_what_
     let cluster = Cluster::three().await;
     let node = cluster.node(2);
     let made = node.http.put("/v1/tree/log").await;
-    let since = made.has(201).json()["revision"].as_u64().expect("a revision");
+    let since = made.assert_status(201).json()["revision"].as_u64().expect("a revision");
     let mut events = open(&node.http, None).await;
     let stopping = node.stop();
     let reading = async {
@@ -87,15 +87,15 @@ async fn a_node_that_is_stopped_says_reconnect_and_one_that_restarted_says_what_
     };
     let (said, ()) = tokio::join!(reading, stopping);
     assert_eq!(said.as_deref(), Some("shutting-down"));
-    cluster.node(1).http.put("/v1/tree/log/a").await.has(201);
+    cluster.node(1).http.put("/v1/tree/log/a").await.assert_status(201);
     node.start();
     cluster.wait_ready().await;
     // The node sends every event after that revision, or reports a gap.
     let poll = node.http.get(&format!("/v1/watch?prefix=/log/&since={since}&wait=5s")).await;
     match poll.status {
         200 => assert_eq!(poll.json()["events"][0]["path"], "/log/a", "{poll}"),
-        _ => assert!(poll.has_code(410, "revision-compacted").json()["restart_from"].is_u64()),
+        _ => assert!(poll.assert_code(410, "revision-compacted").json()["restart_from"].is_u64()),
     }
     let other = cluster.node(3).http.get(&format!("/v1/watch?prefix=/log/&since={since}")).await;
-    assert_eq!(other.has(200).json()["events"][0]["path"], "/log/a", "{other}");
+    assert_eq!(other.assert_status(200).json()["events"][0]["path"], "/log/a", "{other}");
 }

@@ -222,7 +222,7 @@ async fn callers_of_both_front_ends_queue_in_one_order() {
         .http
         .send(Request::new(Method::DELETE, "/v1/locks/orders?session=over-http"))
         .await;
-    released.expect("an answer").has(204);
+    released.expect("an answer").assert_status(204);
     assert_eq!(last.event().await, (ChildrenChanged, "/locks/orders".to_owned()));
     let text = last.data("/locks/orders").await;
     let told: Value = serde_json::from_slice(&text).expect("JSON");

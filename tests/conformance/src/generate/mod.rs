@@ -13,8 +13,8 @@ use holdfast_zkwire::{Request, SetWatches};
 
 use names::Watched;
 
-use crate::dice::Dice;
 use crate::script::{SEEN, SLOTS, Step};
+use crate::test_rng::TestRng;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
@@ -25,7 +25,7 @@ enum Slot {
 
 /// The random numbers of a seed, and the kind of script.
 struct Luck {
-    dice: Dice,
+    dice: TestRng,
     /// True for scripts with nodes that some sessions may not read. Such scripts have no watches, because holdfast has a
     /// different rule for events of unreadable nodes.
     secrets: bool,
@@ -33,20 +33,20 @@ struct Luck {
 
 impl Luck {
     fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed), secrets: seed.is_multiple_of(4) }
+        Self { dice: TestRng::new(seed), secrets: seed.is_multiple_of(4) }
     }
 }
 
 impl Deref for Luck {
-    type Target = Dice;
+    type Target = TestRng;
 
-    fn deref(&self) -> &Dice {
+    fn deref(&self) -> &TestRng {
         &self.dice
     }
 }
 
 impl DerefMut for Luck {
-    fn deref_mut(&mut self) -> &mut Dice {
+    fn deref_mut(&mut self) -> &mut TestRng {
         &mut self.dice
     }
 }

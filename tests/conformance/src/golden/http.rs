@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::ScriptPlayer;
 use super::command::{Entry, Kind, Op, ScriptCommand, What, Who};
+use super::common_form::{self, Stat};
 use super::front_end::FrontEnd;
-use super::said::{self, Stat};
 
 /// Longest TTL that HTTP accepts, milliseconds.
 const TTL_MAX_MS: i64 = 24 * 3_600_000;
@@ -88,7 +88,7 @@ impl HttpPlayer {
                 if data.status != 200 {
                     return Some(refused(&data, false));
                 }
-                format!("{} {}", stat(&body), said::data(data.body.as_bytes()))
+                format!("{} {}", stat(&body), common_form::data(data.body.as_bytes()))
             }
             What::Children => {
                 let children = body["children"].as_array().cloned().unwrap_or_default();
@@ -215,5 +215,5 @@ fn acl(body: &Value) -> String {
         let (scheme, id) = who.split_once(':')?;
         Some((scheme, id, perms.to_owned()))
     });
-    said::acl(parts, body["acl_version"].as_i64().unwrap_or(0))
+    common_form::acl(parts, body["acl_version"].as_i64().unwrap_or(0))
 }

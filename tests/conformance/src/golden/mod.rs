@@ -5,9 +5,9 @@
 //! changes the tree.
 
 mod command;
+mod common_form;
 mod front_end;
 mod http;
-mod said;
 mod zookeeper;
 
 use holdfast_lab::Cluster;
@@ -99,14 +99,15 @@ trait ScriptPlayer {
                 None => None,
             };
             let said = line.said.first().map_or("", String::as_str);
-            let said = said::by_machine(said, Self::FRONT_END).map(|said| match &line.command {
-                Some(ScriptCommand::Ops { multi: true, .. })
-                    if Self::FRONT_END == FrontEnd::ZooKeeper =>
-                {
-                    said::without_stats_of_new_nodes(&said)
-                }
-                _ => said,
-            });
+            let said =
+                common_form::by_machine(said, Self::FRONT_END).map(|said| match &line.command {
+                    Some(ScriptCommand::Ops { multi: true, .. })
+                        if Self::FRONT_END == FrontEnd::ZooKeeper =>
+                    {
+                        common_form::without_stats_of_new_nodes(&said)
+                    }
+                    _ => said,
+                });
             let (Some(answer), Some(said)) = (answer, said) else {
                 outcome.left_out += 1;
                 if line.changes_something() {

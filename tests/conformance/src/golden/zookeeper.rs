@@ -9,8 +9,8 @@ use holdfast_zkwire::{
 
 use super::ScriptPlayer;
 use super::command::{Entry, Kind, Op, ScriptCommand, What, Who};
+use super::common_form::{self, Stat};
 use super::front_end::FrontEnd;
-use super::said::{self, Stat};
 use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 type Reply = (ReplyHeader, Option<Response>);
@@ -89,7 +89,7 @@ impl ZooKeeperPlayer {
         Some(match body {
             Some(Response::Stat(of)) => stat(&of),
             Some(Response::Data { data, stat: of }) => {
-                format!("{} {}", stat(&of), said::data(&data.unwrap_or_default()))
+                format!("{} {}", stat(&of), common_form::data(&data.unwrap_or_default()))
             }
             Some(Response::Children(mut names)) => {
                 names.sort();
@@ -99,7 +99,7 @@ impl ZooKeeperPlayer {
                 let entries = acl
                     .iter()
                     .map(|acl| (acl.scheme.as_str(), acl.id.as_str(), letters(acl.perms)));
-                said::acl(entries, of.aversion.into())
+                common_form::acl(entries, of.aversion.into())
             }
             _ if what == What::Stat && header.err == -101 => "none".to_owned(),
             _ => refused(header.err, 0),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use holdfast_lab::Cluster;
 use holdfast_tests_conformance::{
-    Generator, Liar, Lie, Pair, Recording, Target, Transcript, ZooKeeper, compare, parse_script,
-    play, print_script,
+    Falsification, FaultyProxy, Generator, Pair, Recording, Target, Transcript, ZooKeeper, compare,
+    parse_script, play, print_script,
 };
 
 /// Requests per run, and seeds; `scripts/conformance differential` runs longer campaigns.
@@ -72,7 +72,7 @@ async fn sessions_on_three_nodes_are_answered_as_by_one_zookeeper() {
     campaign(3, 101..105).await;
 }
 
-/// Every kind of reply that a [`Lie`] changes, and events between replies.
+/// Every kind of reply that a [`Falsification`] changes, and events between replies.
 const SCRIPT: &str = "
 open 0
 open 1
@@ -97,11 +97,11 @@ async fn every_injected_difference_is_found() {
     let server = target(&cluster).nodes[0];
     let steps = parse_script(SCRIPT).unwrap();
     let expected = play(&target(&cluster), "/truth", &steps).await.unwrap();
-    for (at, lie) in Lie::ALL.into_iter().enumerate() {
-        let liar = Liar::before(server, lie).await;
-        let lying = Target { nodes: vec![liar.address] };
+    for (at, lie) in Falsification::ALL.into_iter().enumerate() {
+        let faulty_proxy = FaultyProxy::before(server, lie).await;
+        let lying = Target { nodes: vec![faulty_proxy.address] };
         let found: Transcript = play(&lying, &format!("/lie{at}"), &steps).await.unwrap();
-        assert!(liar.has_lied(), "no frame matched {lie:?}");
+        assert!(faulty_proxy.has_lied(), "no frame matched {lie:?}");
         assert!(compare(&steps, &expected, &found).is_some(), "{lie:?} was not found: {found:#?}");
     }
     let again = play(&target(&cluster), "/again", &steps).await.unwrap();

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use holdfast_lab::{Cluster, DEADLINE, until};
-use holdfast_tests_conformance::{Liar, Lie};
+use holdfast_tests_conformance::{Falsification, FaultyProxy};
 use holdfast_zkwire::{Acl, Create, CreateMode, CreateOp, Request, Response};
 
-use crate::wanderer::{Wanderer, WatchTarget};
+use crate::roaming_client::{RoamingClient, WatchTarget};
 
 const KEYS: usize = 4;
 /// Children that the writer creates and deletes.
@@ -42,7 +42,7 @@ fn targets() -> Vec<WatchTarget> {
 
 async fn prepare(cluster: &Cluster) -> Vec<std::net::SocketAddr> {
     let nodes: Vec<_> = cluster.nodes().iter().map(|node| node.zookeeper).collect();
-    let mut client = Wanderer::open(nodes.clone(), 0).await;
+    let mut client = RoamingClient::open(nodes.clone(), 0).await;
     let paths = (0..KEYS).map(|key| format!("/key{key}")).chain(["/folder".to_owned()]);
     for path in paths {
         let made = client.ask(&create(path, CreateMode::Persistent)).await;
@@ -52,7 +52,7 @@ async fn prepare(cluster: &Cluster) -> Vec<std::net::SocketAddr> {
 }
 
 /// Changes nodes one after the other until the test stops it; retries an attempt with an unknown outcome.
-async fn write(mut client: Wanderer, load: Arc<Load>) {
+async fn write(mut client: RoamingClient, load: Arc<Load>) {
     while !load.stop.load(Ordering::Relaxed) {
         let writes = load.writes.load(Ordering::Relaxed);
         let path = format!("/key{}", writes % KEYS);
@@ -69,7 +69,7 @@ async fn write(mut client: Wanderer, load: Arc<Load>) {
 }
 
 /// Sets watches on all paths repeatedly.
-async fn follow(mut client: Wanderer, load: Arc<Load>) -> Wanderer {
+async fn follow(mut client: RoamingClient, load: Arc<Load>) -> RoamingClient {
     while !load.stop.load(Ordering::Relaxed) {
         for target in targets() {
             client.watch(&target).await;
@@ -85,12 +85,12 @@ async fn survive(harm: impl AsyncFn(&Cluster, &Load)) {
     let load = Arc::new(Load::default());
     let mut followers = Vec::new();
     for at in 0..nodes.len() {
-        let mut client = Wanderer::open(nodes.clone(), at).await;
+        let mut client = RoamingClient::open(nodes.clone(), at).await;
         let own = client.ask(&create(format!("/own{at}"), CreateMode::Ephemeral)).await;
         assert_eq!(own.0, 0);
         followers.push(tokio::spawn(follow(client, load.clone())));
     }
-    let writer = tokio::spawn(write(Wanderer::open(nodes.clone(), 1).await, load.clone()));
+    let writer = tokio::spawn(write(RoamingClient::open(nodes.clone(), 1).await, load.clone()));
     load.goes_on().await;
     harm(&cluster, &load).await;
     load.goes_on().await;
@@ -165,30 +165,30 @@ async fn no_watch_is_lost_or_told_twice_when_all_nodes_die_at_once() {
 }
 
 /// A client with a falsified connection, and a writer of its watched nodes.
-async fn lied_to(lie: Lie) -> (Cluster, Liar, Wanderer) {
+async fn lied_to(lie: Falsification) -> (Cluster, FaultyProxy, RoamingClient) {
     let cluster = Cluster::of(1).start().await;
     let nodes = prepare(&cluster).await;
-    let liar = Liar::before(nodes[0], lie).await;
+    let faulty_proxy = FaultyProxy::before(nodes[0], lie).await;
     // The first connection is not falsified.
-    drop(Wanderer::open(vec![liar.address], 0).await);
-    let mut client = Wanderer::open(vec![liar.address], 0).await;
+    drop(RoamingClient::open(vec![faulty_proxy.address], 0).await);
+    let mut client = RoamingClient::open(vec![faulty_proxy.address], 0).await;
     client.watch(&targets()[0]).await;
-    let mut other = Wanderer::open(nodes, 0).await;
+    let mut other = RoamingClient::open(nodes, 0).await;
     let set = Request::SetData { path: "/key0".to_owned(), data: None, version: -1 };
     assert_eq!(other.ask(&set).await.0, 0);
-    (cluster, liar, client)
+    (cluster, faulty_proxy, client)
 }
 
 #[tokio::test]
 async fn a_watch_that_is_lost_would_be_missed() {
-    let (_cluster, liar, mut client) = lied_to(Lie::Lost).await;
+    let (_cluster, faulty_proxy, mut client) = lied_to(Falsification::Lost).await;
     assert_eq!(client.missed().await, [targets().remove(0)]);
-    assert!(liar.has_lied());
+    assert!(faulty_proxy.has_lied());
 }
 
 #[tokio::test]
 async fn a_watch_that_is_told_twice_would_be_noticed() {
-    let (_cluster, _liar, mut client) = lied_to(Lie::Doubled).await;
+    let (_cluster, _liar, mut client) = lied_to(Falsification::Doubled).await;
     client.ask(&Request::Ping).await;
     assert_eq!(client.wrong.len(), 1, "{:?}", client.wrong);
 }

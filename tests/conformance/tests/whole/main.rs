@@ -4,4 +4,4 @@
 mod differential;
 mod golden;
 mod kills;
-mod wanderer;
+mod roaming_client;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
-use crate::history::{Answer, Call, Operation};
+use crate::history::{CallReply, ClientCall, Operation};
 
 /// Compares the reads invoked after `crashed_us` with the holds acknowledged before it. Requires such a read for every
 /// hold that must survive the crash.
@@ -18,7 +18,7 @@ pub fn acknowledged_grants_survive(
     let (sessions, reads) = (Sessions::of(operations), reads_after(operations, crashed_us));
     for hold in sessions.holds().into_iter().filter(|hold| hold.acknowledged_us < crashed_us) {
         let reads = reads.get(hold.lock.as_str()).map_or(&[][..], Vec::as_slice);
-        if hold.given_up_us == u64::MAX {
+        if hold.released_us == u64::MAX {
             survives(&sessions, &hold, reads, crashed_us)?;
         } else if release_acknowledged(&sessions, &hold, crashed_us) {
             stays_released(&hold, reads)?;
@@ -33,8 +33,8 @@ type Read<'a> = (u64, &'a Option<(String, u64)>);
 fn reads_after(operations: &[Operation], crashed_us: u64) -> BTreeMap<&str, Vec<Read<'_>>> {
     let mut reads: BTreeMap<&str, Vec<Read<'_>>> = BTreeMap::new();
     for operation in operations.iter().filter(|operation| operation.invoked_us > crashed_us) {
-        let Call::Read { lock } = &operation.call else { continue };
-        let Some((at_us, Answer::Lock { holder, .. })) = operation.answered() else { continue };
+        let ClientCall::Read { lock } = &operation.call else { continue };
+        let Some((at_us, CallReply::Lock { holder, .. })) = operation.answered() else { continue };
         reads.entry(lock).or_default().push((at_us, holder));
     }
     reads
@@ -65,7 +65,7 @@ fn survives(
 
 fn release_acknowledged(sessions: &Sessions<'_>, hold: &Hold, crashed_us: u64) -> bool {
     sessions.operations(&hold.session).iter().any(|operation| {
-        matches!(&operation.call, Call::Release { lock, .. } if *lock == hold.lock)
+        matches!(&operation.call, ClientCall::Release { lock, .. } if *lock == hold.lock)
             && operation.invoked_us >= hold.acknowledged_us
             && operation.answered().is_some_and(|(at_us, _)| at_us < crashed_us)
     })
@@ -120,7 +120,7 @@ mod tests {
     fn an_acknowledged_release_that_is_undone_is_refused() {
         let history = [
             op(acquire("a", "s1"), 0, 1, granted(1)),
-            op(release("a", "s1"), 2, 3, Answer::Done),
+            op(release("a", "s1"), 2, 3, CallReply::Done),
             op(read("a"), 5, 6, shows(Some(("s1", 1)), &[])),
         ];
         assert!(acknowledged_grants_survive(&history, CRASH_US).is_err());

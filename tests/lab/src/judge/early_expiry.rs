@@ -4,7 +4,7 @@
 //! clock. A grant is acknowledged after it happens, so an acknowledgement before that time proves an early grant.
 
 use super::holds::{Hold, Sessions};
-use crate::history::{Call, Completion, Operation};
+use crate::history::{ClientCall, Completion, Operation};
 
 /// Checks that no session expired or lost a lock before its TTL passed.
 ///
@@ -21,7 +21,7 @@ pub fn no_early_expiry(operations: &[Operation]) -> Result<(), String> {
 /// Holds are sorted by token, so the grant of `next` is later than that of `hold`.
 fn not_taken_early(sessions: &Sessions<'_>, hold: &Hold, next: &Hold) -> Result<(), String> {
     let taken_us = next.acknowledged_us;
-    if hold.session == next.session || hold.given_up_us < taken_us {
+    if hold.session == next.session || hold.released_us < taken_us {
         return Ok(());
     }
     let until_us = sessions.certain_until(&hold.session, taken_us);
@@ -36,14 +36,15 @@ fn not_taken_early(sessions: &Sessions<'_>, hold: &Hold, next: &Hold) -> Result<
 /// A `session-expired` reply is a violation while the session is certainly alive.
 fn not_declared_dead_early(sessions: &Sessions<'_>, dead: &Operation) -> Result<(), String> {
     let Completion::Fail { at_us, code } = &dead.completion else { return Ok(()) };
-    let (Call::Acquire { session, .. }
-    | Call::Release { session, .. }
-    | Call::KeepAlive { session, .. }) = &dead.call
+    let (ClientCall::Acquire { session, .. }
+    | ClientCall::Release { session, .. }
+    | ClientCall::KeepAlive { session, .. }) = &dead.call
     else {
         return Ok(());
     };
-    let closed =
-        |other: &&Operation| matches!(other.call, Call::Close { .. }) && other.invoked_us < *at_us;
+    let closed = |other: &&Operation| {
+        matches!(other.call, ClientCall::Close { .. }) && other.invoked_us < *at_us
+    };
     let until_us = sessions.certain_until(session, dead.invoked_us);
     let early = code == "session-expired" && *at_us < until_us;
     if early && !sessions.operations(session).iter().any(closed) {
@@ -58,9 +59,9 @@ fn not_declared_dead_early(sessions: &Sessions<'_>, dead: &Operation) -> Result<
 mod tests {
     use super::super::script::{acquire, close, granted, keep_alive, op, release};
     use super::*;
-    use crate::history::Answer::Done;
+    use crate::history::CallReply::Done;
 
-    fn expired(call: Call, from: u64, to: u64) -> Operation {
+    fn expired(call: ClientCall, from: u64, to: u64) -> Operation {
         let completion = Completion::Fail { at_us: to * 1_000, code: "session-expired".into() };
         Operation { call, invoked_us: from * 1_000, completion }
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::holds::{Hold, Sessions};
-use crate::history::{Answer, Call, Operation};
+use crate::history::{CallReply, ClientCall, Operation};
 
 /// Checks that no session got a grant before a session provably ahead of it.
 ///
@@ -33,13 +33,13 @@ fn single_holds<'a>(
 ) -> BTreeMap<&'a str, (u64, u64)> {
     let first_asked = |session: &str| {
         let asked = operations.iter().filter(
-            |operation| matches!(&operation.call, Call::Acquire { session: by, .. } if by == session),
+            |operation| matches!(&operation.call, ClientCall::Acquire { session: by, .. } if by == session),
         );
         asked.map(|operation| operation.invoked_us).min().unwrap_or(0)
     };
     let left_before = |hold: &Hold| {
         operations.iter().any(|operation| {
-            matches!(&operation.call, Call::Release { session, .. } if *session == hold.session)
+            matches!(&operation.call, ClientCall::Release { session, .. } if *session == hold.session)
                 && operation.invoked_us < hold.acknowledged_us
         })
     };
@@ -57,7 +57,7 @@ fn single_holds<'a>(
 fn judge(lock: &str, operations: &[&Operation], holds: &[&Hold]) -> Result<(), String> {
     let single = single_holds(operations, holds);
     for operation in operations {
-        let Some((at_us, Answer::Lock { waiters, .. })) = operation.answered() else { continue };
+        let Some((at_us, CallReply::Lock { waiters, .. })) = operation.answered() else { continue };
         let order: Vec<(&str, u64)> = waiters
             .iter()
             .filter_map(|session| single.get_key_value(session.as_str()))
@@ -85,7 +85,7 @@ fn judge(lock: &str, operations: &[&Operation], holds: &[&Hold]) -> Result<(), S
 mod tests {
     use super::super::script::{acquire, granted, op, read, release, shows};
     use super::*;
-    use crate::history::Answer::Done;
+    use crate::history::CallReply::Done;
 
     #[test]
     fn grants_in_queue_order_are_accepted() {

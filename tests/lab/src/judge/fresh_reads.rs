@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
-use crate::history::{Answer, Call, Operation};
+use crate::history::{CallReply, ClientCall, Operation};
 
 /// Checks that no read returns stale lock state.
 ///
@@ -16,8 +16,8 @@ pub fn fresh_reads(operations: &[Operation]) -> Result<(), String> {
         by_lock.entry(hold.lock.clone()).or_default().push(hold);
     }
     for operation in operations {
-        let Call::Read { lock } = &operation.call else { continue };
-        let Some((at_us, Answer::Lock { holder, .. })) = operation.answered() else { continue };
+        let ClientCall::Read { lock } = &operation.call else { continue };
+        let Some((at_us, CallReply::Lock { holder, .. })) = operation.answered() else { continue };
         let holds = by_lock.get(lock).map_or(&[][..], Vec::as_slice);
         let known = holds.iter().filter(|hold| hold.acknowledged_us < operation.invoked_us);
         let Some(newest) = known.max_by_key(|hold| hold.token) else { continue };
@@ -40,14 +40,14 @@ pub fn fresh_reads(operations: &[Operation]) -> Result<(), String> {
 /// True if the hold may have ended before `at_us`, by a release or by expiry of the session.
 fn may_be_over(sessions: &Sessions<'_>, hold: &Hold, at_us: u64) -> bool {
     let until_us = sessions.certain_until(&hold.session, at_us);
-    hold.given_up_us < at_us || until_us <= at_us
+    hold.released_us < at_us || until_us <= at_us
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::script::{acquire, granted, op, read, release, shows};
     use super::*;
-    use crate::history::Answer::Done;
+    use crate::history::CallReply::Done;
 
     #[test]
     fn reads_that_follow_the_grants_are_accepted() {

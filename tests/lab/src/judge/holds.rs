@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Answer, Call, Operation};
+use crate::history::{CallReply, ClientCall, Operation};
 
 /// A hold of a lock that was acknowledged at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Hold {
     /// Time of the first such reply.
     pub(crate) acknowledged_us: u64,
     /// Invocation of the holder's first release or session close; `u64::MAX` if there is none.
-    pub(crate) given_up_us: u64,
+    pub(crate) released_us: u64,
 }
 
 /// The operations by session, so that a judge needs linear time in the length of the history.
@@ -41,21 +41,23 @@ impl<'a> Sessions<'a> {
     pub(crate) fn holds(&self) -> Vec<Hold> {
         let mut holds: BTreeMap<(&str, u64, &str), Hold> = BTreeMap::new();
         for operation in self.0.values().flatten() {
-            let Call::Acquire { lock, session, .. } = &operation.call else { continue };
-            let Some((at_us, Answer::Granted { token })) = operation.answered() else { continue };
+            let ClientCall::Acquire { lock, session, .. } = &operation.call else { continue };
+            let Some((at_us, CallReply::Granted { token })) = operation.answered() else {
+                continue;
+            };
             let hold = holds.entry((lock, *token, session)).or_insert_with(|| Hold {
                 lock: lock.clone(),
                 session: session.clone(),
                 token: *token,
                 invoked_us: operation.invoked_us,
                 acknowledged_us: at_us,
-                given_up_us: u64::MAX,
+                released_us: u64::MAX,
             });
             hold.acknowledged_us = hold.acknowledged_us.min(at_us);
         }
         let mut holds: Vec<Hold> = holds.into_values().collect();
         for hold in &mut holds {
-            hold.given_up_us = self.given_up(hold);
+            hold.released_us = self.given_up(hold);
         }
         holds
     }
@@ -65,9 +67,11 @@ impl<'a> Sessions<'a> {
         let gives_up = |operation: &&&Operation| {
             operation.invoked_us >= hold.invoked_us
                 && match &operation.call {
-                    Call::Release { lock, .. } => *lock == hold.lock,
-                    Call::Close { .. } => true,
-                    Call::Acquire { .. } | Call::KeepAlive { .. } | Call::Read { .. } => false,
+                    ClientCall::Release { lock, .. } => *lock == hold.lock,
+                    ClientCall::Close { .. } => true,
+                    ClientCall::Acquire { .. }
+                    | ClientCall::KeepAlive { .. }
+                    | ClientCall::Read { .. } => false,
                 }
         };
         let attempts = self.operations(&hold.session).iter().filter(gives_up);
@@ -79,8 +83,12 @@ impl<'a> Sessions<'a> {
     pub(crate) fn certain_until(&self, session: &str, known_us: u64) -> u64 {
         let renewals = self.operations(session).iter().filter_map(|operation| {
             let ttl_ms = match &operation.call {
-                Call::Acquire { ttl_ms, .. } | Call::KeepAlive { ttl_ms, .. } => *ttl_ms,
-                Call::Release { .. } | Call::Close { .. } | Call::Read { .. } => return None,
+                ClientCall::Acquire { ttl_ms, .. } | ClientCall::KeepAlive { ttl_ms, .. } => {
+                    *ttl_ms
+                }
+                ClientCall::Release { .. } | ClientCall::Close { .. } | ClientCall::Read { .. } => {
+                    return None;
+                }
             };
             let (at_us, _) = operation.answered()?;
             (at_us <= known_us).then(|| operation.invoked_us + ttl_ms * 1_000)
@@ -89,12 +97,12 @@ impl<'a> Sessions<'a> {
     }
 }
 
-fn session_of(call: &Call) -> Option<&str> {
+fn session_of(call: &ClientCall) -> Option<&str> {
     match call {
-        Call::Acquire { session, .. }
-        | Call::Release { session, .. }
-        | Call::KeepAlive { session, .. }
-        | Call::Close { session } => Some(session),
-        Call::Read { .. } => None,
+        ClientCall::Acquire { session, .. }
+        | ClientCall::Release { session, .. }
+        | ClientCall::KeepAlive { session, .. }
+        | ClientCall::Close { session } => Some(session),
+        ClientCall::Read { .. } => None,
     }
 }

@@ -24,7 +24,7 @@ use crate::history::History;
 
 /// Panics if a lock judge finds a violation in the history.
 #[track_caller]
-pub fn all_of_locks(history: &History) {
+pub fn check_lock_history(history: &History) {
     let operations = history.operations();
     history.require(mutual_exclusion(&operations));
     history.require(queue_order(&operations));

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::holds::{Hold, Sessions};
-use crate::history::{Answer, Call, Operation};
+use crate::history::{CallReply, ClientCall, Operation};
 
 /// Checks that tokens are unique and grow in real time.
 ///
@@ -38,8 +38,8 @@ type Grants<'a> = Vec<(u64, u64, u64, &'a str)>;
 fn monotone_by_lock(operations: &[Operation]) -> Result<(), String> {
     let mut by_lock: BTreeMap<&str, Grants<'_>> = BTreeMap::new();
     for operation in operations {
-        let Call::Acquire { lock, session, .. } = &operation.call else { continue };
-        let Some((at_us, Answer::Granted { token })) = operation.answered() else { continue };
+        let ClientCall::Acquire { lock, session, .. } = &operation.call else { continue };
+        let Some((at_us, CallReply::Granted { token })) = operation.answered() else { continue };
         by_lock.entry(lock).or_default().push((at_us, operation.invoked_us, *token, session));
     }
     by_lock.into_iter().try_for_each(|(lock, grants)| monotone(lock, grants))
@@ -88,11 +88,12 @@ fn monotone_in_the_cluster(sessions: &Sessions<'_>, holds: &[Hold]) -> Result<()
 fn first_attempt(sessions: &Sessions<'_>, hold: &Hold) -> u64 {
     let mine = sessions.operations(&hold.session).iter().rev();
     let attempts = mine.filter(|operation| {
-        matches!(&operation.call, Call::Acquire { lock, .. } if *lock == hold.lock)
+        matches!(&operation.call, ClientCall::Acquire { lock, .. } if *lock == hold.lock)
             && operation.invoked_us < hold.invoked_us
     });
-    let unanswered = attempts
-        .take_while(|operation| !matches!(operation.answered(), Some((_, Answer::Granted { .. }))));
+    let unanswered = attempts.take_while(|operation| {
+        !matches!(operation.answered(), Some((_, CallReply::Granted { .. })))
+    });
     unanswered.last().map_or(hold.invoked_us, |operation| operation.invoked_us)
 }
 
@@ -100,7 +101,7 @@ fn first_attempt(sessions: &Sessions<'_>, hold: &Hold) -> u64 {
 mod tests {
     use super::super::script::{acquire, granted, lost, op, release};
     use super::*;
-    use crate::history::Answer::Done;
+    use crate::history::CallReply::Done;
 
     #[test]
     fn a_hand_over_with_growing_tokens_is_accepted() {

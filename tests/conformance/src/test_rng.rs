@@ -2,9 +2,9 @@
 
 /// A generator.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct TestRng(u64);
 
-impl Dice {
+impl TestRng {
     /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)

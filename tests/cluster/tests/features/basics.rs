@@ -20,7 +20,7 @@ use crate::program::{addresses, start_example};
 async fn row_01_a_lock_has_one_owner_at_every_point_whatever_others_believe() {
     let cluster = Cluster::three().await;
     let history = History::default();
-    let load = Load { holders: 2, contenders: 12, hot_locks: 3 };
+    let load = Load { holders: 2, competing_clients: 12, hot_locks: 3 };
     let load = load.start(&cluster.endpoints(), &history);
     load.wait_for_grants(40).await;
     let leader = cluster.wait_ready().await;
@@ -43,7 +43,7 @@ async fn past(http: &Http, lock: &str) -> serde_json::Value {
         http.get(&target).await.json()["holds"].as_array().is_some_and(|holds| holds.len() == 2)
     })
     .await;
-    http.get(&target).await.has(200).json()["holds"].clone()
+    http.get(&target).await.assert_status(200).json()["holds"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
     let killed_ms = now_ms();
     program.signal(Signal::SIGKILL);
     assert!(!program.end().await.success());
-    next.await.expect("a task").has(200);
+    next.await.expect("a task").assert_status(200);
     let holds = past(&http, "crash").await;
     assert_eq!(holds[1]["cause"], "session-expired", "{holds}");
     assert_eq!(holds[0]["since_at_ms"], holds[1]["until_at_ms"], "in the same entry: {holds}");
@@ -74,9 +74,9 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
 #[tokio::test(flavor = "multi_thread")]
 async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_asked_for() {
     let (_cluster, http) = one().await;
-    http.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.has(200);
+    http.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.assert_status(200);
     http.take("crash?session=dead&ttl=1s").await;
-    http.queue_up("crash?session=next").await.expect("a task").has(200);
+    http.queue_up("crash?session=next").await.expect("a task").assert_status(200);
     let holds = past(&http, "crash").await;
     let (lost, next) = (holds[1]["until_at_ms"].as_u64(), holds[0]["since_at_ms"].as_u64());
     assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
@@ -106,7 +106,7 @@ async fn grants_with_a_majority_and_refuses_without(size: u64, may_die: usize) {
     .await;
     let reads = left.iter().map(|id| cluster.node(*id).http.get("/v1/locks/a"));
     for read in join_all(reads).await {
-        read.has_code(503, "no-leader");
+        read.assert_code(503, "no-leader");
     }
 }
 
@@ -124,20 +124,25 @@ async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() 
     let token = http.take("a?session=me&ttl=1m&attempt=1").await;
     for (attempt, entries) in [(2, 2), (3, 3), (3, 3)] {
         let again = http.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
-        assert_eq!((again.has(200).token(), &again.json()["entries"]), (token, &entries.into()));
+        assert_eq!(
+            (again.assert_status(200).token(), &again.json()["entries"]),
+            (token, &entries.into())
+        );
     }
     for (attempt, left) in [(2, "2"), (1, "1"), (3, "0")] {
         assert_eq!(http.holders("a").await, ["me"]);
         let leaving = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
-        assert_eq!(leaving.has(204).header("holdfast-entries-left"), Some(left));
+        assert_eq!(leaving.assert_status(204).header("holdfast-entries-left"), Some(left));
     }
     assert_eq!(http.lock("a").await["held"], false, "n attempts, n releases");
     // After the loss of the session, an acquire creates no new hold silently.
     http.take("a?session=brief&ttl=1s&attempt=1").await;
     http.until_held_by("a", &[]).await;
-    http.put("/v1/locks/a?session=brief&attempt=2").await.has_code(410, "session-expired");
+    http.put("/v1/locks/a?session=brief&attempt=2").await.assert_code(410, "session-expired");
     let guard = client(&cluster).lock("b").acquire().await.expect("the lock");
-    http.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session())).await.has(204);
+    http.delete(&format!("/v1/sessions/{}?force&reason=test", guard.session()))
+        .await
+        .assert_status(204);
     assert!(matches!(guard.reenter().await, Err(Error::Lost(_))));
 }
 
@@ -178,10 +183,10 @@ async fn row_06_a_try_is_one_round_trip_and_a_wait_that_ends_leaves_nothing_behi
     let _session = client.session().await.expect("open");
     http.take("a?session=me&ttl=5m").await;
     assert!(matches!(client.lock("a").try_acquire().await, Err(Error::Busy(_))));
-    assert_eq!(http.counted(TRIED).await, 1, "one call, one answer");
+    assert_eq!(http.metric_value(TRIED).await, 1, "one call, one answer");
     assert_eq!(http.lock("a").await["waiters"], 0);
     let told = http.put("/v1/locks/a?session=you&ttl=5m&wait=300ms").await;
-    let waited = told.has_code(423, "wait-timeout").json()["waited_ms"].as_u64();
+    let waited = told.assert_code(423, "wait-timeout").json()["waited_ms"].as_u64();
     let budget = Duration::from_millis(300)..DEADLINE;
     assert!(waited.is_some_and(|ms| budget.contains(&Duration::from_millis(ms))), "{told}");
     assert_eq!(http.lock("a").await["waiters"], 0, "no queue entry is left");
@@ -202,19 +207,22 @@ async fn row_07_a_thousand_waiters_never_poll_and_each_release_wakes_one_of_them
             http.until_waiters("hot", number + 1).await;
         }
     }
-    assert_eq!((http.counted(WOKEN).await, http.counted(GRANTED).await), (0, 1));
+    assert_eq!((http.metric_value(WOKEN).await, http.metric_value(GRANTED).await), (0, 1));
     let mut holder = "first".to_owned();
     for released in 1..=WAITERS {
         http.release(&format!("hot?session={holder}")).await;
         let granted = waiting.join_next().await.expect("a waiter").expect("a task");
-        holder = granted.has(200).session();
+        holder = granted.assert_status(200).session();
         if released <= 3 || released.is_multiple_of(100) {
-            assert_eq!(http.counted(WOKEN).await, released, "one wake-up a release");
+            assert_eq!(http.metric_value(WOKEN).await, released, "one wake-up a release");
         }
     }
     // No caller polls: there is exactly one call per caller, and every call is granted.
-    assert_eq!(http.counted(WOKEN).await, WAITERS);
-    assert_eq!((http.counted(GRANTED).await, http.counted(TRIED).await), (WAITERS + 1, 0));
+    assert_eq!(http.metric_value(WOKEN).await, WAITERS);
+    assert_eq!(
+        (http.metric_value(GRANTED).await, http.metric_value(TRIED).await),
+        (WAITERS + 1, 0)
+    );
 }
 
 /// Releases the lock for each holder in turn and returns the order of the grants.
@@ -282,7 +290,7 @@ async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
     }
     // A session that never releases the lock loses it at its TTL.
     let forgotten = http.begin(Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
-    forgotten.await.expect("a task").has(200);
+    forgotten.await.expect("a task").assert_status(200);
     let next = other.lock("forgotten").wait(DEADLINE).acquire().await.expect("after its time");
     next.release().await.expect("released");
 }

@@ -1,7 +1,7 @@
 //! A client that keeps one session, reconnects to other nodes, and sets its watches again.
 //!
-//! The client tracks its one-shot watches: a read arms a watch, its event removes it. [`Wanderer::wrong`] lists events
-//! without an armed watch or without a change. [`Wanderer::missed`] returns changes without an event. A rejected session
+//! The client tracks its one-shot watches: a read arms a watch, its event removes it. [`RoamingClient::wrong`] lists events
+//! without an armed watch or without a change. [`RoamingClient::missed`] returns changes without an event. A rejected session
 //! fails the test immediately.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) enum WatchTarget {
 }
 
 /// See the module.
-pub(crate) struct Wanderer {
+pub(crate) struct RoamingClient {
     nodes: Vec<SocketAddr>,
     at: usize,
     identity: (i64, [u8; PASSWORD_LEN]),
@@ -46,7 +46,7 @@ pub(crate) struct Wanderer {
     pub(crate) moves: usize,
 }
 
-impl Wanderer {
+impl RoamingClient {
     /// Opens a session at node `at`, from 0.
     pub(crate) async fn open(nodes: Vec<SocketAddr>, at: usize) -> Self {
         let opened = ZkConnection::open(nodes[at], &new_session(SESSION_MS))

@@ -8,13 +8,13 @@ use holdfast_zkwire::{Create, MultiOp, ReadOp, Request};
 
 use crate::script::Step;
 
-struct Excuse {
+struct IntendedDifference {
     why: &'static str,
     holds: fn(&Step, &str, &str) -> bool,
 }
 
-const EXCUSES: &[Excuse] = &[
-    Excuse {
+const EXCUSES: &[IntendedDifference] = &[
+    IntendedDifference {
         why: "holdfast replies to a successful check outside a multi: without a reply the client would wait forever",
         holds: |step, theirs, ours| {
             asks(step, |request| matches!(request, Request::Check { .. }))
@@ -23,7 +23,7 @@ const EXCUSES: &[Excuse] = &[
                 && ours.ends_with(" done")
         },
     },
-    Excuse {
+    IntendedDifference {
         why: "checkWatches covers the session's own watches: ZooKeeper's covers the watches of every session",
         holds: |step, theirs, ours| {
             asks(step, |request| matches!(request, Request::CheckWatches { .. }))
@@ -31,7 +31,7 @@ const EXCUSES: &[Excuse] = &[
                 && ours.ends_with(" error -121")
         },
     },
-    Excuse {
+    IntendedDifference {
         why: "holdfast reports an invalid path before a missing permission on the parent",
         holds: |step, theirs, ours| {
             let told = |code: &str| without_header(&theirs.replacen("error -102", code, 1));
@@ -40,7 +40,7 @@ const EXCUSES: &[Excuse] = &[
                 && [told("error -101"), told("error -8")].contains(&without_header(ours))
         },
     },
-    Excuse {
+    IntendedDifference {
         why: "an ensemble shows its members; the standalone ZooKeeper has no members to show",
         holds: |step, theirs, ours| {
             asks(step, reads_the_members)

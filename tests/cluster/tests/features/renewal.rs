@@ -15,12 +15,12 @@ fn client(cluster: &Cluster) -> Client {
 }
 
 async fn renewals(http: &Http) -> u64 {
-    http.counted("holdfast_keepalives_total").await
+    http.metric_value("holdfast_keepalives_total").await
 }
 
 /// The number of open sessions.
 async fn sessions(http: &Http) -> usize {
-    let body = http.get("/v1/sessions").await.has(200).json();
+    let body = http.get("/v1/sessions").await.assert_status(200).json();
     body["sessions"].as_array().expect("a list").len()
 }
 

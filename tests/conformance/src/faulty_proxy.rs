@@ -20,7 +20,7 @@ const SYNC: usize = HEADER + 5;
 
 /// A falsification, applied to the first matching frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum Falsification {
     /// Replaces success by an error.
     Error,
     /// Replaces the zxid in a header by a much older one.
@@ -37,7 +37,7 @@ pub enum Lie {
     OtherEvent,
 }
 
-impl Lie {
+impl Falsification {
     /// All falsifications, with one for each field of a stat.
     pub const ALL: [Self; 17] = [
         Self::Error,
@@ -102,19 +102,19 @@ fn increment(number: &mut [u8]) {
 
 /// The proxy. Dropping it stops the proxy.
 #[derive(Debug)]
-pub struct Liar {
+pub struct FaultyProxy {
     /// Listening address.
     pub address: SocketAddr,
     told: Arc<AtomicBool>,
     proxy: JoinHandle<()>,
 }
 
-impl Liar {
+impl FaultyProxy {
     /// Starts a proxy for a server.
     ///
     /// # Panics
     /// If there is no free port.
-    pub async fn before(server: SocketAddr, lie: Lie) -> Self {
+    pub async fn before(server: SocketAddr, lie: Falsification) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let told = Arc::new(AtomicBool::new(false));
@@ -128,13 +128,18 @@ impl Liar {
     }
 }
 
-impl Drop for Liar {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
         self.proxy.abort();
     }
 }
 
-async fn serve(listener: TcpListener, server: SocketAddr, lie: Lie, told: Arc<AtomicBool>) {
+async fn serve(
+    listener: TcpListener,
+    server: SocketAddr,
+    lie: Falsification,
+    told: Arc<AtomicBool>,
+) {
     // The first connection only creates the folder of the run.
     let mut lying = false;
     while let Ok((client, _)) = listener.accept().await {
@@ -150,7 +155,7 @@ async fn serve(listener: TcpListener, server: SocketAddr, lie: Lie, told: Arc<At
 async fn hand_on(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    lie: Option<(Lie, Arc<AtomicBool>)>,
+    lie: Option<(Falsification, Arc<AtomicBool>)>,
 ) {
     let mut first = true;
     let mut later = None;

@@ -57,7 +57,7 @@ async fn row_64_the_deadline_here_is_never_later_than_the_deadline_there() {
     // The loop covers more than one renewal.
     while compared < 30 {
         let here = guard.deadline();
-        let there = http.get(&target).await.has(200).json();
+        let there = http.get(&target).await.assert_status(200).json();
         let Some(left) = there["expires_in_ms"].as_u64() else { continue };
         // A renewal between the two reads extends the later value.
         assert!(here <= Instant::now() + Duration::from_millis(left), "{here:?}, {there}");
