@@ -9,8 +9,12 @@
 set -eu
 [ $# -ge 3 ] || { echo "usage: $0 read|write FILE TOKEN [FLOOR]" >&2; exit 2; }
 what=$1 file=$2 token=$3 floor=${4:-$3}
+case $what in read | write) ;; *) echo "usage: $0 read|write FILE TOKEN [FLOOR]" >&2; exit 2 ;; esac
 
-number() { case $1 in '' | *[!0-9]* | 0*) return 1 ;; esac; [ ${#1} -le 16 ]; }
+number() { # 1 to 2^53 - 1
+    case $1 in '' | *[!0-9]* | 0*) return 1 ;; esac
+    [ ${#1} -le 16 ] && [ "$1" -le 9007199254740991 ]
+}
 replace() { # TEMPORARY TARGET: durably
     sync "$1"
     mv "$1" "$2"
@@ -44,5 +48,4 @@ fi
 case $what in
 read) if [ -e "$file" ]; then cat "$file"; fi ;;
 write) replace "$new" "$file" ;;
-*) echo "usage: $0 read|write FILE TOKEN [FLOOR]" >&2; exit 2 ;;
 esac

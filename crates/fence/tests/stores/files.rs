@@ -207,9 +207,11 @@ fn the_shell_script_and_the_crate_reject_each_others_stale_holders() {
     assert_eq!(done(&shell(&store, &["write", "36", "35"], "97\n")), Some(0));
     assert!(matches!(begin(store.path(), FencingToken(34)), Err(FenceError::Stale { .. })));
     begin(store.path(), FencingToken(35)).map(drop).unwrap();
-    for broken in ["", "x", "0", "01", "-1", "1.5", "9007199254740992000"] {
+    for broken in ["", "x", "0", "01", "-1", "1.5", "9007199254740992"] {
         assert_eq!(done(&shell(&store, &["write", broken], "0\n")), Some(2), "{broken:?}");
     }
+    assert_eq!(done(&shell(&store, &["append", "40"], "0\n")), Some(2));
+    begin(store.path(), FencingToken(36)).map(drop).expect("a wrong verb leaves the mark");
     let left: Vec<_> = std::fs::read_dir(store.0.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
