@@ -31,7 +31,7 @@ pub use sql::{
     try_table_sql,
 };
 
-/// The Rust examples of the guide. They do not compile while the manifest has `doctest = false`.
+/// The Rust examples of the guide.
 #[cfg(all(doctest, feature = "postgres"))]
 #[doc = include_str!("../../../docs/fencing.md")]
 mod guide {}

@@ -84,7 +84,7 @@ pub fn skipped_examples(tree: &Tree) -> Vec<Violation> {
         let info = text.and_then(|text| text.trim().strip_prefix("```"));
         info.is_some_and(|info| {
             ["rust", "no_run", "compile_fail"].iter().any(|word| info.starts_with(word))
-        })
+        }) || line.starts_with("#[doc = include_str!")
     };
     let mut found = Vec::new();
     for (manifest, _) in
@@ -219,6 +219,11 @@ mod tests {
         };
         assert_eq!(skipped_examples(&tree("[lib]\ndoctest = false"))[0].line, 3);
         assert_eq!(skipped_examples(&tree("[lib]")).len(), 0);
+        let guide = Tree::of([
+            ("crates/a/Cargo.toml", "[lib]\ndoctest = false"),
+            ("crates/a/src/lib.rs", "#[doc = include_str!(\"guide.md\")]\nmod guide {}"),
+        ]);
+        assert_eq!(skipped_examples(&guide)[0].line, 1);
     }
 
     #[test]
