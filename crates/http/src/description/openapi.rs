@@ -22,7 +22,7 @@ use crate::tree::txn;
 /// Headers of every response.
 const EVERYWHERE: [Header; 4] = [
     Header::number(HOLDFAST_NODE, "The node that answered"),
-    Header::text(HOLDFAST_LEADER, "The leader as that node knows it, or none"),
+    Header::text(HOLDFAST_LEADER, "The leader known to that node, or none"),
     Header::number(HOLDFAST_REVISION, "The revision of the answer; on errors, what is applied"),
     Header::text(HOLDFAST_REQUEST_ID, "Ties the call to the node's log lines"),
 ];

@@ -16,14 +16,14 @@ use crate::status::HttpError;
 const VERBOSE: Param = Param::flag("verbose", "Changes nothing: every check is shown anyway");
 
 pub(crate) static LIVE: Operation = Operation {
-    summary: "Whether the process should go on",
+    summary: "Check whether the process is alive",
     params: LiveParams::LIST,
     answers: || answers("The process should be replaced"),
     ..Operation::public("isLive", &routes::LIVE, |call| ready(Ok(live(call))).boxed())
 };
 
 pub(crate) static READY: Operation = Operation {
-    summary: "Whether calls should come here",
+    summary: "Check whether the node accepts calls",
     params: ReadyParams::LIST,
     answers: || answers("Calls should go to another node"),
     ..Operation::public("isReady", &routes::READY, |call| ready(is_ready(call)).boxed())

@@ -55,7 +55,7 @@ fn quota_exceeded(path: ZnodePath, limit: u64) -> HttpError {
 }
 
 fn bad_acl(path: ZnodePath) -> HttpError {
-    let detail = "the access list is empty, or an entry of it names nobody".to_owned();
+    let detail = "the access list is empty, or has an invalid entry".to_owned();
     let hint = "write scheme:id:perms with world:anyone, digest:name:hash, ip:address[/bits], or auth: for yourself (curl -u name:password)";
     let mut problem = about(path, ErrorCode::InvalidArgument, detail, hint);
     problem.facts.parameter = Some("acl".to_owned());

@@ -14,7 +14,7 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
         RecipeRejection::CountMismatch { count } => {
             let detail = format!("there is a latch of this name with count {count}");
             let facts = RecipeFacts { count: Some(count), ..none };
-            about(ErrorCode::CountMismatch, detail, "DELETE it first to make it anew", facts)
+            about(ErrorCode::CountMismatch, detail, "DELETE it first, then create it again", facts)
         }
         RecipeRejection::NoLatch => {
             let hint = "a PUT with ?count=N makes one";

@@ -58,7 +58,7 @@ async fn a_list_is_read_and_replaced() {
     for (body, words) in [
         ("", "JSON object"),
         (r#"{"acl":["world:anyone"]}"#, "not an entry"),
-        (r#"{"acl":["nobody:x:r"]}"#, "names nobody"),
+        (r#"{"acl":["nobody:x:r"]}"#, "invalid entry"),
         (r#"{"acl":[]}"#, "empty"),
         (r#"{"acls":["world:anyone:r"]}"#, "acls"),
     ] {

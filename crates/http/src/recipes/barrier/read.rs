@@ -14,7 +14,7 @@ use crate::routes::BARRIER;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Read who has arrived at a barrier",
+    summary: "Read the arrivals at a barrier",
     params: ReadBarrierParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The barrier", Schemas::of::<BarrierBody>)],
     ..Operation::read("readBarrier", &BARRIER, |call| read(call, BarrierKind::Barrier).boxed())
