@@ -293,7 +293,7 @@ impl LockBody {
                 why: cooldown.cause,
                 opens_in_ms: age(now, cooldown.until),
             }),
-            segments: ShardBody::all(view.segments),
+            segments: ShardBody::all(view.shards),
             revision,
         }
     }
@@ -345,7 +345,7 @@ impl PolicyBody {
             lock_delay_ms,
             cooldown_ms,
             detect_deadlocks,
-            segments,
+            shards: segments,
         } = policy;
         Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, segments }
     }
@@ -595,7 +595,7 @@ mod tests {
             policy: LockPolicy::DEFAULT,
             cooldown: Some(Cooldown { until: Stamp(4_000), cause: CooldownCause::Cooldown }),
             notes: Vec::new(),
-            segments: Vec::new(),
+            shards: Vec::new(),
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();

@@ -142,7 +142,7 @@ impl Client {
             .with_some(&AGEING, duration(change.ageing_ms).as_ref())
             .with_some(&LOCK_DELAY, duration(change.lock_delay_ms).as_ref())
             .with_some(&COOLDOWN, duration(change.cooldown_ms).as_ref())
-            .with_some(&POLICY_SEGMENTS, change.segments.map(CountOrNone).as_ref());
+            .with_some(&POLICY_SEGMENTS, change.shards.map(CountOrNone).as_ref());
         if let Some(detect) = change.detect_deadlocks {
             query = query.with_flag(&DETECT_DEADLOCKS, detect);
         }

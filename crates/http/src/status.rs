@@ -203,7 +203,7 @@ fn of_lock_rejection(rejection: LockRejection, context: &ErrorContext<'_>) -> Ht
         LockRejection::AttemptOver { newest } => lock::attempt_over(newest, context),
         LockRejection::LimitMismatch { limit } => lock::limit_mismatch(limit, context),
         LockRejection::PermitsMismatch { permits } => lock::permits_mismatch(permits, context),
-        LockRejection::ShardsMismatch { segments } => lock::segments_mismatch(segments, context),
+        LockRejection::ShardsMismatch { shards } => lock::shards_mismatch(shards, context),
         LockRejection::ModeConflict { mode } => lock::mode_conflict(mode, context),
         LockRejection::NotReentrant => lock::not_reentrant(context),
         LockRejection::InUse { entries } => lock::in_use(entries, context),

@@ -91,7 +91,7 @@ impl Machine {
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
         match self.locks.get(lock) {
             Some(indexed) => LockView {
-                segments: self.shard_views(lock),
+                shards: self.shard_views(lock),
                 ..self.lock_view(lock, indexed, (shown_max, shown_max))
             },
             None => self.free_lock_view(lock),
@@ -280,7 +280,7 @@ impl Machine {
         let Command::Acquire(acquire) = command else { return false };
         let plain = acquire.wait
             && acquire.options.priority == 0
-            && acquire.segments.is_none()
+            && acquire.shards.is_none()
             && acquire.mode.is_none_or(|mode| mode == Mode::Exclusive);
         let Some(name) = acquire.locks.single() else { return false };
         let behind = |lock: &Lock| {

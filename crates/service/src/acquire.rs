@@ -110,7 +110,7 @@ impl Service {
         }
         let Some(lock) = acquire.locks.single() else { return Ok(None) };
         let held = self.raft().read(|machine| {
-            let lock = match acquire.segments {
+            let lock = match acquire.shards {
                 None => lock.clone(),
                 Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,
             };

@@ -112,7 +112,7 @@ pub struct Acquire {
     /// Declares the lock a semaphore with this limit. A lock without a directory and a policy becomes one.
     pub limit: Option<u32>,
     /// Requests one shard of the lock instead of the lock itself.
-    pub segments: Option<ShardRequest>,
+    pub shards: Option<ShardRequest>,
     pub options: AcquireOptions,
 }
 
@@ -174,7 +174,7 @@ impl Acquire {
             mode: None,
             permits: None,
             limit: None,
-            segments: None,
+            shards: None,
             options: AcquireOptions::PLAIN,
         }
     }

@@ -21,8 +21,8 @@ mod recipe;
 mod reply;
 #[cfg(feature = "schema")]
 mod schema;
-mod segments;
 mod session;
+mod sharding;
 mod stat;
 mod time;
 mod view;
@@ -49,8 +49,8 @@ pub use recipe::{
     RecipeRejection, RecipeReply, Tripped,
 };
 pub use reply::ArriveReply;
-pub use segments::{ShardChoice, ShardRequest, ShardView};
 pub use session::{OpenSession, SessionEnd};
+pub use sharding::{ShardChoice, ShardRequest, ShardView};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};
 pub use time::{Stamp, Ttl, TtlError, micros, millis};
 pub use view::{

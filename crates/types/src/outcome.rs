@@ -298,7 +298,7 @@ pub enum LockRejection {
     /// The lock has another number of shards than the call names.
     ShardsMismatch {
         /// `None`: the lock is not sharded.
-        segments: Option<u32>,
+        shards: Option<u32>,
     },
 }
 
@@ -409,6 +409,6 @@ pub enum OutOfBounds {
     Deadline,
     /// A multi-lock with an option that only an acquire of one lock may have.
     Locks,
-    /// `segments`.
+    /// `shards`.
     Shards,
 }

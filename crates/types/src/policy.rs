@@ -77,7 +77,7 @@ pub struct LockPolicy {
     /// Whether an acquire that would close a cycle of waiters is rejected.
     pub detect_deadlocks: bool,
     /// The number of shards of a sharded lock, from 1 to [`LockPolicy::SHARDS_MAX`].
-    pub segments: Option<u32>,
+    pub shards: Option<u32>,
 }
 
 impl LockPolicy {
@@ -100,7 +100,7 @@ impl LockPolicy {
         lock_delay_ms: 0,
         cooldown_ms: 0,
         detect_deadlocks: true,
-        segments: None,
+        shards: None,
     };
 
     /// True if every number is within its bounds.
@@ -109,7 +109,7 @@ impl LockPolicy {
             && self.ageing_ms <= Self::AGEING_MAX_MS
             && self.lock_delay_ms <= Self::LOCK_DELAY_MAX_MS
             && self.cooldown_ms <= Self::COOLDOWN_MAX_MS
-            && self.segments.is_none_or(|count| (1..=Self::SHARDS_MAX).contains(&count))
+            && self.shards.is_none_or(|count| (1..=Self::SHARDS_MAX).contains(&count))
     }
 }
 
@@ -129,8 +129,8 @@ pub struct PolicyChange {
     pub lock_delay_ms: Option<u64>,
     pub cooldown_ms: Option<u64>,
     pub detect_deadlocks: Option<bool>,
-    /// See [`LockPolicy::segments`]; `Some(None)` turns the sharded lock into one lock.
-    pub segments: Option<Option<u32>>,
+    /// See [`LockPolicy::shards`]; `Some(None)` turns the sharded lock into one lock.
+    pub shards: Option<Option<u32>>,
 }
 
 impl PolicyChange {
@@ -144,7 +144,7 @@ impl PolicyChange {
             lock_delay_ms: self.lock_delay_ms.unwrap_or(policy.lock_delay_ms),
             cooldown_ms: self.cooldown_ms.unwrap_or(policy.cooldown_ms),
             detect_deadlocks: self.detect_deadlocks.unwrap_or(policy.detect_deadlocks),
-            segments: self.segments.unwrap_or(policy.segments),
+            shards: self.shards.unwrap_or(policy.shards),
         }
     }
 }

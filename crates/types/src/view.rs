@@ -76,7 +76,7 @@ pub struct LockView {
     /// Further facts of some of [`LockView::holders`].
     pub notes: Vec<HolderDetails>,
     /// The shards of a sharded lock, from 0; empty in a list.
-    pub segments: Vec<ShardView>,
+    pub shards: Vec<ShardView>,
 }
 
 /// Facts that only few holders have.

@@ -75,7 +75,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
     let params: AcquireParams = call.params()?;
     let for_connection = is_for_connection(&params)?;
-    let segments = segments(&params)?;
+    let shards = shard_request(&params)?;
     call.log_fields.wait = params.wait;
     let AcquireParams { session, owner, attempt, ttl, labels, .. } = params;
     let open = acquiring_session(call, session, attempt, ttl, labels)?;
@@ -86,7 +86,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         permits: params.permits,
         limit: params.limit,
         queue_max: params.queue_max,
-        segments,
+        shards,
         options: AcquireOptions {
             priority: params.priority,
             reentrant: params.reentrant,
@@ -104,7 +104,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;
     let body = GrantBody::new(grant, (waited, expires_in), call.now(), revision);
-    let body = if segments.is_some() { body.of_whole(&lock) } else { body };
+    let body = if shards.is_some() { body.of_whole(&lock) } else { body };
     Ok(grant_reply(call, token, &body, revision))
 }
 
@@ -124,7 +124,7 @@ fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
     }
 }
 
-fn segments(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
+fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
     match (params.segments, params.segment) {
         (None, None) => Ok(None),
         (Some(count), Some(ShardChoice::At(index))) if index >= count => {
@@ -157,7 +157,7 @@ mod tests {
     fn read(query: &str) -> Result<AcquireParams, ParamError> {
         let params = AcquireParams::from_query(query)?;
         is_for_connection(&params)?;
-        segments(&params)?;
+        shard_request(&params)?;
         check_attempt(params.attempt, params.session.as_ref())?;
         Ok(params)
     }
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_a_number_below_their_count_or_any() {
-        let read = |query: &str| segments(&read(query).unwrap()).unwrap();
+        let read = |query: &str| shard_request(&read(query).unwrap()).unwrap();
         let of = |count, choice| Some(ShardRequest { count, choice });
         assert_eq!(read("session=me"), None);
         assert_eq!(read("segments=8"), of(Some(8), ShardChoice::Any));

@@ -28,7 +28,7 @@ struct AcquireStream {
     service: Service,
     /// The lock of the call; after the grant of a segment, the segment.
     lock: LockName,
-    is_segmented: bool,
+    is_sharded: bool,
     session: Option<SessionName>,
     for_connection: bool,
     /// Progress that is not reported yet.
@@ -49,7 +49,7 @@ pub(super) async fn stream(
     for_connection: bool,
 ) -> Result<Reply, HttpError> {
     let (lock, ttl) = (acquire.locks.first().clone(), acquire.open.ttl);
-    let is_segmented = acquire.segments.is_some();
+    let is_sharded = acquire.shards.is_some();
     let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
     let service = call.service().clone();
     let begun = service.begin_acquire(call.context.clone(), acquire, for_connection);
@@ -65,8 +65,7 @@ pub(super) async fn stream(
     }
     let token = granted_token(&first);
     let (next, phase) = (Some(first), Phase::Waiting(pending));
-    let stream =
-        AcquireStream { service, lock, is_segmented, session, for_connection, next, phase };
+    let stream = AcquireStream { service, lock, is_sharded, session, for_connection, next, phase };
     let comment = call.state.config().stream_comment;
     let reply = sse::stream("events follow", comment, stream);
     Ok(match token {
@@ -132,7 +131,7 @@ impl AcquireStream {
         }
         let requested = std::mem::replace(&mut self.lock, grant.lock.clone());
         let body = GrantBody::new(grant, (waited, expires_in), self.service.log_time(), revision);
-        sse::event("granted", &if self.is_segmented { body.of_whole(&requested) } else { body })
+        sse::event("granted", &if self.is_sharded { body.of_whole(&requested) } else { body })
     }
 
     fn failed(&mut self, failure: Failure) -> String {

@@ -59,7 +59,7 @@ fn change(params: &PolicyParams) -> Result<PolicyChange, ParamError> {
         lock_delay_ms: params.lock_delay.map(millis),
         cooldown_ms: params.cooldown.map(millis),
         detect_deadlocks: params.detect_deadlocks,
-        segments: params.segments.map(|segments| segments.0),
+        shards: params.segments.map(|count| count.0),
     };
     if change == PolicyChange::default() {
         let detail =
@@ -83,7 +83,7 @@ mod tests {
     fn a_change_keeps_its_bounds() {
         assert_eq!(read("limit=none").unwrap().limit, Some(None));
         assert_eq!(read("limit=3").unwrap().limit, Some(Some(3)));
-        assert_eq!(read("segments=none").unwrap().segments, Some(None));
+        assert_eq!(read("segments=none").unwrap().shards, Some(None));
         assert_eq!(read("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
         assert_eq!(read("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
         assert_eq!(read("lock_delay=0s").unwrap().lock_delay_ms, Some(0));

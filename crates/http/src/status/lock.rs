@@ -18,7 +18,7 @@ pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> 
     )
 }
 
-pub(super) fn segments_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
+pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let (detail, hint) = match segments {
         Some(count) => (
             format!("it has {count} segments, from 0 to {}", count.saturating_sub(1)),

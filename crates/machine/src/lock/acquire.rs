@@ -36,7 +36,7 @@ impl Machine {
             }
             Some(KnownSession::Ended { end: SessionEnd::Closed, .. }) | None => None,
         };
-        let sharded = acquire.segments.map(|_| acquire.locks.first().clone());
+        let sharded = acquire.shards.map(|_| acquire.locks.first().clone());
         let new_shards = self.choose_shard(session, &mut acquire, ctx.now)?;
         let entry_in = |lock| self.locks.find(session?, lock, &acquire.owner, Ticket(0)).cloned();
         let entries: Vec<Option<Arc<LockEntry>>> = acquire.locks.iter().map(entry_in).collect();

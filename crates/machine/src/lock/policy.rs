@@ -33,8 +33,8 @@ impl Machine {
         if entries > 0 && policy.limit.is_some() != before.limit.is_some() {
             return Err(LockRejection::InUse { entries }.into());
         }
-        if policy.segments != before.segments {
-            let count = policy.segments.max(before.segments).unwrap_or(0);
+        if policy.shards != before.shards {
+            let count = policy.shards.max(before.shards).unwrap_or(0);
             let entries = entries.saturating_add(self.entries_in_shards(lock, count));
             if entries > 0 {
                 return Err(LockRejection::InUse { entries }.into());
@@ -123,9 +123,9 @@ impl Machine {
 
 /// Rejects out-of-bounds values, which the front-ends never send.
 pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
-    let Acquire { permits, limit, segments, options, .. } = acquire;
+    let Acquire { permits, limit, shards, options, .. } = acquire;
     let sound = |count: Option<u32>, max| count.is_none_or(|n| (1..=max).contains(&n));
-    let shards = segments.and_then(|segments| segments.count);
+    let shards = shards.and_then(|shards| shards.count);
     let wrong = match () {
         () if !sound(*permits, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Permits),
         () if !sound(*limit, LockPolicy::LIMIT_MAX) => Some(OutOfBounds::Limit),
@@ -142,11 +142,11 @@ pub(crate) fn check_bounds(acquire: &Acquire) -> Result<(), Rejection> {
 }
 
 fn check_multi_lock_options(acquire: &Acquire) -> Result<(), Rejection> {
-    let Acquire { mode, permits, limit, segments, options, .. } = acquire;
+    let Acquire { mode, permits, limit, shards, options, .. } = acquire;
     let plain = AcquireOptions { max_hold_ms: options.max_hold_ms, ..AcquireOptions::PLAIN };
     if permits.is_some_and(|permits| permits > 1)
         || limit.is_some()
-        || segments.is_some()
+        || shards.is_some()
         || *options != plain
     {
         return Err(Rejection::OutOfBounds { what: OutOfBounds::Locks });

@@ -33,7 +33,7 @@ impl Machine {
         acquire: &mut Acquire,
         now: Stamp,
     ) -> Result<Option<NewShards>, Rejection> {
-        let Some(segments) = acquire.segments.take() else {
+        let Some(shards) = acquire.shards.take() else {
             for lock in acquire.locks.iter() {
                 let plain = self.check_not_sharded(lock);
                 plain.map_err(|why| in_lock(&acquire.locks, lock, why))?;
@@ -41,15 +41,15 @@ impl Machine {
             return Ok(None);
         };
         let (sharded, owner) = (acquire.locks.first().clone(), &acquire.owner);
-        let (count, new) = self.count_for(&sharded, segments.count)?;
+        let (count, new) = self.count_for(&sharded, shards.count)?;
         let own = session.and_then(|session| self.own_shard(session, &sharded, owner, count));
-        let shard = match (segments.choice, own) {
+        let shard = match (shards.choice, own) {
             (ShardChoice::At(index), _) if index >= count => return Err(mismatch(Some(count))),
             (ShardChoice::At(index), Some(own)) if index != own => {
-                return Err(LockRejection::AlreadyQueued { lock: segment(&sharded, own)? }.into());
+                return Err(LockRejection::AlreadyQueued { lock: shard(&sharded, own)? }.into());
             }
             (ShardChoice::At(index), _) | (ShardChoice::Any, Some(index)) => {
-                segment(&sharded, index)?
+                shard(&sharded, index)?
             }
             (ShardChoice::Any, None) => {
                 self.least_loaded_shard(&sharded, count, GrantRequest::of(acquire), now)?
@@ -63,7 +63,7 @@ impl Machine {
     /// Stores the number of shards. The caller has added an entry in a shard, so the directory exists.
     pub(crate) fn remember_shard_count(&mut self, new_shards: NewShards) {
         let NewShards { sharded, count } = new_shards;
-        let policy = LockPolicy { segments: Some(count), ..LockPolicy::DEFAULT };
+        let policy = LockPolicy { shards: Some(count), ..LockPolicy::DEFAULT };
         let (directory, stored_policy) =
             (ZnodePath::of_lock(&sharded), StoredPolicy { policy, kept: false });
         self.locks.set_policy(&mut self.tree, &sharded, &directory, stored_policy);
@@ -79,7 +79,7 @@ impl Machine {
 
     /// The number of shards; `None` for a plain lock.
     pub(crate) fn shard_count(&self, sharded: &LockName) -> Option<u32> {
-        self.locks.get(sharded)?.policy().segments
+        self.locks.get(sharded)?.policy().shards
     }
 
     /// Returns the number of shards, and whether this acquire sets it.
@@ -127,7 +127,7 @@ impl Machine {
     ) -> Result<LockName, Rejection> {
         let mut best: Option<((bool, u32), LockName)> = None;
         for index in 0..count {
-            let lock = segment(sharded, index)?;
+            let lock = shard(sharded, index)?;
             let load = self.load_of(&lock, request, now);
             if load == (false, 0) {
                 return Ok(lock);
@@ -209,27 +209,27 @@ impl Machine {
     pub fn owned_shard(
         &self,
         sharded: &LockName,
-        segments: ShardRequest,
+        shards: ShardRequest,
         session: &SessionName,
         owner: &Owner,
     ) -> Option<LockName> {
         let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return None };
         let count = self.shard_count(sharded)?;
         let index = self.own_shard(id, sharded, owner, count)?;
-        let index_matches = match segments.choice {
+        let index_matches = match shards.choice {
             ShardChoice::Any => true,
             ShardChoice::At(requested) => requested == index,
         };
-        let count_matches = segments.count.is_none_or(|requested| requested == count);
+        let count_matches = shards.count.is_none_or(|requested| requested == count);
         ShardRequest::shard_name(sharded, index).ok().filter(|_| index_matches && count_matches)
     }
 }
 
-fn mismatch(segments: Option<u32>) -> Rejection {
-    Rejection::Lock(LockRejection::ShardsMismatch { segments })
+fn mismatch(shards: Option<u32>) -> Rejection {
+    Rejection::Lock(LockRejection::ShardsMismatch { shards })
 }
 
-fn segment(sharded: &LockName, index: u32) -> Result<LockName, Rejection> {
+fn shard(sharded: &LockName, index: u32) -> Result<LockName, Rejection> {
     ShardRequest::shard_name(sharded, index)
         .map_err(|_| limit_reached(Bound::PathLength, LockName::MAX_LEN as u64))
 }

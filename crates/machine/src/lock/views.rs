@@ -124,7 +124,7 @@ impl Machine {
             policy: *indexed.policy(),
             cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
             notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
-            segments: Vec::new(),
+            shards: Vec::new(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Machine {
             policy: LockPolicy::DEFAULT,
             cooldown: None,
             notes: Vec::new(),
-            segments: Vec::new(),
+            shards: Vec::new(),
         }
     }
 

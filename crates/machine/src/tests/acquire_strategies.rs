@@ -88,7 +88,7 @@ pub(super) fn policy() -> impl Strategy<Value = Command> {
             let change = match rare {
                 Some(0) => PolicyChange { detect_deadlocks: Some(false), ..change },
                 Some(1) => PolicyChange { limit: Some(Some(0)), ..change },
-                Some(_) => PolicyChange { segments: Some(Some(0)), ..change },
+                Some(_) => PolicyChange { shards: Some(Some(0)), ..change },
                 None => change,
             };
             Command::SetPolicy { lock, change }

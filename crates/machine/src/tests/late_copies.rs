@@ -17,7 +17,7 @@ const SESSIONS: usize = 3;
 #[derive(Clone, Debug)]
 enum Step {
     /// Begins a new attempt.
-    Acquire { session: usize, lock: usize, segment: bool },
+    Acquire { session: usize, lock: usize, shard: bool },
     /// Releases the newest attempt of the session: by number, or by token if it holds.
     Release { session: usize, by_token: bool },
     /// Hands the newest hold of the session to another session.
@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
     let session = 0..SESSIONS;
     prop_oneof![
         6 => (session.clone(), 0..LOCKS.len(), prop::bool::weighted(0.2))
-            .prop_map(|(session, lock, segment)| Step::Acquire { session, lock, segment }),
+            .prop_map(|(session, lock, shard)| Step::Acquire { session, lock, shard }),
         5 => (session.clone(), any::<bool>())
             .prop_map(|(session, by_token)| Step::Release { session, by_token }),
         2 => (session.clone(), session.clone())
@@ -119,14 +119,14 @@ impl Clients {
         Attempt(self.attempts)
     }
 
-    fn acquire(&mut self, session: usize, lock: &str, segment: bool) {
+    fn acquire(&mut self, session: usize, lock: &str, shard: bool) {
         let attempt = self.next_attempt();
         let (count, choice) = (Some(2), ShardChoice::Any);
-        let lock = if segment { lock_name("cut") } else { lock_name(lock) };
+        let lock = if shard { lock_name("cut") } else { lock_name(lock) };
         let open = super::script_commands::open(name(session).as_str());
         let plain = Acquire::new(lock.clone(), open, Owner::unnamed());
-        let segments = segment.then_some(ShardRequest { count, choice });
-        let acquire = Acquire { attempt: Some(attempt), segments, ..plain };
+        let shards = shard.then_some(ShardRequest { count, choice });
+        let acquire = Acquire { attempt: Some(attempt), shards, ..plain };
         let (lock, token) = match self.call(session, Some(attempt), Command::Acquire(acquire)) {
             Ok(Reply::Acquired(EntryState::Holding(grants))) => {
                 (grants[0].lock.clone(), Some(grants[0].token))
@@ -213,8 +213,8 @@ impl Clients {
     fn run(&mut self, steps: Vec<Step>) -> Result<(), TestCaseError> {
         for step in steps {
             match step {
-                Step::Acquire { session, lock, segment } if self.current[session].is_none() => {
-                    self.acquire(session, LOCKS[lock], segment);
+                Step::Acquire { session, lock, shard } if self.current[session].is_none() => {
+                    self.acquire(session, LOCKS[lock], shard);
                 }
                 Step::Acquire { .. } => {}
                 Step::Release { session, by_token } => self.release(session, by_token),

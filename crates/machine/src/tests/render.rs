@@ -186,7 +186,7 @@ fn policy(policy: &LockPolicy) -> String {
     if !policy.detect_deadlocks {
         text.push_str(" deadlocks=false");
     }
-    if let Some(count) = policy.segments {
+    if let Some(count) = policy.shards {
         write!(text, " segments={count}").unwrap();
     }
     text
@@ -326,8 +326,8 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
     )];
     lines.extend(view.holders.iter().skip(1).map(|other| format!("  and {}", self::holder(other))));
     lines.extend(view.notes.iter().map(note));
-    lines.extend(view.segments.iter().zip(0..).map(|(segment, index): (_, u32)| {
-        let ShardView { holder, holders, waiters } = segment;
+    lines.extend(view.shards.iter().zip(0..).map(|(shard, index): (_, u32)| {
+        let ShardView { holder, holders, waiters } = shard;
         let first =
             holder.as_ref().map_or(String::new(), |(who, token)| format!(" {who} token={token}"));
         format!("  segment {index}: {holders} hold{first}, {waiters} wait")

@@ -92,13 +92,13 @@ impl<'a> Words<'a> {
                 min_hold_ms: self.number("min_hold"),
                 value: self.value("value").map(|value| value.as_bytes().into()),
             },
-            segments: self.segments(),
+            shards: self.shards(),
             ..Acquire::new(self.locks(), open, self.owner())
         }
     }
 
-    /// Shards, e.g. `segments=8`, `segments=8 segment=3` or `segment=any`.
-    fn segments(&self) -> Option<ShardRequest> {
+    /// Shards, e.g. `shards=8`, `shards=8 shard=3` or `shard=any`.
+    fn shards(&self) -> Option<ShardRequest> {
         let count = self.number("segments");
         let choice = match self.value("segment") {
             Some("any") => Some(ShardChoice::Any),
@@ -123,7 +123,7 @@ impl<'a> Words<'a> {
             lock_delay_ms: self.number("lock_delay"),
             cooldown_ms: self.number("cooldown"),
             detect_deadlocks: self.number("deadlocks"),
-            segments: or_none("segments"),
+            shards: or_none("segments"),
         }
     }
 
@@ -457,8 +457,8 @@ fn stretched(path: &str) -> String {
 pub(super) fn multi_of(line: &str) -> Command {
     let mut multi = Multi::default();
     let mut otherwise = false;
-    for segment in line.split(" | ") {
-        let words = Words::of(segment);
+    for shard in line.split(" | ") {
+        let words = Words::of(shard);
         match words.at(0) {
             "multi" => multi.caller = words.caller(),
             "if" => multi.conditions.push(words.condition()),

@@ -140,9 +140,9 @@ fn shard(n: usize) -> LockName {
     ShardRequest::shard_name(&resource(), n as u32).unwrap()
 }
 
-fn acquire(session: usize, segments: Option<ShardRequest>, wait: bool) -> Command {
+fn acquire(session: usize, shards: Option<ShardRequest>, wait: bool) -> Command {
     let plain = Acquire::new(resource(), open(name(session).as_str()), Owner::unnamed());
-    Command::Acquire(Acquire { segments, wait, ..plain })
+    Command::Acquire(Acquire { shards, wait, ..plain })
 }
 
 struct Trial {
@@ -168,13 +168,8 @@ impl Trial {
         Ok(outcome)
     }
 
-    fn acquire(
-        &mut self,
-        session: usize,
-        segments: ShardRequest,
-        wait: bool,
-    ) -> Result<(), String> {
-        let actual = match self.apply(acquire(session, Some(segments), wait))? {
+    fn acquire(&mut self, session: usize, shards: ShardRequest, wait: bool) -> Result<(), String> {
+        let actual = match self.apply(acquire(session, Some(shards), wait))? {
             Ok(Reply::Acquired(EntryState::Holding(grant))) => {
                 AcquireResult::Granted(grant[0].lock.clone())
             }
@@ -187,13 +182,13 @@ impl Trial {
             Err(Rejection::Lock(LockRejection::Busy { .. })) => AcquireResult::Busy,
             other => return Err(format!("{other:?}")),
         };
-        let expected = self.model.acquire(session, segments.count, segments.choice, wait);
+        let expected = self.model.acquire(session, shards.count, shards.choice, wait);
         self.waited += usize::from(matches!(actual, AcquireResult::Queued(_)));
         if actual != expected {
             return Err(format!("{actual:?}\nexpected {expected:?}"));
         }
         let (caller, owner) = (name(session), Owner::unnamed());
-        let found = self.machine.owned_shard(&resource(), segments, &caller, &owner);
+        let found = self.machine.owned_shard(&resource(), shards, &caller, &owner);
         let found_own = match actual {
             AcquireResult::Granted(lock) | AcquireResult::Queued(lock) => found == Some(lock),
             AcquireResult::Rejected | AcquireResult::Busy => true,
@@ -208,10 +203,10 @@ impl Trial {
             }
             Step::AcquireUnsharded(session) => {
                 if self.model.count.is_some() {
-                    let segments = self.model.count;
+                    let shards = self.model.count;
                     let outcome = self.apply(acquire(session, None, true))?;
                     let rejected =
-                        outcome == Err(Rejection::Lock(LockRejection::ShardsMismatch { segments }));
+                        outcome == Err(Rejection::Lock(LockRejection::ShardsMismatch { shards }));
                     ensure(rejected, "a sharded lock rejects an acquire without shards")?;
                 }
             }
@@ -236,7 +231,7 @@ impl Trial {
                 self.apply(Command::CloseSession { session, attachment, incarnation: None })?.ok();
                 self.model.leave(n);
             }
-            Step::SetShards(segments) => self.set_shards(segments)?,
+            Step::SetShards(shards) => self.set_shards(shards)?,
             Step::Reload => {
                 self.machine = Machine::load(self.machine.dump()).map_err(|e| e.to_string())?;
             }
@@ -259,19 +254,19 @@ impl Trial {
         Ok(())
     }
 
-    fn set_shards(&mut self, segments: Option<u32>) -> Result<(), String> {
-        let change = PolicyChange { segments: Some(segments), ..PolicyChange::default() };
+    fn set_shards(&mut self, shards: Option<u32>) -> Result<(), String> {
+        let change = PolicyChange { shards: Some(shards), ..PolicyChange::default() };
         let outcome = self.apply(Command::SetPolicy { lock: resource(), change })?;
         let used = self.model.queues.iter().any(|queue| !queue.is_empty());
-        if used && segments != self.model.count {
+        if used && shards != self.model.count {
             return ensure(
                 matches!(outcome, Err(Rejection::Lock(LockRejection::InUse { .. }))),
                 "the number of shards cannot change during use",
             );
         }
         ensure(outcome.is_ok(), "the number of shards of an unused lock can change")?;
-        self.model.count = segments;
-        let count = segments.unwrap_or(0) as usize;
+        self.model.count = shards;
+        let count = shards.unwrap_or(0) as usize;
         if !used {
             self.model.queues = vec![Vec::new(); count];
         }
@@ -280,9 +275,9 @@ impl Trial {
 
     fn compare(&self) -> Result<(), String> {
         let view = self.machine.lock(&resource(), 100);
-        ensure(view.policy.segments == self.model.count, "the number of shards matches")?;
+        ensure(view.policy.shards == self.model.count, "the number of shards matches")?;
         ensure(
-            view.segments.len() as u32 == self.model.count.unwrap_or(0),
+            view.shards.len() as u32 == self.model.count.unwrap_or(0),
             "the view lists all shards",
         )?;
         for (at, queue) in self.model.queues.iter().enumerate() {
@@ -294,7 +289,7 @@ impl Trial {
             if found != expected || one.holders.len() != queue.len().min(1) {
                 return Err(format!("{}: {found:?}\nexpected {expected:?}", shard(at)));
             }
-            let shown = &view.segments[at];
+            let shown = &view.shards[at];
             let counted = (shown.holders as usize, shown.waiters as usize);
             ensure(
                 counted == (one.holders.len(), one.waiters.len()),
@@ -349,9 +344,9 @@ fn seeded_owners_have_one_shard() {
 fn shards_are_independent_locks_up_to_their_maximum() {
     let mut machine = Machine::new();
     let count = LockPolicy::SHARDS_MAX;
-    let segments = Some(ShardRequest { count: Some(count), choice: ShardChoice::Any });
+    let shards = Some(ShardRequest { count: Some(count), choice: ShardChoice::Any });
     for n in 0..=count as usize {
-        let commands = vec![acquire(n, segments, true)];
+        let commands = vec![acquire(n, shards, true)];
         let applied = machine.apply(Entry { stamped_at: Stamp(0), commands });
         match applied.outcomes.into_iter().next() {
             Some(Ok(Reply::Acquired(EntryState::Holding(grant)))) => {
@@ -363,5 +358,5 @@ fn shards_are_independent_locks_up_to_their_maximum() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(machine.lock(&resource(), 1).segments.len() as u32, count);
+    assert_eq!(machine.lock(&resource(), 1).shards.len() as u32, count);
 }

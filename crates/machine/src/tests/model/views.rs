@@ -68,7 +68,7 @@ impl Model {
             policy: self.policy(lock),
             cooldown: self.cooldown(lock),
             notes: self.holders(lock).into_iter().filter_map(note).collect(),
-            segments: Vec::new(),
+            shards: Vec::new(),
         }
     }
 

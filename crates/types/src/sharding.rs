@@ -30,8 +30,8 @@ impl ShardRequest {
     ///
     /// # Errors
     /// [`NameError`] if the name becomes too long.
-    pub fn shard_name(whole: &LockName, segment: u32) -> Result<LockName, NameError> {
-        LockName::new(format!("{whole}/{segment}"))
+    pub fn shard_name(whole: &LockName, shard: u32) -> Result<LockName, NameError> {
+        LockName::new(format!("{whole}/{shard}"))
     }
 
     /// The number of the shard that `lock` names; `None` if the name is not that of a shard of `whole`.
