@@ -7,8 +7,8 @@ use std::ops::Bound;
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, session_name};
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
@@ -252,10 +252,6 @@ fn contents(machine: &Machine) -> BTreeMap<String, usize> {
     page.items.into_iter().map(view).collect()
 }
 
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
-
 proptest! {
     #![proptest_config(config())]
 
@@ -272,8 +268,7 @@ proptest! {
 /// The same histories in each run (`mutations.toml`).
 #[test]
 fn seeded_deadlocks_are_detected_without_false_positives() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     let steps = prop::collection::vec(step(), 60);
     let found: usize =
         (0..300).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();

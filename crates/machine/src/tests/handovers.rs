@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::guarantees::ensure;
 use super::model::named_by;
+use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, multi, of_session, session_name};
 use crate::Machine;
 
@@ -136,10 +137,6 @@ struct Trial {
     /// The release request of each hold: its deadline, and whether it revokes.
     requests: BTreeMap<FencingToken, (u64, bool)>,
     hand_overs: usize,
-}
-
-fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("violated: {sentence}")) }
 }
 
 impl Trial {
@@ -294,10 +291,6 @@ fn run(steps: &[Step]) -> Result<usize, String> {
     Ok(trial.hand_overs)
 }
 
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
-
 proptest! {
     #![proptest_config(config())]
 
@@ -314,8 +307,7 @@ proptest! {
 /// The same histories in each run (`mutations.toml`).
 #[test]
 fn seeded_breaks_release_requests_and_hand_overs_keep_their_guarantees() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     let steps = prop::collection::vec(step(), 80);
     let hand_overs: usize =
         (0..200).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();

@@ -29,6 +29,7 @@ mod multi_locks;
 mod operator_commands;
 mod operator_moves;
 mod properties;
+mod random;
 mod recipe;
 mod render;
 mod script_commands;

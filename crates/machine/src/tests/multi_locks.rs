@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::guarantees::ensure;
+use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, session_name};
 use crate::Machine;
 
@@ -147,10 +148,6 @@ struct Trial {
     model: Model,
     token: FencingToken,
     waited: usize,
-}
-
-fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("violated: {sentence}")) }
 }
 
 impl Trial {
@@ -324,10 +321,6 @@ fn run(steps: &[Step]) -> Result<usize, String> {
     Ok(trial.waited)
 }
 
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
-
 proptest! {
     #![proptest_config(config())]
 
@@ -344,8 +337,7 @@ proptest! {
 /// The same histories in each run (`mutations.toml`).
 #[test]
 fn seeded_multi_locks_are_granted_as_a_whole() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     let steps = prop::collection::vec(step(), 60);
     let waited: usize =
         (0..200).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();

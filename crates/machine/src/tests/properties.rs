@@ -3,20 +3,15 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::history::{HistorySubject, Move, history, history_about};
 use super::model_check::Trial;
+use super::random::{config, seeded_runner};
 use super::script_commands::{self, multi, of_session, path, session_name};
 use crate::Machine;
 
 /// The maximum length of a history.
 const STEPS: usize = 130;
-
-/// `PROPTEST_CASES` sets the number of cases.
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
 
 proptest! {
     #![proptest_config(config())]
@@ -155,8 +150,7 @@ fn expired_timers_grant_under_the_limit_before_the_command() {
 
 /// Runs the same histories of one subject every time.
 fn seeded_histories_follow_the_model(subject: HistorySubject) {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     for number in 0..SEEDED {
         let history = history_about(subject, STEPS).new_tree(&mut runner).unwrap().current();
         if let Err(what) = Trial::run(&history) {

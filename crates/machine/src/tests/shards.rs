@@ -5,8 +5,9 @@ use holdfast_types::LockRejection;
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::guarantees::ensure;
+use super::random::{config, seeded_runner};
 use super::script_commands::{lock_name, open, session_name};
 use crate::Machine;
 
@@ -149,10 +150,6 @@ struct Trial {
     machine: Machine,
     model: Model,
     waited: usize,
-}
-
-fn ensure(holds: bool, sentence: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("violated: {sentence}")) }
 }
 
 impl Trial {
@@ -311,10 +308,6 @@ fn run(steps: &[Step]) -> Result<usize, String> {
     Ok(trial.waited)
 }
 
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
-
 proptest! {
     #![proptest_config(config())]
 
@@ -331,8 +324,7 @@ proptest! {
 /// The same histories in each run (`mutations.toml`).
 #[test]
 fn seeded_owners_have_one_shard() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     let steps = prop::collection::vec(step(), 60);
     let waited: usize =
         (0..50).map(|_| run(&steps.new_tree(&mut runner).unwrap().current()).unwrap()).sum();

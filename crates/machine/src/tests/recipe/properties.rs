@@ -3,18 +3,14 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use super::super::random::{config, seeded_runner};
 use super::history::{Move, SESSIONS, history};
 use super::model::Model;
 use crate::tests::script_commands::session_name;
 use crate::{ArrivalState, Machine};
 
 /// `PROPTEST_CASES` sets the number of cases.
-fn config() -> Config {
-    Config { failure_persistence: None, ..Config::default() }
-}
-
 /// The barrier that tripped, and the generation and index.
 type Trip = (BarrierKind, RecipeName, Tripped);
 
@@ -195,8 +191,7 @@ proptest! {
 /// The same histories in each run (`mutations.toml`).
 #[test]
 fn seeded_recipes_follow_the_model() {
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config(), rng);
+    let mut runner = seeded_runner();
     for number in 0..400 {
         let history = history(120).new_tree(&mut runner).unwrap().current();
         if let Err(what) = Trial::run(&history) {
