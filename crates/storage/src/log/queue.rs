@@ -58,7 +58,7 @@ impl Request {
 }
 
 /// A request that did not fit into the log's queue. The log did not call its `CompletionCallback`: wait for room with
-/// [`Log::on_queue_room`] and call [`retry`](Self::retry), or call [`into_callback`](Self::give_up).
+/// [`Log::on_queue_room`] and call [`retry`](Self::retry), or call [`into_callback`](Self::into_callback).
 #[must_use = "the request was not queued"]
 pub struct QueueFull {
     request: Request,
@@ -85,7 +85,7 @@ impl QueueFull {
 
 impl fmt::Debug for QueueFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused")
+        f.debug_struct("QueueFull")
             .field("queued_bytes", &self.queued_bytes)
             .field("queue_bytes_max", &self.queue_bytes_max)
             .finish_non_exhaustive()
