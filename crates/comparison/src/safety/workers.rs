@@ -94,10 +94,14 @@ impl Workers {
 
     /// Kills a worker and waits for its end, after which it is in no critical section.
     pub async fn kill(&mut self, worker: usize) {
+        let mut killed_ns = now_ns();
         if let Some(process) = self.processes.get_mut(worker) {
-            drop(process.child.kill().await);
+            drop(process.child.start_kill());
+            // The kernel closes the connections of the process after the signal, so the next grant is later than this.
+            killed_ns = now_ns();
+            drop(process.child.wait().await);
         }
-        self.seen.left(worker, now_ns(), None);
+        self.seen.left(worker, killed_ns, None);
         self.seen.ended.push(worker);
     }
 
