@@ -7,40 +7,44 @@ use crate::node::Node;
 const ME: (&str, &str) = ("Authorization", "Basic bWU6c2VjcmV0");
 const YOU: (&str, &str) = ("Authorization", "Basic eW91OnNlY3JldA==");
 
-async fn as_somebody(
+async fn call_as(
     node: &Node,
-    who: (&str, &str),
+    credentials: (&str, &str),
     method: &str,
     target: &str,
     body: &str,
 ) -> Reply {
-    call_with(node.address, method, target, &[who], body).await
+    call_with(node.address, method, target, &[credentials], body).await
 }
 
 #[tokio::test]
-async fn a_node_is_for_those_its_list_names() {
+async fn a_node_rejects_callers_that_its_access_list_does_not_name() {
     let node = Node::start().await;
-    let made = as_somebody(&node, ME, "PUT", "/v1/tree/mine?acl=auth::cdrwa", "x").await;
+    let made = call_as(&node, ME, "PUT", "/v1/tree/mine?acl=auth::cdrwa", "x").await;
     assert_eq!(made.status, 201, "{made:?}");
-    assert_eq!(as_somebody(&node, ME, "GET", "/v1/tree/mine", "").await.body, "x");
+    assert_eq!(call_as(&node, ME, "GET", "/v1/tree/mine", "").await.body, "x");
     for (method, target, needed) in [
         ("GET", "/v1/tree/mine", "r"),
         ("GET", "/v1/tree/mine?children", "r"),
         ("PUT", "/v1/tree/mine", "w"),
         ("PUT", "/v1/tree/mine/below", "c"),
     ] {
-        let problem = as_somebody(&node, YOU, method, target, "y").await.problem(403, "forbidden");
+        let problem = call_as(&node, YOU, method, target, "y").await.problem(403, "forbidden");
         assert_eq!((&problem["path"], &problem["needed"]), (&"/mine".into(), &needed.into()));
         node.call(method, target).await.problem(403, "forbidden");
     }
-    assert_eq!(node.call("GET", "/v1/tree/mine?stat").await.status, 403, "a stat is a read here");
-    let below = as_somebody(&node, ME, "PUT", "/v1/tree/mine/below", "").await;
+    assert_eq!(
+        node.call("GET", "/v1/tree/mine?stat").await.status,
+        403,
+        "a stat needs the read permission"
+    );
+    let below = call_as(&node, ME, "PUT", "/v1/tree/mine/below", "").await;
     assert_eq!(below.status, 201, "{below:?}");
     node.call("DELETE", "/v1/tree/mine/below").await.problem(403, "forbidden");
 }
 
 #[tokio::test]
-async fn a_list_is_read_and_replaced() {
+async fn an_access_list_is_read_and_replaced_at_its_version_and_an_invalid_one_is_rejected() {
     let node = Node::start().await;
     node.call("PUT", "/v1/tree/a").await;
     let read = node.call("GET", "/v1/tree/a?acl").await;
@@ -51,14 +55,18 @@ async fn a_list_is_read_and_replaced() {
     assert_eq!((set.status, &set.json()["acl_version"]), (200, &1.into()), "{set:?}");
     let read = node.call("GET", "/v1/tree/a?acl").await.json();
     assert_eq!(read["acl"], serde_json::json!(["world:anyone:ra", "ip:127.0.0.0/8:w"]));
-    assert_eq!(node.call("PUT", "/v1/tree/a").await.status, 200, "by its address");
+    assert_eq!(
+        node.call("PUT", "/v1/tree/a").await.status,
+        200,
+        "the `ip` entry permits the write"
+    );
     let stale = [("If-Match", "\"0\"")];
     let stale = call_with(node.address, "PUT", "/v1/tree/a?acl", &stale, list).await;
     assert_eq!(stale.problem(412, "version-mismatch")["version"], 1);
     for (body, words) in [
         ("", "JSON object"),
         (r#"{"acl":["world:anyone"]}"#, "not an entry"),
-        (r#"{"acl":["nobody:x:r"]}"#, "invalid entry"),
+        (r#"{"acl":["unknown:x:r"]}"#, "invalid entry"),
         (r#"{"acl":[]}"#, "empty"),
         (r#"{"acls":["world:anyone:r"]}"#, "acls"),
     ] {
@@ -72,14 +80,14 @@ async fn a_list_is_read_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_header_that_is_no_credential_is_refused_where_it_matters() {
+async fn invalid_credentials_are_rejected_except_by_public_calls() {
     let node = Node::start().await;
     let bearer = ("Authorization", "Bearer abc");
-    let refused = as_somebody(&node, bearer, "GET", "/v1/tree/", "").await;
+    let refused = call_as(&node, bearer, "GET", "/v1/tree/", "").await;
     refused.problem(401, "unauthenticated");
     assert!(refused.header("www-authenticate").unwrap().starts_with("Basic "), "{refused:?}");
     let broken = ("Authorization", "Basic ###");
-    as_somebody(&node, broken, "PUT", "/v1/locks/a", "").await.problem(400, "invalid-argument");
-    assert_eq!(as_somebody(&node, bearer, "GET", "/livez", "").await.status, 200);
-    assert_eq!(as_somebody(&node, ME, "PUT", "/v1/locks/a?session=me", "").await.status, 200);
+    call_as(&node, broken, "PUT", "/v1/locks/a", "").await.problem(400, "invalid-argument");
+    assert_eq!(call_as(&node, bearer, "GET", "/livez", "").await.status, 200);
+    assert_eq!(call_as(&node, ME, "PUT", "/v1/locks/a?session=me", "").await.status, 200);
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_follower_answers_as_the_leader_would() {
+async fn a_follower_serves_calls_like_the_leader() {
     let nodes = Node::cluster().await;
     let (leader, follower) = (&nodes[0], &nodes[1]);
     let reply = follower.call("PUT", "/v1/locks/a?session=me").await;
@@ -22,7 +22,7 @@ async fn a_follower_answers_as_the_leader_would() {
 }
 
 #[tokio::test]
-async fn a_follower_redirects_when_asked_to() {
+async fn a_follower_redirects_a_call_with_redirect_to_the_leader() {
     let nodes = Node::cluster().await;
     let (leader, follower) = (&nodes[0], &nodes[1]);
     for (method, target) in [

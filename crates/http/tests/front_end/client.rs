@@ -103,13 +103,13 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Reply {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     tokio::time::timeout(TIMEOUT, finish(&mut stream))
         .await
-        .unwrap_or_else(|_| panic!("no answer to {head}"))
+        .unwrap_or_else(|_| panic!("no response to {head}"))
 }
 
 /// Reads until the server closes.
 pub(crate) async fn finish(stream: &mut TcpStream) -> Reply {
     let mut received = Vec::new();
     let read = tokio::time::timeout(2 * TIMEOUT, stream.read_to_end(&mut received)).await;
-    read.expect("no answer").unwrap();
+    read.expect("no response").unwrap();
     Reply::parse(&received)
 }
