@@ -11,7 +11,7 @@ use crate::client::{call_with, finish, raw};
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused() {
+async fn a_body_over_the_limit_is_rejected() {
     let node = Node::start().await;
     let body = format!(r#"{{"session":"{}"}}"#, "a".repeat(64 * 1024));
     for body in [body.clone(), body.repeat(8)] {
@@ -24,14 +24,14 @@ async fn a_body_over_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn a_declared_gigabyte_is_refused_before_it_is_sent() {
+async fn a_body_declared_over_the_limit_is_rejected_before_it_is_sent() {
     let node = Node::start().await;
     let head = "PUT /v1/locks/a HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n";
     raw(node.address, head.as_bytes()).await.problem(413, "payload-too-large");
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_such_an_object_is_refused() {
+async fn a_body_that_is_not_an_object_of_known_parameters_is_rejected() {
     let node = Node::start().await;
     let deep = "[".repeat(60_000);
     for body in ["[]", "30s", "{", r#"{"session":null}"#, r#"{"session":{}}"#, r#"{"a":1}"#, &deep]
@@ -41,14 +41,14 @@ async fn a_body_that_is_not_such_an_object_is_refused() {
 }
 
 #[tokio::test]
-async fn a_field_in_query_and_body_is_refused() {
+async fn a_parameter_in_both_query_and_body_is_rejected() {
     let node = Node::start().await;
     let reply = node.call_json("PUT", "/v1/locks/a?session=me", r#"{"session":"me"}"#).await;
     assert_eq!(reply.problem(400, "invalid-argument")["detail"], "'session' is given twice");
 }
 
 #[tokio::test]
-async fn a_body_says_the_same_as_a_query() {
+async fn parameters_in_a_json_or_form_body_work_like_query_parameters() {
     let node = Node::start().await;
     let body = r#"{"session":"me","ttl":"20s","labels":{"host":"web3"}}"#;
     assert_eq!(node.call_json("PUT", "/v1/locks/a", body).await.status, 200);
@@ -62,7 +62,7 @@ async fn a_body_says_the_same_as_a_query() {
 }
 
 #[tokio::test]
-async fn a_half_sent_body_is_answered_at_the_body_timeout() {
+async fn an_incomplete_body_is_rejected_at_the_body_timeout() {
     let http = HttpConfig { body_timeout: Duration::from_millis(200), ..HttpConfig::default() };
     let node = Node::start_with(http, ServiceConfig::default()).await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();

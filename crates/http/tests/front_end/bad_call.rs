@@ -3,7 +3,7 @@
 use crate::node::Node;
 
 #[tokio::test]
-async fn an_unknown_query_key_is_refused_with_the_nearest() {
+async fn an_unknown_parameter_is_rejected_with_the_nearest_known_one() {
     let node = Node::start().await;
     for (method, target, near) in [
         ("PUT", "/v1/locks/a?sesion=me", "session"),
@@ -25,7 +25,7 @@ async fn an_unknown_query_key_is_refused_with_the_nearest() {
 }
 
 #[tokio::test]
-async fn a_key_given_twice_or_without_a_value_is_refused() {
+async fn a_parameter_given_twice_or_without_a_value_is_rejected() {
     let node = Node::start().await;
     for query in ["session=a&session=b", "session=", "session", "label.a=1&label.a=1", "label.a="] {
         let problem = node.call("PUT", &format!("/v1/locks/a?{query}")).await;
@@ -36,7 +36,7 @@ async fn a_key_given_twice_or_without_a_value_is_refused() {
 
 /// Many users first try POST to acquire a lock.
 #[tokio::test]
-async fn a_guessed_post_or_an_empty_patch_is_refused_with_the_call_that_acquires() {
+async fn a_post_without_a_release_request_and_an_empty_patch_are_rejected_with_a_hint_to_use_put() {
     let node = Node::start().await;
     node.take("/v1/locks/held?session=me").await;
     for lock in ["free", "held"] {
@@ -72,7 +72,7 @@ async fn a_parameter_of_another_call_is_rejected_by_name() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_answered_with_the_right_ones() {
+async fn an_unsupported_method_is_rejected_with_the_allowed_methods() {
     let node = Node::start().await;
     for (method, target, allowed) in [
         ("PATCH", "/v1/sessions/a", "PUT,GET,HEAD,DELETE"),
@@ -92,7 +92,7 @@ async fn a_wrong_method_is_answered_with_the_right_ones() {
 }
 
 #[tokio::test]
-async fn an_unknown_path_is_answered_with_the_nearest() {
+async fn an_unknown_path_is_rejected_with_the_nearest_route() {
     let node = Node::start().await;
     for (target, near) in [
         ("/v1/lock/orders", "/v1/locks/{name}"),
@@ -110,14 +110,14 @@ async fn an_unknown_path_is_answered_with_the_nearest() {
 }
 
 #[tokio::test]
-async fn a_release_must_name_its_session() {
+async fn a_release_without_a_session_is_rejected() {
     let node = Node::start().await;
     let problem = node.call("DELETE", "/v1/locks/a").await.problem(400, "invalid-argument");
     assert_eq!(problem["parameter"], "session");
 }
 
 #[tokio::test]
-async fn a_token_that_is_no_number_is_refused() {
+async fn an_invalid_token_fence_mode_or_limit_is_rejected() {
     let node = Node::start().await;
     for query in ["", "?token=x", "?token=-1", "?token=9007199254740992", "?token=1&mode=odd"] {
         let problem = node.call("GET", &format!("/v1/fence/a{query}")).await;

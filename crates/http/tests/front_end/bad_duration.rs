@@ -3,7 +3,7 @@
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_bare_number_is_refused_with_the_fix() {
+async fn a_duration_without_a_unit_is_rejected_with_a_hint() {
     let node = Node::start().await;
     let reply = node.call("PUT", "/v1/locks/a?ttl=30").await;
     let problem = reply.problem(400, "bad-duration");
@@ -15,7 +15,7 @@ async fn a_bare_number_is_refused_with_the_fix() {
 }
 
 #[tokio::test]
-async fn absurd_durations_are_refused_with_the_bounds() {
+async fn malformed_and_out_of_bounds_durations_are_rejected() {
     let node = Node::start().await;
     for ttl in ["0s", "999ms", "25h", "99999999999999999999h", "18446744073709551615ms", "8760h"] {
         let problem = node.call("PUT", &format!("/v1/locks/a?ttl={ttl}")).await;
@@ -30,7 +30,7 @@ async fn absurd_durations_are_refused_with_the_bounds() {
 }
 
 #[tokio::test]
-async fn a_wait_beyond_the_cap_is_refused_saying_the_cap() {
+async fn a_wait_above_the_maximum_is_rejected_with_the_bounds() {
     let node = Node::start().await;
     for wait in ["301s", "5m1ms", "24h"] {
         let reply = node.call("PUT", &format!("/v1/locks/a?session=me&wait={wait}")).await;

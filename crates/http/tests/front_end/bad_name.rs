@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 
-async fn refused(targets: &[&str]) {
+async fn assert_rejected(targets: &[&str]) {
     let node = Node::start().await;
     for target in targets {
         for (method, query) in [("PUT", ""), ("GET", ""), ("DELETE", "?session=me")] {
@@ -16,26 +16,27 @@ async fn refused(targets: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_empty_lock_name_is_refused() {
-    refused(&["/v1/locks/", "/v1/locks//"]).await;
+async fn an_empty_lock_name_is_rejected() {
+    assert_rejected(&["/v1/locks/", "/v1/locks//"]).await;
 }
 
 #[tokio::test]
-async fn a_lock_name_that_is_too_long_is_refused() {
+async fn a_lock_name_that_is_too_long_is_rejected() {
     let long = format!("/v1/locks/{}", "a".repeat(513));
-    refused(&[&long]).await;
+    assert_rejected(&[&long]).await;
     let node = Node::start().await;
     node.take(&format!("/v1/locks/{}?session=me", "a".repeat(512))).await;
 }
 
 #[tokio::test]
-async fn control_characters_in_a_lock_name_are_refused() {
-    refused(&["/v1/locks/a%00b", "/v1/locks/a%0ab", "/v1/locks/a%7f", "/v1/locks/%C2%85"]).await;
+async fn control_characters_in_a_lock_name_are_rejected() {
+    assert_rejected(&["/v1/locks/a%00b", "/v1/locks/a%0ab", "/v1/locks/a%7f", "/v1/locks/%C2%85"])
+        .await;
 }
 
 #[tokio::test]
-async fn dot_dot_is_refused_and_never_normalised_away() {
-    refused(&[
+async fn dot_components_of_a_lock_name_are_rejected_and_never_normalised() {
+    assert_rejected(&[
         "/v1/locks/..",
         "/v1/locks/../cluster",
         "/v1/locks/a/../b",
@@ -49,13 +50,13 @@ async fn dot_dot_is_refused_and_never_normalised_away() {
 }
 
 #[tokio::test]
-async fn empty_components_of_a_lock_name_are_refused() {
-    refused(&["/v1/locks/a//b", "/v1/locks//a", "/v1/locks/a/", "/v1/locks/%2fa"]).await;
+async fn empty_components_of_a_lock_name_are_rejected() {
+    assert_rejected(&["/v1/locks/a//b", "/v1/locks//a", "/v1/locks/a/", "/v1/locks/%2fa"]).await;
 }
 
 #[tokio::test]
-async fn broken_escapes_and_names_that_are_not_utf8_are_refused() {
-    refused(&[
+async fn invalid_escapes_and_names_that_are_not_utf8_are_rejected() {
+    assert_rejected(&[
         "/v1/locks/a%",
         "/v1/locks/%zz",
         "/v1/locks/%ff",
@@ -66,7 +67,7 @@ async fn broken_escapes_and_names_that_are_not_utf8_are_refused() {
 }
 
 #[tokio::test]
-async fn an_encoded_slash_is_a_slash_and_nothing_is_decoded_twice() {
+async fn lock_names_are_decoded_exactly_once_and_an_encoded_slash_is_a_slash() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/shop%2Forders?session=me").await;
     let read = node.call("GET", "/v1/locks/shop/orders").await.json();
@@ -84,7 +85,7 @@ async fn an_encoded_slash_is_a_slash_and_nothing_is_decoded_twice() {
 }
 
 #[tokio::test]
-async fn bad_session_ids_are_refused_wherever_they_stand() {
+async fn invalid_sessions_owners_attempts_and_label_keys_are_rejected() {
     let node = Node::start().await;
     let long = "a".repeat(129);
     for id in ["a%2Fb", "a%20b", "%00", &long] {
@@ -100,10 +101,10 @@ async fn bad_session_ids_are_refused_wherever_they_stand() {
 }
 
 #[tokio::test]
-async fn a_name_below_a_place_in_a_queue_is_refused() {
+async fn a_lock_name_below_a_held_lock_does_not_affect_that_lock() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
-    // A name is refused or it is a lock of its own; it never disturbs the lock above it.
+    // The name is either rejected or a separate lock.
     let below = node.call("PUT", "/v1/locks/a/b?session=me").await;
     assert!(matches!(below.status, 200 | 409), "{below:?}");
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
