@@ -9,11 +9,11 @@ use crate::node::Node;
 fn target(path: &str, operation: &Value, without: &str) -> String {
     let (mut path, mut query) = (path.to_owned(), String::new());
     for parameter in parameters(operation) {
-        let (name, place) =
+        let (name, location) =
             (parameter["name"].as_str().unwrap(), parameter["in"].as_str().unwrap());
         let example = &parameter["schema"]["examples"][0];
         let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
-        match place {
+        match location {
             "path" => path = path.replace(&format!("{{{name}}}"), &example),
             "query" if parameter["required"] == true && name != without => {
                 query.extend(["&", name, "=", &example]);
@@ -28,7 +28,7 @@ fn parameters(operation: &Value) -> impl Iterator<Item = &Value> {
     operation["parameters"].as_array().unwrap().iter()
 }
 
-/// Names of the query parameters, and of the fields that only a body has.
+/// Returns the names of the query parameters, and of the fields that only a body has.
 fn described(operation: &Value) -> Vec<&str> {
     let query = parameters(operation).filter(|parameter| parameter["in"] == "query");
     let query = query.map(|parameter| parameter["name"].as_str().unwrap());
@@ -45,7 +45,7 @@ fn described(operation: &Value) -> Vec<&str> {
 
 /// The error for an unknown parameter lists the accepted ones.
 #[tokio::test]
-async fn what_a_call_takes_is_what_the_description_says() {
+async fn each_call_accepts_exactly_the_described_parameters() {
     let node = Node::start().await;
     for (method, path, operation) in operations() {
         // These two calls ignore their parameters.
@@ -57,18 +57,18 @@ async fn what_a_call_takes_is_what_the_description_says() {
         let reply = node.call(&method.to_uppercase(), &target).await;
         let problem = reply.problem(400, "invalid-argument");
         let hint = problem["hint"].as_str().unwrap();
-        let mut taken: Vec<&str> = match hint.split_once(" takes ") {
+        let mut accepted: Vec<&str> = match hint.split_once(" takes ") {
             Some((_, "no parameters")) => Vec::new(),
             Some((_, list)) => list.split(", ").collect(),
             None => panic!("{method} {path}: {hint}"),
         };
-        taken.sort_unstable();
-        assert_eq!(described(operation), taken, "{method} {path}");
+        accepted.sort_unstable();
+        assert_eq!(described(operation), accepted, "{method} {path}");
     }
 }
 
 #[tokio::test]
-async fn what_is_needed_is_refused_without_it() {
+async fn a_call_without_a_required_parameter_is_rejected() {
     let node = Node::start().await;
     for (method, path, operation) in operations() {
         let needed = parameters(operation)
@@ -82,8 +82,8 @@ async fn what_is_needed_is_refused_without_it() {
     }
 }
 
-/// Values at a parameter's bounds, and values beyond them.
-fn at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
+/// Returns values at a parameter's bounds, and values beyond them.
+fn values_at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
     let schema = &parameter["schema"];
     let about = parameter["description"].as_str().unwrap();
     let bounds = about.rsplit_once("Duration: ").map(|(_, bounds)| bounds.trim_end_matches('.'));
@@ -115,8 +115,8 @@ fn at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// Whether an error names the parameter as its cause, or rejects the name.
-fn is_blamed(reply: &crate::client::Reply, name: &str) -> bool {
+/// True if the reply rejects the value of this parameter.
+fn names_as_cause(reply: &crate::client::Reply, name: &str) -> bool {
     let of_value = ["invalid-argument", "bad-duration", "bad-name"];
     if reply.status != 400 {
         return false;
@@ -127,19 +127,19 @@ fn is_blamed(reply: &crate::client::Reply, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn bounds_are_kept_and_nothing_within_them_is_refused() {
+async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_are_accepted() {
     let node = Node::start().await;
     let mut tried = 0;
     for (method, path, operation) in operations() {
         let in_query = parameters(operation).filter(|parameter| parameter["in"] == "query");
         for parameter in in_query.filter(|parameter| parameter["name"] != "label.KEY") {
             let name = parameter["name"].as_str().unwrap();
-            let (good, bad) = at_bounds(parameter);
+            let (good, bad) = values_at_bounds(parameter);
             let mut ask = async |value: &str| {
                 tried += 1;
                 // A new lock for each call, so that no call queues.
                 let base = target(path, operation, name).replace("/orders", &format!("/o{tried}"));
-                // What some parameters need beside them; a watch has something to tell, so that it does not wait.
+                // Other parameters that this one requires. With `since=0`, a watch returns earlier changes at once.
                 let beside = match (path, name) {
                     ("/v1/watch", "since") => "&prefix=/",
                     ("/v1/watch", "wait") => "&prefix=/locks&since=0",
@@ -172,27 +172,27 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
                 let waits = name != "wait" && described(operation).contains(&"wait");
                 let at_once = if waits { "&wait=0s" } else { "" };
                 let target = format!("{base}{beside}{at_once}&{name}={value}");
-                // Another session each time: what it was answered under a request id is not answered again.
+                // Each call has its own session, so that no request id of an earlier call repeats its reply.
                 let target = target.replace("session=me", &format!("session=me{tried}"));
                 let body = if path == "/v1/txn" { r#"{"then":[]}"# } else { "" };
                 let reply = node.call_json(&method.to_uppercase(), &target, body).await;
-                (is_blamed(&reply, name), format!("{method} {target}: {reply:?}"))
+                (names_as_cause(&reply, name), format!("{method} {target}: {reply:?}"))
             };
             node.call("PUT", "/v1/locks/noise?session=noise").await;
             for value in bad {
-                let (blamed, place) = ask(&value).await;
-                assert!(blamed, "out of bounds, and taken: {place}");
+                let (blamed, call) = ask(&value).await;
+                assert!(blamed, "accepted although out of bounds: {call}");
             }
-            // A creation that must be numbered cannot be told not to be; and what nobody ends is not waited for.
+            // No event ends the wait of these calls, so only `wait=0s` is tried.
             let endless = name == "wait" && !["/v1/watch", "/v1/locks/{name}"].contains(&path);
-            // A hold that lives as long as its connection is answered as long as that.
+            // `sequential=false` is rejected. The response to `hold=connection` has no end.
             let good = good.iter().filter(|value| {
                 ![("sequential", "false"), ("hold", "connection")].contains(&(name, value.as_str()))
                     && (!endless || *value == "0s")
             });
             for value in good {
-                let (blamed, place) = ask(value).await;
-                assert!(!blamed, "within bounds, and refused: {place}");
+                let (blamed, call) = ask(value).await;
+                assert!(!blamed, "rejected although within bounds: {call}");
             }
         }
     }
@@ -200,7 +200,7 @@ async fn bounds_are_kept_and_nothing_within_them_is_refused() {
 }
 
 #[tokio::test]
-async fn the_description_and_its_page_are_served_and_fetch_nothing() {
+async fn the_description_and_its_page_are_served_and_load_no_other_resources() {
     let node = Node::start().await;
     let document = node.call("GET", "/openapi.json").await;
     assert_eq!(document.json()["openapi"], "3.1.0");
@@ -213,7 +213,7 @@ async fn the_description_and_its_page_are_served_and_fetch_nothing() {
 }
 
 #[tokio::test]
-async fn an_error_is_explained_as_text_and_as_a_page() {
+async fn an_error_code_has_an_explanation_as_text_and_as_html() {
     let node = Node::start().await;
     let target = "/errors/lock-busy";
     let text = node.call("GET", target).await;
