@@ -45,7 +45,7 @@ fn rows() -> Vec<(String, String, String)> {
 }
 
 #[tokio::test]
-async fn the_table_of_codes_equals_the_code() {
+async fn the_documented_error_codes_match_the_code() {
     let node = Node::start().await;
     let rows = rows();
     let documented: Vec<&str> = rows.iter().map(|(code, _, _)| code.as_str()).collect();
@@ -74,14 +74,14 @@ fn commands(block: &str) -> Vec<(&str, String)> {
         match (line.strip_prefix("$ "), commands.last_mut()) {
             (Some(command), _) => commands.push((command, String::new())),
             (None, Some((_, answer))) => answer.extend([line, "\n"]),
-            (None, None) => panic!("a block that begins without a command: {line}"),
+            (None, None) => panic!("a block must begin with a command: {line}"),
         }
     }
     commands
 }
 
 /// Runs a curl line. Returns the response, without the headers of every response.
-fn paste(command: &str, address: &str) -> String {
+fn run_curl(command: &str, address: &str) -> String {
     let command = command.replace("localhost:7400", address).replace("curl ", "curl -s ");
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
     assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
@@ -94,22 +94,22 @@ fn paste(command: &str, address: &str) -> String {
 }
 
 /// Replaces every number that differs between runs by `N`.
-fn settled(text: &str) -> String {
-    let mut settled = text.to_owned();
+fn masked(text: &str) -> String {
+    let mut masked = text.to_owned();
     for before in VARIABLE {
         let mut from = 0;
-        while let Some(at) = settled[from..].find(before) {
+        while let Some(at) = masked[from..].find(before) {
             let start = from + at + before.len();
-            let digits = settled[start..].bytes().take_while(u8::is_ascii_digit).count();
-            settled.replace_range(start..start + digits, "N");
+            let digits = masked[start..].bytes().take_while(u8::is_ascii_digit).count();
+            masked.replace_range(start..start + digits, "N");
             from = start;
         }
     }
-    settled
+    masked
 }
 
 /// Formats commands and responses, separated by empty lines.
-fn written(commands: &[(&str, String)]) -> String {
+fn formatted(commands: &[(&str, String)]) -> String {
     let one = |(command, answer): &(&str, String)| format!("$ {command}\n{answer}");
     let all: Vec<String> = commands.iter().map(one).collect();
     let mut text = String::new();
@@ -122,9 +122,8 @@ fn written(commands: &[(&str, String)]) -> String {
     text
 }
 
-/// Every executed curl line returns the documented response.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_curl_lines_answer_what_it_says() {
+async fn the_documented_curl_lines_return_the_documented_responses() {
     let node = Node::start().await;
     let address = node.address.to_string();
     let run = move || {
@@ -138,13 +137,13 @@ async fn the_pages_curl_lines_answer_what_it_says() {
             };
             let mut found = Vec::new();
             for (command, promised) in commands(block) {
-                let answer = paste(command, &address);
-                if settled(answer.trim()) != settled(promised.trim()) {
-                    differences.push(format!("$ {command}\n{answer}promised:\n{promised}"));
+                let answer = run_curl(command, &address);
+                if masked(answer.trim()) != masked(promised.trim()) {
+                    differences.push(format!("$ {command}\n{answer}documented:\n{promised}"));
                 }
                 found.push((command, answer));
             }
-            page.extend(["```text\n", &written(&found)]);
+            page.extend(["```text\n", &formatted(&found)]);
         }
         page.push_str(&DOCUMENT[end..]);
         (page, differences)

@@ -12,7 +12,7 @@ async fn send(node: &Node, head: &[&str], body: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_host_is_named_once() {
+async fn an_http_1_1_request_needs_exactly_one_host() {
     let node = Node::start().await;
     let (line, close) = ("GET /livez HTTP/1.1", "Connection: close");
     send(&node, &[line, close], "").await.problem(400, "invalid-argument");
@@ -24,7 +24,7 @@ async fn a_host_is_named_once() {
 }
 
 #[tokio::test]
-async fn a_body_is_coded_as_chunks_or_not_at_all() {
+async fn a_transfer_encoding_other_than_one_chunked_is_rejected() {
     let node = Node::start().await;
     let line = "PUT /v1/locks/a?session=me HTTP/1.1";
     let body = "2\r\n{}\r\n0\r\n\r\n";
@@ -47,7 +47,7 @@ async fn a_body_is_coded_as_chunks_or_not_at_all() {
     }
 }
 
-/// A request that takes a lock, in which one line ends with a bare LF: behind a proxy that insists on CRLF it is another one.
+/// Requests that acquire a lock, each with a bare LF. A proxy that requires CRLF parses a different request.
 const BARE_LF: [&str; 6] = [
     "\nPUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     "PUT /v1/locks/a?session=me HTTP/1.1\nHost: a\r\nConnection: close\r\n\r\n",
@@ -58,7 +58,7 @@ const BARE_LF: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_bare_lf_does_not_end_a_line_of_a_head() {
+async fn a_bare_lf_in_a_head_is_rejected() {
     let node = Node::start().await;
     let first = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
     for request in BARE_LF {
@@ -74,7 +74,7 @@ async fn a_bare_lf_does_not_end_a_line_of_a_head() {
         let mut start = [0; 13];
         stream.read_exact(&mut start).await.unwrap();
         assert_eq!(&start, b"HTTP/1.1 400 ", "{request:?}, byte by byte");
-        // As the second request of a connection, in one segment with the first.
+        // The request comes second on its connection, in one segment with the first.
         let both = raw(node.address, format!("{first}{request}").as_bytes()).await;
         assert_eq!(both.status, 200, "{request:?}");
         assert!(both.body.contains("HTTP/1.1 400 "), "{request:?}: {both:?}");
@@ -83,7 +83,7 @@ async fn a_bare_lf_does_not_end_a_line_of_a_head() {
 }
 
 #[tokio::test]
-async fn a_bare_lf_does_not_end_a_line_between_chunks() {
+async fn a_bare_lf_between_chunks_is_rejected() {
     let node = Node::start().await;
     let head = "PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked";
     for body in [
@@ -122,7 +122,7 @@ async fn a_bare_lf_within_a_body_is_data() {
 }
 
 #[tokio::test]
-async fn a_header_that_counts_is_given_once() {
+async fn a_repeated_idempotency_key_or_last_event_id_is_rejected() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     for (method, target, headers) in [
@@ -136,7 +136,7 @@ async fn a_header_that_counts_is_given_once() {
 }
 
 #[tokio::test]
-async fn head_and_options_work_on_every_path() {
+async fn every_path_supports_head_and_options_and_rejects_unknown_methods() {
     let node = Node::start().await;
     for (method, path, _) in operations() {
         let target = path.replace(['{', '}'], "");
@@ -158,7 +158,7 @@ async fn head_and_options_work_on_every_path() {
 }
 
 #[tokio::test]
-async fn a_watch_does_not_begin_in_a_future_that_cannot_be() {
+async fn a_watch_from_a_revision_above_the_maximum_is_rejected() {
     let node = Node::start().await;
     for since in ["9007199254740992", "18446744073709551615"] {
         let target = format!("/v1/watch?prefix=/&wait=0s&since={since}");
@@ -168,7 +168,7 @@ async fn a_watch_does_not_begin_in_a_future_that_cannot_be() {
 }
 
 #[tokio::test]
-async fn the_root_cannot_be_created_and_says_so() {
+async fn the_creation_of_the_root_is_rejected_with_node_exists() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     for target in ["/v1/tree/?container", "/v1/tree?ephemeral&session=me"] {
@@ -180,7 +180,7 @@ async fn the_root_cannot_be_created_and_says_so() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_of_a_transaction_needs_its_session() {
+async fn an_ephemeral_in_a_transaction_needs_a_session() {
     let node = Node::start().await;
     let body = r#"{"then":[{"create":"/e","ephemeral":true}]}"#;
     let problem = node.call_json("POST", "/v1/txn", body).await.problem(400, "invalid-argument");
