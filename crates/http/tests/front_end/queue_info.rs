@@ -1,5 +1,5 @@
-//! Queue information: positions pushed to waiters, holds that live as long as a connection, events of sessions, and why
-//! a lock is not free.
+//! Queue information: streams of queue positions, connection holds, events of sessions, reasons why a lock is not free,
+//! contention and history.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use serde_json::json;
 use crate::node::Node;
 use crate::stream::Events;
 
-async fn queue(node: &Node, target: &str) -> Events {
+async fn acquire_stream(node: &Node, target: &str) -> Events {
     Events::begin(node.address, "PUT", target, None).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_grant() {
+async fn a_waiters_stream_reports_each_change_of_its_position_and_then_the_grant() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
-    let mut one = queue(&node, "/v1/locks/a?session=one&wait=1m").await;
+    let mut one = acquire_stream(&node, "/v1/locks/a?session=one&wait=1m").await;
     assert!(
         one.head.contains("200 OK") && one.head.contains("x-accel-buffering: no"),
         "{}",
@@ -32,7 +32,7 @@ async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_
     );
     assert_eq!(queued["ahead"][0]["holds"], true);
     assert_eq!(one.comments, 1);
-    let mut two = queue(&node, "/v1/locks/a?session=two&wait=1m").await;
+    let mut two = acquire_stream(&node, "/v1/locks/a?session=two&wait=1m").await;
     let queued = two.expect("queued").await;
     assert_eq!((queued["position"].as_u64(), queued["waiters"].as_u64()), (Some(2), Some(2)));
     assert_eq!(queued["ahead"][1]["session"], "one");
@@ -44,9 +44,9 @@ async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_
         (queued["position"].as_u64(), &queued["ahead"][0]["session"]),
         (Some(1), &json!("one"))
     );
-    // The history answers of all that was before: from then on there is a hold to judge by.
+    // A read of the history returns after all earlier holds are recorded, so the estimate has at least one hold.
     node.call("GET", "/v1/history/a").await;
-    let mut three = queue(&node, "/v1/locks/a?session=three&wait=1m").await;
+    let mut three = acquire_stream(&node, "/v1/locks/a?session=three&wait=1m").await;
     let queued = three.expect("queued").await;
     assert!(queued["estimate"]["holds"].as_u64() >= Some(1), "{queued}");
     node.call("DELETE", "/v1/locks/a?session=one").await;
@@ -54,14 +54,14 @@ async fn a_waiter_is_told_where_it_stands_whenever_that_changes_and_then_of_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_before_anything_is_queued_is_an_ordinary_answer() {
+async fn an_acquire_that_does_not_queue_gets_an_ordinary_response() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
-    let busy = queue(&node, "/v1/locks/a?session=you").await;
+    let busy = acquire_stream(&node, "/v1/locks/a?session=you").await;
     assert!(busy.head.starts_with("HTTP/1.1 423"), "{}", busy.head);
-    let held = queue(&node, "/v1/locks/a?hold=connection").await;
+    let held = acquire_stream(&node, "/v1/locks/a?hold=connection").await;
     assert!(held.head.starts_with("HTTP/1.1 423"), "{}", held.head);
-    let free = queue(&node, "/v1/locks/b?session=me").await;
+    let free = acquire_stream(&node, "/v1/locks/b?session=me").await;
     assert!(free.head.contains("fencing-token: 2"), "{}", free.head);
     node.call("PUT", "/v1/locks/a?hold=connection&session=me")
         .await
@@ -69,25 +69,24 @@ async fn what_is_refused_before_anything_is_queued_is_an_ordinary_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_wait_is_an_event_and_leaves_no_place() {
+async fn a_wait_that_ends_without_a_grant_sends_an_event_and_leaves_the_queue() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
-    let mut waiter = queue(&node, "/v1/locks/a?session=you&wait=300ms").await;
+    let mut waiter = acquire_stream(&node, "/v1/locks/a?session=you&wait=300ms").await;
     waiter.expect("queued").await;
     assert_eq!(waiter.expect("timeout").await["code"], "wait-timeout");
     assert!(waiter.next().await.is_none());
     node.until_waiters("a", 0).await;
-    let mut waiter = queue(&node, "/v1/locks/a?session=them&wait=1m").await;
+    let mut waiter = acquire_stream(&node, "/v1/locks/a?session=them&wait=1m").await;
     waiter.expect("queued").await;
     node.call("DELETE", "/v1/sessions/them").await;
     assert_eq!(waiter.expect("lost").await["code"], "session-expired");
 }
 
-/// "The lock lives as long as the stream; when the connection drops the place is released at once."
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_lives_as_long_as_its_connection_and_ends_with_it() {
+async fn a_connection_hold_lasts_as_long_as_its_connection() {
     let node = Node::start().await;
-    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1s").await;
+    let mut held = acquire_stream(&node, "/v1/locks/a?hold=connection&ttl=1s").await;
     let granted = held.expect("granted").await;
     assert_eq!((granted["lock"].as_str(), granted["token"].as_u64()), (Some("a"), Some(1)));
     // Three times the TTL: without renewals the session would expire.
@@ -95,21 +94,25 @@ async fn a_hold_lives_as_long_as_its_connection_and_ends_with_it() {
     while began.elapsed() < Duration::from_secs(3) {
         assert!(held.expect("renewed").await["expires_in_ms"].as_u64() > Some(500));
     }
-    let mut next = queue(&node, "/v1/locks/a?hold=connection&ttl=1h&wait=1m").await;
+    let mut next = acquire_stream(&node, "/v1/locks/a?hold=connection&ttl=1h&wait=1m").await;
     next.expect("queued").await;
     drop(held);
     assert_eq!(next.expect("granted").await["token"], 2);
     // The hold ends with the connection, despite a TTL of one hour.
     drop(next);
-    node.until("free", "/v1/locks/a", |reply| reply.json()["held"] == false).await;
-    node.until("no session", "/v1/sessions", |reply| reply.json()["sessions"] == json!([])).await;
+    node.until("the release of the lock", "/v1/locks/a", |reply| reply.json()["held"] == false)
+        .await;
+    node.until("the end of the session", "/v1/sessions", |reply| {
+        reply.json()["sessions"] == json!([])
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_hangs_up_while_it_waits_for_its_connection_leaves_the_queue() {
+async fn a_waiter_for_a_connection_hold_leaves_the_queue_when_it_disconnects() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
-    let mut waiter = queue(&node, "/v1/locks/a?hold=connection&wait=1m").await;
+    let mut waiter = acquire_stream(&node, "/v1/locks/a?hold=connection&wait=1m").await;
     waiter.expect("queued").await;
     node.until_waiters("a", 1).await;
     drop(waiter);
@@ -117,9 +120,9 @@ async fn a_caller_that_hangs_up_while_it_waits_for_its_connection_leaves_the_que
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_taken_away_says_so_with_token_and_cause() {
+async fn the_stream_of_a_lost_hold_reports_the_token_and_the_cause() {
     let node = Node::start().await;
-    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
+    let mut held = acquire_stream(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
     let session = held.expect("granted").await["session"].as_str().unwrap().to_owned();
     let target = format!("/v1/sessions/{session}?force&reason=maintenance");
     assert_eq!(node.call("DELETE", &target).await.status, 204);
@@ -132,9 +135,9 @@ async fn a_hold_that_is_taken_away_says_so_with_token_and_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stops_ends_holds_and_releases_them() {
+async fn a_node_shutdown_ends_connection_holds_and_releases_their_locks() {
     let node = Node::start().await;
-    let mut held = queue(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
+    let mut held = acquire_stream(&node, "/v1/locks/a?hold=connection&ttl=1h").await;
     held.expect("granted").await;
     let service = node.service.clone();
     let draining = tokio::spawn(async move { service.drain().await });
@@ -146,7 +149,7 @@ async fn a_node_that_stops_ends_holds_and_releases_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_calls() {
+async fn a_keepalive_with_wait_returns_at_the_first_event_and_misses_none_between_calls() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=other").await;
     node.call("PUT", "/v1/sessions/me").await;
@@ -169,7 +172,7 @@ async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_ca
     );
     assert_eq!(news["holds"][0]["lock"], "a");
     assert!(news.get("gap").is_none(), "{news}");
-    // The next call returns events from between two calls.
+    // The next call returns the events since the previous call.
     let since = news["revision"].as_u64().unwrap();
     node.call("DELETE", "/v1/locks/a?session=me").await;
     let target = format!("/v1/sessions/me/keepalive?wait=1m&since={since}");
@@ -181,9 +184,8 @@ async fn a_keepalive_that_listens_returns_early_and_loses_nothing_between_two_ca
     );
 }
 
-/// A client that continues with its cursor on another node gets all events or a `gap`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cursor_is_good_on_another_node_or_a_gap_is_said_to_be_one() {
+async fn a_cursor_works_on_another_node_and_missing_events_are_reported_as_a_gap() {
     let nodes = Node::cluster().await;
     nodes[0].take("/v1/locks/a?session=me").await;
     let first = nodes[0].call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
@@ -203,26 +205,28 @@ async fn a_cursor_is_good_on_another_node_or_a_gap_is_said_to_be_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listening_keepalive_keeps_the_session_alive_and_hears_of_its_end() {
+async fn a_keepalive_with_wait_renews_its_session_and_ends_when_the_session_is_closed() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me?ttl=1s").await;
     let kept = node.call("POST", "/v1/sessions/me/keepalive?wait=3s").await.json();
     assert!(kept["waited_ms"].as_u64() >= Some(3_000), "{kept}");
     assert!(kept["expires_in_ms"].as_u64() > Some(0), "{kept}");
     let waiting = node.begin("POST", "/v1/sessions/me/keepalive?wait=1m");
-    node.until("it waits", "/metrics", |reply| reply.body.contains("v1/sessions/{id}/keepalive"))
-        .await;
+    node.until("the keepalive waits", "/metrics", |reply| {
+        reply.body.contains("v1/sessions/{id}/keepalive")
+    })
+    .await;
     node.call("DELETE", "/v1/sessions/me").await;
     waiting.await.unwrap().problem(410, "session-expired");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_sessions_are_renewed_at_once_each_with_its_own_answer() {
+async fn one_call_renews_many_sessions_and_returns_a_result_for_each() {
     let nodes = Node::cluster().await;
     for session in ["a", "b"] {
         nodes[0].call("PUT", &format!("/v1/sessions/{session}?ttl=20s")).await;
     }
-    // Through a follower, too.
+    // The first node is the leader, the second a follower.
     for node in &nodes[..2] {
         let reply = node.call_json("POST", "/v1/keepalive", r#"["a", "gone", "b"]"#).await;
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -241,7 +245,7 @@ async fn many_sessions_are_renewed_at_once_each_with_its_own_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_explains_who_holds_it_and_what_that_one_waits_for() {
+async fn a_lock_view_shows_the_lease_of_the_holder_and_the_lock_that_the_holder_waits_for() {
     let nodes = Node::cluster().await;
     nodes[0].take("/v1/locks/a?session=one&ttl=20s&label.host=web1").await;
     nodes[0].take("/v1/locks/b?session=two").await;
@@ -266,7 +270,7 @@ async fn a_lock_explains_who_holds_it_and_what_that_one_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_locks_with_the_longest_queues_come_first() {
+async fn sort_by_contention_lists_the_locks_with_the_longest_queues_first() {
     let node = Node::start().await;
     for lock in ["calm", "busy", "hot"] {
         node.take(&format!("/v1/locks/{lock}?session=me")).await;
@@ -297,7 +301,7 @@ async fn the_locks_with_the_longest_queues_come_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_ends_any_session_with_a_reason() {
+async fn an_operator_can_close_a_session_with_a_reason() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=stuck").await;
     node.call("DELETE", "/v1/sessions/stuck?force").await.problem(400, "invalid-argument");
@@ -306,7 +310,7 @@ async fn an_operator_ends_any_session_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_history_says_who_held_a_lock_when_and_why_it_ended() {
+async fn the_history_of_a_lock_lists_each_hold_with_its_session_times_and_cause() {
     let node = Node::start().await;
     let first = node.take("/v1/locks/a?session=me").await;
     node.call("DELETE", "/v1/locks/a?session=me").await;
