@@ -1,11 +1,11 @@
-//! Readers and writers, semaphores, how long holds last, and rules that are changed while a lock is in use.
+//! Modes, semaphores, limits of holds, priorities, policies, release requests, hand-overs, breaks and multi-locks.
 
 use serde_json::json;
 
 use crate::node::Node;
 
 #[tokio::test]
-async fn readers_share_and_an_upgradable_one_becomes_the_writer_with_a_new_token() {
+async fn shared_holders_hold_together_and_an_upgrade_to_exclusive_gets_a_new_token() {
     let node = Node::start().await;
     let reader = node.take("/v1/locks/a?session=r&mode=shared").await;
     let upgradable = node.take("/v1/locks/a?session=u&mode=upgradable").await;
@@ -15,7 +15,7 @@ async fn readers_share_and_an_upgradable_one_becomes_the_writer_with_a_new_token
     problem.problem(409, "mode-conflict");
     let upgrade = node.begin("PUT", "/v1/locks/a?session=u&mode=exclusive&wait=60s");
     let upgrading = |reply: &crate::client::Reply| reply.json()["holders"][1]["upgrading"] == true;
-    node.until("the upgrade to be asked for", "/v1/locks/a", upgrading).await;
+    node.until("the upgrade waits", "/v1/locks/a", upgrading).await;
     let late = node.call("PUT", "/v1/locks/a?session=late&mode=shared").await;
     late.problem(423, "lock-busy");
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=r").await.status, 204);
@@ -27,7 +27,7 @@ async fn readers_share_and_an_upgradable_one_becomes_the_writer_with_a_new_token
 }
 
 #[tokio::test]
-async fn a_semaphore_gives_slots_and_its_limit_is_changed_live() {
+async fn a_semaphore_grants_slots_and_its_limit_can_be_raised_while_callers_wait() {
     let node = Node::start().await;
     let first = node.call("PUT", "/v1/locks/s?session=a&limit=3&permits=2").await.json();
     assert_eq!((&first["permits"], &first["slots"]), (&json!(2), &json!([0, 1])));
@@ -48,7 +48,7 @@ async fn a_semaphore_gives_slots_and_its_limit_is_changed_live() {
 }
 
 #[tokio::test]
-async fn a_hold_ends_at_its_maximum_however_often_it_is_renewed() {
+async fn a_hold_ends_at_max_hold_and_its_session_lives_on() {
     let node = Node::start().await;
     let grant = node.call("PUT", "/v1/locks/a?session=me&max_hold=300ms").await.json();
     assert!(grant["ends_in_ms"].as_u64().unwrap() <= 300, "{grant}");
@@ -58,7 +58,7 @@ async fn a_hold_ends_at_its_maximum_however_often_it_is_renewed() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_closed_says_why_and_until_when() {
+async fn a_lock_in_cooldown_reports_the_cause_and_the_remaining_time() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me&min_hold=10m").await;
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
@@ -72,7 +72,7 @@ async fn a_lock_that_is_closed_says_why_and_until_when() {
 }
 
 #[tokio::test]
-async fn a_higher_priority_goes_first_and_shows_its_value() {
+async fn a_waiter_with_a_higher_priority_is_granted_first_and_the_queue_shows_its_value() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let plain = node.begin("PUT", "/v1/locks/a?session=plain&wait=60s");
@@ -90,7 +90,7 @@ async fn a_higher_priority_goes_first_and_shows_its_value() {
 }
 
 #[tokio::test]
-async fn an_owner_that_must_not_enter_twice_is_refused_at_once() {
+async fn a_re_entry_with_reentrant_false_is_rejected() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me&attempt=1").await;
     let target = "/v1/locks/a?session=me&attempt=2&reentrant=false";
@@ -100,7 +100,7 @@ async fn an_owner_that_must_not_enter_twice_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn rules_come_from_a_body_as_well_and_are_read_back() {
+async fn a_policy_can_be_set_in_a_body_and_is_part_of_the_lock_view() {
     let node = Node::start().await;
     let body = r#"{"order": "reader-first", "cooldown": "1m", "detect_deadlocks": false}"#;
     let headers = [("Content-Type", "application/json")];
@@ -115,7 +115,7 @@ async fn rules_come_from_a_body_as_well_and_are_read_back() {
 }
 
 #[tokio::test]
-async fn a_holder_is_asked_hears_of_it_and_loses_the_lock_at_the_deadline() {
+async fn a_release_request_with_revoke_notifies_the_holder_and_ends_the_hold_at_its_deadline() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
@@ -139,7 +139,7 @@ async fn a_holder_is_asked_hears_of_it_and_loses_the_lock_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_holder_is_told_the_reason_of_the_operator_who_breaks_its_hold() {
+async fn a_broken_hold_is_reported_to_its_session_with_the_reason() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
@@ -147,7 +147,7 @@ async fn a_holder_is_told_the_reason_of_the_operator_who_breaks_its_hold() {
     let lost = json!(["lost", token, "broken", "stuck"]);
     let since = &quiet["revision"];
     let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
-    // Once from the memory of those who listen, once from the history of the node.
+    // The first reply comes from the events kept for the session, the second from the node's change log.
     for target in [target, "/v1/sessions/me/keepalive?wait=60s&since=1".to_owned()] {
         let news = node.call("POST", &target).await.json();
         let event = news["events"].as_array().unwrap().last().unwrap();
@@ -157,7 +157,7 @@ async fn a_holder_is_told_the_reason_of_the_operator_who_breaks_its_hold() {
 }
 
 #[tokio::test]
-async fn a_lock_is_handed_on_without_a_gap() {
+async fn a_hand_over_gives_the_lock_to_the_target_session_before_queued_waiters() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
@@ -169,14 +169,14 @@ async fn a_lock_is_handed_on_without_a_gap() {
     let lock = node.call("GET", "/v1/locks/a").await.json();
     assert_eq!((&lock["holders"][0]["session"], &lock["waiters"]), (&json!("you"), &json!(1)));
     node.call("GET", &format!("/v1/fence/a?token={token}")).await.problem(412, "stale-token");
-    let problem = node.call("DELETE", "/v1/locks/a?session=you&to=nobody").await;
+    let problem = node.call("DELETE", "/v1/locks/a?session=you&to=unknown").await;
     assert_eq!(problem.status, 410, "{problem:?}");
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=you").await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 200);
 }
 
 #[tokio::test]
-async fn a_hand_over_that_closes_a_cycle_is_rejected() {
+async fn a_hand_over_that_closes_a_deadlock_cycle_is_rejected() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     node.take("/v1/locks/b?session=waiter").await;
@@ -189,7 +189,7 @@ async fn a_hand_over_that_closes_a_cycle_is_rejected() {
     assert_eq!(detail, "'you' waits for 'b', 'waiter' waits for 'a'");
     let holder = node.call("GET", "/v1/locks/a").await.json()["holders"][0].clone();
     assert_eq!((&holder["session"], &holder["token"]), (&json!("me"), &json!(token)));
-    // Released instead, everybody has a turn.
+    // After a release instead, each waiter is granted its lock.
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 200);
     assert_eq!(node.call("DELETE", "/v1/locks/b?session=waiter").await.status, 204);
@@ -197,14 +197,14 @@ async fn a_hand_over_that_closes_a_cycle_is_rejected() {
 }
 
 #[tokio::test]
-async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
+async fn a_lock_that_an_operator_breaks_is_granted_to_the_next_waiter() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
     node.until_waiters("a", 1).await;
     let broken = node.call("DELETE", "/v1/locks/a?force&reason=host+is+gone").await.json();
     assert_eq!(broken["broken"], 1);
-    // Sent again with the token, it affects no later holder.
+    // A repeated break with the token does not affect a later holder.
     let target = format!("/v1/locks/a?force&reason=again&token={token}");
     assert_eq!(node.call("DELETE", &target).await.json()["broken"], 0);
     assert!(waiting.await.unwrap().json()["token"].as_u64().unwrap() > token);
@@ -213,7 +213,7 @@ async fn an_operator_takes_a_lock_away_and_the_next_is_granted() {
 }
 
 #[tokio::test]
-async fn a_deadlock_cycle_is_rejected() {
+async fn an_acquire_that_closes_a_deadlock_cycle_is_rejected() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     node.take("/v1/locks/b?session=you").await;
@@ -231,7 +231,7 @@ async fn a_deadlock_cycle_is_rejected() {
 }
 
 #[tokio::test]
-async fn several_locks_come_together_each_with_its_token_or_not_at_all() {
+async fn a_multi_lock_is_granted_as_a_whole_with_a_token_for_each_lock() {
     let node = Node::start().await;
     node.take("/v1/locks/b/x?session=other").await;
     let both = "/v1/locks?name=a&name=b/x&session=me&wait=60s";
@@ -239,7 +239,7 @@ async fn several_locks_come_together_each_with_its_token_or_not_at_all() {
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
     let waiting = node.begin("POST", both);
     node.until_waiters("b/x", 1).await;
-    // The free one is kept for it: a smaller call does not starve it.
+    // The free lock is reserved for the multi-lock, so that calls for one lock cannot starve it.
     node.call("PUT", "/v1/locks/a?session=small").await.problem(423, "lock-busy");
     let queue = node.call("GET", "/v1/locks/b/x").await.json()["queue"].clone();
     assert_eq!(queue[0]["multi_lock"], json!(["a", "b/x"]));
@@ -258,7 +258,7 @@ async fn several_locks_come_together_each_with_its_token_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn several_locks_are_named_once_each_in_the_query_or_a_body() {
+async fn a_multi_lock_names_each_lock_once_in_the_query_or_a_body() {
     let node = Node::start().await;
     let headers = [("Content-Type", "application/json")];
     let body = r#"{"name": ["a", "b"], "session": "me"}"#;

@@ -1,4 +1,4 @@
-//! Taking, renewing, queueing for and giving back locks.
+//! Calls that acquire, renew, release, hand over, read and list locks.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ async fn a_grant_has_its_token_in_body_and_header() {
 }
 
 #[tokio::test]
-async fn text_plain_answers_just_the_token() {
+async fn a_text_plain_response_contains_only_the_token() {
     let node = Node::start().await;
     let headers = [("Accept", "text/plain")];
     let reply = call_with(node.address, "PUT", "/v1/locks/a?session=me", &headers, "").await;
@@ -44,7 +44,7 @@ async fn text_plain_answers_just_the_token() {
 }
 
 #[tokio::test]
-async fn the_same_call_renews_with_the_same_token() {
+async fn a_repeated_acquire_renews_with_the_same_token() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let again = node.call("PUT", "/v1/locks/a?session=me").await.json();
@@ -52,7 +52,7 @@ async fn the_same_call_renews_with_the_same_token() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_session_gets_one_made_by_the_server() {
+async fn an_acquire_without_a_session_gets_a_session_from_the_server() {
     let node = Node::start().await;
     let grant = node.call("PUT", "/v1/locks/a?ttl=10s").await.json();
     let session = grant["session"].as_str().unwrap();
@@ -62,7 +62,7 @@ async fn a_call_without_a_session_gets_one_made_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_busy_lock_says_who_holds_it() {
+async fn an_acquire_of_a_busy_lock_is_rejected_with_its_holder() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me&label.host=web3&owner=t1").await;
     let problem = node.call("PUT", "/v1/locks/a?session=you").await.problem(423, "lock-busy");
@@ -75,7 +75,7 @@ async fn a_busy_lock_says_who_holds_it() {
 }
 
 #[tokio::test]
-async fn a_waiter_is_granted_when_the_holder_releases() {
+async fn a_waiter_gets_the_lock_when_the_holder_releases_it() {
     let node = Node::start().await;
     let first = node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
@@ -89,7 +89,7 @@ async fn a_waiter_is_granted_when_the_holder_releases() {
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_without_a_grant_leaves_the_queue() {
+async fn a_waiter_leaves_the_queue_when_its_wait_times_out() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let reply = node.call("PUT", "/v1/locks/a?session=you&wait=100ms").await;
@@ -111,7 +111,7 @@ async fn a_release_is_idempotent() {
 }
 
 #[tokio::test]
-async fn attempts_are_counted_once_and_leave_one_by_one() {
+async fn each_attempt_is_counted_once_and_released_once() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me&attempt=1").await;
     assert_eq!(node.take("/v1/locks/a?session=me&attempt=2").await, token);
@@ -126,7 +126,7 @@ async fn attempts_are_counted_once_and_leave_one_by_one() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_over_never_takes_the_lock() {
+async fn an_acquire_by_an_ended_attempt_is_rejected() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me&attempt=1").await;
     // A cancel may arrive before the call that it cancels.
@@ -141,14 +141,14 @@ async fn an_attempt_that_is_over_never_takes_the_lock() {
 }
 
 #[tokio::test]
-async fn a_late_release_hand_over_or_close_changes_nothing_that_came_after() {
+async fn a_late_copy_of_a_release_a_hand_over_or_a_close_has_no_effect() {
     let node = Node::start().await;
     let first = node.take("/v1/locks/a?session=me").await;
     node.call("PUT", "/v1/sessions/you").await;
     let release = format!("/v1/locks/a?session=me&token={first}");
     assert_eq!(node.call("DELETE", &release).await.status, 204);
     let second = node.take("/v1/locks/a?session=me").await;
-    assert_eq!(node.call("DELETE", &release).await.status, 204, "answered as done");
+    assert_eq!(node.call("DELETE", &release).await.status, 204, "a late copy gets the first reply");
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["holders"][0]["token"], second);
 
     let hand = format!("/v1/locks/a?session=me&token={second}&to=you");
@@ -172,18 +172,18 @@ async fn a_late_release_hand_over_or_close_changes_nothing_that_came_after() {
 }
 
 #[tokio::test]
-async fn a_lock_that_nobody_ever_took_is_free() {
+async fn a_lock_that_was_never_acquired_is_free() {
     let node = Node::start().await;
-    let read = node.call("GET", "/v1/locks/nobody").await.json();
+    let read = node.call("GET", "/v1/locks/unused").await.json();
     assert_eq!(read["held"], false);
     assert_eq!((&read["holders"], &read["queue"]), (&json!([]), &json!([])));
     assert_eq!(read["last_token"], json!(null));
-    let head = node.call("HEAD", "/v1/locks/nobody").await;
+    let head = node.call("HEAD", "/v1/locks/unused").await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
 }
 
 #[tokio::test]
-async fn a_stale_read_says_how_stale() {
+async fn a_stale_read_is_labelled_with_its_revision_and_the_last_leader_contact() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     for target in ["/v1/locks/a?stale", "/v1/locks?stale=true", "/v1/sessions?stale"] {
@@ -199,7 +199,7 @@ async fn a_stale_read_says_how_stale() {
 }
 
 #[tokio::test]
-async fn a_list_comes_in_pages() {
+async fn a_list_of_locks_is_returned_in_pages() {
     let node = Node::start().await;
     for lock in ["a", "b/1", "b/2", "b/3", "c"] {
         node.take(&format!("/v1/locks/{lock}?session=me")).await;
@@ -215,18 +215,18 @@ async fn a_list_comes_in_pages() {
         target = format!("/v1/locks?prefix=b/&limit=2&page_token={token}");
     }
     assert_eq!(found, ["b/1", "b/2", "b/3"]);
-    let of_session = node.call("GET", "/v1/locks?session=nobody&held").await.json();
+    let of_session = node.call("GET", "/v1/locks?session=unknown&held").await.json();
     assert_eq!(of_session["locks"], json!([]));
 }
 
 #[tokio::test]
-async fn the_leader_answers_itself_when_asked_to_redirect() {
+async fn the_leader_serves_a_call_with_redirect() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me&redirect=true").await;
 }
 
 #[tokio::test]
-async fn a_waiter_without_a_session_leaves_the_queue_when_it_hangs_up() {
+async fn a_waiter_without_a_session_leaves_the_queue_when_it_disconnects() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?wait=60s");
@@ -236,7 +236,7 @@ async fn a_waiter_without_a_session_leaves_the_queue_when_it_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_waiter_with_a_session_keeps_its_place_when_it_hangs_up() {
+async fn a_waiter_with_a_session_can_call_again_after_a_disconnect_and_gets_the_lock() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
@@ -250,7 +250,7 @@ async fn a_waiter_with_a_session_keeps_its_place_when_it_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_call_with_queue_max_is_rejected_when_so_many_wait() {
+async fn an_acquire_with_queue_max_is_rejected_when_that_many_callers_wait() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=holder&queue_max=1").await;
     let first = node.begin("PUT", "/v1/locks/a?session=first&wait=60s&queue_max=1");

@@ -1,4 +1,4 @@
-//! Calls on locks and sessions that the caller lost or never had.
+//! Calls for locks and sessions that the caller lost or never had, the bound of waiters, and shutdown during a wait.
 
 use holdfast_http::HttpConfig;
 use holdfast_service::ServiceConfig;
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_release_by_another_is_refused_naming_the_holder() {
+async fn a_release_by_another_session_is_rejected_with_the_holder() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     node.call("PUT", "/v1/sessions/you").await;
@@ -19,7 +19,7 @@ async fn a_release_by_another_is_refused_naming_the_holder() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_gone() {
+async fn a_call_for_an_unknown_session_is_rejected_as_expired() {
     let node = Node::start().await;
     for (method, target) in
         [("POST", "/v1/sessions/ghost/keepalive"), ("GET", "/v1/sessions/ghost")]
@@ -31,7 +31,7 @@ async fn an_unknown_session_is_gone() {
 }
 
 #[tokio::test]
-async fn an_expired_session_is_gone_until_the_loss_is_acknowledged() {
+async fn calls_for_an_expired_session_are_rejected_until_the_loss_is_acknowledged() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me&ttl=1s").await;
     node.until("the expiry", "/v1/locks/a", |reply| reply.json()["held"] == false).await;
@@ -49,7 +49,7 @@ async fn an_expired_session_is_gone_until_the_loss_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_stale_token_is_refused_with_the_current_one() {
+async fn a_stale_token_is_rejected_with_the_current_one() {
     let node = Node::start().await;
     let old = node.take("/v1/locks/a?session=me").await;
     let good = node.call("GET", &format!("/v1/fence/a?token={old}")).await;
@@ -68,7 +68,7 @@ async fn a_stale_token_is_refused_with_the_current_one() {
 }
 
 #[tokio::test]
-async fn one_waiter_too_many_is_told_when_to_come_back() {
+async fn a_waiter_beyond_the_bound_is_rejected_with_a_retry_delay() {
     let service = ServiceConfig { waiters_max: 2, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     node.take("/v1/locks/a?session=me").await;
