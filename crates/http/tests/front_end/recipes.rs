@@ -6,7 +6,7 @@ use crate::client::call_with;
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_latch_counts_each_key_once_and_wakes_everybody() {
+async fn a_latch_counts_each_key_once_and_wakes_all_waiters_when_it_opens() {
     let nodes = Node::cluster().await;
     let [leader, first, second] = &nodes[..] else { panic!("three nodes") };
     first.call("GET", "/v1/latches/built").await.problem(404, "not-found");
@@ -24,7 +24,7 @@ async fn a_latch_counts_each_key_once_and_wakes_everybody() {
         assert_eq!(
             node.call("POST", down).await.body,
             answer.body,
-            "the same key, the same answer"
+            "a repeated key gets the same reply"
         );
     }
     assert_eq!(answer.json(), json!({"latch": "built", "key": "a", "left": 1, "counted": true}));
@@ -43,7 +43,7 @@ async fn a_latch_counts_each_key_once_and_wakes_everybody() {
 }
 
 #[tokio::test]
-async fn a_latch_that_is_deleted_sends_those_who_wait_home() {
+async fn the_deletion_of_a_latch_ends_its_waits_with_not_found() {
     let node = Node::start().await;
     assert_eq!(node.call("PUT", "/v1/latches/a?count=1").await.status, 201);
     let waiting = node.begin("GET", "/v1/latches/a?wait=30s");
@@ -67,7 +67,7 @@ async fn a_promised_key_is_counted_when_the_session_ends() {
 }
 
 #[tokio::test]
-async fn the_last_arrival_opens_a_barrier_for_all_nodes() {
+async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
     let nodes = Node::cluster().await;
     let arrive = "/v1/barriers/go?parties=3&session=";
     let early = nodes[0].call("POST", &format!("{arrive}w0")).await.problem(423, "not-yet");
@@ -92,13 +92,13 @@ async fn the_last_arrival_opens_a_barrier_for_all_nodes() {
     for (call, answer) in calls.iter().zip(&answers) {
         assert_eq!(&answer.json()["generation"], generation);
         let again = nodes[0].call("POST", call).await;
-        assert_eq!(again.body, answer.body, "a retry is the same arrival");
+        assert_eq!(again.body, answer.body, "a retry gets the reply of the first arrival");
     }
     assert_eq!(nodes[1].call("GET", "/v1/barriers/go").await.json()["arrived"], json!([]));
 }
 
 #[tokio::test]
-async fn a_member_that_leaves_breaks_the_barrier_for_all() {
+async fn a_session_that_leaves_or_times_out_breaks_the_barrier_for_all_others() {
     let node = Node::start().await;
     let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=r1";
     let waiting = node.begin("POST", wait);
@@ -108,8 +108,8 @@ async fn a_member_that_leaves_breaks_the_barrier_for_all() {
     let mismatch = node.call("POST", "/v1/barriers/go?parties=2&session=w3&wait=1s").await;
     assert_eq!(mismatch.problem(409, "count-mismatch")["parties"], 3);
     assert_eq!(node.call("DELETE", "/v1/barriers/go?session=w2").await.status, 204);
-    for told in [waiting.await.unwrap(), second.await.unwrap(), node.call("POST", wait).await] {
-        let broken = told.problem(409, "barrier-broken");
+    for reply in [waiting.await.unwrap(), second.await.unwrap(), node.call("POST", wait).await] {
+        let broken = reply.problem(409, "barrier-broken");
         assert_eq!((&broken["session"], &broken["cause"]), (&json!("w2"), &json!("left")));
     }
     let first = node.begin("POST", "/v1/barriers/go?parties=3&session=w1&wait=30s");
@@ -121,7 +121,7 @@ async fn a_member_that_leaves_breaks_the_barrier_for_all() {
 }
 
 #[tokio::test]
-async fn a_double_barrier_is_entered_and_left_together() {
+async fn all_sessions_enter_a_double_barrier_together_and_leave_it_together() {
     let node = Node::start().await;
     let room = "/v1/double-barriers/room";
     let waiting = node.begin("PUT", "/v1/double-barriers/room?parties=2&session=w1&wait=30s");
@@ -137,14 +137,18 @@ async fn a_double_barrier_is_entered_and_left_together() {
     assert_eq!(left.problem(423, "not-yet")["inside"], 1);
     let leaving = node.begin("DELETE", "/v1/double-barriers/room?session=w1&wait=30s");
     node.until_parked(1).await;
-    assert_eq!(node.call("DELETE", "/v1/sessions/w2").await.status, 204, "who dies has left");
+    assert_eq!(
+        node.call("DELETE", "/v1/sessions/w2").await.status,
+        204,
+        "the end of a session counts as leaving"
+    );
     assert_eq!(leaving.await.unwrap().status, 200);
     let done = node.call("DELETE", "/v1/double-barriers/room?session=w1&wait=1s").await;
     assert_eq!(done.json(), json!({"barrier": "room", "left": false}));
 }
 
 #[tokio::test]
-async fn a_counter_never_wraps_and_is_replaced_at_the_version_that_was_read() {
+async fn a_counter_rejects_an_overflow_and_a_write_at_a_stale_version() {
     let node = Node::start().await;
     let hits = "/v1/counters/hits";
     assert_eq!(
@@ -185,7 +189,7 @@ async fn a_counter_never_wraps_and_is_replaced_at_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn calls_about_recipes_that_cannot_be_understood_say_what_to_write() {
+async fn invalid_recipe_calls_are_rejected_with_the_parameter_and_a_hint() {
     let node = Node::start().await;
     for (method, target, parameter) in [
         ("PUT", "/v1/latches/a", "count"),

@@ -6,21 +6,24 @@ use crate::client::call;
 use crate::node::Node;
 use crate::stream::Events;
 
-fn place(grant: &Value) -> (&Value, &Value) {
+fn name_and_shard(grant: &Value) -> (&Value, &Value) {
     (&grant["lock"], &grant["segment"])
 }
 
 #[tokio::test]
-async fn row_30_any_segment_is_a_free_one_and_asking_again_is_the_same_one() {
+async fn row_30_an_acquire_gets_a_free_shard_and_a_repeated_acquire_gets_the_same_shard() {
     let node = Node::start().await;
     let target = |who: &str| format!("/v1/locks/stock?session={who}&segments=2");
     let first = node.call("PUT", &target("a")).await.json();
-    assert_eq!(place(&first), (&json!("stock/0"), &json!(0)));
+    assert_eq!(name_and_shard(&first), (&json!("stock/0"), &json!(0)));
     let second = node.call("PUT", &target("b")).await.json();
-    assert_eq!(place(&second), (&json!("stock/1"), &json!(1)));
+    assert_eq!(name_and_shard(&second), (&json!("stock/1"), &json!(1)));
     for again in [target("a"), "/v1/locks/stock?session=a&segment=any".to_owned()] {
         let again = node.call("PUT", &again).await.json();
-        assert_eq!((place(&again), &again["token"]), (place(&first), &first["token"]));
+        assert_eq!(
+            (name_and_shard(&again), &again["token"]),
+            (name_and_shard(&first), &first["token"])
+        );
         assert_eq!(again["renewed"], true);
     }
     let busy = node.call("PUT", &target("c")).await.problem(423, "lock-busy");
@@ -34,13 +37,13 @@ async fn row_30_any_segment_is_a_free_one_and_asking_again_is_the_same_one() {
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
     assert_eq!(node.call("DELETE", "/v1/locks/stock/1?session=b").await.status, 204);
     let grant = waiting.await.unwrap().json();
-    assert_eq!(place(&grant), (&json!("stock/0"), &json!(0)));
+    assert_eq!(name_and_shard(&grant), (&json!("stock/0"), &json!(0)));
     assert!(grant["token"].as_u64() > second["token"].as_u64(), "{grant}");
-    assert_eq!(place(&other.await.unwrap().json()), (&json!("stock/1"), &json!(1)));
+    assert_eq!(name_and_shard(&other.await.unwrap().json()), (&json!("stock/1"), &json!(1)));
 }
 
 #[tokio::test]
-async fn callers_at_the_same_moment_have_a_segment_each() {
+async fn concurrent_callers_get_a_different_shard_each() {
     let node = Node::start().await;
     let calls: Vec<_> = (0..16)
         .map(|n| {
@@ -60,7 +63,7 @@ async fn callers_at_the_same_moment_have_a_segment_each() {
 }
 
 #[tokio::test]
-async fn the_number_of_segments_is_remembered_and_told() {
+async fn calls_that_contradict_the_number_of_shards_are_rejected_with_that_number() {
     let node = Node::start().await;
     node.call("PUT", "/v1/locks/stock?session=a&segment=any")
         .await
@@ -75,9 +78,9 @@ async fn the_number_of_segments_is_remembered_and_told() {
     let multi_lock = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
     multi_lock.problem(409, "segments-mismatch");
     assert_eq!(node.call("PUT", "/v1/sessions/b").await.status, 201);
-    let place =
+    let created =
         node.call("POST", "/v1/tree/locks/stock?session=b&ephemeral&sequential&name=lock-").await;
-    place.problem(409, "segments-mismatch");
+    created.problem(409, "segments-mismatch");
     let problem = node.call("PUT", "/v1/locks/stock?session=a&segments=8&segment=4").await;
     let problem = problem.problem(409, "in-use");
     assert!(problem["detail"].as_str().unwrap().contains("'stock/3'"), "{problem}");
@@ -92,7 +95,7 @@ async fn the_number_of_segments_is_remembered_and_told() {
 }
 
 #[tokio::test]
-async fn the_number_is_changed_while_nobody_uses_any_of_them() {
+async fn the_number_of_shards_can_change_only_while_no_shard_is_in_use() {
     let node = Node::start().await;
     let rules = node.call("PATCH", "/v1/locks/stock?segments=2").await.json();
     assert_eq!(rules["segments"], 2);
@@ -106,7 +109,7 @@ async fn the_number_is_changed_while_nobody_uses_any_of_them() {
 }
 
 #[tokio::test]
-async fn the_whole_shows_how_each_segment_stands() {
+async fn the_view_of_a_sharded_lock_shows_each_shard() {
     let node = Node::start().await;
     node.take("/v1/locks/stock?session=a&segments=3&segment=1").await;
     let _waits = node.begin("PUT", "/v1/locks/stock?session=b&segment=1&wait=60s");
@@ -124,7 +127,7 @@ async fn the_whole_shows_how_each_segment_stands() {
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_names_the_segment_that_it_was_for() {
+async fn a_wait_timeout_names_the_shard() {
     let node = Node::start().await;
     node.take("/v1/locks/stock?session=a&segments=1").await;
     let reply = node.call("PUT", "/v1/locks/stock?session=b&segments=1&wait=50ms").await;
@@ -134,7 +137,7 @@ async fn a_wait_that_ends_names_the_segment_that_it_was_for() {
 }
 
 #[tokio::test]
-async fn a_stream_names_the_segment_that_it_waits_for_and_holds() {
+async fn a_stream_names_the_shard_that_its_caller_waits_for_and_holds() {
     let node = Node::start().await;
     node.take("/v1/locks/stock?session=a&segments=1").await;
     let target = "/v1/locks/stock?segments=1&wait=60s&hold=connection";
