@@ -134,7 +134,7 @@ impl Node {
         fits: impl Fn(&Reply) -> bool,
     ) -> Reply {
         let mut ticks = tokio::time::interval(Duration::from_millis(20));
-        let asked = async {
+        let polled = async {
             loop {
                 ticks.tick().await;
                 let reply = self.call("GET", target).await;
@@ -143,8 +143,8 @@ impl Node {
                 }
             }
         };
-        let found = tokio::time::timeout(TIMEOUT, asked).await;
-        found.unwrap_or_else(|_| panic!("never came true: {what}"))
+        let found = tokio::time::timeout(TIMEOUT, polled).await;
+        found.unwrap_or_else(|_| panic!("not true within the time limit: {what}"))
     }
 
     /// Waits until a lock has this many waiters.
@@ -167,7 +167,7 @@ impl Node {
 
     /// Shuts the front-end down.
     pub(crate) async fn stop(mut self) {
-        let _told = self.stop.take().map(|stop| stop.send(()));
+        let _sent = self.stop.take().map(|stop| stop.send(()));
         tokio::time::timeout(TIMEOUT, self.served).await.unwrap().unwrap();
     }
 }

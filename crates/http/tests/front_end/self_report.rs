@@ -6,7 +6,7 @@ use crate::client::{Reply, call_with};
 use crate::node::Node;
 
 #[tokio::test]
-async fn the_cluster_is_listed_as_specified() {
+async fn the_cluster_view_lists_the_leader_and_the_nodes() {
     let node = Node::start().await;
     let body = node.call("GET", "/v1/cluster").await.json();
     assert_eq!((&body["cluster"], &body["leader"]), (&json!("test"), &json!(1)));
@@ -18,7 +18,7 @@ async fn the_cluster_is_listed_as_specified() {
 }
 
 #[tokio::test]
-async fn health_is_shown_check_by_check() {
+async fn a_health_response_lists_each_check() {
     let node = Node::start().await;
     for target in ["/livez", "/livez?verbose", "/readyz", "/readyz?leader", "/readyz?verbose"] {
         let reply = node.call("GET", target).await;
@@ -29,7 +29,7 @@ async fn health_is_shown_check_by_check() {
 }
 
 #[tokio::test]
-async fn calls_are_counted_under_their_route() {
+async fn calls_are_counted_by_route_and_without_lock_names() {
     let node = Node::start().await;
     node.take("/v1/locks/secret-name?session=me").await;
     node.call("PUT", "/v1/locks/secret-name?session=you").await;
@@ -47,7 +47,7 @@ async fn calls_are_counted_under_their_route() {
 }
 
 #[tokio::test]
-async fn what_goes_through_the_log_is_counted() {
+async fn log_entries_commands_and_reads_are_counted() {
     let node = Node::start().await;
     let names = ["raft_entries_proposed", "raft_commands_proposed", "raft_entries_applied"];
     let names = [&names[..], &["raft_commands_applied", "raft_reads", "raft_read_rounds"]].concat();
@@ -70,7 +70,7 @@ async fn what_goes_through_the_log_is_counted() {
 }
 
 #[tokio::test]
-async fn a_call_keeps_the_id_it_was_given() {
+async fn a_valid_request_id_is_returned_and_an_invalid_one_is_replaced() {
     let node = Node::start().await;
     let of = async |id: &str| -> Reply {
         let headers = [("Holdfast-Request-Id", id)];
@@ -83,7 +83,7 @@ async fn a_call_keeps_the_id_it_was_given() {
 }
 
 #[tokio::test]
-async fn an_error_code_explains_itself() {
+async fn an_error_code_has_an_explanation_as_plain_text() {
     let node = Node::start().await;
     let reply = node.call("GET", "/errors/lock-busy").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));

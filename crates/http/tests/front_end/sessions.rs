@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::node::Node;
 
 #[tokio::test]
-async fn a_session_is_created_once_and_renewed_after() {
+async fn a_session_is_created_by_the_first_put_and_renewed_by_later_calls() {
     let node = Node::start().await;
     let reply = node.call("PUT", "/v1/sessions/me?ttl=20s&label.host=web3").await;
     assert_eq!((reply.status, reply.header("location")), (201, Some("/v1/sessions/me")));
@@ -20,7 +20,7 @@ async fn a_session_is_created_once_and_renewed_after() {
 }
 
 #[tokio::test]
-async fn the_server_names_a_session_on_request() {
+async fn a_post_creates_a_session_with_an_id_from_the_server() {
     let node = Node::start().await;
     let reply = node.call("POST", "/v1/sessions?ttl=20s").await;
     assert_eq!(reply.status, 201, "{reply:?}");
@@ -31,7 +31,7 @@ async fn the_server_names_a_session_on_request() {
 }
 
 #[tokio::test]
-async fn a_session_shows_what_it_holds_and_its_end_releases_it() {
+async fn a_session_lists_its_locks_and_releases_them_when_it_is_closed() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a/b?session=me").await;
     let read = node.call("GET", "/v1/sessions/me").await.json();

@@ -51,7 +51,10 @@ impl Events {
         let (text, raw, head) = (String::new(), Vec::new(), String::new());
         let mut events = Self { stream, text, raw, ended: false, head, comments: 0 };
         while !events.raw.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-            assert!(events.read().await, "closed before the head was whole");
+            assert!(
+                events.read().await,
+                "the server closed the connection before the end of the head"
+            );
         }
         let end = events.raw.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
         let rest = events.raw.split_off(end);
@@ -76,9 +79,9 @@ impl Events {
         }
     }
 
-    /// The next event, which must be of this name.
+    /// Returns the data of the next event, which must have this name.
     pub(crate) async fn expect(&mut self, name: &str) -> Value {
-        let event = self.next().await.unwrap_or_else(|| panic!("the end, not {name}"));
+        let event = self.next().await.unwrap_or_else(|| panic!("the stream ended before {name}"));
         assert_eq!(event.name, name, "{event:?}");
         event.data
     }
@@ -96,7 +99,7 @@ impl Events {
     /// Reads more bytes; false at the end.
     async fn read(&mut self) -> bool {
         let read = tokio::time::timeout(TIMEOUT, self.stream.read_buf(&mut self.raw)).await;
-        let more = read.expect("nothing came").unwrap_or(0) > 0;
+        let more = read.expect("no bytes arrived").unwrap_or(0) > 0;
         if !self.head.is_empty() {
             self.unchunk();
         }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::client::TIMEOUT;
 use crate::node::Node;
 
-/// Both ends of every connection are in this process.
+/// Raises the limit of open files: both ends of every connection are in this process.
 fn allow_many_files() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
@@ -28,7 +28,7 @@ async fn open(node: &Node, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
 }
 
 #[tokio::test]
-async fn two_thousand_idle_connections_do_not_disturb_others() {
+async fn two_thousand_idle_connections_do_not_block_other_calls() {
     allow_many_files();
     let node = Node::start().await;
     let idle = open(&node, 2_000, b"").await;
@@ -45,7 +45,7 @@ async fn two_thousand_idle_connections_do_not_disturb_others() {
 }
 
 #[tokio::test]
-async fn two_thousand_half_sent_heads_do_not_disturb_others_and_are_closed() {
+async fn two_thousand_incomplete_heads_do_not_block_other_calls_and_are_closed() {
     allow_many_files();
     let http = HttpConfig { head_timeout: Duration::from_secs(2), ..HttpConfig::default() };
     let node = Node::start_with(http, ServiceConfig::default()).await;
@@ -61,7 +61,7 @@ async fn two_thousand_half_sent_heads_do_not_disturb_others_and_are_closed() {
 }
 
 #[tokio::test]
-async fn a_half_sent_request_takes_nothing() {
+async fn an_incomplete_request_acquires_no_lock() {
     let node = Node::start().await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();
     stream.write_all(b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: x\r\n").await.unwrap();
@@ -71,12 +71,12 @@ async fn a_half_sent_request_takes_nothing() {
     stream.write_all(half).await.unwrap();
     drop(stream);
     let alone = "holdfast_http_connections 1";
-    node.until("only the asker", "/metrics", |reply| reply.body.contains(alone)).await;
+    node.until("only the polling connection", "/metrics", |reply| reply.body.contains(alone)).await;
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
 
 #[tokio::test]
-async fn calls_sent_at_once_on_one_connection_are_answered_in_order() {
+async fn pipelined_calls_get_their_responses_in_order() {
     let node = Node::start().await;
     let mut stream = TcpStream::connect(node.address).await.unwrap();
     let calls = b"PUT /v1/locks/a?session=me HTTP/1.1\r\nHost: x\r\n\r\n\
@@ -85,7 +85,7 @@ async fn calls_sent_at_once_on_one_connection_are_answered_in_order() {
     stream.write_all(calls).await.unwrap();
     let mut received = String::new();
     let read = tokio::time::timeout(TIMEOUT, stream.read_to_string(&mut received)).await;
-    read.expect("no answer").unwrap();
+    read.expect("no response").unwrap();
     let statuses: Vec<&str> =
         received.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..3]).collect();
     assert_eq!(statuses, ["200", "204", "200"]);
