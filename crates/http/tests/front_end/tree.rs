@@ -27,7 +27,7 @@ fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_put_creates_and_then_replaces_and_a_get_gives_the_bytes_back() {
+async fn a_put_creates_or_replaces_a_node_and_a_get_returns_its_bytes() {
     let node = Node::start().await;
     let created = put(&node, "/v1/tree/cfg", r#"{"not":"looked at"}"#).await;
     assert_eq!((created.status, created.header("etag")), (201, Some("\"0\"")), "{created:?}");
@@ -75,7 +75,7 @@ async fn a_change_can_depend_on_the_version() {
     assert_eq!(send(&node, "PUT", "/v1/tree/a", &matching, "2").await.status, 200);
     let problem = send(&node, "PUT", "/v1/tree/a", &matching, "3").await;
     assert_eq!(problem.problem(412, "version-mismatch")["version"], 1);
-    assert!(problem.json()["at"].is_null(), "one operation has no place: {problem:?}");
+    assert!(problem.json()["at"].is_null(), "a single operation has no index: {problem:?}");
     send(&node, "DELETE", "/v1/tree/a", &matching, "").await.problem(412, "version-mismatch");
     send(&node, "PUT", "/v1/tree/b", &matching, "x").await.problem(404, "not-found");
     send(&node, "PUT", "/v1/tree/b", &[("If-Match", "*")], "x").await.problem(404, "not-found");
@@ -97,7 +97,7 @@ async fn a_change_can_depend_on_the_version() {
 }
 
 #[tokio::test]
-async fn of_conditional_writes_that_race_exactly_one_wins() {
+async fn exactly_one_of_many_concurrent_conditional_writes_succeeds() {
     let node = Node::start().await;
     for (headers, loser) in [(("If-None-Match", "*"), 409), (("If-Match", "\"0\""), 412)] {
         let address = node.address;
@@ -118,7 +118,7 @@ async fn of_conditional_writes_that_race_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn sequential_names_grow_and_are_told() {
+async fn sequential_names_increase_and_are_returned() {
     let node = Node::start().await;
     put(&node, "/v1/tree/q", "").await;
     let mut paths = Vec::new();
@@ -142,7 +142,7 @@ async fn sequential_names_grow_and_are_told() {
 }
 
 #[tokio::test]
-async fn ephemerals_go_with_their_session_and_have_no_children() {
+async fn ephemerals_are_deleted_with_their_session_and_have_no_children() {
     let node = Node::start().await;
     let target = "/v1/tree/worker?ephemeral&session=me";
     put(&node, target, "").await.problem(410, "session-expired");
@@ -162,7 +162,7 @@ async fn ephemerals_go_with_their_session_and_have_no_children() {
 }
 
 #[tokio::test]
-async fn kinds_are_shown_and_create_only() {
+async fn the_kind_of_a_node_is_returned_and_can_be_set_only_at_its_creation() {
     let node = Node::start().await;
     assert_eq!(put(&node, "/v1/tree/c?container", "").await.status, 201);
     assert_eq!(put(&node, "/v1/tree/t?ttl=1h", "").await.status, 201);
@@ -176,7 +176,7 @@ async fn kinds_are_shown_and_create_only() {
 }
 
 #[tokio::test]
-async fn lists_come_with_stats_page_by_page() {
+async fn lists_of_nodes_have_stats_and_are_returned_in_pages() {
     let node = Node::start().await;
     for path in ["d", "d/a", "d/b", "d/c", "d/b/x"] {
         assert_eq!(put(&node, &format!("/v1/tree/{path}"), path).await.status, 201);
@@ -209,7 +209,7 @@ async fn lists_come_with_stats_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_delete_is_all_or_nothing() {
+async fn a_node_with_children_is_deleted_only_with_recursive() {
     let node = Node::start().await;
     for path in ["d", "d/a", "d/a/b"] {
         put(&node, &format!("/v1/tree/{path}"), "").await;
@@ -264,7 +264,7 @@ async fn paths_are_decoded_once_and_never_normalised() {
 }
 
 #[tokio::test]
-async fn a_retry_under_the_same_request_id_gets_the_first_answer() {
+async fn a_retry_with_the_same_request_id_gets_the_first_reply() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     put(&node, "/v1/tree/q", "").await;
@@ -288,12 +288,13 @@ async fn a_retry_under_the_same_request_id_gets_the_first_answer() {
         let put = send(&node, "PUT", "/v1/tree/large?session=me", &key, &large).await;
         assert_eq!((put.status, put.header("etag")), (200, Some("\"1\"")), "{turn}: {put:?}");
     }
-    let nobody = send(&node, "PUT", "/v1/tree/c", &key, "x").await.problem(400, "invalid-argument");
-    assert_eq!(nobody["parameter"], "session");
+    let anonymous =
+        send(&node, "PUT", "/v1/tree/c", &key, "x").await.problem(400, "invalid-argument");
+    assert_eq!(anonymous["parameter"], "session");
 }
 
 #[tokio::test]
-async fn the_largest_node_fits_and_one_byte_more_is_refused() {
+async fn the_largest_node_is_accepted_and_one_byte_more_is_rejected() {
     let node = Node::start().await;
     let largest = "x".repeat(1_048_575);
     let created = put(&node, "/v1/tree/large", &largest).await;
@@ -306,7 +307,7 @@ async fn the_largest_node_fits_and_one_byte_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stale_read_says_so_and_a_redirect_is_only_for_followers() {
+async fn a_stale_read_is_labelled_and_the_leader_serves_a_call_with_redirect() {
     let node = Node::start().await;
     put(&node, "/v1/tree/a", "x").await;
     let stale = node.call("GET", "/v1/tree/a?stale").await;

@@ -10,7 +10,7 @@ async fn txn(node: &Node, body: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_done_depends_on_the_conditions_and_is_told_op_by_op() {
+async fn the_conditions_select_the_operations_and_each_operation_has_a_result() {
     let node = Node::start().await;
     let swap = json!({
         "if": [{"path": "/a", "exists": false}],
@@ -37,7 +37,7 @@ async fn what_is_done_depends_on_the_conditions_and_is_told_op_by_op() {
 }
 
 #[tokio::test]
-async fn a_refused_operation_undoes_all_and_is_named() {
+async fn a_rejected_operation_aborts_the_transaction_and_its_index_is_returned() {
     let node = Node::start().await;
     node.call("PUT", "/v1/tree/a").await;
     let ops = |last: Value| json!({"then": [{"create": "/b"}, {"set": "/a", "data": "x"}, last]});
@@ -72,7 +72,7 @@ async fn a_write_can_depend_on_a_lock_and_on_a_session() {
 }
 
 #[tokio::test]
-async fn data_and_versions_are_conditions_too() {
+async fn a_transaction_can_depend_on_data_versions_and_existence() {
     let node = Node::start().await;
     txn(&node, &json!({"then": [{"create": "/a", "data": "x"}]})).await;
     for (condition, holds) in [
@@ -90,7 +90,7 @@ async fn data_and_versions_are_conditions_too() {
 }
 
 #[tokio::test]
-async fn a_retry_under_the_same_request_id_gets_the_first_answer() {
+async fn a_retry_with_the_same_request_id_gets_the_first_reply() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     let body = json!({"session": "me", "request": "r1",
@@ -103,7 +103,7 @@ async fn a_retry_under_the_same_request_id_gets_the_first_answer() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_refused_with_the_place_and_the_fix() {
+async fn an_invalid_transaction_is_rejected_with_the_position_and_a_hint() {
     let node = Node::start().await;
     for (body, words) in [
         ("", "not a transaction"),

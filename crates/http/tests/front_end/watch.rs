@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::stream::Events;
 
 /// Kinds and paths of a long poll's events.
-fn told(body: &Value) -> Vec<(String, String)> {
+fn kinds_and_paths(body: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let events = body["events"].as_array().unwrap_or_else(|| panic!("no events: {body}")).iter();
     events.map(|event| (text(&event["kind"]), text(&event["path"]))).collect()
@@ -24,10 +24,10 @@ fn expected(events: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_long_poll_tells_what_has_happened_since_a_revision() {
+async fn a_long_poll_returns_all_changes_since_a_revision() {
     let node = Node::start().await;
     let begin = node.call("GET", "/v1/watch?prefix=/&wait=0s").await.json();
-    assert_eq!(told(&begin), expected(&[]));
+    assert_eq!(kinds_and_paths(&begin), expected(&[]));
     let since = begin["revision"].as_u64().unwrap();
     let mut revisions = Vec::new();
     for (method, target) in [
@@ -41,16 +41,19 @@ async fn a_long_poll_tells_what_has_happened_since_a_revision() {
     }
     let all = [("created", "/a"), ("changed", "/a"), ("created", "/b"), ("deleted", "/a")];
     let poll = node.call("GET", &format!("/v1/watch?prefix=/&since={since}")).await;
-    assert_eq!(told(&poll.json()), expected(&all));
+    assert_eq!(kinds_and_paths(&poll.json()), expected(&all));
     let last = revisions[3];
     assert_eq!(poll.json()["revision"], last);
     assert_eq!(poll.header("holdfast-revision"), Some(last.to_string().as_str()));
     let one = format!("/v1/watch?path=/a&since={}", revisions[0]);
     let one = node.call("GET", &one).await.json();
-    assert_eq!(told(&one), expected(&[("changed", "/a"), ("deleted", "/a")]));
+    assert_eq!(kinds_and_paths(&one), expected(&[("changed", "/a"), ("deleted", "/a")]));
     let quiet = node.call("GET", &format!("/v1/watch?prefix=/x&since={since}&wait=50ms")).await;
-    assert_eq!(told(&quiet.json()), expected(&[]));
-    assert!(quiet.json()["revision"].as_u64().unwrap() >= last, "the quiet prefix goes on");
+    assert_eq!(kinds_and_paths(&quiet.json()), expected(&[]));
+    assert!(
+        quiet.json()["revision"].as_u64().unwrap() >= last,
+        "the revision includes changes outside the prefix"
+    );
 }
 
 #[tokio::test]
@@ -63,11 +66,11 @@ async fn a_long_poll_waits_for_the_first_change() {
     node.call("PUT", "/v1/tree/other").await;
     node.call("PUT", "/v1/tree/jobs/1?parents").await;
     let poll = poll.await.unwrap().json();
-    assert_eq!(told(&poll), expected(&[("created", "/jobs/1")]));
+    assert_eq!(kinds_and_paths(&poll), expected(&[("created", "/jobs/1")]));
 }
 
 #[tokio::test]
-async fn all_changes_of_one_revision_are_told_together() {
+async fn all_changes_of_one_revision_are_returned_in_one_reply() {
     let node = Node::start().await;
     let since = node.call("GET", "/v1/watch?prefix=/&wait=0s").await.json()["revision"].clone();
     let creates: Vec<Value> = (0..900).map(|n| json!({"create": format!("/n{n}")})).collect();
@@ -79,7 +82,7 @@ async fn all_changes_of_one_revision_are_told_together() {
     }
     let target = format!("/v1/watch?prefix=/&since={since}");
     let poll = node.call("GET", &target).await.json();
-    assert_eq!(told(&poll).len(), 1_800, "the second revision was cut");
+    assert_eq!(kinds_and_paths(&poll).len(), 1_800, "the reply contains both revisions");
     let mut events = Events::open(node.address, &target, None).await;
     let mut ids = Vec::new();
     for _ in 0..1_800 {
@@ -93,7 +96,7 @@ async fn all_changes_of_one_revision_are_told_together() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_changes_and_locks_as_they_come_and_resumes() {
+async fn a_stream_sends_changes_of_nodes_and_locks_and_resumes_after_an_event() {
     let node = Node::start().await;
     let mut events = Events::open(node.address, "/v1/watch?prefix=/", None).await;
     for header in [
@@ -127,11 +130,11 @@ async fn a_stream_tells_changes_and_locks_as_they_come_and_resumes() {
         names.push(format!("{} {}", event.name, event.data["path"].as_str().unwrap()));
     }
     assert!(names.iter().any(|name| name == "lost /locks/orders"), "{names:?}");
-    assert!(!names.iter().any(|name| name.starts_with("granted")), "told twice: {names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("granted")), "sent twice: {names:?}");
 }
 
 #[tokio::test]
-async fn a_quiet_stream_says_comments_and_bookmarks_and_is_not_cut_for_silence() {
+async fn a_stream_without_changes_sends_comments_and_bookmarks_and_stays_open() {
     let http = HttpConfig {
         stream_comment: Duration::from_millis(50),
         idle_timeout: Duration::from_millis(200),
@@ -143,20 +146,20 @@ async fn a_quiet_stream_says_comments_and_bookmarks_and_is_not_cut_for_silence()
     let mut events = Events::open(node.address, "/v1/watch?prefix=/quiet/", None).await;
     for n in 0..3 {
         let put = node.call("PUT", &format!("/v1/tree/loud{n}")).await.json();
-        let mut told = 0;
-        // The quiet prefix does not age: bookmarks go on with the revisions of others.
-        while told < put["revision"].as_u64().unwrap() {
+        let mut last = 0;
+        // Bookmarks also report revisions of changes outside the prefix.
+        while last < put["revision"].as_u64().unwrap() {
             let bookmark = events.next().await.unwrap();
             assert_eq!(bookmark.name, "bookmark");
-            assert!(bookmark.id.unwrap() >= told, "{bookmark:?}");
-            told = bookmark.id.unwrap();
+            assert!(bookmark.id.unwrap() >= last, "{bookmark:?}");
+            last = bookmark.id.unwrap();
         }
     }
     assert!(events.comments > 3, "{} comments", events.comments);
 }
 
 #[tokio::test]
-async fn a_history_that_does_not_reach_back_says_so() {
+async fn a_watch_from_a_dropped_revision_is_rejected_with_the_restart_revision() {
     let service = ServiceConfig { history_events_max: 8, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     for n in 0..40 {
@@ -170,9 +173,9 @@ async fn a_history_that_does_not_reach_back_says_so() {
     assert_eq!(again.status, 200, "{again:?}");
 }
 
-/// A slow reader gets a `gap` event or is disconnected, never a silent gap. Other readers do not wait for it.
+/// A slow reader never misses changes silently: it gets a `compacted` event. Other calls do not wait for it.
 #[tokio::test]
-async fn a_slow_reader_gets_a_gap_event() {
+async fn a_slow_reader_gets_a_compacted_event() {
     let service = ServiceConfig { history_events_max: 64, ..ServiceConfig::default() };
     let node = Node::start_with(HttpConfig::default(), service).await;
     let mut slow = Events::open(node.address, "/v1/watch?prefix=/", None).await;
@@ -189,7 +192,7 @@ async fn a_slow_reader_gets_a_gap_event() {
     }
     let mut revision = 0;
     loop {
-        let event = slow.next().await.expect("ended without a word");
+        let event = slow.next().await.expect("the stream ended without `compacted`");
         if event.name == "compacted" {
             assert_eq!(event.data["code"], "revision-compacted");
             assert!(event.data["restart_from"].as_u64().unwrap() > revision, "{event:?}");
@@ -197,7 +200,7 @@ async fn a_slow_reader_gets_a_gap_event() {
         }
         revision = event.data["revision"].as_u64().unwrap().max(revision);
     }
-    assert_eq!(slow.next().await, None, "the stream goes on after the gap");
+    assert_eq!(slow.next().await, None, "the stream ends after `compacted`");
 }
 
 /// The server closes a connection whose client has stopped reading.
@@ -228,7 +231,7 @@ async fn a_stalled_reader_is_disconnected() {
             }
         }
     };
-    tokio::time::timeout(TIMEOUT, cut).await.expect("the stuck connection stays");
+    tokio::time::timeout(TIMEOUT, cut).await.expect("the stalled connection is still open");
     let mut rest = Vec::new();
     // The bytes in flight arrive, then the end.
     drop(tokio::time::timeout(TIMEOUT, stuck.read_to_end(&mut rest)).await.unwrap());
@@ -242,7 +245,7 @@ async fn a_node_shutdown_ends_its_watches() {
     let poll = tokio::spawn(async move {
         crate::client::call(address, "GET", "/v1/watch?prefix=/none&wait=5m").await
     });
-    node.until("the poll is there", "/metrics", |reply| {
+    node.until("the start of the poll", "/metrics", |reply| {
         reply.body.contains("holdfast_http_connections 3\n")
     })
     .await;
@@ -273,7 +276,7 @@ async fn watches_are_bounded_and_reject_invalid_parameters() {
     let refused = node.call("GET", "/v1/watch?prefix=/&wait=0s").await;
     assert_eq!(refused.problem(429, "rate-limited")["limit"], 1);
     drop(first);
-    node.until("the place is free", "/v1/watch?prefix=/&wait=0s", |reply| reply.status == 200)
+    node.until("a free stream slot", "/v1/watch?prefix=/&wait=0s", |reply| reply.status == 200)
         .await;
     for query in
         ["", "prefix=/&path=/a", "path=/a/", "prefix=/&since=x", "prefx=/", "prefix=/&wait=10"]
@@ -294,9 +297,12 @@ async fn names_without_read_permission_are_omitted() {
     }
     node.call("PUT", "/v1/tree/open").await;
     let target = format!("/v1/watch?prefix=/&since={since}");
-    let seen = told(&node.call("GET", &target).await.json());
+    let seen = kinds_and_paths(&node.call("GET", &target).await.json());
     assert!(!seen.iter().any(|(_, path)| path == "/mine/secret"), "{seen:?}");
     assert!(seen.contains(&("created".to_owned(), "/open".to_owned())), "{seen:?}");
     let seen = crate::client::call_with(node.address, "GET", &target, &me, "").await;
-    assert!(told(&seen.json()).iter().any(|(_, path)| path == "/mine/secret"), "{seen:?}");
+    assert!(
+        kinds_and_paths(&seen.json()).iter().any(|(_, path)| path == "/mine/secret"),
+        "{seen:?}"
+    );
 }
