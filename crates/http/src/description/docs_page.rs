@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_names_every_call_and_every_code_and_loads_nothing() {
+    fn the_page_lists_every_call_and_error_code_and_loads_no_other_resources() {
         let docs = api_page();
         for operation in OPERATIONS {
             let title = format!("id=\"{}\">{}<", operation.id, request_line(operation));

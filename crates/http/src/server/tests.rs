@@ -86,13 +86,13 @@ async fn a_connection_serves_many_calls_and_is_closed_when_idle() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_closed() {
+async fn a_connection_without_a_request_is_closed() {
     let server = start(hasty(), hello()).await;
     assert_eq!(until_closed(&mut connect(&server).await).await, "");
 }
 
 #[tokio::test]
-async fn a_half_sent_head_is_closed_at_the_head_timeout() {
+async fn a_connection_with_an_incomplete_head_is_closed_at_the_head_timeout() {
     let config = HttpConfig { idle_timeout: Duration::from_hours(1), ..hasty() };
     let server = start(config, hello()).await;
     let mut stream = connect(&server).await;
@@ -105,7 +105,7 @@ async fn a_half_sent_head_is_closed_at_the_head_timeout() {
 }
 
 #[tokio::test]
-async fn a_head_that_dribbles_gets_no_more_time_than_any_other() {
+async fn a_head_sent_byte_by_byte_does_not_extend_the_head_timeout() {
     let config = HttpConfig { idle_timeout: Duration::from_hours(1), ..hasty() };
     let server = start(config, hello()).await;
     let (mut reader, mut writer) = connect(&server).await.into_split();
@@ -125,7 +125,7 @@ async fn a_head_that_dribbles_gets_no_more_time_than_any_other() {
 }
 
 #[tokio::test]
-async fn a_half_close_in_mid_head_closes_the_connection() {
+async fn a_half_close_within_a_head_closes_the_connection() {
     let server = start(HttpConfig::default(), hello()).await;
     let mut stream = connect(&server).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").await.unwrap();
@@ -135,7 +135,7 @@ async fn a_half_close_in_mid_head_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn a_head_over_the_bound_is_refused() {
+async fn a_head_over_the_bound_is_rejected() {
     let server = start(HttpConfig::default(), hello()).await;
     let mut stream = connect(&server).await;
     let head = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(17 * 1024));
@@ -193,7 +193,7 @@ async fn next(events: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static st
 }
 
 #[tokio::test]
-async fn a_disconnect_drops_the_call() {
+async fn a_disconnect_cancels_the_call() {
     let (sender, mut events) = mpsc::unbounded_channel();
     let server = start(HttpConfig::default(), endless(sender)).await;
     let mut stream = connect(&server).await;
@@ -205,7 +205,7 @@ async fn a_disconnect_drops_the_call() {
 }
 
 #[tokio::test]
-async fn a_call_in_flight_is_not_cut_by_the_idle_alarm() {
+async fn the_idle_timeout_does_not_end_a_call_in_flight() {
     let (come, mut comes) = mpsc::unbounded_channel();
     let (go, gone) = watch::channel(false);
     let slow = move || {
@@ -252,7 +252,7 @@ async fn shutdown_closes_idle_connections_and_finishes_calls_in_flight() {
 }
 
 #[tokio::test]
-async fn shutdown_closes_connections_that_have_had_their_answers() {
+async fn shutdown_closes_connections_that_wait_for_a_complete_request() {
     let server = start(HttpConfig::default(), hello()).await;
     let (mut used, mut half) = (connect(&server).await, connect(&server).await);
     assert!(call(&mut used).await.ends_with("hello"));
@@ -265,7 +265,7 @@ async fn shutdown_closes_connections_that_have_had_their_answers() {
 }
 
 #[tokio::test]
-async fn shutdown_cuts_what_is_not_finished_in_time() {
+async fn shutdown_cancels_calls_that_exceed_the_drain_timeout() {
     let (sender, mut events) = mpsc::unbounded_channel();
     let server = start(hasty(), endless(sender)).await;
     let mut stream = connect(&server).await;

@@ -44,7 +44,7 @@ fn rejected(rejection: Rejection) -> HttpError {
 }
 
 #[test]
-fn retryable_codes_are_those_that_pass_by_themselves() {
+fn exactly_the_codes_with_status_423_429_or_503_are_retryable() {
     for code in ErrorCode::ALL {
         let status = of_code(*code);
         let passes = matches!(status.as_u16(), 423 | 429 | 503);
@@ -54,7 +54,7 @@ fn retryable_codes_are_those_that_pass_by_themselves() {
 }
 
 #[test]
-fn a_busy_lock_names_its_holder_and_how_to_queue() {
+fn a_lock_busy_problem_has_the_holder_and_a_hint_to_queue() {
     let problem =
         rejected(Rejection::Lock(LockRejection::Busy { holder: holder().into(), waiters: 2 }));
     let reply = Reply::problem(problem);
@@ -63,14 +63,14 @@ fn a_busy_lock_names_its_holder_and_how_to_queue() {
 }
 
 #[test]
-fn a_release_by_another_names_the_holder() {
+fn a_not_holder_problem_names_the_holder() {
     let problem = rejected(Rejection::Lock(LockRejection::NotHolder { holder: holder().into() }));
     assert_eq!(status_of(&problem), 409);
     assert_eq!(problem.detail, "'job' is held by 'web3-77', not by 'me'");
 }
 
 #[test]
-fn a_lost_session_has_a_recovery_hint() {
+fn a_session_expired_problem_has_a_recovery_hint() {
     let problem = rejected(Rejection::Session(SessionRejection::Expired { session: name("me") }));
     assert_eq!((status_of(&problem), problem.retryable), (410, false));
     let hint =
@@ -99,7 +99,7 @@ fn transient_errors_have_a_retry_delay() {
 }
 
 #[test]
-fn bounds_have_the_status_of_their_kind() {
+fn each_exceeded_bound_has_its_status_and_its_limit() {
     for (bound, status) in [
         (Bound::WaitersPerLock, 429),
         (Bound::Sessions, 403),
@@ -124,7 +124,7 @@ fn bounds_have_the_status_of_their_kind() {
 }
 
 #[test]
-fn a_refusal_about_a_node_names_the_node_and_its_version() {
+fn a_rejection_of_the_tree_has_the_path_and_its_own_facts() {
     let path = ZnodePath::new("/cfg/x").unwrap();
     let moved = Rejection::Tree(TreeRejection::BadVersion { path: path.clone(), actual: 7 });
     let problem =
@@ -168,7 +168,7 @@ fn a_refusal_about_a_node_names_the_node_and_its_version() {
 }
 
 #[test]
-fn a_compacted_watch_gets_the_restart_revision() {
+fn a_revision_compacted_problem_has_the_restart_revision() {
     let problem = failed(Failure::Compacted { restart_from: Revision(90) });
     assert_eq!((status_of(&problem), problem.facts.restart_from), (410, Some(Revision(90))));
     assert!(!problem.retryable);

@@ -9,7 +9,7 @@ fn parsed() -> Value {
 }
 
 #[test]
-fn every_operation_is_described_under_an_id_of_its_own() {
+fn every_operation_is_described_with_a_unique_id() {
     let ids: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.id).collect();
     assert_eq!(ids.len(), OPERATIONS.len(), "an operationId is used twice");
     let document = parsed();
@@ -19,7 +19,7 @@ fn every_operation_is_described_under_an_id_of_its_own() {
 }
 
 #[test]
-fn every_code_is_returned_by_some_operation_or_by_the_router() {
+fn every_error_code_is_listed_by_an_operation_or_returned_by_the_router() {
     let router = [ErrorCode::MethodNotAllowed];
     for code in ErrorCode::ALL {
         let returned = OPERATIONS.iter().any(|operation| operation.all_errors().contains(code));
@@ -47,7 +47,7 @@ fn references<'v>(value: &'v Value, found: &mut BTreeSet<&'v str>) {
 }
 
 #[test]
-fn everything_that_is_referred_to_is_there_and_everything_there_is_referred_to() {
+fn every_reference_has_a_schema_and_every_schema_is_referenced() {
     let document = parsed();
     let mut found = BTreeSet::new();
     references(&document, &mut found);
@@ -59,7 +59,7 @@ fn everything_that_is_referred_to_is_there_and_everything_there_is_referred_to()
 }
 
 #[test]
-fn bodies_are_described_field_by_field() {
+fn schemas_have_field_descriptions_required_fields_and_bounds() {
     let document = parsed();
     let grant = &document["components"]["schemas"]["GrantBody"];
     assert!(grant["properties"]["token"]["description"].is_string(), "{grant}");
