@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_parameters_takes_the_defaults() {
+    fn absent_parameters_have_their_defaults() {
         let params = read("").unwrap();
         assert_eq!((params.mode, params.wait, params.priority), (None, Duration::ZERO, 0));
         assert_eq!((params.reentrant, params.hold, params.ttl), (true, None, None));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_a_number_below_their_count_or_any() {
+    fn a_shard_is_any_or_a_number_below_the_number_of_shards() {
         let read = |query: &str| shard_request(&read(query).unwrap()).unwrap();
         let of = |count, choice| Some(ShardRequest { count, choice });
         assert_eq!(read("session=me"), None);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_holds_needs_no_session() {
+    fn a_connection_hold_accepts_no_session_and_no_attempt() {
         assert!(read("hold=connection&ttl=5s&label.host=a").unwrap().hold.is_some());
         for query in ["hold=connection&session=me", "hold=session", "hold=connection&attempt=1"] {
             assert_eq!(rejected(query).0, ErrorCode::InvalidArgument, "{query}");

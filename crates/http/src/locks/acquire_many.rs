@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lock_is_named_once() {
+    fn a_multi_lock_has_1_to_16_different_names() {
         let read = |query: &str| checked_names(AcquireManyParams::from_query(query)?.names);
         assert_eq!(read("name=b&name=a").unwrap().count(), 2);
         let many = |count| (0..count).map(|i| format!("name=l{i}")).collect::<Vec<_>>().join("&");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_lock_at_a_time_is_upgradable() {
+    fn a_multi_lock_cannot_be_upgradable() {
         let error = AcquireManyParams::from_query("name=a&mode=upgradable").unwrap_err();
         assert_eq!(error.detail, "'mode' is not one of exclusive, shared");
     }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_stamp_a_date_or_so_long_ago() {
+    fn a_time_is_a_stamp_a_date_or_an_age() {
         let read = |query: &str| HistoryParams::from_query(query).map(|params| params.at);
         assert_eq!(read("at=1500").unwrap(), Some(HistoryTime::At(Stamp(1_500))));
         assert_eq!(read("at=1970-01-01T00:00:02Z").unwrap(), Some(HistoryTime::At(Stamp(2_000))));

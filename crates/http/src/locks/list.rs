@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contention_is_one_page_of_all_locks() {
+    fn sort_by_contention_accepts_no_state_or_session_filter_and_no_page_token() {
         let read = |query: &str| sorts_by_contention(&ListParams::from_query(query)?);
         assert!(!read("held&session=me&limit=1000").unwrap() && !read("sort=name").unwrap());
         assert!(read("sort=contention&prefix=a&limit=5&stale").unwrap());

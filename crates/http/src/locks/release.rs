@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_names_a_session_and_at_most_one_target() {
+    fn a_release_needs_a_session_and_has_at_most_one_target() {
         let target = |query: &str| match read(query) {
             Ok(ReleaseCommand::Release(release)) => release.target,
             other => panic!("{other:?}"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_handed_over_whole() {
+    fn a_hand_over_accepts_no_attempt_and_needs_both_sessions() {
         let Ok(ReleaseCommand::HandOver(handed)) = read("session=me&token=3&to=you&to_owner=t1")
         else {
             panic!("no hand-over")
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_broken_with_a_reason() {
+    fn a_break_needs_a_reason_and_accepts_no_session() {
         let broken = |query: &str| match read(query) {
             Ok(ReleaseCommand::Break(command)) => (command.what, command.reason.to_string()),
             other => panic!("{other:?}"),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_that_does_not_ask_for_a_release_is_told_how_to_acquire() {
+    fn a_post_without_a_release_request_is_rejected_with_a_hint_to_use_put() {
         assert_eq!(read("ask=release").unwrap().deadline, Duration::from_secs(30));
         for query in ["", "session=me", "ask=acquire", "ttl=30s"] {
             let error = read(query).unwrap_err();

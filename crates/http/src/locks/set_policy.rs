@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_keeps_its_bounds() {
+    fn policy_values_out_of_bounds_are_rejected() {
         assert_eq!(read("limit=none").unwrap().limit, Some(None));
         assert_eq!(read("limit=3").unwrap().limit, Some(Some(3)));
         assert_eq!(read("segments=none").unwrap().shards, Some(None));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_nothing_is_rejected() {
+    fn an_empty_policy_change_is_rejected_with_a_hint_to_use_put() {
         for query in ["", "redirect"] {
             let error = read(query).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");

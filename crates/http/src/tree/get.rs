@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn aspects_exclude_each_other_and_pages_belong_to_lists() {
+    fn a_get_reads_one_aspect_and_only_lists_accept_page_parameters() {
         assert_eq!(aspect(&get("").unwrap()).unwrap(), Aspect::Data);
         assert_eq!(get("children&limit=2").unwrap().limit, Some(2));
         let page = get("recursive&page_token=/a").unwrap();

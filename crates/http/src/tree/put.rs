@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_put_creates_or_replaces_unless_a_parameter_concerns_a_new_node() {
+    fn a_put_creates_or_replaces_and_only_creates_with_a_kind_or_an_access_list() {
         assert!(matches!(put(""), Ok(PutKind::CreateOrReplace(_))));
         assert!(matches!(put("parents&session=me&request=r1"), Ok(PutKind::CreateOrReplace(_))));
         for query in ["ephemeral&session=me", "container", "ttl=1h", "acl=world:anyone:r"] {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_list_is_replaced_alone() {
+    fn a_replacement_of_an_access_list_accepts_no_parameters_for_new_nodes() {
         assert!(matches!(put("acl&session=me&request=r1"), Ok(PutKind::ReplaceAcl)));
         for (query, parameter) in [("acl&parents", "parents"), ("acl&ttl=1h", "ttl")] {
             assert_eq!(put(query).unwrap_err().parameter.as_deref(), Some(parameter), "{query}");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_exclude_each_other_and_ephemerals_need_a_session() {
+    fn a_node_has_at_most_one_kind_and_an_ephemeral_needs_a_session() {
         for query in
             ["ephemeral&session=me&ttl=30s", "container&ttl=1h", "ephemeral&container&session=a"]
         {

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_needs_a_prefix_or_a_path() {
+    fn a_watch_needs_exactly_one_prefix_or_path() {
         let (filter, params) = watch("prefix=locks/").unwrap();
         assert!(matches!(filter, WatchFilter::Prefix(prefix) if prefix == "/locks/"));
         assert_eq!((params.since, params.wait), (None, Duration::from_secs(30)));

@@ -23,7 +23,7 @@ fn at(path: &str) -> ZnodePath {
 }
 
 #[test]
-fn every_condition_is_read() {
+fn every_condition_is_parsed() {
     let body = r#"{"if":[{"path":"/a","exists":true},{"path":"/a","exists":false},
         {"path":"/a","version":3},{"path":"/a","data":""},{"data_base64":"aGk=","path":"/a"},
         {"lock":"orders","holds":42},{"session":"me","open":true}]}"#;
@@ -42,7 +42,7 @@ fn every_condition_is_read() {
 
 /// An empty list would deny every client, but could be read as no list, which allows every client.
 #[test]
-fn an_empty_access_list_is_refused_and_not_taken_for_none() {
+fn an_empty_access_list_is_rejected_and_not_treated_as_absent() {
     for body in
         [r#"{"then":[{"create":"/a","acl":[]}]}"#, r#"{"then":[{"set_acl":"/a","acl":[]}]}"#]
     {
@@ -52,7 +52,7 @@ fn an_empty_access_list_is_refused_and_not_taken_for_none() {
 }
 
 #[test]
-fn every_operation_is_read() {
+fn every_operation_is_parsed() {
     let body = r#"{"session":"me","request":"r1","then":[
         {"create":"/q/n-","data":"x","sequential":true,"ephemeral":true},
         {"create":"/c","ttl":"1h","acl":["world:anyone:r"],"parents":true},
@@ -88,7 +88,7 @@ fn every_operation_is_read() {
 }
 
 #[test]
-fn what_is_misspelt_is_answered_with_the_nearest() {
+fn an_invalid_transaction_is_rejected_with_the_position_and_a_hint() {
     for (body, detail, hint) in [
         (r#"{"iff":[],"then":[]}"#, "unknown parameter 'iff'", "did you mean 'if'?"),
         (r#"{"then":[{"craete":"/a"}]}"#, "then[0]: an operation", "did you mean 'create'?"),
@@ -133,7 +133,7 @@ fn what_is_misspelt_is_answered_with_the_nearest() {
 
 proptest! {
     #[test]
-    fn any_body_is_read_or_refused_in_few_words(
+    fn any_body_is_parsed_or_rejected_with_a_short_error(
         body in "\\PC{0,40}|(\\{\"(if|then|else)\":\\[\\{\"(path|set|create|lock)\":[\"0-9a-z/]{0,9}\\}?\\]?\\}?)",
     ) {
         if let Err(error) = parse(&body) {
