@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_waits_as_long_for_acknowledgements_as_its_call_says() {
+    async fn a_call_limits_the_time_for_acknowledgements_until_its_end() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let activity = Arc::new(Activity::new());

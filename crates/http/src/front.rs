@@ -122,7 +122,7 @@ mod tests {
 
     /// The future of a call is moved several times before its first poll.
     #[test]
-    fn a_call_takes_little_room() {
+    fn the_future_of_a_call_is_small() {
         fn size<F: Future>(
             _: fn(Arc<HttpState>, &'static Operation, Arc<RouteMetrics>, Request) -> F,
         ) -> usize {

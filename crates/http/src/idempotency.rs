@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_id_needs_a_session_and_is_given_once() {
+    fn a_request_id_needs_a_session_and_is_rejected_if_given_twice() {
         let id = || RequestId::new("r1").ok();
         assert_eq!(remembered(None, id()).unwrap_err().parameter.as_deref(), Some("session"));
         let caller = remembered(SessionName::new("me").ok(), id()).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_and_a_password_are_identities() {
+    fn the_address_and_the_basic_credentials_of_a_caller_are_its_identities() {
         let home = identity("ip", "10.0.0.7");
         assert_eq!(asked(&[]).unwrap(), std::slice::from_ref(&home));
         // The example of the programmer's guide: super:test is not it, but hashes like it.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_and_broken_credentials_are_told_apart() {
+    fn other_schemes_and_malformed_credentials_get_different_errors() {
         for header in ["Bearer abc", "Digest x", "basically", ""] {
             assert_eq!(asked(&[header]).unwrap_err().code, ErrorCode::Unauthenticated, "{header}");
         }

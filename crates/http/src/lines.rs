@@ -161,7 +161,7 @@ mod tests {
     const NONE: BodyLength = BodyLength::Bytes(0);
 
     #[test]
-    fn requests_pass_however_they_are_cut_into_segments() {
+    fn valid_requests_pass_with_any_split_into_segments() {
         let all = b"\r\nGET / HTTP/1.1\r\nA: b\r\n\r\n\
             PUT / HTTP/1.1\r\nC: d\r\n\r\n\n1\n\n4\
             PUT / HTTP/1.1\r\nT: chunked\r\n\r\n3;x=y\r\n\n\r\n\r\n0A \r\n\n\n\n\n\n\n\n\n\n\n\r\n0\r\nE: f\r\n\r\n\
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_lf_is_refused_in_every_line_however_the_segments_are_cut() {
+    fn a_bare_lf_is_rejected_in_every_line_with_any_split_into_segments() {
         let heads: [&[u8]; 6] = [
             b"\nGET / HTTP/1.1\r\n\r\n",
             b"GET / HTTP/1.1\nA: b\r\n\r\n",

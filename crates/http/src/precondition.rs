@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_versions_in_quotes() {
+    fn an_entity_tag_is_a_version_in_quotes() {
         assert_eq!(of(&[]).unwrap(), Precondition::None);
         assert_eq!(of(&[(IF_MATCH, "\"7\"")]).unwrap(), Precondition::Version(7));
         assert_eq!(of(&[(IF_MATCH, "*")]).unwrap(), Precondition::Exists);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused_with_the_form() {
+    fn an_invalid_entity_tag_is_rejected_with_the_expected_form() {
         for value in ["7", "W/\"7\"", "\"7\", \"8\"", "\"x\"", "\"\"", "\"-1\"", "\"9999999999\""] {
             let problem = of(&[(IF_MATCH, value)]).unwrap_err();
             assert!(problem.hint.unwrap().contains("If-Match: \"7\""), "{value}");

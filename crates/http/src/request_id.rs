@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sane_id_is_kept_and_any_other_replaced() {
+    fn a_valid_id_is_kept_and_an_invalid_one_is_replaced() {
         let ids = RequestIds::new(3);
         let of = |id: &str| {
             let mut headers = HeaderMap::new();

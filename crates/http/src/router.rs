@@ -36,7 +36,7 @@ mod tests {
     use crate::routes::ROUTES;
 
     #[test]
-    fn every_route_has_an_operation_and_the_reverse() {
+    fn every_operation_has_a_route_and_every_route_has_an_operation() {
         for operation in OPERATIONS {
             assert!(
                 ROUTES.iter().any(|route| std::ptr::eq(*route, operation.route)),

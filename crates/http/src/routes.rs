@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_path_is_answered_with_the_nearest() {
+    fn an_unknown_path_has_a_nearest_route() {
         assert_eq!(nearest("/v1/lock/orders"), Some("/v1/locks/{name}"));
         assert_eq!(nearest("/locks/orders"), Some("/v1/locks/{name}"));
         assert_eq!(nearest("/v1/cluster/"), Some("/v1/cluster"));

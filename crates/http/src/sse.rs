@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_resumed_after_a_revision() {
+    fn last_event_id_is_a_revision() {
         let headers = |id: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(LAST_EVENT_ID, id.parse().unwrap());

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_is_the_parameter_or_the_body() {
+    fn the_value_comes_from_the_parameter_or_the_body() {
         assert_eq!(read("", b"").unwrap(), None);
         assert_eq!(read("value=10.0.0.7%3A5432", b"").unwrap().as_deref(), Some("10.0.0.7:5432"));
         assert_eq!(read("", b"10.0.0.7").unwrap().as_deref(), Some("10.0.0.7"));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn two_values_long_ones_and_other_encodings_are_rejected() {
+    fn a_repeated_empty_too_long_or_non_utf8_value_is_rejected() {
         let long = format!("value={}", "x".repeat(4_097));
         for (query, body, detail) in [
             ("value=a", &b"b"[..], "given twice"),

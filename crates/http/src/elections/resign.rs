@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resignation_names_a_session_and_at_most_one_target() {
+    fn a_resignation_needs_a_session_and_has_at_most_one_target() {
         let read = |query: &str| {
             let params = ResignParams::from_query(query)?;
             release_target(params.attempt, params.token)

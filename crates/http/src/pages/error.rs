@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_gets_html() {
+    fn html_is_returned_if_the_accept_header_lists_it() {
         let mut headers = HeaderMap::new();
         assert!(!accepts_html(&headers));
         headers

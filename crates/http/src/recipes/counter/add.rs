@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_amount_is_a_whole_number_of_64_bits() {
+    fn the_amount_is_a_signed_64_bit_integer() {
         assert_eq!(AddParams::from_query("add=-9223372036854775808").unwrap().add, i64::MIN);
         for query in ["", "add=9223372036854775808", "add=x"] {
             let error = AddParams::from_query(query).unwrap_err();
