@@ -14,6 +14,7 @@ mod dev;
 mod exit;
 mod metric;
 mod output;
+mod process_metrics;
 mod serve;
 mod signals;
 mod telemetry;

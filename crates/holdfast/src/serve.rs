@@ -21,7 +21,7 @@ use crate::arguments::key_value;
 use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
-use crate::telemetry;
+use crate::{process_metrics, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -118,10 +118,12 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         None => None,
     };
 
-    let mut registry = Registry::with_prefix("holdfast");
-    let metrics = ServiceMetrics::register(&mut registry);
-    let http_metrics = HttpMetrics::register(&mut registry);
-    let zk_metrics = ZkMetrics::register(&mut registry);
+    let mut registry = Registry::default();
+    process_metrics::register(&mut registry);
+    let own = registry.sub_registry_with_prefix("holdfast");
+    let metrics = ServiceMetrics::register(own);
+    let http_metrics = HttpMetrics::register(own);
+    let zk_metrics = ZkMetrics::register(own);
     let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };
     let tunables =
         ServiceConfig { tree_bytes_max: config.tree_bytes_max, ..ServiceConfig::default() };
@@ -130,10 +132,14 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 
+    service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
+
+    let http_config =
+        HttpConfig { commit: process_metrics::COMMIT.map(str::to_owned), ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     front_ends.start(|shutdown| {
-        holdfast_http::serve(http, HttpConfig::default(), to, http_metrics, registry, shutdown)
+        holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
     });
     if let Some((zookeeper, listener)) = zookeeper {
         let (zk_config, to) = (zk_config(&config, zookeeper), service.clone());

@@ -44,7 +44,7 @@ pub(crate) async fn answer(
     let reply = handle(&mut call, operation, body).instrument(span).await;
     let reply = reply.unwrap_or_else(Reply::problem);
     let took = began.elapsed();
-    in_flight.answered(reply.status, took);
+    in_flight.answered(reply.status, took, !call.log_fields.wait.is_zero());
     log(&call, operation, &reply, took);
     add_common_headers(&call, reply)
 }

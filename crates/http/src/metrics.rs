@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 /// Label names and values of one series.
 type Series<const N: usize> = [(&'static str, &'static str); N];
 
-const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
+const METHODS: [&str; 8] = ["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
 /// 499 if the client disconnected before its reply.
 const STATUSES: [(u16, &str); 18] = [
     (200, "200"),
@@ -54,6 +54,7 @@ pub struct HttpMetrics(Arc<Inner>);
 struct Inner {
     requests: Family<Series<3>, Counter>,
     seconds: Family<Series<1>, Histogram, fn() -> Histogram>,
+    waiting_seconds: Family<Series<1>, Histogram, fn() -> Histogram>,
     connections: Gauge,
     refused: Counter,
 }
@@ -64,14 +65,20 @@ impl HttpMetrics {
         let inner = Inner {
             requests: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            waiting_seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             connections: Gauge::default(),
             refused: Counter::default(),
         };
-        registry.register("http_requests", "Calls answered", inner.requests.clone());
-        let help = "Time from a call's head to its answer, including the wait for a lock";
+        let help = "HTTP calls with a response, by route, method and status; 499 if the client disconnected first";
+        registry.register("http_requests", help, inner.requests.clone());
+        let help =
+            "Seconds from the head of an HTTP call to its response, of calls that do not wait";
         registry.register("http_request_seconds", help, inner.seconds.clone());
-        registry.register("http_connections", "Open connections", inner.connections.clone());
-        let help = "Connections refused because too many were open";
+        let help = "The same of calls with the parameter wait: the wait for a lock or a change is included";
+        registry.register("http_waiting_request_seconds", help, inner.waiting_seconds.clone());
+        let help = "Open HTTP connections of this node";
+        registry.register("http_connections", help, inner.connections.clone());
+        let help = "HTTP connections that this node refused because too many were open";
         registry.register("http_connections_refused", help, inner.refused.clone());
         Self(Arc::new(inner))
     }
@@ -84,6 +91,7 @@ impl HttpMetrics {
             route,
             counters: std::iter::repeat_with(OnceLock::new).take(cells).collect(),
             seconds: OnceLock::new(),
+            waiting_seconds: OnceLock::new(),
         }
     }
 
@@ -106,6 +114,7 @@ pub(crate) struct RouteMetrics {
     /// By method and status.
     counters: Vec<OnceLock<Counter>>,
     seconds: OnceLock<Histogram>,
+    waiting_seconds: OnceLock<Histogram>,
 }
 
 impl RouteMetrics {
@@ -126,10 +135,14 @@ impl RouteMetrics {
         counter.inc();
     }
 
-    fn time(&self, took: Duration) {
-        let histogram = self
-            .seconds
-            .get_or_init(|| self.all.0.seconds.get_or_create(&[("route", self.route)]).clone());
+    fn time(&self, took: Duration, waits: bool) {
+        let (family, histogram) = if waits {
+            (&self.all.0.waiting_seconds, &self.waiting_seconds)
+        } else {
+            (&self.all.0.seconds, &self.seconds)
+        };
+        let histogram =
+            histogram.get_or_init(|| family.get_or_create(&[("route", self.route)]).clone());
         histogram.observe(took.as_secs_f64());
     }
 }
@@ -148,11 +161,11 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl InFlight<'_> {
-    /// Counts the call with the status of its reply.
-    pub(crate) fn answered(mut self, status: StatusCode, took: Duration) {
+    /// Counts the call with the status of its reply. `waits` is true if the call asked to wait.
+    pub(crate) fn answered(mut self, status: StatusCode, took: Duration, waits: bool) {
         self.answered = true;
         self.metrics.count(self.method, status.as_u16());
-        self.metrics.time(took);
+        self.metrics.time(took, waits);
     }
 }
 
@@ -180,14 +193,17 @@ mod tests {
         let metrics = HttpMetrics::register(&mut registry);
         let took = Duration::from_millis(2);
         let (lock, other) = (metrics.of_route("/v1/locks/{name}"), metrics.of_route("other"));
-        lock.begin(&Method::PUT).answered(StatusCode::OK, took);
-        lock.begin(&Method::PUT).answered(StatusCode::OK, took);
-        other.begin(&Method::PATCH).answered(StatusCode::IM_A_TEAPOT, took);
+        lock.begin(&Method::PUT).answered(StatusCode::OK, took, false);
+        lock.begin(&Method::PUT).answered(StatusCode::OK, took, true);
+        lock.begin(&Method::PATCH).answered(StatusCode::OK, took, false);
+        other.begin(&Method::TRACE).answered(StatusCode::IM_A_TEAPOT, took, false);
         drop(lock.begin(&Method::PUT));
         let text = text(&registry);
         for line in [
             r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="200"} 2"#,
             r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PUT",code="499"} 1"#,
+            r#"holdfast_http_requests_total{route="/v1/locks/{name}",method="PATCH",code="200"} 1"#,
+            r#"holdfast_http_waiting_request_seconds_count{route="/v1/locks/{name}"} 1"#,
             r#"holdfast_http_requests_total{route="other",method="other",code="other"} 1"#,
             r#"holdfast_http_request_seconds_bucket{le="0.0025",route="/v1/locks/{name}"} 2"#,
         ] {

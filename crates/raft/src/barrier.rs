@@ -15,10 +15,10 @@ use openraft::ReadPolicy;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::counters::Counters;
 use crate::error::ReadError;
 use crate::failure::Failure;
 use crate::leadership::Leadership;
+use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::state_machine::Raft;
 use crate::type_config::{LeaderEpoch, LogId};
@@ -75,7 +75,7 @@ pub(crate) struct BarrierContext {
     pub(crate) peers: Arc<Peers>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) applied: watch::Receiver<Option<LogId>>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<RaftMetrics>,
 }
 
 /// Queues waiters. Cheap to clone.
@@ -226,7 +226,7 @@ impl Worker {
 
     async fn round(&self, waiters: &mut Vec<Waiter>) -> Option<Proof> {
         let leader = self.context.leadership.borrow().leader;
-        self.context.counters.read_rounds.add(1);
+        self.context.metrics.read_rounds.inc();
         if leader == Some(self.context.node) {
             return self.confirm_own_leadership().await;
         }
@@ -252,7 +252,7 @@ impl Worker {
     }
 
     fn serve(&self, waiters: Vec<Waiter>, proof: Proof) {
-        self.context.counters.reads.add(waiters.len());
+        self.context.metrics.reads.inc_by(waiters.len() as u64);
         let (now, later): (Vec<_>, Vec<_>) = waiters.into_iter().partition(|waiter| {
             waiter.goal == BarrierGoal::Index || self.lagging.has_reached(proof.index)
         });

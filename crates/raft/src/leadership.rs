@@ -4,11 +4,14 @@
 //! predecessors. After a restart, the leader in the stored vote does not count until the node receives a message from
 //! it.
 
+use std::sync::Arc;
+
 use holdfast_types::NodeId;
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::watch;
 
+use crate::metrics::RaftMetrics;
 use crate::state_machine::Raft;
 use crate::type_config::{LeaderEpoch, LogId, TypeConfig};
 
@@ -30,19 +33,25 @@ pub(crate) async fn follow(
     mut applied: watch::Receiver<Option<LogId>>,
     mut last_contact: watch::Receiver<Option<NodeId>>,
     sender: watch::Sender<Leadership>,
+    metrics: Arc<RaftMetrics>,
 ) {
-    let mut metrics = raft.server_metrics();
+    let mut leader = None;
+    let mut server_metrics = raft.server_metrics();
     loop {
-        let server = metrics.borrow_watched().clone();
+        let server = server_metrics.borrow_watched().clone();
         let now = view(&server, *applied.borrow_and_update(), *last_contact.borrow_and_update());
         let before = *sender.borrow();
         if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
             log(&before, &now);
         }
+        if now.leader.is_some() && now.leader != leader {
+            leader = now.leader;
+            metrics.leader_changes.inc();
+        }
         // Only a leader that has not applied its first entry depends on the applied position.
         let waits = server.state == ServerState::Leader && now.epoch.is_none();
         let ended = tokio::select! {
-            changed = metrics.changed() => changed.is_err(),
+            changed = server_metrics.changed() => changed.is_err(),
             changed = last_contact.changed() => changed.is_err(),
             changed = applied.changed(), if waits => changed.is_err(),
         };

@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 
 use crate::barrier::Barrier;
 use crate::bootstrap::Bootstrap;
-use crate::counters::Counters;
 use crate::disk::DiskGauge;
 use crate::failure::Failure;
 use crate::identity::DataDir;
 use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
+use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
 use crate::state_machine::{LocalMachine, Raft};
@@ -52,12 +52,11 @@ struct Inner {
     peers: Arc<Peers>,
     disk: Arc<DiskGauge>,
     contact: Arc<LeaderContact>,
-    counters: Arc<Counters>,
+    metrics: Arc<RaftMetrics>,
     failure: Failure,
     leadership: watch::Receiver<Leadership>,
     peer_address: std::net::SocketAddr,
-    /// The time limit of the leadership transfer at a shutdown.
-    transfer_bound: Duration,
+    election_max: Duration,
     closing: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
     /// The data directory, locked until the node has stopped.

@@ -21,7 +21,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::committed::Committed;
-use crate::counters::Counters;
+use crate::metrics::RaftMetrics;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
 use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
@@ -56,12 +56,12 @@ pub(crate) struct LocalMachine {
     snapshot_due: Notify,
     /// Continues from every applied stamp.
     stamps: Arc<Stamps>,
-    counters: Arc<Counters>,
+    metrics: Arc<RaftMetrics>,
 }
 
 impl LocalMachine {
     /// An empty machine. A snapshot is due after every `snapshot_bytes` of applied entries.
-    pub(crate) fn new(node: NodeId, snapshot_bytes: u64, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(node: NodeId, snapshot_bytes: u64, metrics: Arc<RaftMetrics>) -> Self {
         let state = AppliedState {
             machine: Machine::new(),
             last: None,
@@ -76,7 +76,7 @@ impl LocalMachine {
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
             stamps: Arc::new(Stamps::new(node)),
-            counters,
+            metrics,
         }
     }
 
@@ -112,7 +112,7 @@ impl LocalMachine {
     }
 
     pub(crate) fn count_refused_snapshot(&self) {
-        self.counters.snapshots_refused.add(1);
+        self.metrics.snapshots_refused.inc();
     }
 
     /// Resolves when the next snapshot is due.
@@ -129,6 +129,7 @@ impl LocalMachine {
     }
 
     fn apply(&self, entry: RaftEntry) -> io::Result<Vec<Committed>> {
+        let began = Instant::now();
         let mut state = self.state.write();
         let reply = match entry.payload {
             Payload::Blank => Vec::new(),
@@ -141,14 +142,15 @@ impl LocalMachine {
                 let applied = state.machine.apply(batch.take().map_err(io::Error::other)?);
                 let by = NodeId(entry.log_id.leader_id.node_id);
                 self.stamps.applied(state.machine.now(), Some(by), Instant::now());
-                self.counters.applied_commands.add(applied.outcomes.len());
+                self.metrics.commands_applied.inc_by(applied.outcomes.len() as u64);
                 self.notify(|observer| observer.applied(&state.machine, &applied));
                 committed(applied)
             }
         };
         state.last = Some(entry.log_id);
         drop(state);
-        self.counters.applied_entries.add(1);
+        self.metrics.entries_applied.inc();
+        self.metrics.apply_seconds.observe(began.elapsed().as_secs_f64());
         self.applied.send_replace(Some(entry.log_id));
         Ok(reply)
     }
@@ -206,8 +208,8 @@ impl StateMachine {
     fn builder(&self, guard: OwnedMutexGuard<()>) -> SnapshotBuilder {
         let (machine, meta) = self.local.copy();
         self.local.bytes_since_snapshot.store(0, Ordering::Relaxed);
-        let (store, counters) = (self.store.clone(), self.local.counters.clone());
-        SnapshotBuilder { copy: Some((machine, meta)), store, counters, _guard: guard }
+        let (store, metrics) = (self.store.clone(), self.local.metrics.clone());
+        SnapshotBuilder { copy: Some((machine, meta)), store, metrics, _guard: guard }
     }
 }
 
@@ -259,7 +261,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let install = move || store.install(snapshot, &expected);
         let machine = tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
         self.local.replace(machine, meta);
-        self.local.counters.snapshots_installed.add(1);
+        self.local.metrics.snapshots_installed.inc();
         Ok(())
     }
 
@@ -275,7 +277,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 pub(crate) struct SnapshotBuilder {
     copy: Option<(Machine, SnapshotMeta)>,
     store: SnapshotStore,
-    counters: Arc<Counters>,
+    metrics: Arc<RaftMetrics>,
     _guard: OwnedMutexGuard<()>,
 }
 
@@ -289,7 +291,7 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let store = self.store.clone();
         let build = move || store.build(&machine, meta);
         let snapshot = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;
-        self.counters.snapshots_built.add(1);
+        self.metrics.snapshots_built.inc();
         Ok(snapshot)
     }
 }

@@ -6,8 +6,6 @@ use std::time::Duration;
 use holdfast_types::{NodeId, Revision};
 use serde::{Deserialize, Serialize};
 
-use crate::counters::RaftCounts;
-
 /// The Raft role of a node. Services exchange it: append-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
@@ -53,6 +51,8 @@ pub struct RaftStatus {
     pub purged_index: Option<u64>,
     /// The time since the last message from the leader; on the leader, from a quorum.
     pub leader_contact: Option<Duration>,
+    /// Whether a leader is known and `leader_contact` is at most two election timeouts.
+    pub has_quorum: bool,
     /// The free bytes on the disk of the data directory at the last check.
     pub disk_free_bytes: u64,
     /// Whether `disk_free_bytes` is below the reserve.
@@ -62,5 +62,4 @@ pub struct RaftStatus {
     pub voters: Vec<NodeId>,
     /// The other members.
     pub peers: BTreeMap<NodeId, PeerStatus>,
-    pub counts: RaftCounts,
 }

@@ -106,7 +106,7 @@ impl ApplyObserver {
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }
             Event::Lock(LockEvent::HoldEnded { ticket, cause, .. }) => {
-                self.metrics.lost(*cause).inc();
+                self.metrics.holds_ended(*cause).inc();
                 // The holder may have a parked call that waits for another mode.
                 self.wake(*ticket, &QueueEvent::Left(*cause));
             }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::{MemberAddresses, Role as RaftRole};
 use holdfast_types::{NodeId, Revision};
+use prometheus_client::registry::Registry;
 
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
@@ -148,14 +149,26 @@ impl Service {
         Health { live: vec![storage.clone()], ready: vec![storage, leader, serving] }
     }
 
+    /// Adds the metrics of the Raft log to the registry.
+    pub fn register_raft_metrics(&self, registry: &mut Registry) {
+        self.raft().register_metrics(registry);
+    }
+
     /// Updates the gauges; call it before encoding the registry.
     pub fn refresh_metrics(&self) {
         let status = self.raft().status();
         let (revision, counts, limits) =
             self.raft().read(|machine| (machine.revision(), machine.counts(), *machine.limits()));
         let metrics = self.metrics();
-        metrics.set_log(&status.counts);
         metrics.has_leader.set(i64::from(status.leader.is_some()));
+        metrics.has_quorum.set(i64::from(status.has_quorum));
+        metrics.follower_lag.clear();
+        for (node, peer) in &status.peers {
+            if let (Some(matched), Some(last)) = (peer.matched, status.last_log_index) {
+                let lag = last.saturating_sub(matched).cast_signed();
+                metrics.follower_lag.get_or_create(&[("node", node.0)]).set(lag);
+            }
+        }
         metrics.is_leader.set(i64::from(status.leader == Some(self.node())));
         metrics.term.set(status.term.cast_signed());
         metrics.revision.set(revision.0.cast_signed());

@@ -2,9 +2,6 @@
 //!
 //! No labels by lock or session: their number has no bound.
 
-use std::sync::atomic::Ordering;
-
-use holdfast_raft::RaftCounts;
 use holdfast_types::LossCause;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -41,10 +38,11 @@ pub struct ServiceMetrics {
     pub(crate) wake_ups: Counter,
     pub(crate) keepalives: Counter,
     pub(crate) session_expired: Counter,
-    lost: Family<[(&'static str, &'static str); 1], Counter>,
+    holds_ended: Family<[(&'static str, &'static str); 1], Counter>,
     pub(crate) wait_seconds: Seconds,
     pub(crate) hold_seconds: Seconds,
     pub(crate) has_leader: Gauge,
+    pub(crate) has_quorum: Gauge,
     pub(crate) is_leader: Gauge,
     pub(crate) term: Gauge,
     pub(crate) revision: Gauge,
@@ -59,29 +57,8 @@ pub struct ServiceMetrics {
     pub(crate) streams: Gauge,
     pub(crate) watches: Gauge,
     pub(crate) watch_streams: Gauge,
-    log: [Counter; RAFT_COUNTS.len()],
+    pub(crate) follower_lag: Family<[(&'static str, u64); 1], Gauge>,
 }
-
-/// Name, help and source of a count of the log.
-type LogCount = (&'static str, &'static str, fn(&RaftCounts) -> u64);
-const RAFT_COUNTS: [LogCount; 12] = [
-    ("raft_entries_proposed", "Log entries proposed by this node as leader", |c| {
-        c.proposed_entries
-    }),
-    ("raft_commands_proposed", "Commands proposed by this node as leader", |c| c.proposed_commands),
-    ("raft_batches_forwarded", "Batches of commands forwarded to the leader", |c| {
-        c.forwarded_batches
-    }),
-    ("raft_commands_forwarded", "Commands forwarded to the leader", |c| c.forwarded_commands),
-    ("raft_outcomes_unknown", "Commands with an unknown outcome", |c| c.unknown_outcomes),
-    ("raft_read_rounds", "Quorum rounds that confirmed the leadership", |c| c.read_rounds),
-    ("raft_reads", "Reads and renewals served by these rounds", |c| c.reads),
-    ("raft_entries_applied", "Log entries applied", |c| c.applied_entries),
-    ("raft_commands_applied", "Commands applied", |c| c.applied_commands),
-    ("snapshots_built", "Snapshots built", |c| c.snapshots_built),
-    ("snapshots_installed", "Snapshots installed", |c| c.snapshots_installed),
-    ("snapshots_refused", "Snapshots of peers rejected as unusable", |c| c.snapshots_refused),
-];
 
 impl ServiceMetrics {
     /// Registers the metrics.
@@ -90,24 +67,33 @@ impl ServiceMetrics {
         metrics.register_counters(registry);
         metrics.register_gauges(registry);
         metrics.register_locks(registry);
-        for ((name, help, _), counter) in RAFT_COUNTS.iter().zip(&metrics.log) {
-            registry.register(*name, *help, counter.clone());
-        }
         metrics
     }
 
     fn register_counters(&self, registry: &mut Registry) {
         let counters: [(&str, &str, &Counter); 6] = [
-            ("lock_acquire_granted", "Acquire calls that returned a grant", &self.granted),
+            (
+                "lock_acquire_granted",
+                "Acquire calls on this node that returned a grant",
+                &self.granted,
+            ),
             (
                 "lock_acquire_busy",
-                "Acquire calls without a wait that were rejected as busy",
+                "Acquire calls on this node that were rejected at once because the lock was busy",
                 &self.busy,
             ),
-            ("lock_acquire_timeout", "Acquire calls that timed out", &self.timed_out),
-            ("lock_wake_ups", "Wake-ups of calls that wait for a lock", &self.wake_ups),
-            ("keepalives", "Renewals served by this node", &self.keepalives),
-            ("session_expired", "Sessions that expired", &self.session_expired),
+            (
+                "lock_acquire_timeout",
+                "Acquire calls on this node whose wait ended without a grant",
+                &self.timed_out,
+            ),
+            ("lock_wake_ups", "Wake-ups of acquire calls that wait on this node", &self.wake_ups),
+            ("keepalives", "Session renewals served by this node", &self.keepalives),
+            (
+                "session_expired",
+                "Sessions that expired. Replicated: every node counts all of them",
+                &self.session_expired,
+            ),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
@@ -116,51 +102,88 @@ impl ServiceMetrics {
 
     fn register_locks(&self, registry: &mut Registry) {
         for cause in LossCause::ALL {
-            self.lost(cause);
+            self.holds_ended(cause);
         }
-        registry.register("lock_lost", "Holds that ended, by cause", self.lost.clone());
-        let help = "Seconds from a lock request to its grant, for requests that waited";
+        let help = "Holds that ended, by cause. Replicated: every node counts all of them";
+        registry.register("lock_holds_ended", help, self.holds_ended.clone());
+        let help = "Seconds from an acquire to its grant, of acquires that waited. Replicated: every node counts all of them";
         registry.register("lock_wait_seconds", help, self.wait_seconds.0.clone());
-        let help = "Seconds from a grant to the end of the hold";
+        let help = "Seconds from a grant to the end of the hold. Replicated: every node counts all of them";
         registry.register("lock_hold_seconds", help, self.hold_seconds.0.clone());
     }
 
-    /// Updates the counters of the log.
-    pub(crate) fn set_log(&self, counts: &RaftCounts) {
-        for ((_, _, count), counter) in RAFT_COUNTS.iter().zip(&self.log) {
-            counter.inner().store(count(counts), Ordering::Relaxed);
-        }
-    }
-
     /// The counter of holds that ended with this cause.
-    pub(crate) fn lost(&self, cause: LossCause) -> Counter {
-        self.lost.get_or_create(&[("cause", cause.as_str())]).clone()
+    pub(crate) fn holds_ended(&self, cause: LossCause) -> Counter {
+        self.holds_ended.get_or_create(&[("cause", cause.as_str())]).clone()
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 15] = [
-            ("has_leader", "1 if this node has a leader", &self.has_leader),
-            ("is_leader", "1 if this node leads", &self.is_leader),
-            ("raft_term", "The current term", &self.term),
-            ("applied_revision", "The last applied revision", &self.revision),
-            ("sessions", "Open sessions", &self.sessions),
-            ("znodes", "Znodes in the tree", &self.znodes),
-            ("tree_bytes", "Bytes that clients have stored in the cluster", &self.tree_bytes),
-            ("tree_bytes_max", "The limit of these bytes", &self.tree_bytes_max),
-            ("locks_held", "Locks held", &self.locks_held),
-            ("lock_waiters", "Waiters in lock queues", &self.waiters),
-            ("parked_calls", "Calls parked on this node", &self.parked),
+        let gauges: [(&str, &str, &Gauge); 16] = [
+            ("has_leader", "1 if this node knows a leader, otherwise 0", &self.has_leader),
+            (
+                "has_quorum",
+                "1 if this node heard from the leader, or as leader from a quorum, within two election timeouts",
+                &self.has_quorum,
+            ),
+            ("is_leader", "1 if this node is the leader, otherwise 0", &self.is_leader),
+            ("raft_term", "Raft term of this node", &self.term),
+            (
+                "applied_revision",
+                "Revision of the last command applied by this node",
+                &self.revision,
+            ),
+            (
+                "sessions",
+                "Open sessions of the cluster. Replicated: equal on every node",
+                &self.sessions,
+            ),
+            ("znodes", "Znodes in the tree. Replicated: equal on every node", &self.znodes),
+            (
+                "tree_bytes",
+                "Bytes that clients have stored in the tree and in sessions. Replicated: equal on every node",
+                &self.tree_bytes,
+            ),
+            (
+                "tree_bytes_max",
+                "Limit of holdfast_tree_bytes. Replicated: equal on every node",
+                &self.tree_bytes_max,
+            ),
+            (
+                "locks_held",
+                "Locks with a holder. Replicated: equal on every node",
+                &self.locks_held,
+            ),
+            (
+                "lock_waiters",
+                "Clients that wait for a lock. Replicated: equal on every node",
+                &self.waiters,
+            ),
+            (
+                "parked_calls",
+                "Calls parked on this node until a lock, latch or barrier changes",
+                &self.parked,
+            ),
             (
                 "disk_free_bytes",
-                "Free bytes of the file system with the data directory",
+                "Free bytes of the file system of the data directory",
                 &self.disk_free,
             ),
-            ("streams", "Streams: connections that act for a session", &self.streams),
-            ("watches", "Watches of streams; a persistent one counts twice", &self.watches),
-            ("watch_streams", "Open watch streams", &self.watch_streams),
+            (
+                "streams",
+                "ZooKeeper and event-stream connections of this node that act for a session",
+                &self.streams,
+            ),
+            (
+                "watches",
+                "ZooKeeper watches on this node; a persistent watch counts twice",
+                &self.watches,
+            ),
+            ("watch_streams", "Open HTTP watch streams on this node", &self.watch_streams),
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+        let help = "Raft log entries that a follower has not acknowledged; only on the leader";
+        registry.register("raft_follower_lag_entries", help, self.follower_lag.clone());
     }
 }

@@ -32,6 +32,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use prometheus_client::metrics::histogram::Histogram;
 
 use self::queue::{Queue, Request};
 use self::state::LogState;
@@ -44,6 +45,12 @@ pub use self::queue::{QueueFull, QueueRoomCallback};
 
 /// The accepted values of [`LogOptions::segment_bytes`].
 const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
+
+/// Upper bounds of the buckets of [`Log::sync_seconds`], seconds.
+const SYNC_BUCKETS: [f64; 14] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+    2.5,
+];
 
 /// The completion callback of a request. The log thread calls it once, in the order of the requests. It must be fast
 /// and must not block, because it delays the log.
@@ -80,6 +87,7 @@ struct Shared {
     state: RwLock<LogState>,
     failed: Mutex<Option<StoreError>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    sync_seconds: Histogram,
 }
 
 /// Ends the thread when the last handle is dropped; the thread itself holds only [`Shared`].
@@ -127,6 +135,7 @@ impl Log {
             state: RwLock::new(state),
             failed: Mutex::new(None),
             thread: Mutex::new(None),
+            sync_seconds: Histogram::new(SYNC_BUCKETS),
         });
         let segment_bytes =
             options.segment_bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
@@ -244,6 +253,11 @@ impl Log {
     pub fn meta(&self, meta: RaftMeta) -> Result<Option<Bytes>, StoreError> {
         self.check()?;
         Ok(self.shared.state.read().metas[usize::from(meta.number())].clone())
+    }
+
+    /// The durations of the syncs of segment files.
+    pub fn sync_seconds(&self) -> Histogram {
+        self.shared.sync_seconds.clone()
     }
 
     /// The first and the last index that [`read`](Self::read) returns; both or neither.

@@ -58,26 +58,42 @@ impl ZkMetrics {
             watch_events: Counter::default(),
             watches: Gauge::default(),
         };
-        registry.register("zk_requests", "Requests with a reply", inner.requests.clone());
-        let help = "Seconds from the arrival of a request to its reply in the buffer of the socket";
+        registry.register(
+            "zk_requests",
+            "ZooKeeper requests with a reply, by operation",
+            inner.requests.clone(),
+        );
+        let help = "Seconds from the arrival of a ZooKeeper request to its reply in the buffer of the socket";
         registry.register("zk_request_seconds", help, inner.seconds.clone());
-        registry.register("zk_connections", "Open connections", inner.connections.clone());
-        registry.register("zk_watches", "Watches set on this node", inner.watches.clone());
+        registry.register(
+            "zk_connections",
+            "Open ZooKeeper connections of this node",
+            inner.connections.clone(),
+        );
+        registry.register(
+            "zk_watches",
+            "Watches set through ZooKeeper connections of this node",
+            inner.watches.clone(),
+        );
         for (name, help, counter) in [
-            ("zk_requests_failed", "Requests with an error reply", &inner.failed),
+            ("zk_requests_failed", "ZooKeeper requests with an error reply", &inner.failed),
             (
                 "zk_connections_refused",
-                "Connections refused because too many were open",
+                "ZooKeeper connections that this node refused because too many were open",
                 &inner.refused,
             ),
             (
                 "zk_connections_dropped",
-                "Connections closed because of a protocol error, a timeout or a client that does not read",
+                "ZooKeeper connections closed because of a protocol error, a timeout or a client that does not read",
                 &inner.dropped,
             ),
-            ("zk_handshakes", "Sessions opened or taken over by a connection", &inner.handshakes),
-            ("zk_words", "Four-letter words answered", &inner.words),
-            ("zk_watch_events", "Watch events sent", &inner.watch_events),
+            (
+                "zk_handshakes",
+                "Sessions opened or taken over by a ZooKeeper connection",
+                &inner.handshakes,
+            ),
+            ("zk_words", "Four-letter commands with a reply", &inner.words),
+            ("zk_watch_events", "Watch events sent to ZooKeeper clients", &inner.watch_events),
         ] {
             registry.register(name, help, counter.clone());
         }

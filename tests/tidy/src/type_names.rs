@@ -13,7 +13,6 @@ pub const SHARED: &[&str] = &[
     "Barrier",
     "Client",
     "Connection",
-    "Count",
     "Counter",
     "Create",
     "DecodeError",

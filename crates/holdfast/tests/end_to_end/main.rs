@@ -19,6 +19,7 @@ mod fence_postgres;
 mod formats;
 mod guide;
 mod lock_views;
+mod metrics;
 mod options;
 mod output;
 mod program;

@@ -94,6 +94,7 @@ impl Node {
         let metrics = HttpMetrics::register(&mut registry);
         let counted = ServiceMetrics::register(&mut registry);
         let service = Service::start(service, raft, counted).await.unwrap();
+        service.register_raft_metrics(&mut registry);
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(sockets.front_end).unwrap();
         let shutdown = async move { drop(stopped.await) };

@@ -296,7 +296,10 @@ async fn sort_by_contention_lists_the_locks_with_the_longest_queues_first() {
     assert_eq!(body["locks"][0]["hold"]["count"], 1, "{body}");
     let metrics = node.call("GET", "/metrics").await.body;
     assert!(metrics.contains("holdfast_lock_wait_seconds_count 1"), "{metrics}");
-    assert!(metrics.contains(r#"holdfast_lock_lost_total{cause="released"} 1"#), "{metrics}");
+    assert!(
+        metrics.contains(r#"holdfast_lock_holds_ended_total{cause="released"} 1"#),
+        "{metrics}"
+    );
     node.call("GET", "/v1/locks?sort=contention&held").await.problem(400, "invalid-argument");
 }
 

@@ -51,10 +51,14 @@ async fn log_entries_commands_and_reads_are_counted() {
     let node = Node::start().await;
     let names = ["raft_entries_proposed", "raft_commands_proposed", "raft_entries_applied"];
     let names = [&names[..], &["raft_commands_applied", "raft_reads", "raft_read_rounds"]].concat();
+    let names: Vec<String> = names.iter().map(|name| format!("{name}_total")).collect();
+    let seconds =
+        ["raft_commit", "raft_apply", "raft_log_sync"].map(|of| format!("{of}_seconds_count"));
+    let names = [names, seconds.to_vec()].concat();
     let counts = async || -> Vec<u64> {
         let body = node.call("GET", "/metrics").await.body;
-        let count = |name: &&str| {
-            let name = format!("holdfast_{name}_total ");
+        let count = |name: &String| {
+            let name = format!("holdfast_{name} ");
             let count = body.lines().find_map(|line| line.strip_prefix(&name));
             count.unwrap_or_else(|| panic!("{name} is missing in\n{body}")).parse().unwrap()
         };
@@ -66,6 +70,22 @@ async fn log_entries_commands_and_reads_are_counted() {
     let after = counts().await;
     for (name, (before, after)) in names.iter().zip(before.into_iter().zip(after)) {
         assert!(after > before, "{name}: {before} and then {after}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_not_counted_among_the_fast_ones() {
+    let node = Node::start().await;
+    node.take("/v1/locks/a?session=me").await;
+    node.call("PUT", "/v1/locks/a?session=you&wait=300ms").await.problem(423, "wait-timeout");
+    let body = node.call("GET", "/metrics").await.body;
+    for line in [
+        r#"holdfast_http_request_seconds_count{route="/v1/locks/{name}"} 1"#,
+        r#"holdfast_http_waiting_request_seconds_count{route="/v1/locks/{name}"} 1"#,
+        "holdfast_has_quorum 1",
+        "holdfast_raft_leader_changes_total 1",
+    ] {
+        assert!(body.contains(line), "{line} is missing in\n{body}");
     }
 }
 

@@ -10,6 +10,7 @@ use holdfast_machine::Machine;
 use holdfast_types::{Command, NodeId, Outcome, Stamp};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -17,6 +18,7 @@ use super::RaftNode;
 use crate::committed::Committed;
 use crate::error::{CallError, ProposeError, ReadError};
 use crate::leadership::Leadership;
+use crate::metrics::RaftMetrics;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
 use crate::type_config::{LeaderEpoch, TypeConfig};
@@ -193,29 +195,43 @@ impl RaftNode {
         self.inner.failure.wait().await
     }
 
+    /// Adds the metrics of the log to the registry, which adds the prefix.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.inner.metrics.register(registry);
+        let help = "Seconds of one sync of the Raft log to the disk";
+        registry.register("raft_log_sync_seconds", help, self.inner.log.sync_seconds());
+    }
+
+    pub fn metrics(&self) -> &RaftMetrics {
+        &self.inner.metrics
+    }
+
     pub fn status(&self) -> RaftStatus {
         let inner = &self.inner;
         let metrics = inner.raft.metrics().borrow_watched().clone();
         let leads = metrics.state == ServerState::Leader;
         let quorum_contact = metrics.last_quorum_acked.as_ref().map(|at| at.elapsed());
+        let contact = if leads { quorum_contact } else { inner.contact.age() };
+        let leader = inner.leadership.borrow().leader;
         RaftStatus {
             node: inner.node,
             role: self.role(&metrics),
             term: metrics.current_term,
-            leader: inner.leadership.borrow().leader,
+            leader,
             applied_revision: self.read(Machine::revision),
             applied_index: inner.local.applied().borrow().map(|id| id.index),
             committed_index: metrics.local_committed.map(|id| id.index),
             last_log_index: metrics.last_log_index,
             snapshot_index: metrics.snapshot.map(|id| id.index),
             purged_index: metrics.purged.map(|id| id.index),
-            leader_contact: if leads { quorum_contact } else { inner.contact.age() },
+            has_quorum: leader.is_some()
+                && contact.is_some_and(|age| age <= inner.election_max * 2),
+            leader_contact: contact,
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
             waiting_for: inner.bootstrap.waiting_for.lock().clone(),
             voters: self.voters(),
             peers: self.peer_status(&metrics),
-            counts: inner.counters.read(),
         }
     }
 

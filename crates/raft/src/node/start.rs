@@ -16,7 +16,6 @@ use super::{Inner, RaftNode};
 use crate::barrier::{Barrier, BarrierContext};
 use crate::bootstrap::{Bootstrap, list_ids};
 use crate::config::{PeerListen, RaftConfig};
-use crate::counters::Counters;
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
@@ -29,6 +28,7 @@ use crate::leader_contact::LeaderContact;
 use crate::leadership::{self, Leadership};
 use crate::log_store::LogStore;
 use crate::membership_registry::MembershipRegistry;
+use crate::metrics::RaftMetrics;
 use crate::network::NetworkFactory;
 use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
@@ -104,9 +104,9 @@ async fn build(
     }
     let listener = listen(&config).await?;
     let peer_address = listener.local_addr().map_err(|source| listen_error(&config, source))?;
-    let counters = Arc::new(Counters::default());
+    let metrics = Arc::new(RaftMetrics::default());
     let local =
-        Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, counters.clone()));
+        Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
     let handshake = Arc::new(peer_handshake(&config, &opened, local.clone()));
     let peers = Arc::new(Peers::new(&handshake, config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
@@ -115,7 +115,13 @@ async fn build(
     let mut tasks = JoinSet::new();
     let contact = Arc::new(LeaderContact::new());
     let (applied, leader_contact) = (local.applied(), contact.leader());
-    tasks.spawn(leadership::follow(raft.clone(), applied, leader_contact, leadership_sender));
+    tasks.spawn(leadership::follow(
+        raft.clone(),
+        applied,
+        leader_contact,
+        leadership_sender,
+        metrics.clone(),
+    ));
     tasks.spawn(disk_monitor.run(disk.clone()));
     let context = ProposerContext {
         raft: raft.clone(),
@@ -124,7 +130,7 @@ async fn build(
         leadership: leadership.clone(),
         disk: disk.clone(),
         wall_clock: config.clock.clone(),
-        counters: counters.clone(),
+        metrics: metrics.clone(),
         local: local.clone(),
     };
     let limits = BatchLimits::new(&config);
@@ -148,11 +154,11 @@ async fn build(
         peers,
         disk,
         contact,
-        counters,
+        metrics,
         failure,
         leadership,
         peer_address,
-        transfer_bound: config.timing.election_max * 2,
+        election_max: config.timing.election_max,
         closing: AtomicBool::new(false),
         tasks: Mutex::new(tasks),
         data_dir: Mutex::new(Some(opened.data_dir)),
@@ -244,7 +250,7 @@ fn barrier(
         peers: context.peers.clone(),
         leadership: context.leadership.clone(),
         applied: local.applied(),
-        counters: context.counters.clone(),
+        metrics: context.metrics.clone(),
     };
     Barrier::new(context, failure.clone())
 }

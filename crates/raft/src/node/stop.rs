@@ -12,7 +12,7 @@ impl RaftNode {
     pub async fn shutdown(&self) {
         self.inner.closing.store(true, Ordering::Release);
         if self.inner.failure.reason().is_none() {
-            let bound = self.inner.transfer_bound;
+            let bound = self.inner.election_max * 2;
             handover::transfer_to_current_voter(&self.inner.context, bound, |_| true).await;
         }
         self.stop().await;

@@ -7,9 +7,9 @@ use holdfast_types::{NodeId, Stamp};
 use tokio::sync::watch;
 
 use crate::config::{Clock, RaftConfig};
-use crate::counters::Counters;
 use crate::disk::DiskGauge;
 use crate::leadership::Leadership;
+use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::state_machine::{LocalMachine, Raft};
 
@@ -21,7 +21,7 @@ pub(crate) struct ProposerContext {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) wall_clock: Clock,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) metrics: Arc<RaftMetrics>,
     pub(crate) local: Arc<LocalMachine>,
 }
 

@@ -12,7 +12,6 @@ use super::context::ProposerContext;
 use super::pending::Pending;
 use crate::committed::Committed;
 use crate::error::{CallError, ProposeError};
-use crate::state_machine::Raft;
 use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
 use crate::wire::{Propose, ProposeRefusal, Purpose};
 
@@ -43,10 +42,8 @@ pub(crate) async fn send_batch(
 async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
     let commands: Vec<_> =
         batch.iter().flat_map(|pending| pending.run.commands.iter().cloned()).collect();
-    context.counters.proposed_entries.add(1);
-    context.counters.proposed_commands.add(commands.len());
     let entry = Entry { stamped_at: context.stamp(), commands };
-    match write(&context.raft, entry, None).await {
+    match write(context, entry, None).await {
         Ok(committed) if committed.len() == commands_in(&batch) => {
             let mut committed = committed.into_iter();
             for pending in batch {
@@ -66,8 +63,8 @@ async fn forward_batch(
     leader: NodeId,
     mut batch: Vec<Pending>,
 ) -> Returned {
-    context.counters.forwarded_batches.add(1);
-    context.counters.forwarded_commands.add(commands_in(&batch));
+    context.metrics.batches_forwarded.inc();
+    context.metrics.commands_forwarded.inc_by(commands_in(&batch) as u64);
     let deadline = batch.iter().map(|pending| pending.deadline).max();
     let call = Propose(batch.iter().map(|pending| pending.run.clone()).collect());
     let deadline = deadline.unwrap_or_else(Instant::now);
@@ -102,7 +99,7 @@ fn finish_forwarded(
         Err(ProposeRefusal::DiskFull) => ProposeError::DiskFull,
         Err(ProposeRefusal::TooLarge) => ProposeError::TooLarge,
         Err(ProposeRefusal::Unknown) => {
-            context.counters.unknown_outcomes.add(1);
+            context.metrics.outcomes_unknown.inc();
             ProposeError::Unknown
         }
     };
@@ -121,20 +118,26 @@ enum WriteFailure {
 }
 
 async fn write(
-    raft: &Raft,
+    context: &ProposerContext,
     entry: Entry,
     leader: Option<LeaderEpoch>,
 ) -> Result<Vec<Committed>, WriteFailure> {
+    let began = Instant::now();
+    context.metrics.entries_proposed.inc();
+    context.metrics.commands_proposed.inc_by(entry.commands.len() as u64);
     let batch = Batch::encode(entry).map_err(|_| WriteFailure::Never(ProposeError::TooLarge))?;
     let (responder, receiver) = ProgressResponder::<TypeConfig, _>::complete_only();
-    let mut request = raft.write(batch).responder(responder);
+    let mut request = context.raft.write(batch).responder(responder);
     if let Some(leader) = leader {
         request = request.with_leader(leader.leader_id());
     }
     // An error means that openraft has stopped and did not accept the entry.
     request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
     match receiver.await {
-        Ok(Ok(response)) => Ok(response.data),
+        Ok(Ok(response)) => {
+            context.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+            Ok(response.data)
+        }
         Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(WriteFailure::NotNow),
         Ok(Err(
             ClientWriteError::LogEntryDiscarded(_)
@@ -154,10 +157,8 @@ pub(crate) async fn write_as_leader(
     if context.disk.is_low() {
         return Err(ProposeError::DiskFull);
     }
-    context.counters.proposed_entries.add(1);
-    context.counters.proposed_commands.add(commands.len());
     let entry = Entry { stamped_at: context.stamp(), commands };
-    write(&context.raft, entry, Some(epoch)).await.map_err(|failure| match failure {
+    write(context, entry, Some(epoch)).await.map_err(|failure| match failure {
         WriteFailure::NotNow => ProposeError::NoLeader,
         WriteFailure::Never(error) => error,
         WriteFailure::Unknown => ProposeError::Unknown,
@@ -169,7 +170,7 @@ fn commands_in(batch: &[Pending]) -> usize {
 }
 
 fn answer_unknown(context: &ProposerContext, batch: Vec<Pending>) -> Returned {
-    context.counters.unknown_outcomes.add(commands_in(&batch));
+    context.metrics.outcomes_unknown.inc_by(commands_in(&batch) as u64);
     answer_all(batch, &ProposeError::Unknown)
 }
 

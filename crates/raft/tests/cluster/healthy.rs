@@ -40,19 +40,21 @@ async fn a_single_node_is_a_cluster() {
 async fn many_callers_share_few_entries_and_each_gets_its_own_outcome() {
     let lab = Lab::start(3).await;
     let leader = lab.leader().await;
-    let before = lab.node(leader).status().counts;
+    let metrics = lab.node(leader).metrics();
+    let proposed = || (metrics.entries_proposed.get(), metrics.commands_proposed.get());
+    let before = proposed();
     let names: Vec<_> = (0..600).map(|n| (n % 3 + 1, format!("s{n}"))).collect();
     let results = join_all(names.iter().map(|(id, name)| lab.open(*id, name))).await;
     let revisions: BTreeSet<_> =
         results.iter().map(|done| done.as_ref().unwrap().revision).collect();
     assert_eq!(revisions.len(), 600, "every command has a revision of its own");
-    let after = lab.node(leader).status().counts;
-    assert_eq!(after.proposed_commands - before.proposed_commands, 600);
-    let entries = after.proposed_entries - before.proposed_entries;
+    let after = proposed();
+    assert_eq!(after.1 - before.1, 600);
+    let entries = after.0 - before.0;
     assert!(entries <= 300, "{entries} entries for 600 commands of 600 callers");
     lab.agree().await;
-    let follower = lab.node(lab.follower_of(leader)).status().counts;
-    assert!(follower.forwarded_batches < follower.forwarded_commands, "{follower:?}");
+    let follower = lab.node(lab.follower_of(leader)).metrics();
+    assert!(follower.batches_forwarded.get() < follower.commands_forwarded.get(), "{follower:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,11 +79,10 @@ async fn concurrent_readers_share_a_round() {
     let leader = lab.leader().await;
     let follower = lab.follower_of(leader);
     for id in [leader, follower] {
-        let before = lab.node(id).status().counts;
+        let before = lab.node(id).metrics().read_rounds.get();
         let reads = (0..500).map(|_| lab.node(id).read_barrier(soon()));
         assert!(join_all(reads).await.iter().all(Result::is_ok));
-        let after = lab.node(id).status().counts;
-        let rounds = after.read_rounds - before.read_rounds;
+        let rounds = lab.node(id).metrics().read_rounds.get() - before;
         assert!(rounds <= 50, "{rounds} rounds for 500 readers");
     }
 }

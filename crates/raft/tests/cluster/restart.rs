@@ -49,7 +49,7 @@ async fn a_restarted_node_catches_up_from_the_log() {
     lab.boot(away).await.unwrap();
     lab.agree().await;
     assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s29"));
-    assert_eq!(lab.node(away).status().counts.snapshots_installed, 0);
+    assert_eq!(lab.node(away).metrics().snapshots_installed.get(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,7 +75,7 @@ async fn a_node_that_was_away_too_long_catches_up_by_snapshot() {
     lab.boot(away).await.unwrap();
     lab.agree().await;
     assert!(has_session(lab.node(away), "before") && has_session(lab.node(away), "s599"));
-    assert!(lab.node(away).status().counts.snapshots_installed >= 1);
+    assert!(lab.node(away).metrics().snapshots_installed.get() >= 1);
     let restored = lab.notes[&away].restored.lock().clone();
     assert!(restored.last() > Some(&Revision(1)), "the observer gets the machine: {restored:?}");
 
@@ -119,7 +119,7 @@ async fn a_damaged_snapshot_of_a_peer_is_rejected_and_a_whole_one_is_installed()
         std::fs::write(&path, bytes).unwrap();
     }
     lab.boot(away).await.unwrap();
-    let refused = || lab.node(away).status().counts.snapshots_refused;
+    let refused = || lab.node(away).metrics().snapshots_refused.get();
     eventually("the node refuses the snapshot", || (refused() > 0).then_some(())).await;
     assert_eq!(lab.node(away).failed(), None, "the node continues");
     // The next snapshot is whole.

@@ -40,7 +40,7 @@ async fn a_run_keeps_its_order_through_every_node_and_shares_entries() {
     let leader = lab.leader().await;
     for id in 1..=3 {
         let directory = format!("/run-{id}");
-        let before = lab.node(leader).status().counts.proposed_entries;
+        let before = lab.node(leader).metrics().entries_proposed.get();
         let run = (0..25).map(|_| sequential(&directory)).collect();
         let (done, error) = lab.node(id).propose_in_order(run, soon()).await;
         assert_eq!(error, None);
@@ -48,7 +48,7 @@ async fn a_run_keeps_its_order_through_every_node_and_shares_entries() {
         let expected: Vec<_> = (0..25).map(|number| format!("n{number:010}")).collect();
         assert_eq!(names, expected);
         assert!(done.is_sorted_by_key(|done| done.revision));
-        let entries = lab.node(leader).status().counts.proposed_entries - before;
+        let entries = lab.node(leader).metrics().entries_proposed.get() - before;
         assert!((3..10).contains(&entries), "{entries} entries for three runs");
     }
     lab.agree().await;

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -228,7 +229,9 @@ impl Writer {
         if self.is_synced {
             return Ok(());
         }
+        let began = Instant::now();
         self.tail.file.sync()?;
+        self.shared.sync_seconds.observe(began.elapsed().as_secs_f64());
         self.is_synced = true;
         self.disk.raise_watermark(self.tail.position.frames)
     }

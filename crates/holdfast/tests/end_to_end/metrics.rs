@@ -1,0 +1,49 @@
+//! The metrics of running nodes, and the page that explains them.
+
+use std::collections::BTreeSet;
+
+use holdfast_lab::Http;
+use holdfast_lab::zk::ZkClient;
+
+use crate::program::DevCluster;
+
+/// The names of the metrics that a text mentions.
+fn names_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("holdfast_") || word.starts_with("process_"));
+    names.map(str::to_owned).collect()
+}
+
+/// The names of the metrics of a scrape, with the suffixes of their samples.
+fn names_of(scrape: &str) -> BTreeSet<String> {
+    let types = scrape.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let name = |line: &str| match line.split_once(' ').unwrap() {
+        (name, "counter") => format!("{name}_total"),
+        (name, "info") => format!("{name}_info"),
+        (name, _) => name.to_owned(),
+    };
+    types.map(name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_metrics_names_exactly_the_metrics_of_the_nodes() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let nodes =
+        [0, 10, 20].map(|offset| Http::new(format!("127.0.0.1:{}", cluster.port() + offset)));
+    // A family with labels is shown from its first series on.
+    let [first, ..] = &nodes;
+    first.put("/v1/locks/measured?session=me&wait=1s").await.assert_status(200);
+    let zookeeper = format!("127.0.0.1:{}", cluster.port() + 2).parse().unwrap();
+    assert_eq!(ZkClient::open(zookeeper, 10_000).await.stat("/none").await, None);
+    let mut present = BTreeSet::new();
+    for node in &nodes {
+        present.append(&mut names_of(&node.get("/metrics").await.assert_status(200).body));
+    }
+    let page = include_str!("../../../../docs/operations.md");
+    let (_, page) = page.split_once("\n## Metrics\n").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    let documented = names_in(page);
+    let missing: Vec<_> = present.difference(&documented).collect();
+    let unknown: Vec<_> = documented.difference(&present).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing {missing:?}, unknown {unknown:?}");
+}
