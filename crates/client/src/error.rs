@@ -112,7 +112,7 @@ mod tests {
         let json = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"shop/orders","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
         let problem: Problem = serde_json::from_str(json).unwrap();
         assert_eq!(Error::Busy(Box::new(problem)).to_string(), "shop/orders is held by web3-77");
-        let json = r#"{"type":"/errors/not-yet","title":"The awaited event has not happened yet","status":423,"code":"not-yet","retryable":true,"detail":"2 of 3 counts are left","hint":"add ?wait=30s to wait for it"}"#;
+        let json = r#"{"type":"/errors/not-yet","title":"The awaited event has not happened yet","status":423,"code":"not-yet","retryable":true,"detail":"2 of 3 counts are left","hint":"add ?wait=30s to wait for the latch"}"#;
         let text = Error::Busy(Box::new(serde_json::from_str(json).unwrap())).to_string();
         assert!(text.ends_with("2 of 3 counts are left"), "{text}");
     }

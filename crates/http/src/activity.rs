@@ -78,7 +78,7 @@ impl Activity {
         self.enter(STREAM);
     }
 
-    /// From the next write on, a peer that acknowledges nothing for so long is gone.
+    /// From the next write on, a peer that acknowledges nothing for this time counts as disconnected.
     pub(crate) fn limit_unacknowledged(&self, limit: Duration) {
         let ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
         self.unacknowledged_max_ms.store(ms, Ordering::Relaxed);

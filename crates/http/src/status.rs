@@ -107,12 +107,12 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         }
         Failure::NoLeader => transient(ErrorCode::NoLeader, "nothing was done", SOON),
         Failure::OutcomeUnknown => {
-            let detail = "the call was forwarded or proposed, and no result came in time";
+            let detail = "the call was proposed, and no result arrived in time";
             let mut problem = transient(ErrorCode::OutcomeUnknown, detail, SOON);
             problem.hint = Some("send the same call again with the same session".into());
             problem
         }
-        Failure::UnexpectedReply => internal("the reply does not belong to the command"),
+        Failure::UnexpectedReply => internal("the reply is not one of this command"),
         Failure::Overloaded { retry_after } => {
             transient(ErrorCode::RateLimited, "nothing was done", retry_after)
         }
@@ -219,18 +219,18 @@ fn of_lock_rejection(rejection: LockRejection, context: &ErrorContext<'_>) -> Ht
 }
 
 fn unexpected(rejection: &Rejection) -> HttpError {
-    internal(format!("a rejection that this call cannot have: {rejection:?}"))
+    internal(format!("unexpected rejection of this call: {rejection:?}"))
 }
 
 fn of_bound(bound: Bound, limit: u64) -> HttpError {
     match bound {
         Bound::WaitersPerLock => too_many_waiters("waiters of one lock", limit),
         Bound::DataBytes => {
-            at_bound(ErrorCode::PayloadTooLarge, "bytes of data in one node", limit)
+            at_bound(ErrorCode::PayloadTooLarge, "bytes of data in one znode", limit)
         }
         Bound::PathLength => at_bound(ErrorCode::BadName, "bytes of a path", limit),
         Bound::Sessions => at_bound(ErrorCode::QuotaExceeded, "sessions", limit),
-        Bound::Znodes => at_bound(ErrorCode::QuotaExceeded, "nodes of the tree", limit),
+        Bound::Znodes => at_bound(ErrorCode::QuotaExceeded, "znodes", limit),
         Bound::TreeBytes => at_bound(
             ErrorCode::QuotaExceeded,
             "bytes of names, data, access lists, values and labels in the cluster",
@@ -240,19 +240,23 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
             at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
         }
         Bound::EphemeralsPerSession => {
-            at_bound(ErrorCode::QuotaExceeded, "ephemeral nodes of one session", limit)
+            at_bound(ErrorCode::QuotaExceeded, "ephemeral znodes of one session", limit)
         }
-        Bound::HoldCount => at_bound(ErrorCode::QuotaExceeded, "entries of one hold", limit),
-        Bound::Counter => at_bound(ErrorCode::QuotaExceeded, "a counter", limit),
+        Bound::HoldCount => {
+            at_bound(ErrorCode::QuotaExceeded, "attempts that share one hold", limit)
+        }
+        Bound::Counter => {
+            at_bound(ErrorCode::QuotaExceeded, "changes of the children of one znode", limit)
+        }
         Bound::DeletedAtOnce => {
-            at_bound(ErrorCode::QuotaExceeded, "nodes that one call deletes", limit)
+            at_bound(ErrorCode::QuotaExceeded, "znodes deleted by one call", limit)
         }
         Bound::Recipes => {
             at_bound(ErrorCode::QuotaExceeded, "latches, barriers and counters", limit)
         }
         Bound::RecipeEntries => at_bound(
             ErrorCode::QuotaExceeded,
-            "places of one session, promises of one latch, arrivals at one double barrier",
+            "latch keys and barrier arrivals that one session, latch or double barrier keeps",
             limit,
         ),
         Bound::OpsOfMulti => {
@@ -262,7 +266,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
             at_bound(ErrorCode::PayloadTooLarge, "entries of one access list", limit)
         }
         Bound::CountedAtOnce => {
-            at_bound(ErrorCode::QuotaExceeded, "nodes that one new quota counts", limit)
+            at_bound(ErrorCode::QuotaExceeded, "znodes below a new quota", limit)
         }
         Bound::Permits => at_bound(ErrorCode::LimitMismatch, "permits of the semaphore", limit),
         Bound::ValueBytes => at_bound(ErrorCode::PayloadTooLarge, "bytes of a value", limit),
@@ -290,7 +294,10 @@ fn transient(code: ErrorCode, detail: &'static str, retry_after: Duration) -> Ht
 /// The error of a node that lags behind other nodes.
 fn behind(disk_full: bool) -> HttpError {
     let (code, detail) = if disk_full {
-        (ErrorCode::DiskFull, "this node's disk is full, so it lacks what was written last")
+        (
+            ErrorCode::DiskFull,
+            "the disk of this node is full, so the newest writes are missing here",
+        )
     } else {
         (ErrorCode::NoLeader, "this node has not caught up with the leader in time")
     };
@@ -329,9 +336,11 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
     let why = match cooldown.cause {
         CooldownCause::MinHold => "its last holder set min_hold",
         CooldownCause::Cooldown => "its policy has a cooldown",
-        CooldownCause::LockDelay => "its last holder's session expired (lock_delay)",
+        CooldownCause::LockDelay => {
+            "its last holder may not know that it lost the lock (lock_delay)"
+        }
     };
-    let detail = format!("it has no holder, and is not granted for another {left} ms: {why}");
+    let detail = format!("the lock is free, but is not granted for another {left} ms: {why}");
     let facts = Facts {
         lock: context.lock.cloned(),
         waiters: Some(waiters),
@@ -365,7 +374,7 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         holder: Some(Box::new(HolderBody::new(holder, context.now))),
         ..Facts::default()
     };
-    let hint = "only the session and owner that hold a lock release it";
+    let hint = "release it with the session and the owner of the holder";
     Box::new(Problem::new(ErrorCode::NotHolder, detail).hint(hint).facts(facts))
 }
 

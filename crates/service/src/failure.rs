@@ -104,7 +104,7 @@ impl fmt::Display for Failure {
             Self::WaitTooLong { .. } => "the wait is longer than allowed",
             Self::NoLeader => "no leader is known",
             Self::OutcomeUnknown => "the outcome is unknown",
-            Self::UnexpectedReply => "the reply does not belong to the command",
+            Self::UnexpectedReply => "the reply is not one of this command",
             Self::Overloaded { .. } => "the queue of commands is full",
             Self::TooManyWaiters { .. } => "too many calls are parked on this node",
             Self::DiskFull => "free disk space is below the reserve",

@@ -157,19 +157,19 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let (media, about, schema) = match kind {
         BodyKind::None => return None,
         BodyKind::Params => {
-            let about = "The fields of the query, instead of the query.";
+            let about = "The query parameters as the fields of an object.";
             ("application/json", about, object_schema(operation.params.params))
         }
         BodyKind::Data => {
             let bytes = json!({ "type": "string", "format": "binary" });
-            ("application/octet-stream", "The data of the node, byte by byte.", bytes)
+            ("application/octet-stream", "The data of the znode, byte by byte.", bytes)
         }
         BodyKind::Txn => {
             ("application/json", "The transaction.", object_schema(operation.params.params))
         }
         BodyKind::Value => {
             let text = json!({ "type": "string", "maxLength": AcquireOptions::VALUE_MAX });
-            ("text/plain", "The value that everybody is shown, as text; any media type.", text)
+            ("text/plain", "The published value, as text of any media type.", text)
         }
         BodyKind::Sessions => {
             let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
@@ -191,8 +191,9 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
         responses.insert(answer.status.as_str().to_owned(), written);
     }
     if operation.takes("redirect") {
-        let moved = ResponseSpec::empty(StatusCode::TEMPORARY_REDIRECT, "Ask the leader")
-            .with(&[Header::text("location", "The same call at the leader")]);
+        let moved =
+            ResponseSpec::empty(StatusCode::TEMPORARY_REDIRECT, "Send the call to the leader")
+                .with(&[Header::text("location", "The same call at the leader")]);
         responses.insert(moved.status.as_str().to_owned(), response(&moved, schemas));
     }
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();

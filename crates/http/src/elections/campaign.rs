@@ -25,9 +25,9 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Campaign for an election, renew the leadership, or replace the value",
-    description: "2xx means that the caller leads, 423 that it does not. The same call sent again renews, with the same token; \
-        another value replaces the one that everybody sees, and without a value it stays. Accept: text/plain answers just \
-        the token.",
+    description: "2xx means that the caller leads, 423 that it does not. The same call sent again renews, with the same token. \
+        Another value replaces the published one; without a value it stays. With Accept: text/plain the response is the \
+        token alone.",
     params: CampaignParams::LIST,
     body: BodyKind::Value,
     answers: || {

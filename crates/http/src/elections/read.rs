@@ -21,10 +21,10 @@ const LAST_EVENT: Header = Header::text(
 );
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "The leader and the candidates",
-    description: "An election without any candidate has no leader, and is not missing. Accept: text/plain answers just the \
-        leader's value. With Accept: text/event-stream the answer is a stream that begins with the leader and goes on until \
-        one side ends it: leader, vacant, gap (changes are missing; the present leader follows), bookmark, reconnect.",
+    summary: "Read the leader and the candidates of an election",
+    description: "An election without candidates has no leader. With Accept: text/plain the response is the leader's value \
+        alone. With Accept: text/event-stream the response is a stream that begins with the leader and lasts until one side \
+        ends it. Its events are leader, vacant, gap (changes are missing; the present leader follows), bookmark, reconnect.",
     params: ReadParams::LIST,
     headers: &[LAST_EVENT],
     answers: || {

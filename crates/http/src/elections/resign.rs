@@ -16,9 +16,9 @@ use crate::routes::ELECTION;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Give the leadership up, or withdraw a candidacy",
-    description: "The next candidate leads in the same step. With token or attempt a copy of the call that arrives late changes \
-        nothing; without them the call gives up whatever place the owner has when it arrives.",
+    summary: "Resign the leadership, or withdraw a candidacy",
+    description: "The next candidate leads in the same step. With token or attempt a late copy of the call changes nothing. \
+        Without them the call ends the leadership or the candidacy that the owner has when the call arrives.",
     params: ResignParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")],
     errors: RELEASE_ERRORS,

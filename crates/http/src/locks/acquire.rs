@@ -27,8 +27,8 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire a lock, or renew it",
-    description: "2xx means that the caller holds the lock, 423 that it does not. The same call may be sent again at any \
-        time: it renews, with the same token. Accept: text/plain answers just the token. With segments the answer names \
+    description: "2xx means that the caller holds the lock, 423 that it does not. The same call sent again renews the \
+        hold, with the same token. With Accept: text/plain the response is the token alone. With segments the response names \
         the segment.",
     params: AcquireParams::LIST,
     answers: || {

@@ -25,9 +25,9 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire several locks at once, all or none",
-    description: "The call has one place in every queue and is granted when it is first in all of them: such calls never \
-        deadlock with each other, and calls for fewer locks do not starve them. Every lock has its own token. The same call \
-        sent again renews.",
+    description: "The call joins every queue and is granted when it is first in all of them. Such calls never deadlock with \
+        each other, and calls for fewer locks do not starve them. Every lock has its own token. The same call sent again \
+        renews the holds.",
     params: AcquireManyParams::LIST,
     answers: || {
         let about = "The caller holds all of them";

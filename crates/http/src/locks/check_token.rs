@@ -16,8 +16,8 @@ use crate::routes::FENCE;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Whether a fencing token is still valid",
-    description: "The answer is advice: the check that counts is made where the write lands.",
+    summary: "Check whether a fencing token is still valid",
+    description: "The response is advice: only a check by the store that is written protects the data.",
     params: CheckTokenParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "It is valid", Schemas::of::<FenceBody>)],
     errors: &[ErrorCode::StaleToken],

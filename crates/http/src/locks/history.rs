@@ -1,4 +1,4 @@
-//! `GET /v1/history/{name}`: who held a lock before.
+//! `GET /v1/history/{name}`: the past holds of a lock.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::routes::HISTORY;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Who held a lock when, with which token, and why it ended",
-    description: "The answer has what this node remembers. No hold that ended after the revision complete_after is missing.",
+    summary: "Read the past holds of a lock: holder, token, times, and the cause of each end",
+    description: "The response has the holds that this node recorded. No hold that ended after the revision complete_after is missing.",
     params: HistoryParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
     ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())

@@ -18,9 +18,9 @@ use crate::routes::LOCKS;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Many locks, in order of their names",
-    description: "If there are more, give next_page_token back as page_token. sort=contention answers one page: the locks with \
-        the longest queues, with recent wait and hold times.",
+    summary: "List locks, in order of their names",
+    description: "If there are more, the response has a next_page_token for the parameter page_token of the next call. With \
+        sort=contention the response is one page: the locks with the longest queues, with recent wait and hold times.",
     params: ListParams::LIST,
     answers: || {
         vec![

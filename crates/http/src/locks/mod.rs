@@ -67,7 +67,7 @@ pub(crate) fn acquiring_session(
     session_or_anonymous(session, ttl, labels).map_err(|failure| call.error(failure))
 }
 
-/// A session made by the server has no earlier attempts, so a copy of the call would be a new acquire.
+/// A session that the server created has no earlier attempts, so a copy of the call would be a new acquire.
 fn check_attempt(
     attempt: Option<Attempt>,
     session: Option<&SessionName>,
@@ -80,7 +80,7 @@ fn check_attempt(
         .hint("add &session=ID: the session remembers which of its attempts are over"))
 }
 
-/// What a release gives up.
+/// The target of a release.
 pub(crate) fn release_target(
     attempt: Option<Attempt>,
     token: Option<FencingToken>,

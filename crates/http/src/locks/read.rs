@@ -1,4 +1,4 @@
-//! `GET /v1/locks/{name}`: who holds a lock, who waits for it, and why it is not free.
+//! `GET /v1/locks/{name}`: the holders and the queue of a lock, and why it is not free.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
@@ -19,8 +19,8 @@ use crate::routes::LOCK;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Who holds a lock and who waits for it",
-    description: "A lock that nobody ever acquired is free, not missing. Of a sharded lock every segment is listed.",
+    summary: "Read the holders and the queue of a lock",
+    description: "A lock that was never acquired is free. The response for a sharded lock lists every segment.",
     params: ReadParams::LIST,
     answers: || {
         vec![

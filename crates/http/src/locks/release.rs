@@ -31,9 +31,9 @@ const TO_HINT: &str =
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Release a lock, leave its queue, hand the lock over, or break it",
-    description: "With token or attempt a copy of the call that arrives late changes nothing; without them the call gives up \
-        whatever place the owner has when it arrives. With to another session holds the lock at once, under a new token. With \
-        force every holder loses the lock. Of a sharded lock the call releases the caller's segment.",
+    description: "With token or attempt a late copy of the call changes nothing. Without them the call ends the hold or the \
+        wait that the owner has when the call arrives. With to another session holds the lock at once, with a new token. With \
+        force every holder loses the lock. On a sharded lock the call releases the caller's segment.",
     params: ReleaseParams::LIST,
     answers: || {
         let handed = "The lock was handed over";

@@ -17,8 +17,8 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Release several locks, or leave their queues",
-    description: "With attempt a copy of the call that arrives late changes nothing. Without it the call gives up whatever \
-        places the owner has when it arrives.",
+    description: "With attempt a late copy of the call changes nothing. Without it the call ends every hold and every wait \
+        that the owner has when the call arrives.",
     params: ReleaseManyParams::LIST,
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: RELEASE_ERRORS,

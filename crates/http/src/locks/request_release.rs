@@ -21,9 +21,9 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Ask the holders of a lock to release it",
-    description: "The call requires ask=release and does not acquire the lock: PUT acquires it. A holder learns of the request \
-        from a keepalive that waits for events. With revoke the hold ends at the deadline. A second request replaces the \
-        first.",
+    description: "The call requires ask=release and does not acquire the lock: PUT acquires it. A holder receives the request \
+        in the response to a keepalive that waits for events. With revoke the hold ends at the deadline. A second request \
+        replaces the first.",
     params: RequestReleaseParams::LIST,
     answers: || {
         let about = "The number of holders that were asked";

@@ -22,8 +22,8 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Change the policy of a lock, while it is in use",
-    description: "A value that the call does not name stays as it is. No holder loses the lock. The answer is the whole policy. \
-        A call that changes nothing is rejected: GET shows the policy.",
+    description: "Parameters that are absent keep their values. No holder loses the lock. The response is the whole policy. \
+        A call without a parameter is rejected: GET shows the policy.",
     params: PolicyParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(read("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
         assert_eq!(read("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
         assert_eq!(read("lock_delay=0s").unwrap().lock_delay_ms, Some(0));
-        for query in ["limit=0", "limit=nobody", "limit=10001", "order=lifo", "segments=1025"] {
+        for query in ["limit=0", "limit=unknown", "limit=10001", "order=lifo", "segments=1025"] {
             assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
         }
         for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {

@@ -13,7 +13,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Node,
-    summary: "The nodes of the cluster, and who leads",
+    summary: "List the nodes of the cluster, with their roles",
     answers: || {
         let about = "The cluster as this node sees it";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]

@@ -18,7 +18,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 pub(crate) static OPERATION: Operation = Operation {
     // A scraper may add its own query parameters.
     scope: Scope::Static,
-    summary: "The metrics of the node, as OpenMetrics text",
+    summary: "Read the metrics of the node as OpenMetrics text",
     answers: || {
         let answer = ResponseSpec::empty(StatusCode::OK, "Every metric");
         vec![answer.or("application/openmetrics-text", Content::Text)]

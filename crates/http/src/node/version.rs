@@ -12,8 +12,8 @@ use crate::reply::Reply;
 use crate::routes::VERSION;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "The release that runs",
-    answers: || vec![ResponseSpec::json(StatusCode::OK, "The release", Schemas::of::<VersionBody>)],
+    summary: "Read the version of the running node",
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The version", Schemas::of::<VersionBody>)],
     ..Operation::public("readVersion", &VERSION, |call| ready(Ok(version(call))).boxed())
 };
 

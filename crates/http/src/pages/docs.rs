@@ -10,7 +10,7 @@ use crate::operation::{Content, Operation, ResponseSpec};
 use crate::routes::DOCS;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "The description of the API as a page for people",
+    summary: "Read the description of the API as a web page",
     answers: || {
         vec![ResponseSpec::empty(StatusCode::OK, "The page").or("text/html", Content::Text)]
     },

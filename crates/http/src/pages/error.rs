@@ -16,7 +16,7 @@ use crate::status::{HttpError, explanation, problem};
 
 pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
-    summary: "What an error code means and what to do",
+    summary: "Read the meaning of an error code, and the next step",
     answers: || {
         let page = ResponseSpec::empty(StatusCode::OK, "The explanation");
         vec![page.or("text/plain", Content::Text).or("text/html", Content::Text)]

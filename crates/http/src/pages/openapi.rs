@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::routes::OPEN_API;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "This description of the API",
+    summary: "Read the description of the API as an OpenAPI document",
     answers: || {
         vec![ResponseSpec::json(
             StatusCode::OK,

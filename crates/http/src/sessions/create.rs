@@ -14,7 +14,7 @@ use crate::routes::SESSIONS;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Open a session under an id made by the server",
+    summary: "Open a session with an id that the server generates",
     params: OpenParams::LIST,
     answers: || {
         let about = "The session is open";

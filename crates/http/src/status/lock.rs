@@ -7,26 +7,24 @@ use super::{ErrorContext, HttpError};
 
 pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let detail = match limit {
-        Some(limit) => format!("its limit is {limit}"),
-        None => "it is not a semaphore: it has no limit".to_owned(),
+        Some(limit) => format!("the limit of the semaphore is {limit}"),
+        None => "the lock is not a semaphore".to_owned(),
     };
-    about(
-        ErrorCode::LimitMismatch,
-        detail,
-        "name the limit it has, or change it with PATCH",
-        context,
-    )
+    about(ErrorCode::LimitMismatch, detail, "name that limit, or change it with PATCH", context)
 }
 
 pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
     let (detail, hint) = match segments {
         Some(count) => (
-            format!("it has {count} segments, from 0 to {}", count.saturating_sub(1)),
-            "name the segments it has, or segment=any",
+            format!(
+                "the lock has {count} segments, numbered from 0 to {}",
+                count.saturating_sub(1)
+            ),
+            "send that number of segments, or segment=any",
         ),
         None => (
-            "it is one lock, without segments".to_owned(),
-            "acquire it without segments, or PATCH it with segments=N while it has no holder and no waiter",
+            "the lock is not sharded".to_owned(),
+            "leave segments out, or shard the lock with PATCH and segments=N while it has no holder and no waiter",
         ),
     };
     let mut problem = about(ErrorCode::SegmentsMismatch, detail, hint, context);
@@ -35,20 +33,20 @@ pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>)
 }
 
 pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("the session has {permits} permits of it");
-    let hint = "release them first, or name another owner to acquire more";
+    let detail = format!("the owner holds {permits} permits of this semaphore");
+    let hint = "release them first, or acquire more under another owner";
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
 pub(super) fn mode_conflict(mode: Mode, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("the session has it with mode={}", mode.as_str());
+    let detail = format!("the owner holds the lock with mode={}", mode.as_str());
     let hint = "release it first; only mode=upgradable can become exclusive";
     about(ErrorCode::ModeConflict, detail, hint, context)
 }
 
 pub(super) fn not_reentrant(context: &ErrorContext<'_>) -> HttpError {
     let hint = "name another owner, or leave reentrant=false out";
-    about(ErrorCode::NotReentrant, "the owner holds it already".to_owned(), hint, context)
+    about(ErrorCode::NotReentrant, "the owner holds the lock already".to_owned(), hint, context)
 }
 
 pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpError {
@@ -60,7 +58,7 @@ pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpE
 }
 
 pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("{entries} hold it or wait for it");
+    let detail = format!("{entries} callers hold the lock or wait for it");
     let hint = "change the limit or the segments while it has no holder and no waiter";
     about(ErrorCode::InUse, detail, hint, context)
 }
@@ -72,20 +70,24 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Priority => "priority",
         OutOfBounds::MaxHold => "max_hold",
         OutOfBounds::MinHold => "min_hold",
-        OutOfBounds::Policy => "a rule",
+        OutOfBounds::Policy => "a value of the policy",
         OutOfBounds::Deadline => "the deadline",
-        OutOfBounds::Locks => "an option of a multi-lock",
+        OutOfBounds::Locks => "the number of locks",
         OutOfBounds::Shards => "segments",
     };
-    let detail = format!("{what} is out of its bounds");
-    about(ErrorCode::InvalidArgument, detail, "choose a smaller value", context)
+    let detail = format!("{what} is out of bounds");
+    about(
+        ErrorCode::InvalidArgument,
+        detail,
+        "choose a value within the bounds that /docs lists",
+        context,
+    )
 }
 
 pub(super) fn deadlock(cycle: &[Blocked], context: &ErrorContext<'_>) -> HttpError {
     let waits = cycle.iter().map(|(session, _, lock)| format!("'{session}' waits for '{lock}'"));
     let waits: Vec<String> = waits.collect();
-    let hint =
-        "release the locks that you hold, then acquire again; instead of a hand-over, release";
+    let hint = "release the locks of this session, then acquire again; after a rejected hand-over, release the lock instead";
     about(ErrorCode::Deadlock, waits.join(", "), hint, context)
 }
 
@@ -95,19 +97,18 @@ pub(super) fn not_held(context: &ErrorContext<'_>) -> HttpError {
 }
 
 pub(super) fn already_holds(holder: &HolderView, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("'{}' holds it already", holder.session);
+    let detail = format!("'{}' holds the lock already", holder.session);
     about(ErrorCode::InUse, detail, "release it instead", context)
 }
 
 pub(super) fn cannot_overtake(context: &ErrorContext<'_>) -> HttpError {
     let detail = "a ZooKeeper client is ahead of the receiver in the queue".to_owned();
-    let hint = "release it instead, or hand it to a session that does not wait for it";
+    let hint = "release the lock instead, or hand it to a session outside the queue";
     about(ErrorCode::InUse, detail, hint, context)
 }
 
 pub(super) fn already_queued(lock: &LockName, context: &ErrorContext<'_>) -> HttpError {
-    let detail =
-        format!("the owner holds '{lock}' already, or waits for it, but not as it asks now");
+    let detail = format!("the owner already holds '{lock}' or waits for it, with other options");
     about(ErrorCode::InUse, detail, "release it first, or name another owner", context)
 }
 

@@ -8,30 +8,29 @@ use super::{HttpError, internal};
 pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
     match rejection {
         TreeRejection::NoZnode { path } => {
-            let detail = format!("there is no node '{path}'");
-            let hint =
-                "a PUT without If-Match creates it; with ?parents its missing directories, too";
+            let detail = format!("znode '{path}' does not exist");
+            let hint = "PUT creates it; add ?parents to create missing parents as well";
             about(path, ErrorCode::NotFound, detail, hint)
         }
         TreeRejection::ZnodeExists { path } => {
-            let detail = format!("there is a node '{path}' already");
-            let hint = "a plain PUT, without a kind or a list, replaces its data";
+            let detail = format!("znode '{path}' exists already");
+            let hint = "PUT without ephemeral, container, ttl and acl replaces its data";
             about(path, ErrorCode::NodeExists, detail, hint)
         }
         TreeRejection::NotEmpty { path } => {
             let detail = format!("'{path}' has children");
-            about(path, ErrorCode::NotEmpty, detail, "add ?recursive to delete them with it")
+            about(path, ErrorCode::NotEmpty, detail, "add ?recursive to delete them as well")
         }
         TreeRejection::BadVersion { path, actual } => {
             let detail = format!("'{path}' has version {actual}");
-            let hint = "read it again, and send the change with that version";
+            let hint = "read it again, then send the change with the new version";
             let mut problem = about(path, ErrorCode::VersionMismatch, detail, hint);
             problem.facts.version = u64::try_from(actual).ok();
             problem
         }
         TreeRejection::NoChildrenForEphemerals { path } => {
-            let detail = format!("'{path}' is an ephemeral node, or a place in a queue");
-            about(path, ErrorCode::EphemeralParent, detail, "choose a name that is not below it")
+            let detail = format!("'{path}' is ephemeral or a queue entry, so it has no children");
+            about(path, ErrorCode::EphemeralParent, detail, "choose a path that is not below it")
         }
         TreeRejection::Reserved { path } => {
             let detail = format!("'{path}' is reserved");
@@ -47,8 +46,8 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
 }
 
 fn quota_exceeded(path: ZnodePath, limit: u64) -> HttpError {
-    let detail = format!("the quota of '{path}' is reached");
-    let hint = "delete something below it, or raise its quota";
+    let detail = format!("the quota of '{path}' is exhausted");
+    let hint = "delete znodes below it, or raise its quota";
     let mut problem = about(path, ErrorCode::QuotaExceeded, detail, hint);
     problem.facts.limit = Some(limit);
     problem
@@ -68,10 +67,10 @@ fn forbidden(path: ZnodePath, needed: Perms) -> HttpError {
         Perms::WRITE => "write it",
         Perms::CREATE => "create below it",
         Perms::DELETE => "delete below it",
-        _ => "see or change the list",
+        _ => "read or change its access list",
     };
-    let detail = format!("the access list of '{path}' does not let this caller {what}");
-    let hint = "send an identity that it names: curl -u name:password";
+    let detail = format!("the access list of '{path}' does not allow this caller to {what}");
+    let hint = "send the credentials of an identity in the list: curl -u name:password";
     let mut problem = about(path, ErrorCode::Forbidden, detail, hint);
     problem.facts.needed = Some(needed.to_string());
     problem

@@ -12,22 +12,23 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
     let none = RecipeFacts::default();
     match rejection {
         RecipeRejection::CountMismatch { count } => {
-            let detail = format!("there is a latch of this name with count {count}");
+            let detail = format!("the latch exists with count {count}");
             let facts = RecipeFacts { count: Some(count), ..none };
             about(ErrorCode::CountMismatch, detail, "DELETE it first, then create it again", facts)
         }
         RecipeRejection::NoLatch => {
-            let hint = "a PUT with ?count=N makes one";
-            about(ErrorCode::NotFound, "there is no such latch".to_owned(), hint, none)
+            let hint = "create it with PUT and ?count=N";
+            about(ErrorCode::NotFound, "the latch does not exist".to_owned(), hint, none)
         }
         RecipeRejection::OutOfBounds { max } => {
-            let detail = format!("a count and a number of parties is from 1 to {max}");
-            about(ErrorCode::InvalidArgument, detail, "choose a smaller one", none)
+            let detail =
+                format!("the count of a latch or the parties of a barrier must be from 1 to {max}");
+            about(ErrorCode::InvalidArgument, detail, "send a number in this range", none)
         }
         RecipeRejection::PartiesMismatch { parties } => {
-            let detail = format!("the barrier is for {parties} parties");
+            let detail = format!("the barrier exists with {parties} parties");
             let facts = RecipeFacts { parties: Some(parties), ..none };
-            about(ErrorCode::CountMismatch, detail, "name the same number in every call", facts)
+            about(ErrorCode::CountMismatch, detail, "send the same number in every call", facts)
         }
         RecipeRejection::NotYet { arrived, parties } => {
             not_yet(NotYet::Arrivals { arrived, parties }, Duration::ZERO)
@@ -40,7 +41,7 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
         }
         RecipeRejection::CounterVersion { actual } => {
             let detail = format!("the counter has version {actual}");
-            let hint = "read it again, and send the change with that version";
+            let hint = "read it again, then send the change with the new version";
             let mut problem = about(ErrorCode::VersionMismatch, detail, hint, none);
             problem.facts.version = Some(actual);
             problem
@@ -49,8 +50,8 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
 }
 
 fn broken(breach: &Breach) -> HttpError {
-    let detail = format!("'{}' left before all had arrived", breach.session);
-    let hint = "to try again, all members arrive again under new request ids";
+    let detail = format!("'{}' left before all members had arrived", breach.session);
+    let hint = "to try again, every member must arrive again with a new request id";
     let mut problem = about(ErrorCode::BarrierBroken, detail, hint, RecipeFacts::of_breach(breach));
     problem.facts.session = Some(breach.session.clone());
     problem
@@ -63,18 +64,24 @@ pub(super) fn not_yet(what: NotYet, waited: Duration) -> HttpError {
         NotYet::Latch(view) => {
             let detail = format!("{} of {} counts are left", view.left, view.count);
             let facts = RecipeFacts { count: Some(view.count), left: Some(view.left), ..none };
-            (detail, "add ?wait=30s to wait for it", facts)
+            (detail, "add ?wait=30s to wait for the latch", facts)
         }
         NotYet::Arrivals { arrived, parties } => {
-            let detail = format!("{arrived} of {parties} have arrived; you are not among them");
+            let detail = format!(
+                "{arrived} of {parties} members have arrived; this caller is not among them"
+            );
             let facts = RecipeFacts { arrived: Some(arrived), parties: Some(parties), ..none };
             (detail, "send the call again with &wait=60s to arrive and wait", facts)
         }
         NotYet::Inside { round, inside } => {
-            let detail = format!("you have left, {inside} are still inside");
+            let detail = format!("this caller has left; {inside} members are still inside");
             let (generation, inside) = (Some(round), Some(inside));
             let facts = RecipeFacts { generation, inside, ..none };
-            (detail, "send the call again with &wait=60s to wait until all are out", facts)
+            (
+                detail,
+                "send the call again with &wait=60s to wait until all members have left",
+                facts,
+            )
         }
     };
     let mut problem = about(ErrorCode::NotYet, detail, hint, facts);

@@ -17,11 +17,11 @@ use crate::routes::TREE;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Delete a node",
+    summary: "Delete a znode",
     params: DeleteParams::LIST,
     headers: &[IF_MATCH, idempotency::KEY],
     answers: || {
-        let count = Header::number(HOLDFAST_DELETED, "The number of deleted nodes");
+        let count = Header::number(HOLDFAST_DELETED, "The number of deleted znodes");
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The node is deleted").with(&[count])]
     },
     errors: &[

@@ -23,8 +23,8 @@ use crate::status::HttpError;
 const ACL: Param = Param::flag("acl", "The node's access list");
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Read a node's data, stat, children, subtree or access list",
-    description: "stat, children, recursive and acl exclude each other. limit and page_token belong to the two lists, \
+    summary: "Read the data, stat, children, subtree or access list of a znode",
+    description: "stat, children, recursive and acl exclude each other. limit and page_token are for the two lists, \
         children and recursive.",
     params: GetParams::LIST,
     answers,

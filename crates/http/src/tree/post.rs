@@ -23,13 +23,13 @@ use crate::routes::TREE;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Create a child whose name gets the directory's next number",
+    summary: "Create a child znode whose name ends with the next number of the directory",
     description: "The body is the data. The call rejects If-Match and If-None-Match.",
     params: PostParams::LIST,
     headers: &[idempotency::KEY],
     body: BodyKind::Data,
     answers: || {
-        let about = "The node is created";
+        let about = "The znode is created";
         let created = ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<ZnodeBody>);
         vec![created.with(&[ETAG, LOCATION])]
     },

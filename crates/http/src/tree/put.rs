@@ -40,15 +40,15 @@ const IF_NONE_MATCH: Header =
     Header::text("if-none-match", "Only *: the node must not exist; nothing is replaced");
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Create a node, or replace its data",
-    description: "The body is the data, byte by byte, of any media type. ephemeral, container, ttl and acl=ENTRY concern a \
-        new node: with any of them the call creates and never replaces. With acl alone, without a value, the call replaces \
-        the node's access list, and the body is {\"acl\": [...]}.",
+    summary: "Create a znode, or replace its data",
+    description: "The body is the data, byte by byte, of any media type. ephemeral, container, ttl and acl=ENTRY are for a \
+        new znode: with any of them the call creates and never replaces. With acl alone, without a value, the call replaces \
+        the access list of the znode, and the body is {\"acl\": [...]}.",
     params: PutParams::LIST,
     headers: &[IF_MATCH, IF_NONE_MATCH, idempotency::KEY],
     body: BodyKind::Data,
     answers: || {
-        let (replaced, created) = ("The data is replaced", "The node is created");
+        let (replaced, created) = ("The data is replaced", "The znode is created");
         vec![
             ResponseSpec::json(StatusCode::OK, replaced, Schemas::of::<ZnodeBody>).with(&[ETAG]),
             ResponseSpec::json(StatusCode::CREATED, created, Schemas::of::<ZnodeBody>)

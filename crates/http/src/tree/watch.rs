@@ -36,7 +36,7 @@ const RESUME: Header = Header::text(
 );
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Watch what changes below a path of the tree",
+    summary: "Watch changes of the tree below a path",
     description: "A long poll. With Accept: text/event-stream the answer is a stream of server-sent events that lasts until \
         one side ends it. A client that continues with the revision of the answer, or with the id of an event, misses \
         nothing.",

@@ -236,17 +236,22 @@ async fn a_waiter_without_a_session_leaves_the_queue_when_it_disconnects() {
 }
 
 #[tokio::test]
-async fn a_waiter_with_a_session_can_call_again_after_a_disconnect_and_gets_the_lock() {
+async fn a_waiter_with_a_session_keeps_its_queue_position_after_a_disconnect() {
     let node = Node::start().await;
     node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
     node.until_waiters("a", 1).await;
     waiting.abort();
     assert!(waiting.await.is_err());
+    let later = node.begin("PUT", "/v1/locks/a?session=later&wait=60s");
+    node.until_waiters("a", 2).await;
     let again = node.begin("PUT", "/v1/locks/a?session=you&wait=60s");
     node.call("DELETE", "/v1/locks/a?session=me").await;
     assert_eq!(again.await.unwrap().json()["session"], "you");
-    assert_eq!(node.call("GET", "/v1/locks/a").await.json()["waiters"], 0);
+    let lock = node.call("GET", "/v1/locks/a").await.json();
+    assert_eq!((&lock["waiters"], &lock["queue"][0]["session"]), (&json!(1), &json!("later")));
+    node.call("DELETE", "/v1/locks/a?session=you").await;
+    assert_eq!(later.await.unwrap().json()["session"], "later");
 }
 
 #[tokio::test]

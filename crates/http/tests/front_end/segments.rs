@@ -73,7 +73,7 @@ async fn calls_that_contradict_the_number_of_shards_are_rejected_with_that_numbe
         let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
         let problem = reply.problem(409, "segments-mismatch");
         assert_eq!(problem["segments"], 8, "{query}");
-        assert_eq!(problem["detail"], "it has 8 segments, from 0 to 7", "{query}");
+        assert_eq!(problem["detail"], "the lock has 8 segments, numbered from 0 to 7", "{query}");
     }
     let multi_lock = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
     multi_lock.problem(409, "segments-mismatch");

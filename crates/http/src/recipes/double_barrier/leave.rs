@@ -15,7 +15,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Leave a double barrier together",
-    description: "200 when all members are outside.",
+    description: "The response is 200 when all members have left.",
     params: LeaveParams::LIST,
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "All members are outside", Schemas::of::<LeftBody>)]

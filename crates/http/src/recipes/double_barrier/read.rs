@@ -10,7 +10,7 @@ use crate::recipes::barrier::read::{ReadBarrierParams, read};
 use crate::routes::DOUBLE_BARRIER;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Read who waits at a double barrier, and who is inside",
+    summary: "Read the members that wait at a double barrier, and those inside",
     params: ReadBarrierParams::LIST,
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "The double barrier", Schemas::of::<BarrierBody>)]

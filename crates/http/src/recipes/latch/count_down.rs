@@ -17,7 +17,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Count a latch down",
-    description: "Each key counts once: the same call gets the same answer.",
+    description: "Each key counts once: a repeated call gets the first response.",
     params: CountDownParams::LIST,
     headers: &[idempotency::KEY],
     answers: || {

@@ -14,8 +14,8 @@ use crate::routes::LATCH;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Make a latch",
-    description: "The latch opens when it has been counted down so often, and stays open.",
+    summary: "Create a latch",
+    description: "The latch opens when it was counted down count times, and stays open.",
     params: MakeLatchParams::LIST,
     answers: || {
         let (created, existed) = ("The latch is created", "A latch with the same count exists");

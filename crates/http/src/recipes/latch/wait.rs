@@ -17,7 +17,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Wait for a latch to open",
-    description: "200 when the latch is open, 423 when the wait ends before.",
+    description: "The response is 200 when the latch is open, and 423 if the wait ends first.",
     params: AwaitLatchParams::LIST,
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "The latch is open", Schemas::of::<LatchBody>)]

@@ -28,14 +28,14 @@ const FORM: &str =
     r#"send {"if":[{"path":"/a","version":3}],"then":[{"set":"/a","data":"x"}],"else":[]}"#;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Check conditions and change several nodes, all or nothing",
-    description: "If all conditions of if hold, the operations of then are done, else those of else. if, then and else are \
-        in the body alone.",
+    summary: "Check conditions and change several znodes, all or nothing",
+    description: "If all conditions of if hold, the call runs the operations of then, otherwise those of else. if, then and \
+        else are accepted only in the body.",
     params: TxnParams::LIST,
     headers: &[idempotency::KEY],
     body: BodyKind::Txn,
     answers: || {
-        let about = "Which list was done, and the result of each operation";
+        let about = "Which list ran, and the result of each operation";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
     },
     errors: &[
