@@ -20,7 +20,7 @@ pub(super) fn docs_page() -> Bytes {
 fn api_page() -> String {
     let mut page = Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")));
     page.html(format_args!(
-        "<p>The same for programs: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n"
+        "<p>Machine-readable version: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n"
     ));
     page.paragraph(ABOUT);
     let mut last = "";
@@ -33,7 +33,7 @@ fn api_page() -> String {
         section(&mut page, operation);
     }
     page.html(format_args!(
-        "<h2>errors</h2>\n<table><tr><th>code<th>status<th>send it again<th>what</tr>\n"
+        "<h2>errors</h2>\n<table><tr><th>code<th>status<th>retryable<th>meaning</tr>\n"
     ));
     for code in ErrorCode::ALL {
         let again = if code.retryable() { "yes" } else { "no" };
@@ -70,7 +70,7 @@ fn section(page: &mut Page, operation: &Operation) {
         format!("<b>{}</b> {} <i>{}</i>", answer.status.as_u16(), answer.about, media.join(", "))
     });
     let answers: Vec<String> = answers.collect();
-    page.html(format_args!("<p>Answers: {}.</p>\n", answers.join("; ")));
+    page.html(format_args!("<p>Responses: {}.</p>\n", answers.join("; ")));
     let errors: Vec<String> = operation.all_errors().into_iter().map(error_link).collect();
     if !errors.is_empty() {
         page.html(format_args!("<p>Errors: {}.</p>\n", errors.join(", ")));
@@ -79,7 +79,7 @@ fn section(page: &mut Page, operation: &Operation) {
 
 fn row(page: &mut Page, param: &Param) {
     let default = if param.is_needed() {
-        "needed".to_owned()
+        "required".to_owned()
     } else {
         param
             .default()

@@ -17,7 +17,7 @@ pub(super) fn page(code: ErrorCode) -> String {
         .map(|operation| format!("<li>{}</li>", link(operation)))
         .collect();
     if !returned_by.is_empty() {
-        page.html(format_args!("<p>Answered by:</p><ul>{}</ul>\n", returned_by.concat()));
+        page.html(format_args!("<p>Returned by:</p><ul>{}</ul>\n", returned_by.concat()));
     }
     page.0
 }

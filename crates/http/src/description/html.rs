@@ -1,4 +1,4 @@
-//! HTML pages without scripts or external resources, so that they work where a browser can reach only the node.
+//! HTML pages without scripts or external resources, so that they work in a browser that can reach only the node.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ impl Page {
     }
 }
 
-/// `PUT /v1/locks/{name}`.
+/// The method and the path pattern, such as `PUT /v1/locks/{name}`.
 pub(super) fn request_line(operation: &Operation) -> String {
     format!("{} {}", operation.method.as_str(), operation.route.pattern)
 }

@@ -16,7 +16,7 @@ pub(crate) const DOCUMENTATION: Documentation = Documentation {
     error_page: |code| error_page::page(code).into(),
 };
 
-/// The description of the API, as `/openapi.json` serves it: an `OpenAPI` 3.1 document, JSON text. Rendered once.
+/// The body of `/openapi.json`: an `OpenAPI` 3.1 document as JSON text. Rendered once.
 pub fn description() -> Bytes {
     openapi::document()
 }

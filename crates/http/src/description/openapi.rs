@@ -1,4 +1,4 @@
-//! The `OpenAPI` 3.1 document, derived from the operations. It is the same for the whole life of a node.
+//! The `OpenAPI` 3.1 document, derived from the operations. It never changes while a node runs.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -21,17 +21,23 @@ use crate::tree::txn;
 
 /// Headers of every response.
 const EVERYWHERE: [Header; 4] = [
-    Header::number(HOLDFAST_NODE, "The node that answered"),
-    Header::text(HOLDFAST_LEADER, "The leader known to that node, or none"),
-    Header::number(HOLDFAST_REVISION, "The revision of the answer; on errors, what is applied"),
-    Header::text(HOLDFAST_REQUEST_ID, "Ties the call to the node's log lines"),
+    Header::number(HOLDFAST_NODE, "The id of the node that sent the response"),
+    Header::text(
+        HOLDFAST_LEADER,
+        "The id of the current leader, or none if the node has no leader",
+    ),
+    Header::number(
+        HOLDFAST_REVISION,
+        "The revision of the response; of an error, the last revision that the node applied",
+    ),
+    Header::text(HOLDFAST_REQUEST_ID, "The id of the call in the node's log lines"),
 ];
 /// Headers of a stale read.
 const STALE: [Header; 2] = [
-    Header::number(HOLDFAST_APPLIED_REVISION, "Of a stale read: the revision it was read at"),
+    Header::number(HOLDFAST_APPLIED_REVISION, "The revision of a stale read"),
     Header::number(
         HOLDFAST_LEADER_CONTACT_MS,
-        "Of a stale read: milliseconds since the node last heard from a leader",
+        "In a stale read: milliseconds since the node's last message from a leader",
     ),
 ];
 
@@ -61,7 +67,7 @@ fn make() -> Value {
             "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
-        "servers": [{ "url": "/", "description": "Every node answers every call" }],
+        "servers": [{ "url": "/", "description": "Every node accepts every call" }],
         "paths": paths,
         "components": {
             "schemas": components(schemas),
@@ -79,13 +85,13 @@ fn components(schemas: Schemas) -> Map<String, Value> {
 }
 
 /// The description of the whole API.
-pub(super) const ABOUT: &str = "Options are in the query string; PUT, POST and DELETE also take a JSON object with the same \
-    fields as their body, except below /v1/tree, where the body is the data of a node, and in PUT /v1/elections/{name}, where \
-    it is the candidate's value. A field given in both places, \
-    given twice, unknown or empty is refused. Names of locks and paths may contain '/', as it is or as %2F; they are \
-    percent-decoded once. HEAD works wherever GET does, and OPTIONS everywhere. A method that a path does not take is 405 \
-    method-not-allowed, a path that does not exist 404 not-found. Every error is application/problem+json with a code; \
-    /errors/{code} explains it.";
+pub(super) const ABOUT: &str = "Parameters are in the query string. PUT, POST, PATCH and DELETE also accept a JSON \
+    object with the same fields as their body. These calls have another body: PUT and POST below /v1/tree, PUT \
+    /v1/elections/{name}, POST /v1/txn, and POST /v1/keepalive. A parameter that is unknown, empty or \
+    given twice is an error. Names of locks and paths may contain '/', written as '/' or %2F. Names are \
+    percent-decoded once. A path with GET also supports HEAD, and every path supports OPTIONS. An unsupported method \
+    returns 405 method-not-allowed, and an unknown path returns 404 not-found. Every error is application/problem+json \
+    with an error code, which /errors/{code} explains.";
 
 fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
     let mut value = json!({
@@ -157,24 +163,28 @@ fn request_body(operation: &Operation) -> Option<Value> {
     let (media, about, schema) = match kind {
         BodyKind::None => return None,
         BodyKind::Params => {
-            let about = "The query parameters as the fields of an object.";
+            let about = "The query parameters, as a JSON object.";
             ("application/json", about, object_schema(operation.params.params))
         }
         BodyKind::Data => {
             let bytes = json!({ "type": "string", "format": "binary" });
-            ("application/octet-stream", "The data of the znode, byte by byte.", bytes)
+            ("application/octet-stream", "The data of the znode, stored unchanged.", bytes)
         }
         BodyKind::Txn => {
             ("application/json", "The transaction.", object_schema(operation.params.params))
         }
         BodyKind::Value => {
             let text = json!({ "type": "string", "maxLength": AcquireOptions::VALUE_MAX });
-            ("text/plain", "The published value, as text of any media type.", text)
+            (
+                "text/plain",
+                "The candidate's value as text, which every read of the election shows. Any media type.",
+                text,
+            )
         }
         BodyKind::Sessions => {
             let id = json!({ "type": "string", "minLength": 1, "maxLength": SessionName::MAX_LEN });
             let ids = json!({ "type": "array", "items": id, "minItems": 1, "maxItems": KEEPALIVE_SESSIONS_MAX });
-            ("application/json", "The ids of the sessions.", ids)
+            ("application/json", "The ids of the sessions to renew.", ids)
         }
     };
     let content = json!({ media: { "schema": schema } });
@@ -193,7 +203,7 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
     if operation.takes("redirect") {
         let moved =
             ResponseSpec::empty(StatusCode::TEMPORARY_REDIRECT, "Send the call to the leader")
-                .with(&[Header::text("location", "The same call at the leader")]);
+                .with(&[Header::text("location", "The URL of the same call at the leader")]);
         responses.insert(moved.status.as_str().to_owned(), response(&moved, schemas));
     }
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
@@ -243,7 +253,7 @@ fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
         problem,
         { "type": "object", "properties": { "code": { "enum": names } } },
     ] });
-    let soon = Header::number("retry-after", "Seconds after which to come back");
+    let soon = Header::number("retry-after", "Seconds to wait before a retry");
     let comes_back = |code: &ErrorCode| {
         *code == ErrorCode::LockClosed || matches!(of_code(*code).as_u16(), 429 | 503)
     };

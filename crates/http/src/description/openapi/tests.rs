@@ -1,4 +1,4 @@
-//! The document is consistent: it has every call, error code and body, and nothing else.
+//! Checks that the document contains every call, error code and schema, and no unused schema.
 
 use std::collections::BTreeSet;
 

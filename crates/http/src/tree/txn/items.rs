@@ -22,16 +22,16 @@ use crate::tree::new_node::{KindParams, NewNode};
 
 const DATA: Param = Param::text_or_empty("data", "The data as text; may be empty");
 const DATA_BASE64: Param =
-    Param::of("data_base64", Form::Base64, "The data in base 64, instead of data");
+    Param::of("data_base64", Form::Base64, "The data in base 64, as an alternative to data");
 const VERSION: Param =
-    Param::number("version", (0, i32::MAX as u64), "The version that the node must have")
-        .hint("give the version that the node must have, or leave it out");
+    Param::number("version", (0, i32::MAX as u64), "The required version of the node")
+        .hint("write the required version of the node, or leave it out");
 const ACL: Param = Param::of("acl", Form::AccessEntry, "The access list, entries scheme:id:perms");
-const OPEN: Param = Param::flag("open", "The session is open; no other condition exists")
+const OPEN: Param = Param::flag("open", "The session must be open; true is the only valid value")
     .needed("true")
     .hint(r#"write {"session":"me","open":true}"#);
 const HOLDS: Param =
-    Param::number("holds", (0, FencingToken::END - 1), "The token of the lock's present holder")
+    Param::number("holds", (0, FencingToken::END - 1), "The token of a current holder of the lock")
         .needed("1")
         .hint(r#"write {"lock":"orders","holds":42} with the token of your grant"#);
 
@@ -58,11 +58,11 @@ params! {
 params! {
     struct PathCondition as "a condition on a path" {
         path: ZnodePath =
-            path("path", "The node; with one of exists, version, data and data_base64"),
+            path("path", "The node; requires one of exists, version, data and data_base64"),
         version: Option<i32> = VERSION,
         data_base64: Option<Base64> = DATA_BASE64,
         data: Option<String> = DATA,
-        exists: bool = Param::flag("exists", "The node exists; false: it does not exist"),
+        exists: bool = Param::flag("exists", "true: the node must exist; false: the node must not exist"),
     }
 }
 
@@ -110,7 +110,7 @@ params! {
 
 params! {
     struct CheckOp as "a check" {
-        check: ZnodePath = path("check", "The node that must exist, with that version"),
+        check: ZnodePath = path("check", "The node that must exist, with the given version"),
         version: Option<i32> = VERSION,
     }
 }
@@ -161,7 +161,7 @@ fn on_path(pairs: JsonPairs) -> Result<Condition, ParamError> {
 
 pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, ParamError> {
     let missing = |verb: &str, key: &str, hint: &str| {
-        let detail = format!("'{verb}' without '{key}'");
+        let detail = format!("'{verb}' requires '{key}'");
         ParamError::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
     };
     match subject(&pairs, &OPERATIONS.map(|(key, _)| key), "an operation")? {
@@ -217,7 +217,7 @@ fn subject(
     match (found.next(), found.next()) {
         (Some(key), None) => Ok(key),
         (Some(one), Some(other)) => {
-            let detail = format!("'{one}' and '{other}' in one object");
+            let detail = format!("'{one}' and '{other}' exclude each other in one object");
             Err(ParamError::of(other, ErrorCode::InvalidArgument, detail).hint(listed()))
         }
         (None, _) => {
@@ -226,7 +226,7 @@ fn subject(
                 Some(near) => format!("did you mean '{near}'? {}", listed()),
                 None => listed(),
             };
-            let detail = format!("{what} without its subject");
+            let detail = format!("{what} has none of its required keys");
             Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(hint))
         }
     }
@@ -267,7 +267,7 @@ pub(crate) fn condition_schema() -> Value {
 }
 
 pub(crate) fn operation_schema() -> Value {
-    one_of("An operation: the key that names the path states which.", &OPERATIONS)
+    one_of("An operation: the key with the path selects its kind.", &OPERATIONS)
 }
 
 fn one_of(about: &str, kinds: &[(&str, ParamList)]) -> Value {

@@ -29,13 +29,13 @@ const FORM: &str =
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Check conditions and change several znodes, all or nothing",
-    description: "If all conditions of if hold, the call runs the operations of then, otherwise those of else. if, then and \
-        else are accepted only in the body.",
+    description: "If every condition in if holds, the call applies the operations in then, otherwise the operations in \
+        else. if, then and else are valid only in the body.",
     params: TxnParams::LIST,
     headers: &[idempotency::KEY],
     body: BodyKind::Txn,
     answers: || {
-        let about = "Which list ran, and the result of each operation";
+        let about = "The list that was applied, and the result of each operation";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]
     },
     errors: &[
@@ -57,11 +57,11 @@ params! {
         session: Option<SessionName> = SESSION,
         request: Option<RequestId> = REQUEST,
         _conditions: InBody =
-            Param::of("if", Form::Conditions, "All of these must hold; without any, they hold"),
+            Param::of("if", Form::Conditions, "The conditions; an empty list holds"),
         _then: InBody =
-            Param::of("then", Form::Operations, "Done if the conditions hold, all or nothing"),
+            Param::of("then", Form::Operations, "Applied if every condition holds, all or nothing"),
         _otherwise: InBody =
-            Param::of("else", Form::Operations, "Done if they do not hold, all or nothing"),
+            Param::of("else", Form::Operations, "Applied if a condition fails, all or nothing"),
         _redirect: bool = REDIRECT,
     }
 }
@@ -75,7 +75,7 @@ impl ParamField for InBody {
         if fields.value(param.name).is_none() {
             return Ok(Self);
         }
-        let detail = format!("'{}' belongs into the body", param.name);
+        let detail = format!("'{}' is valid only in the body", param.name);
         Err(ParamError::of(param.name, ErrorCode::InvalidArgument, detail).hint(FORM))
     }
 }

@@ -106,8 +106,8 @@ fn an_invalid_transaction_is_rejected_with_the_position_and_a_hint() {
             r#""open":true"#,
         ),
         (r#"{"then":[{"create":"/a","set":"/a"}]}"#, "then[0]: 'create' and 'set'", "one of"),
-        (r#"{"then":[{"set":"/a"}]}"#, "then[0]: 'set' without 'data'", r#""data":"""#),
-        (r#"{"else":[{"set_acl":"/a"}]}"#, "else[0]: 'set_acl' without 'acl'", "cdrwa"),
+        (r#"{"then":[{"set":"/a"}]}"#, "then[0]: 'set' requires 'data'", r#""data":"""#),
+        (r#"{"else":[{"set_acl":"/a"}]}"#, "else[0]: 'set_acl' requires 'acl'", "cdrwa"),
         (r#"{"then":[{"check":"/a","version":-1}]}"#, "then[0]: 'version' is not", "leave it out"),
         (r#"{"then":[{"create":"/a","ttl":"1h","container":true}]}"#, "then[0]: ", "choose one"),
         (r#"{"then":[{"set":"/a","data_base64":"*"}]}"#, "then[0]: 'data_base64'", "padding"),
@@ -128,7 +128,7 @@ fn an_invalid_transaction_is_rejected_with_the_position_and_a_hint() {
         assert!(error.hint.unwrap_or_default().contains(hint), "{body}");
     }
     let error = read(Some("then=x"), r#"{"then":[]}"#).unwrap_err();
-    assert_eq!(error.detail, "'then' belongs into the body");
+    assert_eq!(error.detail, "'then' is valid only in the body");
 }
 
 proptest! {
