@@ -15,7 +15,7 @@ pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Node,
     summary: "List the nodes of the cluster, with their roles",
     answers: || {
-        let about = "The cluster as this node sees it";
+        let about = "The nodes, the term and the leader, as known to this node";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ClusterBody>)]
     },
     ..Operation::public("readCluster", &CLUSTER, |call| cluster(call).boxed())

@@ -13,19 +13,19 @@ use crate::reply::Reply;
 use crate::routes;
 use crate::status::HttpError;
 
-const VERBOSE: Param = Param::flag("verbose", "Changes nothing: every check is shown anyway");
+const VERBOSE: Param = Param::flag("verbose", "Has no effect: the response lists every check");
 
 pub(crate) static LIVE: Operation = Operation {
     summary: "Check whether the process is alive",
     params: LiveParams::LIST,
-    answers: || answers("The process should be replaced"),
+    answers: || answers("A check failed: restart the process"),
     ..Operation::public("isLive", &routes::LIVE, |call| ready(Ok(live(call))).boxed())
 };
 
 pub(crate) static READY: Operation = Operation {
     summary: "Check whether the node accepts calls",
     params: ReadyParams::LIST,
-    answers: || answers("Calls should go to another node"),
+    answers: || answers("A check failed: send calls to another node"),
     ..Operation::public("isReady", &routes::READY, |call| ready(is_ready(call)).boxed())
 };
 
@@ -37,14 +37,14 @@ params! {
 
 params! {
     struct ReadyParams {
-        leader: bool = Param::flag("leader", "Ready only if this node leads"),
+        leader: bool = Param::flag("leader", "Fail unless this node is the leader"),
         _verbose: bool = VERBOSE,
     }
 }
 
 fn answers(failed: &'static str) -> Vec<ResponseSpec> {
     vec![
-        ResponseSpec::json(StatusCode::OK, "Every check holds", Schemas::of::<HealthBody>),
+        ResponseSpec::json(StatusCode::OK, "Every check passed", Schemas::of::<HealthBody>),
         ResponseSpec::json(StatusCode::SERVICE_UNAVAILABLE, failed, Schemas::of::<HealthBody>),
     ]
 }
@@ -58,7 +58,7 @@ fn is_ready(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let service = call.state.service();
     let leads = leader.then(|| {
         let ok = service.leader() == Some(service.node());
-        let detail = if ok { "this node leads" } else { "another node leads, or none" };
+        let detail = if ok { "this node leads" } else { "this node does not lead" };
         CheckBody { name: "leads".to_owned(), ok, detail: detail.to_owned() }
     });
     Ok(health(service.health().ready, leads))

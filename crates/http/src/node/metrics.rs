@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     scope: Scope::Static,
     summary: "Read the metrics of the node as OpenMetrics text",
     answers: || {
-        let answer = ResponseSpec::empty(StatusCode::OK, "Every metric");
+        let answer = ResponseSpec::empty(StatusCode::OK, "The metrics of the node");
         vec![answer.or("application/openmetrics-text", Content::Text)]
     },
     errors: &[ErrorCode::Internal],

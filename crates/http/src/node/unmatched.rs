@@ -26,14 +26,14 @@ pub(crate) static NO_SUCH_PATH: Operation = Operation {
     ..Operation::public("", &OTHER, |call| ready(no_such_path(call)).boxed())
 };
 
-/// Rejects the method. The router adds the header `Allow`, which is the complete answer to `OPTIONS`.
+/// Rejects the method, except `OPTIONS`, which returns 204. The router adds the header `Allow`.
 fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     if call.parts.method == Method::OPTIONS {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     }
     let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
-    let detail = format!("'{}' does not take {}", shown(path), shown(method));
-    let hint = "the header Allow lists what it takes";
+    let detail = format!("'{}' does not support {}", shown(path), shown(method));
+    let hint = "the header Allow lists the supported methods";
     Err(Box::new(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 
@@ -44,7 +44,8 @@ fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
         let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,DELETE,OPTIONS");
         return Ok(Reply::empty(StatusCode::NO_CONTENT).with_header(ALLOW, methods));
     }
-    let mut missing = Problem::new(ErrorCode::NotFound, format!("no path '{}'", shown(path)));
+    let mut missing =
+        Problem::new(ErrorCode::NotFound, format!("there is no path '{}'", shown(path)));
     if let Some(near) = nearest(path) {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));

@@ -64,7 +64,8 @@ fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
 /// [`ParamError`] names the first of `given` that is set.
 pub(super) fn check_alone(given: &[(&str, bool)]) -> Result<(), ParamError> {
     let Some((param, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
-    let detail = format!("'{param}' is for a new node, and 'acl' without a value replaces a list");
-    Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
-        .hint(format!("leave {param} out, or create the node with acl=scheme:id:perms")))
+    let detail = format!("'{param}' and 'acl' without a value exclude each other");
+    Err(ParamError::of(param, ErrorCode::InvalidArgument, detail).hint(format!(
+        "leave {param} out to replace the access list, or create a znode with acl=scheme:id:perms"
+    )))
 }

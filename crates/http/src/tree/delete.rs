@@ -22,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     headers: &[IF_MATCH, idempotency::KEY],
     answers: || {
         let count = Header::number(HOLDFAST_DELETED, "The number of deleted znodes");
-        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The node is deleted").with(&[count])]
+        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The znode is deleted").with(&[count])]
     },
     errors: &[
         ErrorCode::Forbidden,

@@ -20,12 +20,12 @@ use crate::reply::Reply;
 use crate::routes::TREE;
 use crate::status::HttpError;
 
-const ACL: Param = Param::flag("acl", "The node's access list");
+const ACL: Param = Param::flag("acl", "The znode's access list, instead of its data");
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the data, stat, children, subtree or access list of a znode",
-    description: "stat, children, recursive and acl exclude each other. limit and page_token are for the two lists, \
-        children and recursive.",
+    description: "A call has at most one of stat, children, recursive and acl. limit and page_token require children \
+        or recursive.",
     params: GetParams::LIST,
     answers,
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
@@ -49,13 +49,13 @@ fn answers() -> Vec<ResponseSpec> {
     const STAT: [Header; 13] = [
         super::ETAG,
         Header::text(node_headers::KIND, "persistent, container, ephemeral or ttl"),
-        Header::number(node_headers::VERSION, "Changes of its data, from 0"),
+        Header::number(node_headers::VERSION, "The number of changes of its data"),
         Header::number(
             node_headers::CHILDREN_VERSION,
-            "Children created plus children deleted, ever",
+            "The number of created children plus the number of deleted children",
         ),
-        Header::number(node_headers::ACL_VERSION, "Changes of its access list, from 0"),
-        Header::number(node_headers::CREATED_REVISION, "The revision that created it"),
+        Header::number(node_headers::ACL_VERSION, "The number of changes of its access list"),
+        Header::number(node_headers::CREATED_REVISION, "The revision that created the znode"),
         Header::number(node_headers::MODIFIED_REVISION, "The revision that last changed its data"),
         Header::number(
             node_headers::CHILDREN_REVISION,
@@ -63,17 +63,17 @@ fn answers() -> Vec<ResponseSpec> {
         ),
         Header::number(
             node_headers::CREATED_AT_MS,
-            "When it was created, milliseconds of the Unix epoch",
+            "The time of its creation, milliseconds since the Unix epoch",
         ),
         Header::number(
             node_headers::MODIFIED_AT_MS,
-            "When its data was last changed, milliseconds of the Unix epoch",
+            "The time of the last change of its data, milliseconds since the Unix epoch",
         ),
         Header::number(node_headers::CHILDREN, "The number of its children"),
-        Header::number(node_headers::SESSION_NUMBER, "Of an ephemeral: the number of its session"),
-        Header::number(node_headers::TTL_MS, "Of a node with a time-to-live, milliseconds"),
+        Header::number(node_headers::SESSION_NUMBER, "The session number of an ephemeral znode"),
+        Header::number(node_headers::TTL_MS, "The time-to-live of a ttl znode, milliseconds"),
     ];
-    let about = "The node's data, with its stat as headers; or the JSON that was asked for";
+    let about = "The znode's data, with its stat in headers; or the requested JSON document";
     let answer = ResponseSpec::empty(StatusCode::OK, about)
         .or("application/octet-stream", Content::Bytes)
         .or("application/json", Content::Json(Schemas::of::<ZnodeBody>))
@@ -156,9 +156,9 @@ fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
     let paged = matches!(aspect, Aspect::Children | Aspect::Subtree);
     match page.into_iter().find(|(_, given)| *given) {
         Some((param, _)) if !paged => {
-            let detail = format!("'{param}' belongs to a list");
+            let detail = format!("'{param}' requires children or recursive");
             Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
-                .hint("add ?children or ?recursive, or leave it out"))
+                .hint("add ?children or ?recursive, or leave {param} out"))
         }
         Some(_) | None => Ok(aspect),
     }

@@ -1,4 +1,5 @@
-//! Calls on nodes of the tree: one file for each call. Data travels as the raw body, versions as entity tags.
+//! Calls on nodes of the tree: one file for each call. The raw body is the data of the node, entity tags are
+//! versions.
 
 pub(crate) mod acl;
 pub(crate) mod delete;
@@ -21,11 +22,13 @@ use crate::status::{HttpError, internal};
 
 const IF_MATCH: Header = Header::text(
     "if-match",
-    "The version that the node must have, in quotes, as its ETag; or *: the node must exist",
+    "The required version of the znode, quoted as in its ETag; or *, which requires that the znode exists",
 );
-const ETAG: Header =
-    Header::text("etag", "The version of the node's data; of an access list, that of the list");
-const LOCATION: Header = Header::text("location", "The path of the node");
+const ETAG: Header = Header::text(
+    "etag",
+    "The version of the znode's data; the version of the access list in a call with acl",
+);
+const LOCATION: Header = Header::text("location", "The URL path of the new znode");
 
 const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::Forbidden,

@@ -63,16 +63,16 @@ impl KindParams {
         match (kinds.next(), kinds.next()) {
             (None, _) => Ok(None),
             (Some((_, CreateKind::Ephemeral)), None) if !has_session => {
-                let detail = "an ephemeral node needs the session that owns it";
+                let detail = "an ephemeral znode requires a session";
                 Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
                     .hint("add ?session=ID of an open session (PUT /v1/sessions/ID opens one)"))
             }
             (Some((_, kind)), None) => Ok(Some(kind)),
             (Some((one, _)), Some((other, _))) => {
-                let detail = format!("'{one}' and '{other}' are two kinds of node");
+                let detail = format!("'{one}' and '{other}' are two kinds of znode");
                 let hint = match (one, other) {
                     ("ephemeral", "ttl") => {
-                        "an ephemeral lives as long as its session: PUT /v1/sessions/ID?ttl=30s"
+                        "an ephemeral znode lives as long as its session: PUT /v1/sessions/ID?ttl=30s"
                     }
                     _ => "choose one",
                 };

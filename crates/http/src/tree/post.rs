@@ -76,9 +76,9 @@ async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 
 fn check_name(directory: &ZnodePath, name: &str) -> Result<(), ParamError> {
     if name.contains('/') {
-        let detail = "'name' is the beginning of one name and contains no '/'";
+        let detail = "'name' contains '/'";
         return Err(ParamError::of("name", ErrorCode::BadName, detail)
-            .hint("the directory is in the path of the call"));
+            .hint("put the directory into the path of the call: POST /v1/tree/DIRECTORY"));
     }
     let numbered = directory.child(&format!("{name}0"));
     numbered.map(drop).map_err(|error| ParamError::bad_name("name", &error))

@@ -34,21 +34,24 @@ use crate::status::HttpError;
 
 /// Data of up to this many bytes is proposed for both cases in one log entry.
 const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
-/// Attempts with large data while other callers create and delete the node.
+/// The maximum number of attempts with large data, while other callers create and delete the node.
 const TRIES_MAX: usize = 8;
-const IF_NONE_MATCH: Header =
-    Header::text("if-none-match", "Only *: the node must not exist; nothing is replaced");
+const IF_NONE_MATCH: Header = Header::text(
+    "if-none-match",
+    "The only valid value is *, which requires that the znode does not exist",
+);
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Create a znode, or replace its data",
-    description: "The body is the data, byte by byte, of any media type. ephemeral, container, ttl and acl=ENTRY are for a \
-        new znode: with any of them the call creates and never replaces. With acl alone, without a value, the call replaces \
-        the access list of the znode, and the body is {\"acl\": [...]}.",
+    description: "The body is the znode's data, of any media type. With ephemeral, container, ttl or acl=ENTRY, the \
+        call creates a znode and never replaces one. With acl without a value, the call replaces the znode's access \
+        list, and the body is {\"acl\": [...]}.",
     params: PutParams::LIST,
     headers: &[IF_MATCH, IF_NONE_MATCH, idempotency::KEY],
     body: BodyKind::Data,
     answers: || {
-        let (replaced, created) = ("The data is replaced", "The znode is created");
+        let (replaced, created) =
+            ("The data or the access list is replaced", "The znode is created");
         vec![
             ResponseSpec::json(StatusCode::OK, replaced, Schemas::of::<ZnodeBody>).with(&[ETAG]),
             ResponseSpec::json(StatusCode::CREATED, created, Schemas::of::<ZnodeBody>)
@@ -175,7 +178,7 @@ fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpEr
 
 /// Replaces the data if the node exists, and creates the node otherwise. Data above [`BOTH_CASES_BYTES_MAX`] is sent
 /// for one case first, and for the other if its condition fails. With a request id the order is fixed and each attempt
-/// has its own id. A repeated call therefore takes the same steps and gets the stored answers.
+/// has its own id. A repeated call therefore takes the same steps and receives the stored replies.
 async fn put_either_way(
     call: &CallContext<'_>,
     mut caller: Caller,
@@ -214,7 +217,7 @@ async fn put_either_way(
         caller.request = caller.request.as_ref().map(next_id).transpose()?;
         replaces = !replaces;
     }
-    let detail = "other callers create and delete the node meanwhile: nothing was done";
+    let detail = "other callers keep creating and deleting the znode: nothing was done";
     let facts = Facts { retry_after_ms: Some(1_000), ..Facts::default() };
     Err(Box::new(Problem::new(ErrorCode::RateLimited, detail).facts(facts)))
 }
@@ -243,7 +246,7 @@ fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
 fn root_exists() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
     let problem = Problem::new(ErrorCode::NodeExists, "the root always exists");
-    Box::new(problem.hint("name the node in the path of the call: /v1/tree/NAME").facts(facts))
+    Box::new(problem.hint("name a znode in the path of the call: /v1/tree/NAME").facts(facts))
 }
 
 #[cfg(test)]
@@ -287,7 +290,7 @@ mod tests {
             ["ephemeral&session=me&ttl=30s", "container&ttl=1h", "ephemeral&container&session=a"]
         {
             let error = put(query).unwrap_err();
-            assert!(error.detail.ends_with("are two kinds of node"), "{}", error.detail);
+            assert!(error.detail.ends_with("are two kinds of znode"), "{}", error.detail);
         }
         let two = put("ephemeral&session=me&ttl=30s").unwrap_err();
         assert!(two.hint.unwrap().contains("/v1/sessions"));

@@ -32,19 +32,19 @@ use crate::status::{HttpError, compacted, shutting_down};
 const POLL_CHANGES_MAX: usize = 1_000;
 const RESUME: Header = Header::text(
     LAST_EVENT_ID,
-    "When a stream is resumed: the id of the last event seen; takes precedence over since",
+    "The id of the last received event, to resume a stream; takes precedence over since",
 );
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Watch changes of the tree below a path",
-    description: "A long poll. With Accept: text/event-stream the answer is a stream of server-sent events that lasts until \
-        one side ends it. A client that continues with the revision of the answer, or with the id of an event, misses \
-        nothing.",
+    description: "The call is a long poll. With Accept: text/event-stream the response is a stream of server-sent \
+        events, until the client or the node closes it. A client that continues from the revision of a response, or \
+        from the id of an event, misses no change.",
     params: WatchParams::LIST,
     headers: &[RESUME],
     answers: || {
         vec![
-            ResponseSpec::json(StatusCode::OK, "What has changed", Schemas::of::<WatchBody>)
+            ResponseSpec::json(StatusCode::OK, "The changes", Schemas::of::<WatchBody>)
                 .or("text/event-stream", Content::Text),
         ]
     },
@@ -95,7 +95,7 @@ fn filter(prefix: Option<String>, path: Option<String>) -> Result<WatchFilter, P
             ErrorCode::InvalidArgument,
             "'prefix' or 'path' is required",
         )
-        .hint("add ?prefix=/cfg/ for everything below cfg, ?path=/cfg/x for one node, or ?prefix=/ for everything")),
+        .hint("add ?prefix=/cfg/ for every znode below cfg, ?path=/cfg/x for one znode, or ?prefix=/ for everything")),
     }
 }
 
@@ -112,7 +112,7 @@ async fn poll(
 ) -> Result<Reply, HttpError> {
     let mut events: Vec<ChangeBody> = Vec::new();
     loop {
-        // An answer that ended within a revision would make the client request that revision again in an endless loop.
+        // After a response that ends within a revision, the client would request that revision again, endlessly.
         let is_complete = events.last().is_none_or(|last| last.revision <= resume);
         if events.len() >= POLL_CHANGES_MAX && is_complete {
             break;

@@ -24,8 +24,8 @@ const DATA: Param = Param::text_or_empty("data", "The data as text; may be empty
 const DATA_BASE64: Param =
     Param::of("data_base64", Form::Base64, "The data in base 64, as an alternative to data");
 const VERSION: Param =
-    Param::number("version", (0, i32::MAX as u64), "The required version of the node")
-        .hint("write the required version of the node, or leave it out");
+    Param::number("version", (0, i32::MAX as u64), "The required version of the znode")
+        .hint("write the required version of the znode, or leave it out");
 const ACL: Param = Param::of("acl", Form::AccessEntry, "The access list, entries scheme:id:perms");
 const OPEN: Param = Param::flag("open", "The session must be open; true is the only valid value")
     .needed("true")
@@ -58,34 +58,34 @@ params! {
 params! {
     struct PathCondition as "a condition on a path" {
         path: ZnodePath =
-            path("path", "The node; requires one of exists, version, data and data_base64"),
+            path("path", "The znode; requires one of exists, version, data and data_base64"),
         version: Option<i32> = VERSION,
         data_base64: Option<Base64> = DATA_BASE64,
         data: Option<String> = DATA,
-        exists: bool = Param::flag("exists", "true: the node must exist; false: the node must not exist"),
+        exists: bool = Param::flag("exists", "true: the znode must exist; false: it must not exist"),
     }
 }
 
 params! {
     struct CreateOp as "a create" {
-        create: String = path("create", "The node to create"),
+        create: String = path("create", "The znode to create"),
         data_base64: Option<Base64> = DATA_BASE64,
         ttl: Option<Duration> = TTL,
         data: Option<String> = DATA,
         acl: Vec<AclEntry> = ACL,
         sequential: bool =
-            Param::flag("sequential", "The node's name gets the directory's next number"),
+            Param::flag("sequential", "The name ends with the next number of the directory"),
         ephemeral: bool =
-            Param::flag("ephemeral", "The node is deleted when the transaction's session ends"),
+            Param::flag("ephemeral", "The znode is deleted when the transaction's session ends"),
         container: bool =
-            Param::flag("container", "The node is deleted after its last child was deleted"),
+            Param::flag("container", "The znode is deleted after its last child was deleted"),
         parents: bool = Param::flag("parents", "Create missing directories as well"),
     }
 }
 
 params! {
     struct SetOp as "a set" {
-        set: ZnodePath = path("set", "The node whose data is replaced"),
+        set: ZnodePath = path("set", "The znode whose data is replaced"),
         data_base64: Option<Base64> = DATA_BASE64,
         version: Option<i32> = VERSION,
         data: Option<String> = DATA,
@@ -94,15 +94,15 @@ params! {
 
 params! {
     struct DeleteOp as "a delete" {
-        delete: ZnodePath = path("delete", "The node to delete"),
+        delete: ZnodePath = path("delete", "The znode to delete"),
         version: Option<i32> = VERSION,
-        recursive: bool = Param::flag("recursive", "Delete everything below the node as well"),
+        recursive: bool = Param::flag("recursive", "Delete everything below the znode as well"),
     }
 }
 
 params! {
     struct SetAclOp as "a set_acl" {
-        set_acl: ZnodePath = path("set_acl", "The node whose access list is replaced"),
+        set_acl: ZnodePath = path("set_acl", "The znode whose access list is replaced"),
         version: Option<i32> = VERSION,
         acl: Vec<AclEntry> = ACL,
     }
@@ -110,7 +110,7 @@ params! {
 
 params! {
     struct CheckOp as "a check" {
-        check: ZnodePath = path("check", "The node that must exist, with the given version"),
+        check: ZnodePath = path("check", "The znode that must exist, with the given version"),
         version: Option<i32> = VERSION,
     }
 }
@@ -168,7 +168,7 @@ pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, Param
         "create" => create(read(pairs)?, has_session),
         "set" => {
             let SetOp { set, data_base64, version, data } = read(pairs)?;
-            let hint = r#"write "data":"" to empty the node"#;
+            let hint = r#"write "data":"" to empty the znode"#;
             let data = node_data(data, data_base64)?;
             let data = data.ok_or_else(|| missing("set", "data", hint))?;
             Ok(Op::SetData { path: set, data, version })
@@ -180,7 +180,7 @@ pub(super) fn operation(pairs: JsonPairs, has_session: bool) -> Result<Op, Param
         "set_acl" => {
             let SetAclOp { set_acl, version, acl } = read(pairs)?;
             if acl.is_empty() {
-                let hint = r#"write "acl":["world:anyone:cdrwa"] to open the node"#;
+                let hint = r#"write "acl":["world:anyone:cdrwa"] to allow every client"#;
                 return Err(missing("set_acl", "acl", hint));
             }
             Ok(Op::SetAcl { path: set_acl, acl, version })
