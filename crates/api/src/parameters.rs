@@ -23,10 +23,10 @@ pub const LIST_LIMIT_MAX: usize = 1_000;
 pub const KEEPALIVE_SESSIONS_MAX: usize = 1_000;
 
 pub const REDIRECT: Param =
-    Param::flag("redirect", "Answer 307 to the leader instead of passing the call on");
+    Param::flag("redirect", "Return 307 to the leader instead of forwarding the call");
 pub const STALE: Param = Param::flag(
     "stale",
-    "Answer from this node's own state, which may lag; headers of the answer have its age",
+    "Read this node's own state, which may lag; headers of the response have its revision and age",
 );
 pub const OWNER: Param = Param::name(
     "owner",
@@ -36,13 +36,14 @@ pub const OWNER: Param = Param::name(
 pub const ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),
-    "Number of the attempt, larger than every earlier one of the session, e.g. the nanoseconds since 1970. Copies of the call \
-     carry the same number: one that arrives after the attempt is over gets 409. A hold counts each attempt once. Needs session",
+    "The number of the attempt, larger than all earlier numbers of the session, e.g. nanoseconds since 1970. Copies of \
+     the call have the same number; a copy that arrives after the end of the attempt gets 409. A hold counts each \
+     attempt once. Requires session",
 );
 pub const RELEASED_ATTEMPT: Param = Param::number(
     "attempt",
     (1, Attempt::MAX.0),
-    "The attempt to release, whether it waits, holds or has not arrived yet; other attempts keep the lock",
+    "The attempt to release: a waiter, a holder, or an attempt that has not arrived yet. Other attempts keep the lock",
 );
 pub const RELEASED_TOKEN: Param = Param::number(
     "token",
@@ -59,18 +60,18 @@ pub const TTL: Param = Param::duration(
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
-    "How long to queue; to wait longer, send the call again",
+    "The maximum wait in the queue; to wait longer, send the call again",
 )
 .absent(Absent::Duration(Duration::ZERO))
-.hint("to wait longer, send the call again when the wait has passed");
-pub const LIMIT: Param = Param::number("limit", (1, LIST_LIMIT_MAX as u64), "Items of one page")
-    .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64))
-    .hint("get the next items with page_token");
-pub const PAGE_TOKEN: Param =
-    Param::text("page_token", "The start of the page: the next_page_token of the page before");
+.hint("to wait longer, send the call again after the wait");
+pub const LIMIT: Param =
+    Param::number("limit", (1, LIST_LIMIT_MAX as u64), "The maximum number of items in a page")
+        .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64))
+        .hint("get the next items with page_token");
+pub const PAGE_TOKEN: Param = Param::text("page_token", "The next_page_token of the previous page");
 pub const LABELS: Param = Param::of(
     "labels",
     Form::Labels,
-    "Labels of the session, shown to queued callers; KEY is a name of your own. At most 16, keys of 1 to 64 bytes, values of \
-     1 to 256 bytes",
+    "Labels of the session, which queued callers see; the caller chooses KEY. At most 16, keys of 1 to 64 bytes, \
+     values of 1 to 256 bytes",
 );

@@ -101,7 +101,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::NotYet { what, waited } => recipe::not_yet(what, waited),
         Failure::WaitTooLong { max } => {
             let detail = format!("wait: one wait is at most {}", format_duration(max));
-            let hint = "to wait longer, send the call again when the wait has passed";
+            let hint = "to wait longer, send the call again after the wait";
             let facts = Facts { parameter: Some("wait".to_owned()), ..Facts::default() };
             Box::new(Problem::new(ErrorCode::BadDuration, detail).hint(hint).facts(facts))
         }

@@ -7,14 +7,15 @@ use crate::param::Param;
 pub const SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
-    "The session of the candidate; opened if it is new. Without it the server makes one that lives as long as the candidacy",
+    "The session of the candidate; the call opens it if it does not exist. By default the server opens a session for \
+     the candidacy",
 );
 pub const VALUE: Param = Param::bounded_text(
     "value",
     AcquireOptions::VALUE_MAX,
-    "Text shown with the candidate, e.g. an address. The body means the same",
+    "Text that reads of the election show with the candidate, e.g. an address. The body is an alternative",
 )
-.hint("keep the text elsewhere, and its location here");
+.hint("store the text elsewhere, and send its location");
 pub const RESIGNED_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "The session that resigns")
         .needed("me")

@@ -10,44 +10,44 @@ use crate::param::{Absent, Form, Param};
 pub const COUNT: Param = Param::number(
     "count",
     (1, Recipe::COUNT_MAX as u64),
-    "How often the latch must be counted down before it opens",
+    "The number of keys to count before the latch opens",
 )
 .needed("3");
 pub const KEY: Param = Param::name(
     "key",
     RequestId::MAX_LEN,
-    "The counted event; each key counts once. Without it the request id is the key; one of the two is required",
+    "The key of the counted event; each key counts once. The default is the request id; one of the two is required",
 );
 pub const KEY_REQUEST: Param = Param::name(
     "request",
     RequestId::MAX_LEN,
-    "The key, if there is no parameter key. The header Idempotency-Key means the same",
+    "The key, unless the parameter key is given. The header Idempotency-Key is an alternative",
 );
 pub const ENDING_SESSION: Param =
     Param::name("session", SessionName::MAX_LEN, "The open session whose end is counted");
 pub const ON_DEATH: Param = Param::word(
     "on_death",
     &["count"],
-    "Count when the session ends, instead of now. Needs session",
+    "Count when the session ends, instead of now. Requires session",
 )
 .hint("write on_death=count to count when the session ends, or leave it out");
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
-    "How long to wait; to wait longer, send the call again",
+    "The maximum wait; to wait longer, send the call again",
 )
 .absent(Absent::Duration(Duration::ZERO))
-.hint("to wait longer, send the call again when the wait has passed");
+.hint("to wait longer, send the call again after the wait");
 pub const PARTIES: Param = Param::number(
     "parties",
     (1, Recipe::PARTIES_MAX as u64),
-    "How many members pass the barrier together",
+    "The number of members that pass the barrier together",
 )
 .needed("2");
 pub const MEMBER: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
-    "The session of the member; opened by an arrival if it is new",
+    "The session of the member; an arrival opens it if it does not exist",
 )
 .needed("me")
 .hint("add &session=ID with an id of your own, such as a host's name and a process id");
@@ -59,14 +59,15 @@ pub const MEMBER_OWNER: Param = Param::name(
 pub const ARRIVAL: Param = Param::name(
     "request",
     RequestId::MAX_LEN,
-    "The request id: a retry under the same id gets the first final answer. The header Idempotency-Key means the same",
+    "The request id: a retry with the same id gets the first final response. The header Idempotency-Key is an \
+     alternative",
 );
 pub const ADD: Param =
-    Param::of("add", Form::Whole, "How much to add; may be negative").needed("5");
+    Param::of("add", Form::Whole, "The number to add; may be negative").needed("5");
 pub const VALUE: Param = Param::of("value", Form::Whole, "The new value").needed("7");
 pub const VERSION: Param = Param::number(
     "version",
     (0, i64::MAX as u64),
-    "Set only if the counter has this version, 0 if it was never changed. The header If-Match means the same",
+    "The required version of the counter, 0 if it was never changed. The header If-Match is an alternative",
 )
-.hint("pass the version of an answer, or 0 for a counter that was never changed");
+.hint("send the version of a response, or 0 for a counter that was never changed");

@@ -13,25 +13,26 @@ const REASON_BYTES_MAX: usize = 512;
 pub const EVENTS_WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
-    "How long to wait for events of the session; the answer comes with the first",
+    "The maximum wait for an event of the session; the call returns at the first event",
 )
 .absent(Absent::Duration(Duration::ZERO))
-.hint("to wait longer, send the call again when the wait has passed");
+.hint("to wait longer, send the call again after the wait");
 pub const EVENTS_SINCE: Param = Param::number(
     "since",
     (0, FencingToken::END - 1),
-    "Only events after this revision, the revision of the answer before",
+    "Only events after this revision, which is the revision of the previous response",
 )
-.hint("pass the \"revision\" of an answer");
-pub const FORCE: Param = Param::flag("force", "Close a session of another client. Needs reason");
+.hint("send the \"revision\" of a response");
+pub const FORCE: Param =
+    Param::flag("force", "Close the session of another client, as an operator. Requires reason");
 pub const REASON: Param = Param::bounded_text(
     "reason",
     REASON_BYTES_MAX,
-    "Why an operator closes a session of another client; written into the audit trail. Needs force",
+    "The reason of the operator, for the audit trail. Requires force",
 );
 pub const INCARNATION: Param = Param::number(
     "incarnation",
     (1, FencingToken::END - 1),
-    "The incarnation of the session to close, from the answer that opened it. A copy of the call that arrives when a new \
-     session of that id is open changes nothing",
+    "The incarnation of the session to close, from the response that opened it. A late copy of the call does not close \
+     a newer session with the same id",
 );

@@ -1,4 +1,4 @@
-//! Parameters of the tree's nodes.
+//! Parameters of znodes.
 
 use std::time::Duration;
 
@@ -10,46 +10,46 @@ use crate::param::{Form, Param};
 pub const SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
-    "The session that remembers the answer of a request id and owns ephemeral nodes; the call renews it",
+    "The session that stores the response of a request id and owns ephemeral znodes; the call renews the session",
 );
 pub const REQUEST: Param = Param::name(
     "request",
     RequestId::MAX_LEN,
-    "The request id: the same call under the same id gets the first answer. Needs session. The header Idempotency-Key \
-     means the same",
+    "The request id: a retry with the same id gets the first response. Requires session. The header Idempotency-Key is \
+     an alternative",
 );
 pub const EPHEMERAL: Param = Param::flag(
     "ephemeral",
-    "Create a node that is deleted when its session ends, and that has no children. Needs session",
+    "Create a znode that is deleted when its session ends and that cannot have children. Requires session",
 );
 pub const CONTAINER: Param =
-    Param::flag("container", "Create a node that is deleted after its last child was deleted");
+    Param::flag("container", "Create a znode that is deleted after the deletion of its last child");
 pub const TTL: Param = Param::duration(
     "ttl",
     (Duration::from_millis(1), DURATION_MAX),
-    "Create a node that is deleted when it has no children and was not changed for so long",
+    "Create a znode that is deleted after this time without children and without changes",
 )
-.hint("leave ttl out for a node that stays");
+.hint("leave ttl out for a persistent znode");
 pub const ACL: Param = Param::of(
     "acl",
     Form::AccessEntry,
-    "One entry of the node's access list, scheme:id:perms; without a list every caller has every permission",
+    "One entry of the znode's access list, scheme:id:perms. Without a list every caller has every permission",
 );
 pub const PARENTS: Param = Param::flag("parents", "Create missing directories as well");
-pub const SEQUENTIAL: Param =
-    Param::flag("sequential", "The name of the new node ends with the directory's next number")
-        .needed("true")
-        .hint("add ?sequential; to create a node under a name of your own, PUT it");
+pub const SEQUENTIAL: Param = Param::flag(
+    "sequential",
+    "The name of the new znode ends with the next number of the directory",
+)
+.needed("true")
+.hint("add ?sequential; to choose the whole name, use PUT");
 pub const NAME: Param =
-    Param::text_or_empty("name", "The beginning of the new node's name; contains no '/'");
+    Param::text_or_empty("name", "The beginning of the new znode's name; contains no '/'");
 pub const DELETE_RECURSIVE: Param =
-    Param::flag("recursive", "Delete everything below the node as well, all or nothing");
-pub const STAT: Param = Param::flag("stat", "The node's stat as JSON, instead of its data");
-pub const CHILDREN: Param = Param::flag(
-    "children",
-    "The node's children with their stats, in order of their names, page by page",
-);
+    Param::flag("recursive", "Delete everything below the znode as well, all or nothing");
+pub const STAT: Param = Param::flag("stat", "The znode's stat as JSON, instead of its data");
+pub const CHILDREN: Param =
+    Param::flag("children", "A page of the znode's children with their stats, ordered by name");
 pub const RECURSIVE: Param = Param::flag(
     "recursive",
-    "The node and everything below it that the caller may read, page by page",
+    "A page of the znode and of everything below it that the caller may read",
 );

@@ -9,24 +9,24 @@ use crate::param::{Absent, Param};
 
 pub const PREFIX: Param = Param::text(
     "prefix",
-    "Watch the paths that begin with this text: /cfg/ is everything below cfg, / is everything. A lock is its \
-     directory, /locks/NAME. This or path is required",
+    "Watch the paths that begin with this text: /cfg/ is everything below /cfg, / is everything. The path of a lock is \
+     /locks/NAME. Either prefix or path is required",
 );
 pub const PATH: Param = Param::path(
     "path",
     ZnodePath::MAX_LEN - 1,
-    "Watch this node alone. The first '/' is optional, and counts",
+    "Watch this znode only. The leading '/' is optional",
 );
 pub const SINCE: Param = Param::number(
     "since",
     (0, FencingToken::END - 1),
-    "Only changes after this revision, the revision of any answer; without it, from now on",
+    "Only changes after this revision, e.g. the revision of a response; by default the current revision",
 )
-.hint("pass the \"revision\" of an answer, or the id of an event");
+.hint("send the \"revision\" of a response, or the id of an event");
 pub const WAIT: Param = Param::duration(
     "wait",
     (Duration::ZERO, WAIT_MAX),
-    "How long a long poll waits for the first change",
+    "The maximum wait of a long poll for the first change",
 )
 .absent(Absent::Duration(Duration::from_secs(30)))
-.hint("to wait longer, send the call again when the wait has passed");
+.hint("to wait longer, send the call again after the wait");
