@@ -52,134 +52,143 @@ macro_rules! codes {
 
 codes! {
     InvalidArgument, "invalid-argument", false, "The call is not valid",
-        "A parameter is unknown, given twice, empty, missing or of the wrong form, or the body is not the expected JSON \
-         object. Nothing was done. The detail names the parameter, and the hint shows what to write instead.";
+        "A parameter is unknown, given twice, empty, missing or of the wrong form, or the body is not the expected \
+         JSON object. Nothing was done. The detail names the parameter, and the hint shows what to write instead.";
     BadDuration, "bad-duration", false, "A duration is not valid",
         "Durations carry their units: 500ms, 30s, 1m30s, 2h. A bare number is rejected, because tools disagree about \
-         its unit. A ttl is from 1s to 24h and one wait is at most 5m: to wait longer, send the call again. Nothing was done.";
-    BadName, "bad-name", false, "A name is not allowed",
-        "Names of locks, sessions, owners and labels have a greatest length and may not contain control \
+         its unit. A ttl is from 1s to 24h and one wait is at most 5m: to wait longer, send the call again. Nothing \
+         was done.";
+    BadName, "bad-name", false, "A name is not valid",
+        "Names of locks, sessions, owners and labels have a maximum length and may not contain control \
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
     Unauthenticated, "unauthenticated", false, "The credentials are not valid",
-        "The header Authorization names a scheme that this cluster does not support. Nothing was done. Send a name and a \
-         password (curl -u me:secret), which are an identity for access lists, or leave the header out.";
-    Forbidden, "forbidden", false, "The access list of the node does not allow it",
-        "No identity of the caller has the permission. The problem names the node and the permission: c(reate) and d(elete) \
-         are those of its directory, r(ead), w(rite) and a(dmin) its own. Nothing was done. Send another identity \
-         (curl -u me:secret), or let an identity with 'a' change the list.";
+        "The header Authorization names a scheme that this cluster does not support. Nothing was done. Send a name and \
+         a password (curl -u me:secret), which are an identity for access lists, or leave the header out.";
+    Forbidden, "forbidden", false, "The access list of the znode denies the call",
+        "No identity of the caller has the permission. The problem names the znode and the permission: c(reate) and \
+         d(elete) concern its parent; r(ead), w(rite) and a(dmin) concern the znode. Nothing was done. Send another \
+         identity (curl -u me:secret), or let an identity with 'a' change the list.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster is reached",
-        "Sessions, locks, nodes of the tree and their bytes, locks of one session and attempts of one hold are limited, so \
+        "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree may have a quota of its own. The detail names the \
          limit and its value. Nothing was done. Close, release or delete something first.";
-    NotFound, "not-found", false, "There is nothing here",
-        "There is no such path, error code, queue entry or node of the tree. For paths the problem names the nearest one \
-         that exists. A lock is never 'not found': a lock without a holder is free. PUT without If-Match creates a node; \
-         ?parents also creates its missing directories.";
-    MethodNotAllowed, "method-not-allowed", false, "The path does not take this method",
-        "The header Allow lists the methods of the path. PUT acquires or renews a lock, GET reads it, DELETE releases it.";
+    NotFound, "not-found", false, "The resource does not exist",
+        "There is no such path, error code, queue entry or znode. For an unknown path of the API the problem names the \
+         nearest path. A lock is never 'not found': a lock without a holder is free. PUT without If-Match creates a \
+         znode; ?parents also creates its missing parents.";
+    MethodNotAllowed, "method-not-allowed", false, "The path does not support this method",
+        "The header Allow lists the methods of the path. PUT acquires or renews a lock, GET reads it, DELETE releases \
+         it.";
     NotHolder, "not-holder", false, "The caller does not hold the lock",
-        "The session and owner do not hold the lock; the problem names its holder. If they held it before, the session ended \
-         in the meantime, and stores reject writes with the old token.";
+        "The session and owner do not hold the lock; the problem names its holder. If they held it before, the session \
+         ended in the meantime, and stores reject writes with the old token.";
     AttemptOver, "attempt-over", false, "The attempt is over",
-        "The call is a copy of an attempt that was released, cancelled or lost, or its number is not larger than that of an \
-         attempt that is over. Nothing was done: a late copy never acquires a lock. To acquire the lock, send the call with a \
-         new attempt, larger than \"newest_attempt\".";
+        "The call is a copy of an attempt that was released, cancelled or lost, or its number is not larger than that \
+         of an attempt that is over. Nothing was done: a late copy never acquires a lock. To acquire the lock, send \
+         the call with a new attempt, larger than \"newest_attempt\".";
     ModeConflict, "mode-conflict", false, "The lock is held in another mode",
-        "The session and owner hold the lock, or wait for it, in a mode that cannot change to the requested one. An exclusive \
-         or upgradable hold can become weaker, an upgradable hold can become exclusive, and a shared hold can only be released. \
-         Nothing was done. Release the lock first, or acquire it with mode=upgradable if it may have to become exclusive.";
-    LimitMismatch, "limit-mismatch", false, "The number of permits does not fit the lock",
+        "The session and owner hold the lock, or wait for it, in a mode that cannot change to the requested one. An \
+         exclusive or upgradable hold can become weaker, an upgradable hold can become exclusive, and a shared hold \
+         can only be released. Nothing was done. Release the lock first, or acquire it with mode=upgradable if it may \
+         have to become exclusive.";
+    LimitMismatch, "limit-mismatch", false, "The number of permits does not match the lock",
         "The call names another limit than the lock has, more permits than the limit, permits of a lock that is not a \
-         semaphore, or another number of permits than the session has already. Nothing was done. All callers of one \
-         semaphore name the same limit, or none; PATCH changes it.";
+         semaphore, or another number of permits than the session already has. Nothing was done. All callers of one \
+         semaphore must send the same limit, or none; PATCH changes it.";
     SegmentsMismatch, "segments-mismatch", false, "The lock has another number of segments",
-        "The call names another number of segments than the lock has, or a segment that does not exist, or acquires a sharded \
-         lock as one lock, or the reverse. Nothing was done. The problem names the number. All callers of a sharded lock name \
-         the same number, or only segment; PATCH changes the number while no segment has a holder or a waiter.";
+        "The call names another number of segments than the lock has, or a segment that does not exist, or acquires a \
+         sharded lock as one lock, or the reverse. Nothing was done. The problem names the number. All callers of a \
+         sharded lock must send the same number, or only segment; PATCH changes the number while no segment has a \
+         holder or a waiter.";
     NotReentrant, "not-reentrant", false, "The owner holds the lock already",
-        "The owner holds the lock or waits for it with another attempt, and one of the calls has reentrant=false. Nothing was \
-         done. Name another owner to exclude two parts of one session.";
+        "The owner holds the lock or waits for it with another attempt, and one of the calls has reentrant=false. \
+         Nothing was done. Name another owner to exclude two parts of one session.";
     InUse, "in-use", false, "The lock is in use",
-        "A lock becomes a semaphore or a sharded lock, or the reverse, only while it has no holder and no waiter; the limit of \
-         a semaphore changes at any time. A caller has one segment of a sharded lock at a time. A lock is not handed over to a \
-         session that holds it already, or ahead of a ZooKeeper client in the queue. Nothing was done.";
+        "A lock becomes a semaphore or a sharded lock, or the reverse, only while it has no holder and no waiter; the \
+         limit of a semaphore changes at any time. A caller has one segment of a sharded lock at a time. A lock is not \
+         handed over to a session that holds it already, or ahead of a ZooKeeper client in the queue. Nothing was \
+         done.";
     Deadlock, "deadlock", false, "The wait would close a cycle",
-        "The caller would wait for a session that waits, directly or through others, for a lock of the caller. The detail \
-         names the cycle. Nothing was done, and no other caller is affected. Release the locks and acquire them again in one \
-         order, or all at once; PATCH with detect_deadlocks=false lets such calls wait. A hand-over that would close a cycle \
-         is rejected as well: release the lock instead.";
-    EphemeralParent, "ephemeral-parent", false, "This node cannot have children",
-        "The parent is an ephemeral node: it is deleted with its session and has no children. The entries of a lock's \
-         queue are such nodes, so a lock's name must not extend the name of an entry. Nothing was done.";
-    NodeExists, "node-exists", false, "The node exists already",
-        "The call creates a node and never replaces one, because it has If-None-Match: *, a kind of node or an access list. The \
-         problem names the node. Nothing was done. A plain PUT replaces the data of an existing node.";
-    NotEmpty, "not-empty", false, "The node has children",
-        "Only a node without children is deleted. Nothing was done. Delete its children first, or add ?recursive to delete \
-         them with it, all or nothing.";
+        "The caller would wait for a session that waits, directly or through others, for a lock of the caller. The \
+         detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and acquire them \
+         again in one order, or all at once; PATCH with detect_deadlocks=false lets such calls wait. A hand-over that \
+         would close a cycle is rejected as well: release the lock instead.";
+    EphemeralParent, "ephemeral-parent", false, "This znode cannot have children",
+        "The parent is an ephemeral znode, which is deleted with its session and has no children. The entries of a \
+         lock's queue are such znodes, so a lock's name must not extend the name of an entry. Nothing was done.";
+    NodeExists, "node-exists", false, "The znode already exists",
+        "The call creates a znode and never replaces one, because it has If-None-Match: *, a kind of znode or an \
+         access list. The problem names the znode. Nothing was done. A plain PUT replaces the data of an existing \
+         znode.";
+    NotEmpty, "not-empty", false, "The znode has children",
+        "Only a znode without children can be deleted. Nothing was done. Delete its children first, or add ?recursive \
+         to delete them with it, all or nothing.";
     SessionExpired, "session-expired", false, "The session has ended",
-        "The session's time-to-live passed without a renewal, or there is no such session. Its locks are lost and may have \
-         other holders. A session is never restarted silently, so that a paused client gets this error. Use a new \
+        "The session's time-to-live passed without a renewal, or there is no such session. Its locks are lost and may \
+         have other holders. A session is never restarted silently, so that a paused client gets this error. Use a new \
          session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
-    RevisionCompacted, "revision-compacted", false, "The history does not reach back so far",
-        "Nodes keep the latest changes in memory. Changes between the requested revision and 'restart_from' are no longer \
-         available. Read the state again, then watch from the revision of that answer, or from 'restart_from'.";
+    RevisionCompacted, "revision-compacted", false, "The history before this revision is no longer available",
+        "Nodes keep the latest changes in memory. Changes between the requested revision and 'restart_from' are no \
+         longer available. Read the state again, then watch from the revision of that answer, or from \
+         'restart_from'.";
     StaleToken, "stale-token", false, "The fencing token is not valid",
-        "The lock was granted again after this token was minted, or the token was never minted for it. The client with this \
-         token must stop writing. The problem names the current token, if the lock is held.";
+        "The lock was granted again after this token was minted, or the token was never minted for it. The client with \
+         this token must stop writing. The problem names the current token, if the lock is held.";
     CountMismatch, "count-mismatch", false, "The count does not match",
-        "The latch was created with another count, or the waiters at the barrier named another number of parties. The problem \
-         names it. Nothing was done. All callers name the same number; use another name for another one.";
+        "The latch has another count, or the waiters at the barrier sent another number of parties. The problem names \
+         the number. Nothing was done. All callers must send the same number. Use another name for another number.";
     BarrierBroken, "barrier-broken", false, "The barrier broke before it opened",
-        "A member left, its wait passed, or its session ended before all had arrived. No member passed, and every member that \
-         had arrived gets this error. The problem names the member and the cause. To try again, all members arrive again, each \
-         with a new request id.";
+        "A member left, its wait timed out, or its session ended before all had arrived. No member passed, and every \
+         member that had arrived gets this error. The problem names the member and the cause. To try again, all \
+         members arrive again, each with a new request id.";
     CounterOverflow, "counter-overflow", false, "The counter would overflow",
         "A counter is a signed whole number of 64 bits and never wraps. The problem names its value. Nothing was done.";
-    VersionMismatch, "version-mismatch", false, "The node has another version",
-        "The node has changed since the caller read it. The problem names its present version. Nothing was done. Read it again, \
-         and send the change with the new If-Match.";
+    VersionMismatch, "version-mismatch", false, "The version does not match",
+        "The znode or counter has changed since the caller read it. The problem names the current version. Nothing was \
+         done. Read it again, and send the change with the new version.";
     PayloadTooLarge, "payload-too-large", false, "The body is too large",
-        "The body, or the data of a node, is larger than its limit, which the problem names. Nothing was done.";
+        "The body, or the data of a znode, exceeds its limit, which the problem names. Nothing was done.";
     LockBusy, "lock-busy", true, "The lock is held by another caller",
-        "The caller does not hold the lock and is not in its queue. The problem names the holder, since when it holds, and the \
-         number of waiters. Add &wait=10s to queue.";
+        "The caller does not hold the lock and is not in its queue. The problem names the holder, the age of the hold, \
+         and the number of waiters. Add &wait=10s to queue.";
     LockClosed, "lock-closed", true, "The lock is not granted yet",
-        "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a cooldown \
-         between two grants, or its last hold expired, was revoked or was broken, and its holder may still write. \
-         Retry-After has the remaining time. Add &wait=10s to queue.";
+        "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a \
+         cooldown between two grants, or its last hold expired, was revoked or was broken, and its holder may still \
+         write. Retry-After has the remaining time. Add &wait=10s to queue.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
-        "The wait of the call has passed. The caller does not hold the lock and has left the queue. Send the call again to \
-         queue again, at the end.";
+        "The wait of the call timed out. The caller does not hold the lock and is no longer in the queue. Send the \
+         call again to queue again, at the end.";
     NotYet, "not-yet", true, "The awaited event has not happened yet",
-        "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double barrier. The \
-         problem has their number. An arrival whose wait has passed is withdrawn, which breaks the barrier for the members that \
-         wait. Send the call again to wait again.";
+        "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double \
+         barrier. The problem has their number. An arrival whose wait times out is withdrawn, which breaks the barrier \
+         for the waiting members. Send the call again to wait again.";
     RateLimited, "rate-limited", true, "The node is overloaded",
-        "The node has as many calls in flight as it allows. Nothing was done. Retry-After has the time until the next try.";
+        "The node has as many calls in flight as it allows. Nothing was done. Retry-After has the time until the next \
+         try.";
     TooManyWaiters, "too-many-waiters", true, "The queue is full",
-        "The lock's queue, or the node, has as many waiters as allowed. The caller is not in the queue. Retry-After has the \
-         time until the next try.";
+        "The lock's queue, or the node, has as many waiters as allowed. The caller is not in the queue. Retry-After \
+         has the time until the next try.";
     Internal, "internal", false, "The node failed",
-        "The node failed, not the call: its state or its disk may be damaged. Send the call to another node, and search \
-         this node's log for the request id.";
+        "The node failed, not the call: its state or its disk may be damaged. Send the call to another node, and \
+         search this node's log for the request id.";
     NoLeader, "no-leader", true, "The cluster has no leader at the moment",
-        "No node can order writes or confirm reads at the moment: an election is under way, or a majority cannot be reached. \
-         The call was certainly not applied; send it again. Held locks stay held, and sessions do not expire meanwhile.";
+        "No node can order writes or confirm reads at the moment: an election is in progress, or a majority is \
+         unreachable. The call was certainly not applied; send it again. Held locks stay held, and sessions do not \
+         expire meanwhile.";
     OutcomeUnknown, "outcome-unknown", true, "The call may or may not have been applied",
-        "The node forwarded or proposed the call, and got no result in time. Send the same call again with the same session: \
-         if it was applied, the answer is the first one, with the same token. Without a session, a grant whose answer was lost \
-         ends with its ttl.";
+        "The node forwarded or proposed the call, and got no result in time. Send the same call again with the same \
+         session: if it was applied, the answer is the first one, with the same token. Without a session, a grant \
+         whose answer was lost ends with its ttl.";
     ShuttingDown, "shutting-down", true, "The node is shutting down",
-        "The node accepts no more calls and ends waits, so that waiters can use another node. A named session keeps its locks. \
-         The call was not applied, or its wait ended here: send it to another node.";
+        "The node accepts no more calls and ends waits, so that waiters can use another node. A named session keeps \
+         its locks. The call was not applied, or its wait ended here: send it to another node.";
     Starting, "starting", true, "The node is starting",
-        "The node has not joined its cluster yet: it waits for the other members, or until they admit it. The detail names \
-         the nodes it waits for. Nothing was done. Use another node, or try again soon.";
+        "The node has not joined its cluster yet: it waits for the other members, or until they admit it. The detail \
+         names the nodes it waits for. Nothing was done. Use another node, or try again soon.";
     DiskFull, "disk-full", true, "The disk is full",
-        "The cluster cannot write durably, so it rejects changes. Nothing was done. Reads work, held locks stay held, and \
-         keepalives renew sessions. Changes are accepted again once there is free space.";
+        "The cluster cannot write durably, so it rejects changes. Nothing was done. Reads work, held locks stay held, \
+         and keepalives renew sessions. Changes are accepted again once there is free space.";
 }
 
 impl ErrorCode {
