@@ -1,4 +1,4 @@
-//! The events of an acquire that is answered as a stream.
+//! The events of an acquire whose response is a stream.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +14,13 @@ use crate::lock::{age, named_owner};
 pub struct QueuedBody {
     /// The lock.
     pub lock: LockName,
-    /// The position; 1 is granted next.
+    /// The position; the waiter at 1 is granted next.
     pub position: u32,
     /// The number of all waiters.
     pub waiters: u32,
-    /// The callers ahead: the holders, then the first waiters.
+    /// The callers ahead in the queue: the holders, then the first waiters.
     pub ahead: Vec<AheadBody>,
-    /// The estimated wait, if the node has seen recent holds of this lock.
+    /// The estimated wait, if the node has recorded recent holds of this lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateBody>,
     /// The revision of the read.
@@ -36,9 +36,9 @@ pub struct AheadBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// Whether it holds the lock; otherwise it waits.
+    /// Whether the caller holds the lock; otherwise the caller waits.
     pub holds: bool,
-    /// How long it has held or waited.
+    /// The time since the grant, or since the start of the wait.
     pub since_ms: u64,
 }
 
@@ -56,7 +56,7 @@ impl AheadBody {
     }
 }
 
-/// The wait if every hold takes as long as the recent ones.
+/// The wait if every hold takes as long as the recent holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EstimateBody {
@@ -70,7 +70,7 @@ pub struct EstimateBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenewedBody {
-    /// The remaining time of the hold when the event was written.
+    /// Milliseconds until the hold expires, at the time of the event.
     pub expires_in_ms: u64,
 }
 

@@ -4,27 +4,27 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{NodeId, Revision};
 
-/// The cluster as one node sees it.
+/// The cluster, as known to one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterBody {
-    /// Its name.
+    /// The name of the cluster.
     pub cluster: String,
-    /// The present term.
+    /// The current Raft term.
     pub term: u64,
     /// The leader; null during an election.
     pub leader: Option<NodeId>,
-    /// Its members, by id.
+    /// The members, ordered by id.
     pub nodes: Vec<NodeBody>,
 }
 
-/// One member.
+/// A member of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeBody {
-    /// Its id.
+    /// The node id.
     pub id: NodeId,
-    /// `leader`, `follower`, `candidate`, `learner` or `unreachable`.
+    /// `leader`, `follower`, `candidate`, `learner`, `stopped` or `unreachable`.
     pub role: String,
     /// The address of its HTTP API.
     pub http: String,
@@ -32,9 +32,9 @@ pub struct NodeBody {
     pub peer: String,
     /// The address of its `ZooKeeper` port.
     pub zookeeper: String,
-    /// The log index that it has applied; 0 if it does not answer.
+    /// The last revision that the node applied; 0 if it is unreachable.
     pub applied: Revision,
-    /// Whether it answers and is not behind.
+    /// Whether the node is reachable, has a leader, and has not failed.
     pub healthy: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct NodeBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HealthBody {
-    /// Whether every check holds.
+    /// Whether every check passed.
     pub ok: bool,
     /// The checks.
     pub checks: Vec<CheckBody>,
@@ -54,14 +54,14 @@ pub struct HealthBody {
 pub struct CheckBody {
     /// The name of the check.
     pub name: String,
-    /// Whether it holds.
+    /// Whether the check passed.
     pub ok: bool,
-    /// The finding.
+    /// The result in words.
     pub detail: String,
 }
 
 impl HealthBody {
-    /// A health from its checks.
+    /// The health that follows from the checks.
     pub fn new(checks: Vec<CheckBody>) -> Self {
         Self { ok: checks.iter().all(|check| check.ok), checks }
     }
@@ -73,7 +73,7 @@ impl HealthBody {
 pub struct VersionBody {
     /// The release.
     pub version: String,
-    /// The commit it was built from, if known.
+    /// The source commit, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }

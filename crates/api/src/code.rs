@@ -130,7 +130,7 @@ codes! {
          session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
     RevisionCompacted, "revision-compacted", false, "The history before this revision is no longer available",
         "Nodes keep the latest changes in memory. Changes between the requested revision and 'restart_from' are no \
-         longer available. Read the state again, then watch from the revision of that answer, or from \
+         longer available. Read the state again, then watch from the revision of that response, or from \
          'restart_from'.";
     StaleToken, "stale-token", false, "The fencing token is not valid",
         "The lock was granted again after this token was minted, or the token was never minted for it. The client with \
@@ -178,8 +178,8 @@ codes! {
          expire meanwhile.";
     OutcomeUnknown, "outcome-unknown", true, "The call may or may not have been applied",
         "The node forwarded or proposed the call, and got no result in time. Send the same call again with the same \
-         session: if it was applied, the answer is the first one, with the same token. Without a session, a grant \
-         whose answer was lost ends with its ttl.";
+         session: if it was applied, the response is the first one, with the same token. Without a session, a grant \
+         whose response was lost ends with its ttl.";
     ShuttingDown, "shutting-down", true, "The node is shutting down",
         "The node accepts no more calls and ends waits, so that waiters can use another node. A named session keeps \
          its locks. The call was not applied, or its wait ended here: send it to another node.";

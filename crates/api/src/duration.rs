@@ -21,7 +21,7 @@ const ALIASES: [(&str, &[&str]); 4] = [
     ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds", "Ms", "MS"]),
 ];
 
-/// Why a text is not a duration. `Display` writes [`DurationError::problem`] and [`DurationError::hint`].
+/// An invalid duration. `Display` writes [`DurationError::problem`] and [`DurationError::hint`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {}", self.problem(), self.hint())]
 pub enum DurationError {
@@ -100,7 +100,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     }
     let parsed = total.map(Duration::from_millis).filter(|parsed| *parsed <= DURATION_MAX);
     parsed.ok_or_else(|| {
-        out_of_bounds(text, "a duration", Duration::ZERO, DURATION_MAX, "write a shorter one")
+        out_of_bounds(text, "a duration", Duration::ZERO, DURATION_MAX, "write a shorter duration")
     })
 }
 

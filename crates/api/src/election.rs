@@ -33,7 +33,7 @@ pub fn election_path(election: &LockName) -> String {
     format!("/v1/elections/{}", escape_path(election.as_str()))
 }
 
-/// The answer to a campaign: the caller leads.
+/// The response to a campaign: the caller leads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ElectedBody {
@@ -46,18 +46,18 @@ pub struct ElectedBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The candidate's value, shown in every read.
+    /// The candidate's value, which every read shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The remaining time of the session, counted from when the answer was made.
+    /// Milliseconds until the session expires, counted from the time of the response.
     pub expires_in_ms: u64,
-    /// Whether the caller led before.
+    /// Whether the caller already led.
     pub renewed: bool,
     /// How long the call waited.
     pub waited_ms: u64,
-    /// The number of candidates beside the leader.
+    /// The number of candidates that wait, without the leader.
     pub candidates: u32,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
@@ -83,7 +83,7 @@ impl ElectedBody {
     }
 }
 
-/// The leader.
+/// The leader of an election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaderBody {
@@ -94,7 +94,7 @@ pub struct LeaderBody {
     pub owner: Option<Owner>,
     /// The fencing token of the leadership.
     pub token: FencingToken,
-    /// The candidate's value, shown in every read.
+    /// The candidate's value, which every read shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -124,10 +124,10 @@ pub struct CandidateBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The candidate's value, shown in every read.
+    /// The candidate's value, which every read shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// How long it has been a candidate.
+    /// The time since the start of the candidacy.
     pub since_ms: u64,
 }
 
@@ -150,10 +150,10 @@ pub struct ElectionBody {
     pub election: LockName,
     /// The leader; null if there is none.
     pub leader: Option<LeaderBody>,
-    /// How long it has led.
+    /// The time since the start of the leadership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<u64>,
-    /// The candidates, in the order in which they will lead; of many only the first.
+    /// The first candidates, in queue order.
     pub candidates: Vec<CandidateBody>,
     /// The number of all candidates.
     pub candidates_total: u32,
@@ -175,7 +175,7 @@ impl ElectionBody {
     }
 }
 
-/// An event of an observed election: the leader from now on.
+/// An event of an observed election: the new leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeadershipBody {

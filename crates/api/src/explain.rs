@@ -8,23 +8,23 @@ use holdfast_types::{FencingToken, LockName, Owner, Revision, SessionName};
 
 use crate::LockBody;
 
-/// A lock, and why it is not free.
+/// The state of a lock, and the reasons why it is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedBody {
     /// The holders and the queue.
     #[serde(flatten)]
     pub lock: LockBody,
-    /// The locks that the holder waits for, directly and through others.
+    /// The chain of waits: the lock that the holder waits for, the lock that its holder waits for, and so on.
     #[serde(default)]
     pub blocked_by: Vec<WaitLinkBody>,
-    /// The latest time of the next grant if no holder renews from now on.
+    /// Milliseconds until the sessions of all holders expire without renewals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_if_dead_in_ms: Option<u64>,
-    /// Recent waits.
+    /// Durations of recent waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<DurationStatsBody>,
-    /// Recent holds.
+    /// Durations of recent holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<DurationStatsBody>,
 }
@@ -45,14 +45,14 @@ pub struct WaitLinkBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The lock that it waits for.
+    /// The lock for which the holder waits.
     pub waits_for: LockName,
-    /// For how long it has waited.
+    /// The time since the start of the wait.
     pub since_ms: u64,
     /// The holder of that lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<SessionName>,
-    /// Whether the sessions in between wait for each other.
+    /// Whether the chain has reached `waits_for` before, so that it contains a deadlock cycle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deadlock: bool,
 }
@@ -67,7 +67,7 @@ pub struct DurationStatsBody {
     pub p50_ms: u64,
     /// The 99th percentile.
     pub p99_ms: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ms: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct DurationStatsBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentionBody {
-    /// In order of their queues, the longest first.
+    /// The locks, longest queue first.
     pub locks: Vec<ExplainedBody>,
     /// The revision of the read.
     pub revision: Revision,
@@ -87,11 +87,11 @@ pub struct ContentionBody {
 pub struct HistoryBody {
     /// The lock.
     pub lock: LockName,
-    /// The newest first.
+    /// The holds, newest first.
     pub holds: Vec<PastHoldBody>,
-    /// No hold that ended after this revision is missing; earlier holds may be.
+    /// Every hold that ended after this revision is included; earlier holds may be missing.
     pub complete_after: Revision,
-    /// The revision of the answer.
+    /// The revision of the response.
     pub revision: Revision,
 }
 
@@ -106,15 +106,15 @@ pub struct PastHoldBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// When it began, milliseconds of the Unix epoch by the leader's clock.
+    /// The time of the grant by the leader's clock, milliseconds since the Unix epoch.
     pub since_at_ms: u64,
-    /// When it ended; absent while it lasts.
+    /// The time of the end; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_at_ms: Option<u64>,
-    /// The revision that ended it; absent while it lasts.
+    /// The revision that ended the hold; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_revision: Option<Revision>,
-    /// The cause of its end, as in `EventBody`; absent while it lasts.
+    /// The cause of the end, as in `EventBody`; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }

@@ -81,11 +81,11 @@ pub use znode::{
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Response header: the fencing token of a grant.
 pub const FENCING_TOKEN: &str = "fencing-token";
-/// Response header: the node that answered.
+/// Response header: the id of the node that sent the response.
 pub const HOLDFAST_NODE: &str = "holdfast-node";
-/// Response header: the leader in the view of that node, or `none`.
+/// Response header: the id of the current leader, or `none`.
 pub const HOLDFAST_LEADER: &str = "holdfast-leader";
-/// Response header: the revision of the answer.
+/// Response header: the revision of the response.
 pub const HOLDFAST_REVISION: &str = "holdfast-revision";
 /// Request and response header: the id of the call in log lines; generated if the request has no valid one.
 pub const HOLDFAST_REQUEST_ID: &str = "holdfast-request-id";
@@ -97,32 +97,32 @@ pub const HOLDFAST_APPLIED_REVISION: &str = "holdfast-applied-revision";
 pub const HOLDFAST_LEADER_CONTACT_MS: &str = "holdfast-leader-contact-ms";
 /// Request header: the request id of a change, the same as `?request=`.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Response header of a delete: the number of deleted nodes.
+/// Response header of a delete: the number of deleted znodes.
 pub const HOLDFAST_DELETED: &str = "holdfast-deleted";
-/// Response headers of a node's data: its stat.
+/// Response headers of a znode's data: its stat.
 pub mod node_headers {
     /// `persistent`, `container`, `ephemeral` or `ttl`.
     pub const KIND: &str = "holdfast-kind";
-    /// Number of changes of its data; the same as `ETag`.
+    /// The number of changes of the data; the same as `ETag`.
     pub const VERSION: &str = "holdfast-version";
-    /// Number of children created plus number of children deleted, ever.
+    /// The number of created children plus the number of deleted children.
     pub const CHILDREN_VERSION: &str = "holdfast-children-version";
-    /// Number of changes of its access list.
+    /// The number of changes of the access list.
     pub const ACL_VERSION: &str = "holdfast-acl-version";
-    /// The revision that created it.
+    /// The revision that created the znode.
     pub const CREATED_REVISION: &str = "holdfast-created-revision";
-    /// The revision that last changed its data.
+    /// The revision that last changed the data.
     pub const MODIFIED_REVISION: &str = "holdfast-modified-revision";
     /// The revision that last created or deleted a child.
     pub const CHILDREN_REVISION: &str = "holdfast-children-revision";
-    /// When it was created, milliseconds of the Unix epoch.
+    /// The time of creation, milliseconds since the Unix epoch.
     pub const CREATED_AT_MS: &str = "holdfast-created-at-ms";
-    /// When its data was last changed, milliseconds of the Unix epoch.
+    /// The time of the last change of the data, milliseconds since the Unix epoch.
     pub const MODIFIED_AT_MS: &str = "holdfast-modified-at-ms";
-    /// The present number of children.
+    /// The current number of children.
     pub const CHILDREN: &str = "holdfast-children";
-    /// The session number of an ephemeral node.
+    /// The session number of an ephemeral znode.
     pub const SESSION_NUMBER: &str = "holdfast-session-number";
-    /// The time-to-live of a `ttl` node, milliseconds.
+    /// The time-to-live of a `ttl` znode, milliseconds.
     pub const TTL_MS: &str = "holdfast-ttl-ms";
 }

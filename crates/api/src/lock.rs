@@ -1,6 +1,6 @@
 //! Bodies of locks: grants, holders, queues, pages, and the check of a token.
 //!
-//! Ages are milliseconds before the answer, computed from stamps and a clock reading of the caller: information, not
+//! Ages are milliseconds before the response, computed from stamps and a clock reading of the caller: information, not
 //! a basis for decisions. Deadlines are relative (`expires_in_ms`).
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use holdfast_types::{
 
 use crate::ShardBody;
 
-/// The answer to an acquire: the caller holds the lock.
+/// The response to an acquire: the caller holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantBody {
@@ -33,20 +33,20 @@ pub struct GrantBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The remaining time of the session, counted from when the answer was made.
+    /// Milliseconds until the session expires, counted from the time of the response.
     pub expires_in_ms: u64,
-    /// Whether the caller held it before.
+    /// Whether the caller already held the lock.
     pub renewed: bool,
     /// How long the call waited.
     pub waited_ms: u64,
     /// The number of waiters in the queue.
     pub waiters: u32,
-    /// How many attempts hold it: each re-entrance counts once.
+    /// The number of attempts that hold the lock; each re-entry counts once.
     pub entries: u32,
     /// The number of permits of a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
-    /// A slot for each permit of a semaphore, which no other holder has at the same time.
+    /// The slot of each permit of a semaphore; no two holders share a slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
     /// When `max_hold` ends the hold, milliseconds from now.
@@ -55,7 +55,7 @@ pub struct GrantBody {
     /// The number of the segment, if the call acquired one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<u32>,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
@@ -104,9 +104,9 @@ pub struct HolderBody {
     pub owner: Option<Owner>,
     /// The fencing token.
     pub token: FencingToken,
-    /// How long it has held the lock.
+    /// The age of the hold.
     pub since_ms: u64,
-    /// How many attempts hold it: each re-entrance counts once.
+    /// The number of attempts that hold the lock; each re-entry counts once.
     pub entries: u32,
     /// The session's labels.
     pub labels: Labels,
@@ -116,28 +116,28 @@ pub struct HolderBody {
     /// The number of permits of a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
-    /// A slot for each permit of a semaphore.
+    /// The slot of each permit of a semaphore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<u32>,
-    /// Whether it waits to become exclusive.
+    /// Whether the holder waits for an upgrade to exclusive mode.
     #[serde(default, skip_serializing_if = "is_false")]
     pub upgrading: bool,
     /// When `max_hold` ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
-    /// The value of the call.
+    /// The value that the caller set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The open request to release the lock.
+    /// The pending request to release the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_request: Option<ReleaseRequestBody>,
-    /// The locks of the multi-lock that acquired it, this one included.
+    /// The locks of the multi-lock that acquired this lock, including this lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multi_lock: Vec<LockName>,
-    /// How long ago its session was renewed; absent in stale reads.
+    /// Milliseconds since the last renewal of the session; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewed_ms_ago: Option<u64>,
-    /// When its session expires without a renewal; absent in stale reads.
+    /// Milliseconds until the session expires without a renewal; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
 }
@@ -174,7 +174,7 @@ pub struct WaiterBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// How long it has waited.
+    /// The time since the start of the wait.
     pub since_ms: u64,
     /// The session's labels.
     pub labels: Labels,
@@ -187,16 +187,16 @@ pub struct WaiterBody {
     /// The priority, 0 to 9.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u8,
-    /// The value of the call.
+    /// The value that the caller set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The locks of the multi-lock that it waits for, this one included.
+    /// The locks of the multi-lock for which the caller waits, including this lock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub multi_lock: Vec<LockName>,
 }
 
 impl HolderBody {
-    /// Adds the facts that only few holders have.
+    /// Adds the facts that few holders have.
     fn noted(self, note: Option<HolderDetails>, now: Stamp) -> Self {
         let Some(HolderDetails { token: _, release_request, multi_lock }) = note else {
             return self;
@@ -234,29 +234,29 @@ pub struct LockBody {
     pub lock: LockName,
     /// The mode of the first holder; exclusive if the lock is free.
     pub mode: Mode,
-    /// Whether it has a holder.
+    /// Whether the lock has a holder.
     pub held: bool,
-    /// The holders, in the order in which they entered the queue; of many only the first.
+    /// The first holders, in queue order.
     pub holders: Vec<HolderBody>,
     /// The number of all holders.
     #[serde(default)]
     pub holders_total: u32,
     /// The number of all waiters.
     pub waiters: u32,
-    /// The waiters, in order; of many only the first.
+    /// The first waiters, in queue order.
     pub queue: Vec<WaiterBody>,
-    /// The last token minted for it, if one is remembered.
+    /// The last fencing token minted for the lock; null if the lock was not held since the creation of its directory.
     pub last_token: Option<FencingToken>,
     /// The smallest token that is still valid.
     #[serde(default)]
     pub floor: FencingToken,
-    /// The permits of a semaphore that are held.
+    /// The number of held permits of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits_held: Option<u32>,
     /// The policy, if it is not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyBody>,
-    /// Why it is not granted although it is free.
+    /// The cooldown, if the lock is free but is not granted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<CooldownBody>,
     /// The segments of a sharded lock; absent in lists.
@@ -304,13 +304,13 @@ impl LockBody {
     }
 }
 
-/// Why a free lock is not granted, and for how long.
+/// The cooldown of a free lock, which is not granted until the cooldown ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CooldownBody {
     /// The cause.
     pub why: CooldownCause,
-    /// The remaining time.
+    /// Milliseconds until the cooldown ends.
     pub opens_in_ms: u64,
 }
 
@@ -318,18 +318,18 @@ pub struct CooldownBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyBody {
-    /// The permits of a semaphore.
+    /// The total number of permits of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The order of the queue.
     pub order: QueueOrder,
-    /// How much waiting one level of priority is worth.
+    /// The waiting time that one level of priority is worth.
     pub ageing_ms: u64,
-    /// How long it is not granted after a hold expires, is revoked or is broken.
+    /// The delay before the next grant after a hold expires, is revoked or is broken.
     pub lock_delay_ms: u64,
-    /// The time between two grants.
+    /// The minimum time between two grants.
     pub cooldown_ms: u64,
-    /// Whether acquires that would close a cycle of waiters are rejected.
+    /// Whether an acquire that would close a deadlock cycle is rejected.
     pub detect_deadlocks: bool,
     /// The number of segments of a sharded lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -351,30 +351,30 @@ impl PolicyBody {
     }
 }
 
-/// The answer to an acquire of a multi-lock: the caller holds all of them.
+/// The response to an acquire of a multi-lock: the caller holds every lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantAllBody {
-    /// One grant for each lock, by name.
+    /// The grant of each lock, ordered by lock name.
     pub grants: Vec<GrantBody>,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
-/// A request that a holder release the lock.
+/// A pending request that a holder release the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseRequestBody {
     /// The reason, if the request has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// By when the lock is wanted, milliseconds from now.
+    /// The deadline of the request, milliseconds from now.
     pub wanted_in_ms: u64,
-    /// Whether the hold ends at that time.
+    /// Whether the hold ends at the deadline.
     pub revoke: bool,
 }
 
-/// A lock was broken.
+/// The response to a break: an operator ended every hold of the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenBody {
@@ -382,23 +382,23 @@ pub struct BrokenBody {
     pub lock: LockName,
     /// The number of holds that ended.
     pub broken: u32,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
-/// Holders of a lock were asked to release it.
+/// The response to a release request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseRequestedBody {
     /// The lock.
     pub lock: LockName,
-    /// The number of holders that were asked.
+    /// The number of holders that received the request.
     pub asked: u32,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
-/// A lock was handed over.
+/// The response to a hand-over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HandedOverBody {
@@ -411,7 +411,7 @@ pub struct HandedOverBody {
     pub to_owner: Option<Owner>,
     /// The fencing token.
     pub token: FencingToken,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
@@ -426,7 +426,7 @@ impl HandedOverBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocksBody {
-    /// In order of their names.
+    /// The locks, ordered by name.
     pub locks: Vec<LockBody>,
     /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -445,7 +445,7 @@ impl LocksBody {
     }
 }
 
-/// A token is valid.
+/// The response to the check of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FenceBody {
@@ -455,12 +455,12 @@ pub struct FenceBody {
     pub token: FencingToken,
     /// Always true: an invalid token is the error `stale-token`.
     pub valid: bool,
-    /// The token of the present holder; of several holders the newest.
+    /// The token of the current holder; the newest token if the lock has several holders.
     pub current: Option<FencingToken>,
     /// The smallest token that is still valid.
     #[serde(default)]
     pub floor: FencingToken,
-    /// The largest token minted for the lock, if one is remembered.
+    /// The largest token minted for the lock; null if the lock was not held since the creation of its directory.
     pub highest: Option<FencingToken>,
     /// The revision of the read.
     pub revision: Revision,

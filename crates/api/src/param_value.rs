@@ -158,7 +158,7 @@ impl ParamValue for String {
             && text.len() > bytes_max
         {
             let detail = format!("'{}' is longer than {bytes_max} bytes", param.name);
-            return Err(invalid(param, detail, "write a shorter one"));
+            return Err(invalid(param, detail, "write a shorter value"));
         }
         Ok(text.to_owned())
     }
@@ -182,7 +182,7 @@ fn number(param: &Param, text: &str) -> Result<u64, ParamError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && (min..=max).contains(number)).ok_or_else(|| {
         let detail = format!("'{}' is not a number from {min} to {max}", param.name);
-        invalid(param, detail, "write it in digits, or leave it out")
+        invalid(param, detail, "write the number in digits, or leave the parameter out")
     })
 }
 
@@ -217,7 +217,7 @@ numbers! {
 impl ParamValue for i64 {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         text.parse().map_err(|_| {
-            let detail = format!("'{}' is not a whole number of 64 bits", param.name);
+            let detail = format!("'{}' is not a 64-bit integer", param.name);
             invalid(param, detail, &format!("write {0}=5, or {0}=-5", param.name))
         })
     }
@@ -234,7 +234,8 @@ impl ParamValue for Duration {
         } else {
             (Self::ZERO, crate::DURATION_MAX)
         };
-        let hint = if param.hint.is_empty() { "write one within the bounds" } else { param.hint };
+        let hint =
+            if param.hint.is_empty() { "write a duration within the bounds" } else { param.hint };
         parse_duration(text)
             .and_then(|duration| check_bounds(text, duration, param.name, bounds, hint))
             .map_err(|error| ParamError::bad_duration(param.name, &error))

@@ -8,25 +8,25 @@ use holdfast_types::{Attempt, FencingToken, LockName, Revision, SessionName, Zno
 
 use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts};
 
-/// Why a call failed, for programs (`code`, `retryable`, the facts) and for people (`title`, `detail`, `hint`).
+/// The cause of a failed call, for programs (`code`, `retryable`, facts) and for people (`title`, `detail`, `hint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     /// The page that explains the code: `/errors/<code>` on every node.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
-    /// The same for every problem of this code.
+    /// The title of the code.
     pub title: Cow<'static, str>,
-    /// The status of the answer.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// The error code; stable.
+    /// The stable error code.
     pub code: ErrorCode,
-    /// Whether the same call may succeed later, and may be sent again safely.
+    /// Whether the same call may succeed later and is safe to send again.
     pub retryable: bool,
-    /// What happened this time.
+    /// The cause of this failure, in words.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub detail: Cow<'static, str>,
-    /// What to do next.
+    /// The next step for the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<Cow<'static, str>>,
     /// Facts of this problem.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub facts: Facts,
 }
 
-/// Facts of problems; each only where it applies.
+/// Facts of problems; each fact is present only where it applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
@@ -53,19 +53,19 @@ pub struct Facts {
     /// The number of waiters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiters: Option<u32>,
-    /// The node of the tree.
+    /// The znode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<ZnodePath>,
-    /// The present version; of a counter the revision of its last change.
+    /// The current version; for a counter, the revision of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// The missing permission, letters of `cdrwa`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<String>,
-    /// The index of the operation of a transaction that was rejected, from 0.
+    /// The index of the rejected operation in a transaction, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u32>,
-    /// The revision from which a watch can start again.
+    /// The first revision from which a watch can start again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_from: Option<Revision>,
     /// How long the call waited.
@@ -74,7 +74,7 @@ pub struct Facts {
     /// The checked token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
-    /// The token of the present holder.
+    /// The token of the current holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<FencingToken>,
     /// The largest token minted for the lock.
@@ -86,10 +86,10 @@ pub struct Facts {
     /// The invalid parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
-    /// The limit that was reached.
+    /// The name of the reached limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Cow<'static, str>>,
-    /// Its value.
+    /// The value of the reached limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The time to wait before a retry.

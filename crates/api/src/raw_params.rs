@@ -272,7 +272,7 @@ fn scalar(key: &str, value: Value) -> Result<String, ParamError> {
 /// An empty list is rejected, because it could mean no item or every item.
 fn empty_list(key: &'static str) -> ParamError {
     ParamError::of(key, ErrorCode::InvalidArgument, format!("'{key}' in the body is an empty list"))
-        .hint("leave it out, or name at least one")
+        .hint("leave it out, or write at least one item")
 }
 
 fn bad_body(error: &serde_json::Error, list: &ParamList) -> ParamError {

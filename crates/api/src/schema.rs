@@ -43,6 +43,6 @@ impl JsonSchema for ErrorCode {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<&str> = Self::ALL.iter().map(|code| code.as_str()).collect();
-        json_schema!({ "type": "string", "enum": names, "description": "Why a call failed; stable." })
+        json_schema!({ "type": "string", "enum": names, "description": "The stable code of an error." })
     }
 }

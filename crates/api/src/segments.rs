@@ -8,14 +8,14 @@ use holdfast_types::{FencingToken, SessionName, ShardView};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShardBody {
-    /// The number, from 0. The segment is the lock NAME/NUMBER.
+    /// The number of the segment, from 0. The segment is the lock NAME/NUMBER.
     pub segment: u32,
-    /// Whether it has a holder.
+    /// Whether the segment has a holder.
     pub held: bool,
     /// The session of the first holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
-    /// The fencing token.
+    /// The fencing token of the first holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
     /// The number of waiters.

@@ -24,26 +24,26 @@ pub struct HoldBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionBody {
-    /// Its id.
+    /// The session id.
     pub session: SessionName,
-    /// The session number: distinguishes this session from other sessions with the same id.
+    /// The session number, which differs between sessions with the same id.
     pub incarnation: SessionId,
-    /// The time-to-live: how long it lives without a renewal.
+    /// The time-to-live: the session expires after this time without a renewal.
     pub ttl_ms: u32,
-    /// The remaining time, counted from when the answer was made; absent in lists.
+    /// Milliseconds until the session expires, counted from the time of the response; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// How long it has been open.
+    /// The time since the session was opened.
     pub age_ms: u64,
-    /// Whether the server created it for one acquire: it ends with the last release.
+    /// Whether the server opened the session for one acquire; it ends with the last release.
     pub anonymous: bool,
-    /// Its labels.
+    /// The labels of the session.
     pub labels: Labels,
-    /// The locks that it holds.
+    /// The held locks.
     pub holds: Vec<HoldBody>,
-    /// The locks that it waits for.
+    /// The locks for which the session waits.
     pub waits: Vec<LockName>,
-    /// The revision of this answer; absent in lists, which have their own.
+    /// The revision of this response; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
 }
@@ -79,7 +79,7 @@ impl SessionBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionsBody {
-    /// In order of their ids.
+    /// The sessions, ordered by id.
     pub sessions: Vec<SessionBody>,
     /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,18 +11,18 @@ use holdfast_types::{
 use crate::lock::{age, named_owner};
 use crate::{Problem, SessionBody};
 
-/// The answer to a keepalive that waits for events: the session, and the events of its locks.
+/// The response to a keepalive that waits for events: the session, and the events of its locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionEventsBody {
-    /// The session, renewed; its `revision` is the next `since`.
+    /// The renewed session; its `revision` is the next `since`.
     #[serde(flatten)]
     pub session: SessionBody,
     /// How long the call waited.
     pub waited_ms: u64,
-    /// Oldest first.
+    /// The events, oldest first.
     pub events: Vec<EventBody>,
-    /// Present if events are missing.
+    /// The missing events, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapBody>,
 }
@@ -34,9 +34,9 @@ pub struct SessionEventsBody {
 pub enum EventKind {
     /// A lock was granted to the session.
     Granted,
-    /// The session no longer holds it.
+    /// The session no longer holds the lock.
     Lost,
-    /// The session holds it, and is asked to release it.
+    /// A caller requests that the session release the lock; the hold continues.
     ReleaseRequested,
 }
 
@@ -65,7 +65,7 @@ pub struct EventBody {
     /// The deadline of a release request, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_in_ms: Option<u64>,
-    /// Whether the hold ends at that time.
+    /// Whether the hold ends at the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoke: Option<bool>,
 }
@@ -101,7 +101,7 @@ impl EventBody {
     }
 }
 
-/// Some events are no longer available: compare the session's holds in the same answer instead.
+/// Some events are no longer available: compare the session's holds in the same response instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapBody {
@@ -109,29 +109,29 @@ pub struct GapBody {
     pub until: Revision,
 }
 
-/// The answer to a call that renews several sessions.
+/// The response to a call that renews several sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeepaliveManyBody {
-    /// One for each session of the call, in order.
+    /// The result for each session, in the order of the call.
     pub sessions: Vec<KeepaliveBody>,
-    /// The revision of the answer.
+    /// The revision of the response.
     pub revision: Revision,
 }
 
-/// One session of a call that renews several.
+/// The result for one session of a call that renews several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeepaliveBody {
     /// The session.
     pub session: SessionName,
-    /// The time-to-live, if it was renewed.
+    /// The time-to-live, if the session was renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u32>,
-    /// The remaining time when the answer was made.
+    /// The time until the session expires, at the time of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
-    /// The error, if it was not renewed.
+    /// The error, if the session was not renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Box<Problem>>,
 }

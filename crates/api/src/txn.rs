@@ -6,13 +6,13 @@ use holdfast_types::{Op, OpReply, Revision, ZnodePath};
 
 use crate::StatBody;
 
-/// The answer to a transaction.
+/// The response to a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TxnBody {
-    /// Whether the conditions held: `then` was applied, otherwise `else`.
+    /// Whether every condition held and `then` was applied; otherwise `else` was applied.
     pub succeeded: bool,
-    /// One for each applied operation, in order.
+    /// The result of each applied operation, in order.
     pub results: Vec<OpBody>,
     /// The revision of the change.
     pub revision: Revision,
@@ -23,35 +23,35 @@ pub struct TxnBody {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum OpBody {
-    /// The node was created.
+    /// The znode was created.
     Created {
-        /// The path, with the number of a sequential node.
+        /// The path, with the number of a sequential znode.
         create: ZnodePath,
-        /// Its stat.
+        /// The stat.
         stat: StatBody,
     },
     /// The data was replaced.
     DataSet {
         /// The path.
         set: ZnodePath,
-        /// Its stat.
+        /// The stat.
         stat: StatBody,
     },
     /// The access list was replaced.
     AclSet {
         /// The path.
         set_acl: ZnodePath,
-        /// Its stat.
+        /// The stat.
         stat: StatBody,
     },
-    /// The nodes were deleted.
+    /// The znode was deleted.
     Deleted {
-        /// The path; with `recursive` everything below it was deleted as well.
+        /// The path; with `recursive`, everything below it was deleted as well.
         delete: ZnodePath,
-        /// The number of nodes.
+        /// The number of deleted znodes.
         count: u32,
     },
-    /// The node is as expected.
+    /// The znode exists, with the expected version.
     Checked {
         /// The path.
         check: ZnodePath,
@@ -70,7 +70,7 @@ impl OpBody {
     }
 }
 
-/// The path of an operation; of a create, the directory.
+/// The path of an operation; for a create, the path of the directory.
 pub fn path_of(op: &Op) -> &ZnodePath {
     match op {
         Op::Create(create) => &create.directory,

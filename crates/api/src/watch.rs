@@ -9,11 +9,11 @@ use holdfast_types::{FencingToken, LockName, Revision, SessionName, ZnodePath};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// A node was created.
+    /// A znode was created.
     Created,
-    /// A node's data was replaced.
+    /// The data of a znode was replaced.
     Changed,
-    /// A node was deleted.
+    /// A znode was deleted.
     Deleted,
     /// A lock was granted.
     Granted,
@@ -33,7 +33,7 @@ impl ChangeKind {
     }
 }
 
-/// One change.
+/// A change of a znode or of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeBody {
@@ -41,12 +41,12 @@ pub struct ChangeBody {
     pub revision: Revision,
     /// The kind.
     pub kind: ChangeKind,
-    /// The path; of a lock, its directory.
+    /// The path of the znode; for a lock, the path of its directory.
     pub path: ZnodePath,
-    /// The lock, if the change is one of a lock.
+    /// The lock, for a change of a lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<LockName>,
-    /// The token that was granted.
+    /// The fencing token of the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<FencingToken>,
     /// The session whose hold began or ended.
@@ -55,7 +55,7 @@ pub struct ChangeBody {
 }
 
 impl ChangeBody {
-    /// A change of a node.
+    /// A change of a znode.
     pub fn of_node(revision: Revision, kind: ChangeKind, path: ZnodePath) -> Self {
         Self { revision, kind, path, lock: None, token: None, session: None }
     }
@@ -73,13 +73,13 @@ impl ChangeBody {
     }
 }
 
-/// The answer to a long poll.
+/// The response to a long poll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchBody {
-    /// The changes, in order; whole revisions. Empty if the wait has passed.
+    /// The changes, in order, in complete revisions. Empty if the wait timed out.
     pub events: Vec<ChangeBody>,
-    /// All changes up to this revision are reported: the `since` of the next call.
+    /// The response includes every change up to this revision, which is the `since` of the next call.
     pub revision: Revision,
 }
 

@@ -1,7 +1,7 @@
-//! Bodies of nodes of the tree: stats, children, access lists.
+//! Bodies of znodes: stats, children, access lists.
 //!
-//! Revisions are cluster-wide; versions count the changes of one node. Stamps are milliseconds of the Unix epoch by the
-//! leader's clock: information, the same on every node.
+//! Revisions are cluster-wide; versions count the changes of one znode. Stamps are milliseconds since the Unix epoch
+//! by the leader's clock: information, the same on every node.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,18 +11,18 @@ use holdfast_types::{
 
 use crate::format_acl_entry;
 
-/// The kind of a node.
+/// The kind of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ZnodeKindBody {
     /// Exists until it is deleted.
     Persistent,
-    /// Deleted some time after its last child was deleted.
+    /// Deleted some time after the deletion of its last child.
     Container,
     /// Deleted when its session ends.
     Ephemeral,
-    /// Deleted when it has no children and was not changed for its time-to-live.
+    /// Deleted after its time-to-live without children and without changes.
     Ttl,
 }
 
@@ -37,36 +37,36 @@ impl ZnodeKindBody {
     }
 }
 
-/// The stat of a node.
+/// The stat of a znode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatBody {
     /// The kind.
     pub kind: ZnodeKindBody,
-    /// Number of changes of its data: compared with `If-Match`.
+    /// The number of changes of the data, for `If-Match`.
     pub version: i32,
-    /// Number of children created plus number of children deleted, ever.
+    /// The number of created children plus the number of deleted children.
     pub children_version: i32,
-    /// Number of changes of its access list.
+    /// The number of changes of the access list.
     pub acl_version: i32,
-    /// The revision that created it.
+    /// The revision that created the znode.
     pub created_revision: Revision,
-    /// The revision that last changed its data.
+    /// The revision that last changed the data.
     pub modified_revision: Revision,
     /// The revision that last created or deleted a child.
     pub children_revision: Revision,
-    /// When it was created.
+    /// The time of creation, milliseconds since the Unix epoch.
     pub created_at_ms: Stamp,
-    /// When its data was last changed.
+    /// The time of the last change of the data, milliseconds since the Unix epoch.
     pub modified_at_ms: Stamp,
-    /// Bytes of its data.
+    /// The length of the data, bytes.
     pub data_length: i32,
-    /// The present number of children.
+    /// The current number of children.
     pub children: i32,
-    /// The number of the session of an ephemeral node.
+    /// The session number of an ephemeral znode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_number: Option<i64>,
-    /// The time-to-live of a `ttl` node.
+    /// The time-to-live of a `ttl` znode, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<i64>,
 }
@@ -101,16 +101,16 @@ fn kind(owner: i64) -> (ZnodeKindBody, Option<i64>, Option<i64>) {
     }
 }
 
-/// One node with its stat.
+/// A znode with its stat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZnodeBody {
     /// The path.
     pub path: ZnodePath,
-    /// Its stat.
+    /// The stat.
     #[serde(flatten)]
     pub stat: StatBody,
-    /// The revision of this answer; absent in lists.
+    /// The revision of this response; absent in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
 }
@@ -127,24 +127,24 @@ impl From<NodeView> for ZnodeBody {
     }
 }
 
-/// One child of a node.
+/// A child of a znode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildBody {
-    /// Its name in the directory.
+    /// The name within the parent.
     pub name: String,
-    /// Its stat.
+    /// The stat.
     #[serde(flatten)]
     pub stat: StatBody,
 }
 
-/// A page of a node's children.
+/// A page of a znode's children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildrenBody {
     /// The path.
     pub path: ZnodePath,
-    /// In order of their names.
+    /// The children, ordered by name.
     pub children: Vec<ChildBody>,
     /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,13 +168,13 @@ impl ChildrenBody {
     }
 }
 
-/// A page of a node and everything below it.
+/// A page of a znode and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubtreeBody {
     /// The path.
     pub path: ZnodePath,
-    /// The node itself, and every node below it that the caller may read.
+    /// The znode, and every znode below it that the caller may read.
     pub nodes: Vec<ZnodeBody>,
     /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,17 +194,17 @@ impl SubtreeBody {
     }
 }
 
-/// A node's access list.
+/// The access list of a znode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AclBody {
     /// The path.
     pub path: ZnodePath,
-    /// Its entries, `scheme:id:perms`.
+    /// The entries, `scheme:id:perms`.
     pub acl: Vec<String>,
-    /// Number of changes of the list: compared with `If-Match` on `?acl`.
+    /// The number of changes of the list, for `If-Match` with `?acl`.
     pub acl_version: i32,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 

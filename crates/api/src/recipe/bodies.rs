@@ -11,9 +11,9 @@ use holdfast_types::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatchBody {
-    /// Its name.
+    /// The name.
     pub latch: RecipeName,
-    /// The count that it was created with.
+    /// The initial count.
     pub count: u32,
     /// The remaining count.
     pub left: u32,
@@ -21,7 +21,7 @@ pub struct LatchBody {
     pub open: bool,
     /// The number of keys that are counted when their sessions end.
     pub promised: u32,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
@@ -32,7 +32,7 @@ impl LatchBody {
     }
 }
 
-/// The answer to a count-down; the same for every retry.
+/// The response to a count-down; the same for every retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountDownBody {
@@ -40,13 +40,13 @@ pub struct CountDownBody {
     pub latch: RecipeName,
     /// The key that was counted.
     pub key: RequestId,
-    /// The remaining count right after that.
+    /// The remaining count after this key.
     pub left: u32,
     /// False if the key was not counted: the latch was open before, or the session is still open.
     pub counted: bool,
 }
 
-/// The answer to an arrival that passed; the same for every retry.
+/// The response to an arrival that passed the barrier; the same for every retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrippedBody {
@@ -67,7 +67,7 @@ impl TrippedBody {
     }
 }
 
-/// The answer to leaving a double barrier: all members have left.
+/// The response to a leave of a double barrier: all members have left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftBody {
@@ -81,22 +81,22 @@ pub struct LeftBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarrierBody {
-    /// Its name.
+    /// The name.
     pub barrier: RecipeName,
-    /// The number of members that pass at once; 0 if there are none.
+    /// The number of members that pass together; 0 without members.
     pub parties: u32,
-    /// The present generation of a barrier.
+    /// The current generation of a barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<Revision>,
-    /// The members that wait, in order of arrival; at most 100.
+    /// The waiting members, in order of arrival; at most 100.
     pub arrived: Vec<SessionName>,
-    /// The present round of a double barrier.
+    /// The current round of a double barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Revision>,
-    /// The members inside a double barrier, in order; at most 100.
+    /// The members inside a double barrier, in order of arrival; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<SessionName>,
-    /// The revision of this answer.
+    /// The revision of this response.
     pub revision: Revision,
 }
 
@@ -111,11 +111,11 @@ impl BarrierBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterBody {
-    /// Its name.
+    /// The name.
     pub counter: RecipeName,
-    /// The revision of its last change; 0 if there was none. The same as `ETag`.
+    /// The revision of the last change, or 0 without changes; the same as `ETag`.
     pub version: u64,
-    /// Its value.
+    /// The value.
     pub value: i64,
 }
 
@@ -155,13 +155,13 @@ impl From<BreachCause> for BreachCauseBody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecipeFacts {
-    /// The count that the latch was created with.
+    /// The initial count of the latch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// The remaining count of the latch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<u32>,
-    /// The number of members that pass the barrier at once.
+    /// The number of members that pass the barrier together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parties: Option<u32>,
     /// The number of members that had arrived.
