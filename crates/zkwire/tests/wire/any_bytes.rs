@@ -1,4 +1,4 @@
-//! Arbitrary bytes: no decoder panics, or uses more memory than a fixed multiple of the frame.
+//! For arbitrary bytes, no decoder panics or uses more memory than a fixed multiple of the frame.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -11,7 +11,7 @@ use crate::bytes::bytes;
 use crate::exercise::every_decoder;
 use crate::footprint;
 
-/// Valid and absurd lengths, counts and operations among random bytes.
+/// Valid and invalid lengths, counts and operations among random bytes.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![
         -2..24_i32,
@@ -31,25 +31,25 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes(frame in vec(any::<u8>(), 0..300)) {
+    fn every_decoder_keeps_its_invariants_for_random_bytes(frame in vec(any::<u8>(), 0..300)) {
         every_decoder(&frame.into());
     }
 
     #[test]
-    fn plausible_bytes(frame in plausible()) {
+    fn every_decoder_keeps_its_invariants_for_plausible_bytes(frame in plausible()) {
         every_decoder(&frame.into());
     }
 
     #[test]
-    fn plausible_bodies_of_every_operation(op in -12..110_i32, body in plausible()) {
+    fn every_decoder_keeps_its_invariants_for_plausible_bodies(op in -12..110_i32, body in plausible()) {
         let frame = [&1_i32.to_be_bytes()[..], &op.to_be_bytes(), &body].concat();
         every_decoder(&frame.into());
     }
 }
 
-/// A frame as large as the front-end accepts, in which every vector has a count of two thousand million.
+/// Each frame has the maximum size and a vector with a count of 2,147,483,647.
 #[test]
-fn absurd_counts_reserve_nothing() {
+fn a_count_that_exceeds_the_frame_is_rejected() {
     let count = "7fffffff";
     for refused in [
         format!("00000001 00000001 00000002 '/a' ffffffff {count}"),
@@ -77,8 +77,8 @@ fn absurd_counts_reserve_nothing() {
     }
 }
 
-/// As large a frame as the front-end accepts: `start`, as many of `item` as fit, `end`; a count is put in front of the
-/// items if there has to be one.
+/// Returns a frame of the maximum size: `start`, as many copies of `item` as fit, and `end`. With `counted`, their
+/// count precedes the items.
 fn filled(start: &str, counted: bool, item: &str, end: &str) -> Bytes {
     let (mut frame, item, end) = (bytes(start).to_vec(), bytes(item), bytes(end));
     let room = FRAME_MAX_DEFAULT - frame.len() - end.len() - 4;
@@ -93,9 +93,8 @@ fn filled(start: &str, counted: bool, item: &str, end: &str) -> Bytes {
 
 const END: &str = "ffffffff 01 ffffffff";
 
-/// The maximum memory of a decoded request.
 #[test]
-fn the_requests_that_take_the_most_memory_stay_within_the_factor() {
+fn the_largest_decoded_requests_stay_within_the_memory_factor() {
     for frame in [
         filled("00000001 0000000e", false, "00000002 00 ffffffff 00000000 00000000", END),
         filled("00000001 00000016", false, "00000004 00 ffffffff 00000000 00", END),
@@ -106,14 +105,13 @@ fn the_requests_that_take_the_most_memory_stay_within_the_factor() {
     ] {
         let request = decode_request(frame.clone()).unwrap().1.unwrap();
         let held = footprint::of_request(&request);
-        assert!(held > frame.len() / 2, "{held} bytes: not the frame that was meant");
-        assert!(held <= frame.len() * MEMORY_FACTOR, "{held} bytes held for {}", frame.len());
+        assert!(held > frame.len() / 2, "{held} bytes: the frame is not a worst case");
+        assert!(held <= frame.len() * MEMORY_FACTOR, "{held} bytes for a frame of {}", frame.len());
     }
 }
 
-/// The maximum memory of a decoded reply.
 #[test]
-fn the_replies_that_take_the_most_memory_stay_within_the_factor() {
+fn the_largest_decoded_replies_stay_within_the_memory_factor() {
     let start = "00000001 0000000000000001 00000000";
     for (kind, frame) in [
         (ReplyKind::Multi, filled(start, false, "00000002 00 00000000", END)),
@@ -123,7 +121,7 @@ fn the_replies_that_take_the_most_memory_stay_within_the_factor() {
     ] {
         let response = decode_reply(kind, frame.clone()).unwrap().1.unwrap();
         let held = footprint::of_response(&response);
-        assert!(held > frame.len(), "{held} bytes: not the frame that was meant");
-        assert!(held <= frame.len() * MEMORY_FACTOR, "{held} bytes held for {}", frame.len());
+        assert!(held > frame.len(), "{held} bytes: the frame is not a worst case");
+        assert!(held <= frame.len() * MEMORY_FACTOR, "{held} bytes for a frame of {}", frame.len());
     }
 }

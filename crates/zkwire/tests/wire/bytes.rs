@@ -19,7 +19,7 @@ pub(crate) fn bytes(notation: &str) -> Bytes {
     out.into()
 }
 
-/// The same bytes after their length prefix.
+/// The same bytes, preceded by their length.
 pub(crate) fn framed(notation: &str) -> Bytes {
     let body = bytes(notation);
     let len = u32::try_from(body.len()).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn framed(notation: &str) -> Bytes {
 }
 
 #[test]
-fn the_notation() {
+fn hexadecimal_digits_and_quoted_text_become_bytes() {
     assert_eq!(bytes("00000002 '/a' ff"), [0, 0, 0, 2, b'/', b'a', 0xff][..]);
     assert_eq!(framed("'x'"), [0, 0, 0, 1, b'x'][..]);
 }

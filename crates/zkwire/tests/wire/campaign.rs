@@ -1,11 +1,11 @@
-//! A short run of the fuzzer with a fixed seed; `cargo run -p holdfast-zkwire --example fuzz` makes long ones.
+//! A short run of the fuzzer with a fixed seed; `cargo run -p holdfast-zkwire --example fuzz` runs longer.
 
 use crate::corpus;
 use crate::exercise::every_decoder;
 use crate::mutate::{Chance, damage};
 
 #[test]
-fn damaged_frames_of_the_corpus_break_no_decoder() {
+fn every_decoder_keeps_its_invariants_for_damaged_frames() {
     let frames = corpus::frames().unwrap();
     let mut chance = Chance::new(7);
     let mut read = 0;
@@ -15,5 +15,5 @@ fn damaged_frames_of_the_corpus_break_no_decoder() {
         damage(&mut frame, other, &mut chance);
         read += every_decoder(&frame.into());
     }
-    assert!(read > 20_000, "damage leaves hardly anything to read: {read}");
+    assert!(read > 20_000, "only {read} decoders accepted a damaged frame");
 }

@@ -22,7 +22,7 @@ pub(crate) enum What {
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) what: What,
-    /// The file and the name in it.
+    /// The name of the file, and the name of the frame in the file.
     pub(crate) name: String,
     pub(crate) bytes: Bytes,
 }

@@ -24,7 +24,7 @@ pub(crate) fn every_decoder(frame: &Bytes) -> usize {
 
 fn bounded(held: usize, frame: &Bytes) {
     let max = frame.len() * MEMORY_FACTOR + SLACK;
-    assert!(held <= max, "{held} bytes held for a frame of {}", frame.len());
+    assert!(held <= max, "{held} bytes for a frame of {}", frame.len());
 }
 
 fn request(frame: &Bytes) -> bool {
@@ -34,7 +34,7 @@ fn request(frame: &Bytes) -> bool {
         .map(|written| decode_request(written.slice(LENGTH_LEN..)));
     assert!(
         matches!(&again, Ok(Ok((again, Ok(read)))) if again.xid == header.xid && *read == request),
-        "{request:?} is read back as {again:?}"
+        "{request:?} decodes to {again:?} after its encoding"
     );
     true
 }

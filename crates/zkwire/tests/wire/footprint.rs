@@ -1,6 +1,6 @@
 //! The memory of a decoded value beside its frame, computed from the capacities of its strings and vectors.
 //!
-//! Data shares the frame's memory and counts nothing.
+//! Data shares the memory of the frame and is not counted.
 
 use holdfast_zkwire::{
     Acl, AuthId, Create, MultiOp, MultiResult, ReadOp, ReadResult, Request, Response, SetWatches,
@@ -46,7 +46,7 @@ fn watches(watches: &SetWatches) -> usize {
     [data, exist, child, persistent, recursive].into_iter().map(texts).sum()
 }
 
-/// Bytes that a request holds.
+/// The memory of a request, bytes.
 pub(crate) fn of_request(request: &Request) -> usize {
     match request {
         Request::Create(op) => create(op),
@@ -104,7 +104,7 @@ fn id(id: &AuthId) -> usize {
     id.scheme.capacity() + id.id.capacity()
 }
 
-/// Bytes that a reply holds.
+/// The memory of a reply, bytes.
 pub(crate) fn of_response(response: &Response) -> usize {
     match response {
         Response::Created { path } | Response::Created2 { path, .. } | Response::Sync { path } => {

@@ -1,4 +1,4 @@
-//! Golden bytes of the connect exchange.
+//! Golden bytes of connect requests and responses.
 
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 
@@ -34,7 +34,7 @@ const RESPONSE: &str = "00000000 00002710 0100000000000007
                         00000010 0102030405060708090a0b0c0d0e0f10";
 
 #[test]
-fn a_connect_request_is_these_45_bytes_and_44_without_the_last() {
+fn a_connect_request_is_45_bytes_and_44_without_the_read_only_flag() {
     let new = framed(&format!("{REQUEST} 01"));
     assert_eq!(new.len(), 4 + 45);
     assert_eq!(request().encode(), new);
@@ -46,7 +46,7 @@ fn a_connect_request_is_these_45_bytes_and_44_without_the_last() {
 }
 
 #[test]
-fn a_connect_response_is_these_37_bytes_and_36_without_the_last() {
+fn a_connect_response_is_37_bytes_and_36_without_the_read_only_flag() {
     let new = framed(&format!("{RESPONSE} 00"));
     assert_eq!(new.len(), 4 + 37);
     assert_eq!(response().encode(), new);
@@ -58,14 +58,14 @@ fn a_connect_response_is_these_37_bytes_and_36_without_the_last() {
 }
 
 #[test]
-fn a_refusal_has_no_session_no_timeout_and_a_password_of_zeros() {
+fn a_refusal_has_zeros_as_session_timeout_and_password() {
     let zeros = "00000000 00000000 0000000000000000 00000010 00000000000000000000000000000000";
     assert_eq!(ConnectResponse::refusal(Some(false)).encode(), framed(&format!("{zeros} 00")));
     assert_eq!(ConnectResponse::refusal(None).encode(), framed(zeros));
 }
 
 #[test]
-fn a_password_of_another_length_equals_no_password() {
+fn a_request_password_of_another_length_decodes_as_none() {
     let head = "00000000 0000000000000000 00002710 0000000000000007";
     for password in
         ["ffffffff", "00000000", "00000003 010203", "00000011 0102030405060708090a0b0c0d0e0f1011"]
@@ -78,7 +78,7 @@ fn a_password_of_another_length_equals_no_password() {
 }
 
 #[test]
-fn a_password_of_a_wrong_length_or_cut_off_is_refused() {
+fn an_invalid_password_length_or_a_truncated_request_is_rejected() {
     let head = "00000000 0000000000000000 00002710 0000000000000007";
     assert_eq!(
         ConnectRequest::decode(bytes(&format!("{head} fffffffe 00"))),
@@ -94,7 +94,7 @@ fn a_password_of_a_wrong_length_or_cut_off_is_refused() {
 }
 
 #[test]
-fn bytes_after_the_end_are_ignored() {
+fn bytes_after_the_last_field_are_ignored() {
     let longer = bytes(&format!("{REQUEST} 01 'more'"));
     assert_eq!(ConnectRequest::decode(longer), Ok(request()));
 }

@@ -1,4 +1,4 @@
-//! Golden bytes of multis, of their results, and of several reads.
+//! Golden bytes of multis, of their results, and of multi-reads.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -31,7 +31,7 @@ fn create(op: CreateOp, mode: CreateMode) -> MultiOp {
 }
 
 #[test]
-fn a_multi_is_items_with_headers_and_an_end() {
+fn a_multi_is_a_list_of_items_with_headers_and_an_end_marker() {
     let body = "00000002 '/a' 00000001 'x' 00000001 0000001f 00000005 'world' 00000006 'anyone'";
     golden(
         &Request::Multi(vec![
@@ -59,7 +59,7 @@ fn a_multi_is_items_with_headers_and_an_end() {
 }
 
 #[test]
-fn a_multi_that_was_done_has_a_result_for_each_item() {
+fn a_successful_multi_has_a_result_for_each_item() {
     golden_reply(
         ReplyKind::Multi,
         &Response::Multi(vec![
@@ -82,7 +82,7 @@ fn a_multi_that_was_done_has_a_result_for_each_item() {
 }
 
 #[test]
-fn a_multi_that_failed_says_where_and_its_reply_has_no_error() {
+fn a_failed_multi_has_the_error_in_its_item_and_none_in_its_header() {
     golden_reply(
         ReplyKind::Multi,
         &Response::Multi(MultiResult::failed(4, 1, ErrorCode::NoNode)),
@@ -102,7 +102,7 @@ fn a_multi_that_failed_says_where_and_its_reply_has_no_error() {
 }
 
 #[test]
-fn within_a_multi_the_kind_of_node_decides_whether_its_stat_is_told() {
+fn a_create_in_a_multi_returns_a_stat_only_for_container_and_ttl_nodes() {
     for mode in [CreateMode::Container, CreateMode::Ttl(1), CreateMode::TtlSequential(1)] {
         let told = MultiResult::created(mode, "/a".into(), stat());
         assert_eq!(told, MultiResult::Created2 { path: "/a".into(), stat: stat() });
@@ -114,7 +114,7 @@ fn within_a_multi_the_kind_of_node_decides_whether_its_stat_is_told() {
 }
 
 #[test]
-fn multi_read() {
+fn multi_reads_match_their_golden_bytes() {
     let (path, watch) = (|| "/a".to_owned(), false);
     golden(
         &Request::MultiRead(vec![
@@ -148,7 +148,7 @@ fn multi_read() {
 }
 
 #[test]
-fn a_multi_takes_writes_alone_and_several_reads_take_reads_alone() {
+fn a_multi_accepts_only_writes_and_a_multi_read_accepts_only_reads() {
     let item = |op: &str, item: &str| {
         let frame = format!("00000001 {op} {item} 00 ffffffff 00000002 '/a' 00000000 {END}");
         decode_request(bytes(&frame)).unwrap().1
@@ -162,7 +162,7 @@ fn a_multi_takes_writes_alone_and_several_reads_take_reads_alone() {
 }
 
 #[test]
-fn a_multi_without_an_end_is_refused() {
+fn a_multi_without_an_end_marker_is_rejected() {
     let frame = bytes("00000001 0000000e 0000000d 00 ffffffff 00000002 '/d' 00000004");
     assert_eq!(
         decode_request(frame).unwrap().1,

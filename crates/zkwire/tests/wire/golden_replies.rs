@@ -1,4 +1,4 @@
-//! Golden bytes of every reply but multis', and of events.
+//! Golden bytes of every reply except multi replies, and of events.
 
 use bytes::{Bytes, BytesMut};
 use holdfast_zkwire::{
@@ -9,7 +9,7 @@ use holdfast_zkwire::{
 
 use crate::bytes::{bytes, framed};
 
-/// Another number in each field.
+/// A stat with a different number in each field.
 pub(crate) fn stat() -> Stat {
     Stat {
         czxid: 1,
@@ -50,7 +50,7 @@ fn a_stat_is_68_bytes() {
 }
 
 #[test]
-fn replies_about_one_node() {
+fn replies_to_requests_on_one_node_match_their_golden_bytes() {
     golden(ReplyKind::Created, &Response::Created { path: "/a".into() }, "00000002 '/a'");
     golden(
         ReplyKind::Created2,
@@ -83,7 +83,7 @@ fn replies_about_one_node() {
 }
 
 #[test]
-fn replies_about_more_than_one_node_or_none() {
+fn replies_to_other_requests_match_their_golden_bytes() {
     golden(ReplyKind::Sync, &Response::Sync { path: "/a".into() }, "00000002 '/a'");
     golden(ReplyKind::Ephemerals, &Response::Ephemerals(names()), NAMES);
     golden(ReplyKind::ChildrenCount, &Response::ChildrenCount(8), "00000008");
@@ -99,7 +99,7 @@ fn replies_about_more_than_one_node_or_none() {
 }
 
 #[test]
-fn an_error_has_no_body() {
+fn an_error_reply_has_no_body() {
     let frame = encode_reply(7, 8, Err(ErrorCode::NoNode));
     assert_eq!(frame, framed("00000007 0000000000000008 ffffff9b"));
     for kind in ReplyKind::ALL {
@@ -111,7 +111,7 @@ fn an_error_has_no_body() {
 }
 
 #[test]
-fn replies_are_appended_one_after_the_other() {
+fn append_reply_keeps_the_earlier_replies() {
     let mut out = BytesMut::new();
     append_reply(&mut out, 1, 2, Ok(&Response::ChildrenCount(3)));
     append_reply(&mut out, 4, 5, Err(ErrorCode::NoAuth));
@@ -121,7 +121,7 @@ fn replies_are_appended_one_after_the_other() {
 }
 
 #[test]
-fn events() {
+fn events_match_their_golden_bytes() {
     let event = WatchedEvent::of(WatchEventType::Created, "/a");
     let notation = "ffffffff ffffffffffffffff 00000000 00000001 00000003 00000002 '/a'";
     assert_eq!(encode_event(-1, &event), framed(notation));
@@ -136,7 +136,7 @@ fn events() {
 }
 
 #[test]
-fn numbers_of_events_and_states() {
+fn event_types_and_session_states_match_their_numbers() {
     for (code, kind) in [
         (-1, WatchEventType::None),
         (1, WatchEventType::Created),

@@ -1,4 +1,4 @@
-//! Golden bytes of every request but multis.
+//! Golden bytes of every request except multis.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -8,7 +8,7 @@ use holdfast_zkwire::{
 
 use crate::bytes::{bytes, framed};
 
-/// The value becomes the bytes, the bytes become the value, under the same number.
+/// Checks that the request encodes to these bytes, and that the bytes decode to the request and its xid.
 fn golden(xid: i32, request: &Request, notation: &str) {
     assert_eq!(encode_request(xid, request), Ok(framed(notation)), "{request:?}");
     let header = RequestHeader { xid, op: request.op() };
@@ -36,7 +36,7 @@ fn create(op: CreateOp, mode: CreateMode) -> Request {
 const OPEN: &str = "00000001 0000001f 00000005 'world' 00000006 'anyone'";
 
 #[test]
-fn creates() {
+fn create_requests_match_their_golden_bytes() {
     let body = format!("00000002 '/a' 00000003 'xyz' {OPEN}");
     let head = |op: &str| format!("00000005 {op} {body}");
     golden(
@@ -82,7 +82,7 @@ fn creates() {
 }
 
 #[test]
-fn a_create_may_have_null_data_and_an_empty_access_list() {
+fn a_create_accepts_null_data_and_an_empty_access_list() {
     let bare = |acl| Create {
         op: CreateOp::Create,
         path: path(),
@@ -98,12 +98,16 @@ fn a_create_may_have_null_data_and_an_empty_access_list() {
     for count in ["ffffffff", "fffffff0"] {
         let frame = format!("00000001 00000001 00000002 '/a' ffffffff {count} 00000000");
         let (_, request) = decode_request(bytes(&frame)).unwrap();
-        assert_eq!(request, Ok(Request::Create(bare(Vec::new()))), "{count} entries are none");
+        assert_eq!(
+            request,
+            Ok(Request::Create(bare(Vec::new()))),
+            "a count of {count} is an empty list"
+        );
     }
 }
 
 #[test]
-fn a_time_to_live_travels_only_in_its_own_operation() {
+fn only_the_operation_create_ttl_carries_a_time_to_live() {
     let frame = format!("00000001 00000001 00000002 '/a' 00000003 'xyz' {OPEN} 00000005");
     let (_, request) = decode_request(bytes(&frame)).unwrap();
     assert_eq!(request, Ok(create(CreateOp::Create, CreateMode::Ttl(-1))));
@@ -114,7 +118,7 @@ fn a_time_to_live_travels_only_in_its_own_operation() {
 }
 
 #[test]
-fn reads_and_writes_of_one_node() {
+fn requests_on_one_node_match_their_golden_bytes() {
     golden(
         1,
         &Request::Delete { path: path(), version: -1 },
@@ -166,7 +170,7 @@ fn reads_and_writes_of_one_node() {
 }
 
 #[test]
-fn sessions_and_identities() {
+fn session_identity_and_reconfig_requests_match_their_golden_bytes() {
     golden(xid::PING, &Request::Ping, "fffffffe 0000000b");
     golden(
         xid::AUTH,
@@ -190,7 +194,7 @@ fn sessions_and_identities() {
 }
 
 #[test]
-fn watches() {
+fn watch_requests_match_their_golden_bytes() {
     let add = |mode| Request::AddWatch { path: path(), mode };
     golden(1, &add(AddWatchMode::Persistent), "00000001 0000006a 00000002 '/a' 00000000");
     golden(1, &add(AddWatchMode::PersistentRecursive), "00000001 0000006a 00000002 '/a' 00000001");
@@ -204,7 +208,7 @@ fn watches() {
 }
 
 #[test]
-fn watches_are_armed_again_with_the_older_operation_if_it_can_carry_them() {
+fn set_watches_uses_the_newer_operation_only_for_persistent_watches() {
     let one_shot = SetWatches {
         relative_zxid: 0x55,
         data: vec!["/a".into(), "/b".into()],
@@ -236,7 +240,7 @@ fn watches_are_armed_again_with_the_older_operation_if_it_can_carry_them() {
 }
 
 #[test]
-fn an_operation_that_is_not_known_is_kept_by_its_number() {
+fn an_unknown_operation_decodes_to_its_number() {
     golden(1, &Request::Unknown(10), "00000001 0000000a");
     golden(1, &Request::Unknown(-10), "00000001 fffffff6");
     let (_, request) = decode_request(bytes("00000001 000003e7 'anything'")).unwrap();
@@ -244,7 +248,7 @@ fn an_operation_that_is_not_known_is_kept_by_its_number() {
 }
 
 #[test]
-fn a_body_that_cannot_be_read_keeps_its_number_and_a_header_that_cannot_does_not() {
+fn an_invalid_body_keeps_its_header_and_an_invalid_header_is_an_error() {
     let (header, body) = decode_request(bytes("00000005 00000003 00000009 '/a' 01")).unwrap();
     assert_eq!(header, RequestHeader { xid: 5, op: op::EXISTS });
     assert_eq!(body, Err(DecodeError::Short { field: "path", have: 3, need: 9 }));
@@ -255,14 +259,14 @@ fn a_body_that_cannot_be_read_keeps_its_number_and_a_header_that_cannot_does_not
 }
 
 #[test]
-fn bytes_after_the_end_are_ignored() {
+fn bytes_after_the_last_field_are_ignored() {
     let (_, request) = decode_request(bytes("00000001 00000003 00000002 '/a' 01 'more'")).unwrap();
     assert_eq!(request, Ok(Request::Exists { path: path(), watch: true }));
 }
 
-/// The decoder rejects a null where `ZooKeeper` 3.8.0 replies −5, and decodes it as empty where 3.8.0 does.
+/// The decoder rejects a null where `ZooKeeper` 3.8.0 replies −5. Elsewhere both decode a null as empty.
 #[test]
-fn a_null_is_refused_where_zookeeper_refuses_it() {
+fn a_null_is_rejected_where_zookeeper_rejects_it() {
     for refused in [
         "00000001 00000002 ffffffff 00000000",
         "00000001 00000003 ffffffff 00",
@@ -295,10 +299,10 @@ fn a_null_is_refused_where_zookeeper_refuses_it() {
 }
 
 #[test]
-fn data_shares_the_memory_of_its_frame() {
+fn decoded_data_shares_the_memory_of_its_frame() {
     let frame = bytes("00000004 00000005 00000002 '/a' 00000003 'xyz' 00000007");
     let Ok(Request::SetData { data, .. }) = decode_request(frame.clone()).unwrap().1 else {
-        panic!("not the request that was sent");
+        panic!("the frame does not decode to a SetData request");
     };
     assert_eq!(data.unwrap().as_ptr(), frame[18..].as_ptr());
 }

@@ -20,7 +20,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `end`; 0 if that is 0.
+    /// A number below `end`, or 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % end).unwrap_or(0)
@@ -31,13 +31,13 @@ impl Chance {
     }
 }
 
-/// Integers that lengths, counts and operations should not be, or should.
+/// Valid and invalid lengths, counts and numbers of operations.
 const NUMBERS: [i32; 16] =
     [-1, -2, 0, 1, 2, 4, 5, 14, 21, 22, 105, -11, 0x10_0000, i32::MAX, i32::MAX - 3, i32::MIN];
 /// The longest generated frame, bytes.
 const LEN_MAX: usize = 4096;
 
-/// Damages a frame in one to four ways; `other` lends its bytes.
+/// Damages a frame one to four times. `other` is the source of spliced bytes.
 pub(crate) fn damage(frame: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     for _ in 0..=chance.below(4) {
         once(frame, other, chance);

@@ -1,4 +1,4 @@
-//! Decodes every frame of the corpus by its kind and encodes it back to the same bytes.
+//! Decodes every frame of the corpus by its kind, and encodes it to the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -34,27 +34,27 @@ fn rewritten(frame: &Frame) -> Option<Bytes> {
 }
 
 #[test]
-fn what_real_clients_and_servers_sent_is_read_and_written_byte_for_byte() {
+fn every_valid_frame_of_the_corpus_decodes_and_encodes_to_the_same_bytes() {
     for frame in corpus::frames().unwrap() {
         let written = rewritten(&frame);
         if frame.what == What::BadRequest {
             assert_eq!(written, None, "{}", frame.name);
             continue;
         }
-        assert!(written.is_some(), "{} cannot be read", frame.name);
+        assert!(written.is_some(), "{} does not decode", frame.name);
         assert_eq!(written.unwrap()[4..], frame.bytes[..], "{}", frame.name);
     }
 }
 
 #[test]
-fn every_frame_of_the_corpus_keeps_the_promises_of_every_decoder() {
+fn every_decoder_keeps_its_invariants_for_the_corpus() {
     for frame in corpus::frames().unwrap() {
         every_decoder(&frame.bytes);
     }
 }
 
 #[test]
-fn the_corpus_has_every_operation_and_every_reply() {
+fn the_corpus_contains_every_operation_and_every_kind_of_reply() {
     let frames = corpus::frames().unwrap();
     let requests = frames.iter().filter(|frame| frame.what == What::Request);
     let seen: BTreeSet<i32> =

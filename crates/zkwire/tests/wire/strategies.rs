@@ -1,6 +1,6 @@
 //! Random values of every kind that survive a round trip.
 //!
-//! Only operations that carry a time-to-live get one, and a number with a name is never generated as unknown.
+//! Only operations with a field for a time-to-live have one. An `Unknown` variant never has the number of a known one.
 
 use bytes::Bytes;
 use holdfast_zkwire::{
@@ -210,7 +210,7 @@ pub(crate) fn event() -> impl Strategy<Value = WatchedEvent> {
     })
 }
 
-/// Any first frame.
+/// Any connect request.
 pub(crate) fn connect_request() -> impl Strategy<Value = ConnectRequest> {
     let numbers = any::<(i32, i64, i32, i64)>();
     (numbers, any::<Option<[u8; 16]>>(), any::<Option<bool>>()).prop_map(
@@ -227,7 +227,7 @@ pub(crate) fn connect_request() -> impl Strategy<Value = ConnectRequest> {
     )
 }
 
-/// Any answer to it.
+/// Any connect response.
 pub(crate) fn connect_response() -> impl Strategy<Value = ConnectResponse> {
     (any::<(i32, i32, i64)>(), any::<[u8; 16]>(), any::<Option<bool>>()).prop_map(
         |((protocol_version, timeout_ms, session_id), password, read_only)| ConnectResponse {
