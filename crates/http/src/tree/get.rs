@@ -158,7 +158,7 @@ fn aspect(params: &GetParams) -> Result<Aspect, ParamError> {
         Some((param, _)) if !paged => {
             let detail = format!("'{param}' requires children or recursive");
             Err(ParamError::of(param, ErrorCode::InvalidArgument, detail)
-                .hint("add ?children or ?recursive, or leave {param} out"))
+                .hint(format!("add ?children or ?recursive, or leave {param} out")))
         }
         Some(_) | None => Ok(aspect),
     }
