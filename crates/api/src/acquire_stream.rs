@@ -39,20 +39,20 @@ pub struct AheadBody {
     /// Whether the caller holds the lock; otherwise the caller waits.
     pub holds: bool,
     /// The time since the grant, or since the start of the wait.
-    pub since_ms: u64,
+    pub for_ms: u64,
 }
 
 impl AheadBody {
     /// A holder, as of now.
     pub fn holder(holder: HolderView, now: Stamp) -> Self {
-        let since_ms = age(holder.granted_at, now);
-        Self { session: holder.session, owner: named_owner(holder.owner), holds: true, since_ms }
+        let for_ms = age(holder.granted_at, now);
+        Self { session: holder.session, owner: named_owner(holder.owner), holds: true, for_ms }
     }
 
     /// A waiter, as of now.
     pub fn waiter(waiter: WaiterView, now: Stamp) -> Self {
-        let since_ms = age(waiter.since, now);
-        Self { session: waiter.session, owner: named_owner(waiter.owner), holds: false, since_ms }
+        let for_ms = age(waiter.since, now);
+        Self { session: waiter.session, owner: named_owner(waiter.owner), holds: false, for_ms }
     }
 }
 

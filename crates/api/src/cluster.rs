@@ -33,7 +33,7 @@ pub struct NodeBody {
     /// The address of its `ZooKeeper` port.
     pub zookeeper: String,
     /// The last revision that the node applied; 0 if it is unreachable.
-    pub applied: Revision,
+    pub applied_revision: Revision,
     /// Whether the node is reachable, has a leader, and has not failed.
     pub healthy: bool,
 }
@@ -90,12 +90,12 @@ mod tests {
             http: "127.0.0.1:7400".to_owned(),
             peer: "127.0.0.1:7401".to_owned(),
             zookeeper: "127.0.0.1:7402".to_owned(),
-            applied: Revision(12),
+            applied_revision: Revision(12),
             healthy: true,
         };
         let cluster = "holdfast".to_owned();
         let body = ClusterBody { cluster, term: 3, leader: Some(NodeId(1)), nodes: vec![node] };
-        let expected = r#"{"cluster":"holdfast","term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied":12,"healthy":true}]}"#;
+        let expected = r#"{"cluster":"holdfast","term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied_revision":12,"healthy":true}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

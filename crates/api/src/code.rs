@@ -152,7 +152,7 @@ codes! {
     LockBusy, "lock-busy", true, "The lock is held by another caller",
         "The caller does not hold the lock and is not in its queue. The problem names the holder, the age of the hold, \
          and the number of waiters. Add &wait=10s to queue.";
-    LockClosed, "lock-closed", true, "The lock is not granted yet",
+    LockInCooldown, "lock-in-cooldown", true, "The lock is not granted yet",
         "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a \
          cooldown between two grants, or its last hold expired, was revoked or was broken, and its holder may still \
          write. Retry-After has the remaining time. Add &wait=10s to queue.";

@@ -128,7 +128,7 @@ pub struct CandidateBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The time since the start of the candidacy.
-    pub since_ms: u64,
+    pub waiting_for_ms: u64,
 }
 
 impl CandidateBody {
@@ -137,7 +137,7 @@ impl CandidateBody {
             session: waiter.session,
             owner: named_owner(waiter.owner),
             value: shown(waiter.value.as_ref()),
-            since_ms: age(waiter.since, now),
+            waiting_for_ms: age(waiter.since, now),
         }
     }
 }
@@ -152,7 +152,7 @@ pub struct ElectionBody {
     pub leader: Option<LeaderBody>,
     /// The time since the start of the leadership.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since_ms: Option<u64>,
+    pub leading_for_ms: Option<u64>,
     /// The first candidates, in queue order.
     pub candidates: Vec<CandidateBody>,
     /// The number of all candidates.
@@ -166,7 +166,7 @@ impl ElectionBody {
         let leader = view.holders.into_iter().next();
         Self {
             election,
-            since_ms: leader.as_ref().map(|holder| age(holder.granted_at, now)),
+            leading_for_ms: leader.as_ref().map(|holder| age(holder.granted_at, now)),
             leader: leader.map(LeaderBody::of),
             candidates: view.waiters.into_iter().map(|w| CandidateBody::new(w, now)).collect(),
             candidates_total: view.waiters_total,

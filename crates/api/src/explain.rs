@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{FencingToken, LockName, Owner, Revision, SessionName};
 
-use crate::LockBody;
+use crate::{LockBody, Moment};
 
 /// The state of a lock, and the reasons why it is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct ExplainedBody {
     pub blocked_by: Vec<WaitLinkBody>,
     /// Milliseconds until the sessions of all holders expire without renewals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub free_if_dead_in_ms: Option<u64>,
+    pub free_at_latest_in_ms: Option<u64>,
     /// Durations of recent waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<DurationStatsBody>,
@@ -32,7 +32,7 @@ pub struct ExplainedBody {
 impl ExplainedBody {
     /// A lock without further facts.
     pub fn of(lock: LockBody) -> Self {
-        Self { lock, blocked_by: Vec::new(), free_if_dead_in_ms: None, wait: None, hold: None }
+        Self { lock, blocked_by: Vec::new(), free_at_latest_in_ms: None, wait: None, hold: None }
     }
 }
 
@@ -48,7 +48,7 @@ pub struct WaitLinkBody {
     /// The lock for which the holder waits.
     pub waits_for: LockName,
     /// The time since the start of the wait.
-    pub since_ms: u64,
+    pub waiting_for_ms: u64,
     /// The holder of that lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<SessionName>,
@@ -90,7 +90,7 @@ pub struct HistoryBody {
     /// The holds, newest first.
     pub holds: Vec<PastHoldBody>,
     /// Every hold that ended after this revision is included; earlier holds may be missing.
-    pub complete_after: Revision,
+    pub complete_since_revision: Revision,
     /// The revision of the response.
     pub revision: Revision,
 }
@@ -106,14 +106,14 @@ pub struct PastHoldBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The time of the grant by the leader's clock, milliseconds since the Unix epoch.
-    pub since_at_ms: u64,
+    /// The time of the grant by the leader's clock.
+    pub granted_at: Moment,
     /// The time of the end; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_at_ms: Option<u64>,
+    pub ended_at: Option<Moment>,
     /// The revision that ended the hold; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_revision: Option<Revision>,
+    pub ended_revision: Option<Revision>,
     /// The cause of the end, as in `EventBody`; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,

@@ -70,7 +70,7 @@ pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use session_events::{
     EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
 };
-pub use time_of_day::{format_time, parse_time};
+pub use time_of_day::{Moment, format_time, parse_time};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{
@@ -90,7 +90,7 @@ pub const HOLDFAST_REVISION: &str = "holdfast-revision";
 /// Request and response header: the id of the call in log lines; generated if the request has no valid one.
 pub const HOLDFAST_REQUEST_ID: &str = "holdfast-request-id";
 /// Response header of a release: the number of attempts that still hold the lock.
-pub const HOLDFAST_ENTRIES_LEFT: &str = "holdfast-entries-left";
+pub const HOLDFAST_HOLD_COUNT: &str = "holdfast-hold-count";
 /// Response header of a stale read: the revision of the read.
 pub const HOLDFAST_APPLIED_REVISION: &str = "holdfast-applied-revision";
 /// Response header of a stale read: milliseconds since the last message from a leader.
@@ -115,10 +115,10 @@ pub mod node_headers {
     pub const MODIFIED_REVISION: &str = "holdfast-modified-revision";
     /// The revision that last created or deleted a child.
     pub const CHILDREN_REVISION: &str = "holdfast-children-revision";
-    /// The time of creation, milliseconds since the Unix epoch.
-    pub const CREATED_AT_MS: &str = "holdfast-created-at-ms";
-    /// The time of the last change of the data, milliseconds since the Unix epoch.
-    pub const MODIFIED_AT_MS: &str = "holdfast-modified-at-ms";
+    /// The time of creation.
+    pub const CREATED_AT: &str = "holdfast-created-at";
+    /// The time of the last change of the data.
+    pub const MODIFIED_AT: &str = "holdfast-modified-at";
     /// The current number of children.
     pub const CHILDREN: &str = "holdfast-children";
     /// The session number of an ephemeral znode.

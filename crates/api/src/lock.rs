@@ -27,7 +27,7 @@ pub struct GrantBody {
     pub token: FencingToken,
     /// The smallest token of the lock that is still valid. A store with shared holders rejects smaller tokens.
     #[serde(default)]
-    pub floor: FencingToken,
+    pub min_valid_token: FencingToken,
     /// The session of the holder; created by the server for a call without a session.
     pub session: SessionName,
     /// The owner within the session, if the call named one.
@@ -42,9 +42,9 @@ pub struct GrantBody {
     /// The number of waiters in the queue.
     pub waiters: u32,
     /// The number of attempts that hold the lock; each re-entry counts once.
-    pub entries: u32,
+    pub hold_count: u32,
     /// The number of permits of a semaphore.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(default = "one")]
     pub permits: u32,
     /// The slot of each permit of a semaphore; no two holders share a slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -70,14 +70,14 @@ impl GrantBody {
             lock: grant.lock,
             mode: grant.mode,
             token: grant.token,
-            floor: grant.floor,
+            min_valid_token: grant.floor,
             session: grant.session,
             owner: named_owner(grant.owner),
             expires_in_ms: holdfast_types::millis(expires_in),
             renewed: grant.renewed,
             waited_ms: holdfast_types::millis(waited),
             waiters: grant.waiters,
-            entries: grant.hold_count,
+            hold_count: grant.hold_count,
             permits: grant.permits,
             slots: grant.slots,
             ends_in_ms: grant.ends_at.map(|end| age(now, end)),
@@ -105,16 +105,16 @@ pub struct HolderBody {
     /// The fencing token.
     pub token: FencingToken,
     /// The age of the hold.
-    pub since_ms: u64,
+    pub held_for_ms: u64,
     /// The number of attempts that hold the lock; each re-entry counts once.
-    pub entries: u32,
+    pub hold_count: u32,
     /// The session's labels.
     pub labels: Labels,
     /// The mode of the hold.
     #[serde(default)]
     pub mode: Mode,
-    /// The number of permits of a semaphore.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    /// The number of permits; 1 for a lock that is not a semaphore.
+    #[serde(default = "one")]
     pub permits: u32,
     /// The slot of each permit of a semaphore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,7 +136,7 @@ pub struct HolderBody {
     pub multi_lock: Vec<LockName>,
     /// Milliseconds since the last renewal of the session; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub renewed_ms_ago: Option<u64>,
+    pub since_renewal_ms: Option<u64>,
     /// Milliseconds until the session expires without a renewal; absent in stale reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
@@ -148,8 +148,8 @@ impl HolderBody {
             session: holder.session,
             owner: named_owner(holder.owner),
             token: holder.token,
-            since_ms: age(holder.granted_at, now),
-            entries: holder.hold_count,
+            held_for_ms: age(holder.granted_at, now),
+            hold_count: holder.hold_count,
             labels: holder.labels,
             mode: holder.mode,
             permits: holder.permits,
@@ -159,7 +159,7 @@ impl HolderBody {
             value: holder.value.map(|value| text(&value)),
             release_request: None,
             multi_lock: Vec::new(),
-            renewed_ms_ago: None,
+            since_renewal_ms: None,
             expires_in_ms: None,
         }
     }
@@ -175,14 +175,14 @@ pub struct WaiterBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The time since the start of the wait.
-    pub since_ms: u64,
+    pub waiting_for_ms: u64,
     /// The session's labels.
     pub labels: Labels,
     /// The requested mode.
     #[serde(default)]
     pub mode: Mode,
-    /// The requested permits of a semaphore.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    /// The number of requested permits; 1 for a lock that is not a semaphore.
+    #[serde(default = "one")]
     pub permits: u32,
     /// The priority, 0 to 9.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -215,7 +215,7 @@ impl WaiterBody {
         Self {
             session: waiter.session,
             owner: named_owner(waiter.owner),
-            since_ms: age(waiter.since, now),
+            waiting_for_ms: age(waiter.since, now),
             labels: waiter.labels,
             mode: waiter.mode,
             permits: waiter.permits,
@@ -249,7 +249,7 @@ pub struct LockBody {
     pub last_token: Option<FencingToken>,
     /// The smallest token that is still valid.
     #[serde(default)]
-    pub floor: FencingToken,
+    pub min_valid_token: FencingToken,
     /// The number of held permits of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits_held: Option<u32>,
@@ -258,7 +258,7 @@ pub struct LockBody {
     pub policy: Option<PolicyBody>,
     /// The cooldown, if the lock is free but is not granted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<CooldownBody>,
+    pub cooldown: Option<CooldownBody>,
     /// The segments of a sharded lock; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<ShardBody>,
@@ -286,12 +286,12 @@ impl LockBody {
             waiters: view.waiters_total,
             queue: view.waiters.into_iter().map(|waiter| WaiterBody::new(waiter, now)).collect(),
             last_token: view.last_token,
-            floor: view.floor,
+            min_valid_token: view.floor,
             permits_held: view.policy.limit.map(|_| view.permits_held),
             policy: (view.policy != LockPolicy::DEFAULT).then(|| PolicyBody::new(view.policy)),
-            closed: view.cooldown.map(|cooldown| CooldownBody {
-                why: cooldown.cause,
-                opens_in_ms: age(now, cooldown.until),
+            cooldown: view.cooldown.map(|cooldown| CooldownBody {
+                cause: cooldown.cause,
+                ends_in_ms: age(now, cooldown.until),
             }),
             segments: ShardBody::all(view.shards),
             revision,
@@ -309,9 +309,9 @@ impl LockBody {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CooldownBody {
     /// The cause.
-    pub why: CooldownCause,
+    pub cause: CooldownCause,
     /// Milliseconds until the cooldown ends.
-    pub opens_in_ms: u64,
+    pub ends_in_ms: u64,
 }
 
 /// The policy of a lock.
@@ -459,7 +459,7 @@ pub struct FenceBody {
     pub current: Option<FencingToken>,
     /// The smallest token that is still valid.
     #[serde(default)]
-    pub floor: FencingToken,
+    pub min_valid_token: FencingToken,
     /// The largest token minted for the lock; null if the lock was not held since the creation of its directory.
     pub highest: Option<FencingToken>,
     /// The revision of the read.
@@ -469,7 +469,7 @@ pub struct FenceBody {
 impl FenceBody {
     pub fn new(lock: LockName, token: FencingToken, view: FenceView, revision: Revision) -> Self {
         let FenceView { current, floor, highest } = view;
-        Self { lock, token, valid: true, current, floor, highest, revision }
+        Self { lock, token, valid: true, current, min_valid_token: floor, highest, revision }
     }
 }
 
@@ -485,11 +485,6 @@ pub(crate) fn text(value: &Data) -> String {
 
 fn one() -> u32 {
     1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_one(n: &u32) -> bool {
-    *n == 1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -540,7 +535,7 @@ mod tests {
         let (waited, left) = (Duration::ZERO, Duration::from_secs(30));
         let body = GrantBody::new(grant(), (waited, left), Stamp(1_000), Revision(4812));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"floor":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"entries":1,"revision":4812}"#;
+        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"min_valid_token":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"hold_count":1,"permits":1,"revision":4812}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<GrantBody>(&json).unwrap(), body);
     }
@@ -599,7 +594,7 @@ mod tests {
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"since_ms":2500,"entries":1,"labels":{"host":"web3"},"mode":"shared","ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","since_ms":0,"labels":{},"mode":"exclusive","priority":3}],"last_token":5,"floor":5,"closed":{"why":"cooldown","opens_in_ms":500},"revision":9}"#;
+        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"held_for_ms":2500,"hold_count":1,"labels":{"host":"web3"},"mode":"shared","permits":1,"ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","waiting_for_ms":0,"labels":{},"mode":"exclusive","permits":1,"priority":3}],"last_token":5,"min_valid_token":5,"cooldown":{"cause":"cooldown","ends_in_ms":500},"revision":9}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<LockBody>(&json).unwrap(), body);
     }

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_busy_lock_looks_as_specified() {
         let holder: HolderBody = serde_json::from_str(
-            r#"{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"}}"#,
+            r#"{"session":"web3-77","token":9,"held_for_ms":252000,"hold_count":1,"labels":{"host":"web3"}}"#,
         )
         .unwrap();
         let facts = Facts {
@@ -161,7 +161,7 @@ mod tests {
         let problem = Problem::new(ErrorCode::LockBusy, "").hint("add &wait=10s to queue");
         let problem = Problem { status: 423, ..problem.facts(facts) };
         let json = serde_json::to_string(&problem).unwrap();
-        let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"since_ms":252000,"entries":1,"labels":{"host":"web3"},"mode":"exclusive"},"waiters":2}"#;
+        let expected = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"job","holder":{"session":"web3-77","token":9,"held_for_ms":252000,"hold_count":1,"labels":{"host":"web3"},"mode":"exclusive","permits":1},"waiters":2}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<Problem>(&json).unwrap(), problem);
     }

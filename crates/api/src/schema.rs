@@ -9,7 +9,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
 
-use crate::ErrorCode;
+use crate::{ErrorCode, Moment};
 
 /// Collects the schemas that an API description references.
 #[derive(Debug)]
@@ -33,6 +33,20 @@ impl Schemas {
     /// The collected schemas, by name.
     pub fn into_components(mut self) -> Map<String, Value> {
         self.0.take_definitions(true)
+    }
+}
+
+impl JsonSchema for Moment {
+    fn schema_name() -> Cow<'static, str> {
+        "Moment".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "description": "A time as of RFC 3339 in UTC, to the millisecond, by the leader's clock.",
+        })
     }
 }
 

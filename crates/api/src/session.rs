@@ -34,7 +34,7 @@ pub struct SessionBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// The time since the session was opened.
-    pub age_ms: u64,
+    pub open_for_ms: u64,
     /// Whether the server opened the session for one acquire; it ends with the last release.
     pub anonymous: bool,
     /// The labels of the session.
@@ -65,7 +65,7 @@ impl SessionBody {
             incarnation: view.id,
             ttl_ms: Ttl::as_millis(view.ttl),
             expires_in_ms: None,
-            age_ms: age(view.opened_at, now),
+            open_for_ms: age(view.opened_at, now),
             anonymous: view.anonymous,
             labels: view.labels,
             holds: view.holds.into_iter().map(hold).collect(),
@@ -119,7 +119,7 @@ mod tests {
         };
         let body = SessionBody::new(view, Duration::from_secs(20), Stamp(1_500), Revision(8));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"age_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
+        let expected = r#"{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":20000,"open_for_ms":1000,"anonymous":false,"labels":{},"holds":[{"lock":"a/b","token":7}],"waits":["c"],"revision":8}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<SessionBody>(&json).unwrap(), body);
     }

@@ -2,9 +2,37 @@
 //!
 //! Dates are of the Gregorian calendar, from 1970 to 9999. A leap second (60) is rejected: the Unix clock has none.
 
+use std::fmt;
+
 use holdfast_types::Stamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 const DAY_MS: i64 = 86_400_000;
+
+/// A point in time by the leader's clock. Its JSON is text as of RFC 3339 in UTC, to the millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub Stamp);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = format_time(self.0);
+        write!(f, "{}.{:03}Z", seconds.trim_end_matches('Z'), self.0.0 % 1_000)
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let time = parse_time(&text).map(Self);
+        time.ok_or_else(|| de::Error::custom(format!("'{text}' is not a time as of RFC 3339")))
+    }
+}
 
 /// Writes a time in UTC, to the second.
 pub fn format_time(stamp: Stamp) -> String {
@@ -141,6 +169,13 @@ mod tests {
         fn a_written_time_reads_back(seconds in 0_u64..253_402_300_800) {
             let stamp = Stamp(seconds * 1_000);
             prop_assert_eq!(parse_time(&format_time(stamp)), Some(stamp));
+        }
+
+        #[test]
+        fn a_moment_reads_back_to_the_millisecond(ms in 0_u64..253_402_300_800_000) {
+            let moment = Moment(Stamp(ms));
+            let json = serde_json::to_string(&moment).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Moment>(&json).unwrap(), moment);
         }
 
         #[test]

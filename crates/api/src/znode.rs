@@ -9,7 +9,7 @@ use holdfast_types::{
     AclEntry, CONTAINER_OWNER, NodeView, Page, Revision, Stamp, Stat, TTL_OWNER, ZnodePath,
 };
 
-use crate::format_acl_entry;
+use crate::{Moment, format_acl_entry};
 
 /// The kind of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,10 +55,10 @@ pub struct StatBody {
     pub modified_revision: Revision,
     /// The revision that last created or deleted a child.
     pub children_revision: Revision,
-    /// The time of creation, milliseconds since the Unix epoch.
-    pub created_at_ms: Stamp,
-    /// The time of the last change of the data, milliseconds since the Unix epoch.
-    pub modified_at_ms: Stamp,
+    /// The time of creation.
+    pub created_at: Moment,
+    /// The time of the last change of the data.
+    pub modified_at: Moment,
     /// The length of the data, bytes.
     pub data_length: i32,
     /// The current number of children.
@@ -82,8 +82,8 @@ impl From<Stat> for StatBody {
             created_revision: stat.created_in(),
             modified_revision: stat.changed_in(),
             children_revision: stat.children_changed_in(),
-            created_at_ms: stat.ctime,
-            modified_at_ms: stat.mtime,
+            created_at: Moment(stat.ctime),
+            modified_at: Moment(stat.mtime),
             data_length: stat.data_length,
             children: stat.num_children,
             session_number,
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_node_looks_as_specified() {
         let body = ZnodeBody::new(path("/cfg/x"), stat(0), Revision(9));
-        let expected = r#"{"path":"/cfg/x","kind":"persistent","version":3,"children_version":2,"acl_version":1,"created_revision":0,"modified_revision":0,"children_revision":0,"created_at_ms":1700000000000,"modified_at_ms":1700000000500,"data_length":5,"children":2,"revision":9}"#;
+        let expected = r#"{"path":"/cfg/x","kind":"persistent","version":3,"children_version":2,"acl_version":1,"created_revision":0,"modified_revision":0,"children_revision":0,"created_at":"2023-11-14T22:13:20.000Z","modified_at":"2023-11-14T22:13:20.500Z","data_length":5,"children":2,"revision":9}"#;
         let json = serde_json::to_string(&body).unwrap();
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<ZnodeBody>(&json).unwrap(), body);

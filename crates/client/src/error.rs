@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_busy_lock_is_described_with_its_holder_and_without_an_http_hint() {
-        let json = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"shop/orders","holder":{"session":"web3-77","token":9,"since_ms":2000,"entries":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
+        let json = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"hint":"add &wait=10s to queue","lock":"shop/orders","holder":{"session":"web3-77","token":9,"held_for_ms":2000,"hold_count":1,"labels":{},"mode":"exclusive"},"waiters":2}"#;
         let problem: Problem = serde_json::from_str(json).unwrap();
         assert_eq!(Error::Busy(Box::new(problem)).to_string(), "shop/orders is held by web3-77");
         let json = r#"{"type":"/errors/not-yet","title":"The awaited event has not happened yet","status":423,"code":"not-yet","retryable":true,"detail":"2 of 3 counts are left","hint":"add ?wait=30s to wait for the latch"}"#;

@@ -270,7 +270,7 @@ impl Nodes {
 /// Classifies an unsuccessful answer by its meaning for the call.
 fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
     use ErrorCode::{
-        Internal, LockBusy, LockClosed, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
+        Internal, LockBusy, LockInCooldown, NotYet, OutcomeUnknown, SessionExpired, WaitTimeout,
     };
     let Some(problem) = response.problem() else {
         let reason = format!("{base} answered {} without a problem document", response.status);
@@ -281,7 +281,7 @@ fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
         };
     };
     let reason = format!("{base}: {}: {}", problem.code, problem.title);
-    if matches!(problem.code, LockBusy | LockClosed | WaitTimeout | NotYet) {
+    if matches!(problem.code, LockBusy | LockInCooldown | WaitTimeout | NotYet) {
         AttemptOutcome::Rejected(Error::Busy(Box::new(problem)))
     } else if problem.code == SessionExpired {
         AttemptOutcome::Rejected(Error::Lost(Loss::SessionEnded))

@@ -68,13 +68,13 @@ async fn unused_address() -> String {
 fn grant(token: u64, waited_ms: u64, expires_in_ms: u64) -> String {
     format!(
         r#"{{"lock":"job","mode":"exclusive","token":{token},"session":"me","expires_in_ms":{expires_in_ms},
-        "renewed":false,"waited_ms":{waited_ms},"waiters":0,"entries":1,"revision":1}}"#
+        "renewed":false,"waited_ms":{waited_ms},"waiters":0,"hold_count":1,"revision":1}}"#
     )
 }
 
 fn session(holds: &str, expires_in_ms: u64) -> String {
     format!(
-        r#"{{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":{expires_in_ms},"age_ms":1,"anonymous":false,
+        r#"{{"session":"me","incarnation":3,"ttl_ms":30000,"expires_in_ms":{expires_in_ms},"open_for_ms":1,"anonymous":false,
         "labels":{{}},"holds":[{holds}],"waits":[],"revision":2,"waited_ms":0,"events":[]}}"#
     )
 }
@@ -88,7 +88,7 @@ fn parked(line: &str) -> Option<Duration> {
 fn problem(code: &str, status: u16, retryable: bool) -> (u16, String) {
     let body = format!(
         r#"{{"type":"/errors/{code}","title":"{code}","status":{status},"code":"{code}","retryable":{retryable},
-        "holder":{{"session":"web3","token":9,"since_ms":1,"entries":1,"labels":{{}}}}}}"#
+        "holder":{{"session":"web3","token":9,"held_for_ms":1,"hold_count":1,"labels":{{}}}}}}"#
     );
     (status, body)
 }

@@ -65,7 +65,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::StaleToken | ErrorCode::VersionMismatch => StatusCode::PRECONDITION_FAILED,
         ErrorCode::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::LockBusy
-        | ErrorCode::LockClosed
+        | ErrorCode::LockInCooldown
         | ErrorCode::WaitTimeout
         | ErrorCode::NotYet => StatusCode::LOCKED,
         ErrorCode::RateLimited | ErrorCode::TooManyWaiters => StatusCode::TOO_MANY_REQUESTS,
@@ -348,7 +348,7 @@ fn in_cooldown(cooldown: Cooldown, waiters: u32, context: &ErrorContext<'_>) -> 
         ..Facts::default()
     };
     let hint = "add &wait=10s to queue";
-    Box::new(Problem::new(ErrorCode::LockClosed, detail).hint(hint).facts(facts))
+    Box::new(Problem::new(ErrorCode::LockInCooldown, detail).hint(hint).facts(facts))
 }
 
 fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) -> HttpError {

@@ -43,7 +43,7 @@ pub struct NodeView {
     /// Raft role, e.g. `leader` or `follower`.
     pub role: String,
     /// Last applied revision.
-    pub applied: Option<u64>,
+    pub applied_revision: Option<u64>,
     /// True if the member is reachable.
     pub healthy: bool,
 }

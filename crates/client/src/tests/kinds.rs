@@ -168,7 +168,7 @@ async fn lagging(listed: bool, total: u32, valid: bool) -> (Guard, Arc<AtomicUsi
     let counter = renewals.clone();
     let holder = |session: &str, token: u64| {
         format!(
-            r#"{{"session":"{session}","token":{token},"since_ms":1,"entries":1,"labels":{{}},"mode":"shared"}}"#
+            r#"{{"session":"{session}","token":{token},"held_for_ms":1,"hold_count":1,"labels":{{}},"mode":"shared"}}"#
         )
     };
     let ours = if listed { format!(",{}", holder("me", 7)) } else { String::new() };

@@ -130,7 +130,7 @@ async fn a_hold_without_a_guard_is_released() {
         }
         let look = format!(
             r#"{{"lock":"stray","mode":"exclusive","held":true,"holders":[{{"session":"{}","owner":"g-1","token":9,
-            "since_ms":1,"entries":1,"labels":{{}}}}],"waiters":0,"queue":[],"last_token":9}}"#,
+            "held_for_ms":1,"hold_count":1,"labels":{{}}}}],"waiters":0,"queue":[],"last_token":9}}"#,
             name.lock().unwrap()
         );
         match line.split(' ').next() {
@@ -215,8 +215,8 @@ async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_agai
 #[tokio::test]
 async fn a_release_request_in_a_gap_of_events_is_read_from_the_lock() {
     let (address, _) = node(move |_, line| {
-        let look = r#"{"lock":"job","mode":"exclusive","held":true,"holders":[{"session":"me","token":7,"since_ms":1,
-            "entries":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
+        let look = r#"{"lock":"job","mode":"exclusive","held":true,"holders":[{"session":"me","token":7,"held_for_ms":1,
+            "hold_count":1,"labels":{},"release_request":{"reason":"patch day","wanted_in_ms":60000,"revoke":false}}],
             "holders_total":1,"waiters":0,"queue":[],"last_token":7}"#;
         match line.split(' ').next() {
             Some("PUT") if is_acquire(line) => Some((200, grant(7, 0, 900))),

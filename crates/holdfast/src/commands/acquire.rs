@@ -259,7 +259,7 @@ fn not_acquired(args: &AcquireArgs, error: Error) -> CommandFailure {
     let lock = problem.facts.lock.as_ref().unwrap_or(&args.name);
     let state = match error.holder() {
         Some(holder) => {
-            format!("held by {} for {}", holder_name(holder), short_time(holder.since_ms))
+            format!("held by {} for {}", holder_name(holder), short_time(holder.held_for_ms))
         }
         None if !problem.detail.is_empty() => format!("unavailable: {}", problem.detail),
         None => "held by another session".to_owned(),

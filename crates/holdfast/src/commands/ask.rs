@@ -67,7 +67,7 @@ fn report(body: &LockBody, asked: usize) {
     let has_request = body.holders.iter().filter(|holder| holder.release_request.is_some());
     let listed: Vec<_> = has_request.take(asked).collect();
     for holder in &listed {
-        let (name, since) = (holder_name(holder), short_time(holder.since_ms));
+        let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
         let token = holder.token;
         write_stderr(&format!(
             "holdfast: asked {name} to release {lock}, held for {since} with token {token}"

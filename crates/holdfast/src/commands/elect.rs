@@ -131,7 +131,7 @@ fn show(body: &ElectionBody) -> String {
         None => format!("{election} has no leader"),
         Some(leader) => {
             let (session, token) = (&leader.session, leader.token);
-            let since = short_time(body.since_ms.unwrap_or_default());
+            let since = short_time(body.leading_for_ms.unwrap_or_default());
             let value = leader.value.as_ref().map(|value| format!(" at {value}"));
             let value = value.unwrap_or_default();
             format!("{election} is led by {session}{value} for {since}, token {token}")
@@ -145,7 +145,7 @@ fn show(body: &ElectionBody) -> String {
             position.to_string(),
             candidate.session.to_string(),
             cell(candidate.value.as_ref()),
-            short_time(candidate.since_ms),
+            short_time(candidate.waiting_for_ms),
         ]
     });
     let header = ["position", "candidate", "value", "waiting for"];
@@ -254,8 +254,8 @@ mod tests {
 
     #[test]
     fn the_leader_and_the_candidates_are_shown() {
-        let body = r#"{"election":"db","leader":{"session":"db1","token":7,"value":"10.0.0.7"},"since_ms":61000,
-            "candidates":[{"session":"db2","value":"10.0.0.8","since_ms":5000},{"session":"db3","since_ms":1000}],
+        let body = r#"{"election":"db","leader":{"session":"db1","token":7,"value":"10.0.0.7"},"leading_for_ms":61000,
+            "candidates":[{"session":"db2","value":"10.0.0.8","waiting_for_ms":5000},{"session":"db3","waiting_for_ms":1000}],
             "candidates_total":3,"revision":9}"#;
         let shown = show(&serde_json::from_str(body).unwrap());
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();

@@ -3,9 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use holdfast_api::{HistoryBody, PastHoldBody, escape_query, format_time, history_path};
+use holdfast_api::{HistoryBody, Moment, PastHoldBody, escape_query, format_time, history_path};
 use holdfast_client::Call;
-use holdfast_types::Stamp;
 
 use crate::arguments::{OneLockArgs, list_length};
 use crate::exit::CommandFailure;
@@ -40,18 +39,18 @@ pub(crate) async fn run(args: HistoryArgs) -> Result<(), CommandFailure> {
 fn show(body: &HistoryBody, now_ms: u64) -> String {
     let header = ["token", "session", "granted", "held for", "ended", "why"];
     let holds = table(header, body.holds.iter().map(|hold| row(hold, now_ms)));
-    match body.complete_after.0 {
+    match body.complete_since_revision.0 {
         0 => holds,
         after => format!("{holds}\n\nholds that ended up to revision {after} may be missing"),
     }
 }
 
 fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
-    let at = |ms: u64| {
-        let (time, age) = (format_time(Stamp(ms)), short_time(now_ms.saturating_sub(ms)));
-        format!("{time} ({age} ago)")
+    let at = |moment: Moment| {
+        let age = short_time(now_ms.saturating_sub(moment.0.0));
+        format!("{} ({age} ago)", format_time(moment.0))
     };
-    let until = hold.until_at_ms.unwrap_or(now_ms);
+    let ended_ms = hold.ended_at.map_or(now_ms, |ended| ended.0.0);
     let session = match &hold.owner {
         Some(owner) => format!("{} {owner}", hold.session),
         None => hold.session.to_string(),
@@ -59,9 +58,9 @@ fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
     [
         hold.token.to_string(),
         session,
-        at(hold.since_at_ms),
-        short_time(until.saturating_sub(hold.since_at_ms)),
-        cell(hold.until_at_ms.map(at)),
+        at(hold.granted_at),
+        short_time(ended_ms.saturating_sub(hold.granted_at.0.0)),
+        cell(hold.ended_at.map(at)),
         hold.cause.clone().unwrap_or_else(|| "still held".to_owned()),
     ]
 }
@@ -77,9 +76,9 @@ mod tests {
 
     #[test]
     fn a_history_is_a_table_with_a_note_about_missing_holds() {
-        let json = r#"{"lock":"a","revision":9,"complete_after":4,"holds":[
-            {"token":7,"session":"you","since_at_ms":60000},
-            {"token":5,"session":"me","owner":"t1","since_at_ms":1000,"until_at_ms":31000,"until_revision":8,"cause":"released"}]}"#;
+        let json = r#"{"lock":"a","revision":9,"complete_since_revision":4,"holds":[
+            {"token":7,"session":"you","granted_at":"1970-01-01T00:01:00Z"},
+            {"token":5,"session":"me","owner":"t1","granted_at":"1970-01-01T00:00:01Z","ended_at":"1970-01-01T00:00:31Z","ended_revision":8,"cause":"released"}]}"#;
         let shown = show(&serde_json::from_str(json).unwrap(), 61_000);
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert!(lines[1].contains("1s ago") && lines[1].ends_with("still held"), "{shown}");

@@ -56,7 +56,7 @@ pub(super) fn holders_total(lock: &LockBody) -> usize {
 
 /// The longest current hold of the lock, milliseconds.
 pub(super) fn longest_held(lock: &LockBody) -> Option<u64> {
-    lock.holders.iter().map(|holder| holder.since_ms).max()
+    lock.holders.iter().map(|holder| holder.held_for_ms).max()
 }
 
 /// The limit of a semaphore; `None` for other locks.
@@ -76,13 +76,13 @@ pub(super) fn state_text(lock: &LockBody) -> String {
 
 /// `unavailable for 3s (cooldown)`, for a free lock that cannot be granted yet.
 pub(super) fn cooldown_text(lock: &LockBody) -> Option<String> {
-    let closed = lock.closed.as_ref().filter(|_| lock.holders.is_empty())?;
-    let reason = match closed.why {
+    let cooldown = lock.cooldown.as_ref().filter(|_| lock.holders.is_empty())?;
+    let reason = match cooldown.cause {
         CooldownCause::MinHold => "minimum hold of the last holder",
         CooldownCause::Cooldown => "cooldown",
         CooldownCause::LockDelay => "lock delay after a lost holder",
     };
-    Some(format!("unavailable for {} ({reason})", short_time(closed.opens_in_ms)))
+    Some(format!("unavailable for {} ({reason})", short_time(cooldown.ends_in_ms)))
 }
 
 /// `shared`, or for a semaphore `2 permits`.
@@ -102,7 +102,7 @@ mod tests {
         let holders: Vec<String> = holders
             .iter()
             .map(|(session, since)| {
-                format!(r#"{{"session":"{session}","token":1,"since_ms":{since},"entries":1,"labels":{{}},"mode":"shared"}}"#)
+                format!(r#"{{"session":"{session}","token":1,"held_for_ms":{since},"hold_count":1,"labels":{{}},"mode":"shared"}}"#)
             })
             .collect();
         let json = format!(
@@ -127,7 +127,7 @@ mod tests {
     fn a_lock_without_holders_is_free_or_unavailable() {
         let mut free = lock(&[], 0);
         assert_eq!(state_text(&free), "free");
-        free.closed = serde_json::from_str(r#"{"why":"cooldown","opens_in_ms":3000}"#).unwrap();
+        free.cooldown = serde_json::from_str(r#"{"cause":"cooldown","ends_in_ms":3000}"#).unwrap();
         assert_eq!(state_text(&free), "unavailable for 3s (cooldown)");
     }
 

@@ -63,7 +63,7 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     let mut locks = Vec::new();
     args.cluster.quick_client()?.each_lock(query, |lock| locks.push(lock)).await?;
     // The cluster deletes unused locks after a while; the list omits them until then.
-    locks.retain(|lock| lock.held || lock.waiters > 0 || lock.closed.is_some());
+    locks.retain(|lock| lock.held || lock.waiters > 0 || lock.cooldown.is_some());
     sort(&mut locks, args.sort);
     locks.truncate(args.count.unwrap_or(usize::MAX));
     let names = locks.iter().map(|lock| &lock.lock);
@@ -122,7 +122,7 @@ mod tests {
             .iter()
             .zip(7..)
             .map(|(ms, token)| {
-                format!(r#"{{"session":"s{token}","token":{token},"since_ms":{ms},"entries":1,"labels":{{}},"mode":"shared"}}"#)
+                format!(r#"{{"session":"s{token}","token":{token},"held_for_ms":{ms},"hold_count":1,"labels":{{}},"mode":"shared"}}"#)
             })
             .collect();
         let json = format!(
@@ -152,7 +152,7 @@ mod tests {
     fn a_row_shows_the_first_holders() {
         let shared = row(&lock("a", 2, &[1_000, 9_000, 3, 4], ""));
         assert_eq!(shared, ["a", "4 shared", "7,8,9,…", "s7, s8, s9 and 1 other", "9s", "2"]);
-        let free = row(&lock("a", 0, &[], r#","closed":{"why":"cooldown","opens_in_ms":9000}"#));
+        let free = row(&lock("a", 0, &[], r#","cooldown":{"cause":"cooldown","ends_in_ms":9000}"#));
         assert_eq!(free, ["a", "unavailable for 9s (cooldown)", "-", "-", "-", "0"]);
         let policy = r#","permits_held":5,"policy":{"limit":8,"order":"fifo","ageing_ms":1,"lock_delay_ms":0,"cooldown_ms":0,"detect_deadlocks":true}"#;
         assert_eq!(row(&lock("a", 0, &[5], policy))[1], "5 of 8 permits");

@@ -54,7 +54,7 @@ async fn first_busy<'l>(
     let mut first = None;
     for lock in locks {
         let body = client.look(lock).await.map_err(|error| (lock, error))?;
-        if body.held || body.closed.is_some() {
+        if body.held || body.cooldown.is_some() {
             return Ok(Some(body));
         }
         first = first.or(Some(body));
@@ -118,8 +118,8 @@ mod tests {
     fn the_line_shows_the_holder_the_time_and_the_position() {
         let body: LockBody = serde_json::from_str(
             r#"{"lock":"nightly","mode":"exclusive","held":true,
-            "holders":[{"session":"web-3","token":1,"since_ms":252000,"entries":1,"labels":{"pid":"812"}}],
-            "waiters":3,"queue":[{"session":"a","since_ms":0,"labels":{}},{"session":"me","since_ms":0,"labels":{}}],
+            "holders":[{"session":"web-3","token":1,"held_for_ms":252000,"hold_count":1,"labels":{"pid":"812"}}],
+            "waiters":3,"queue":[{"session":"a","waiting_for_ms":0,"labels":{}},{"session":"me","waiting_for_ms":0,"labels":{}}],
             "last_token":1}"#,
         )
         .unwrap();
@@ -143,12 +143,12 @@ mod tests {
     fn the_line_names_all_shared_holders() {
         let holder = |session: &str, ms: u32| {
             format!(
-                r#"{{"session":"{session}","token":1,"since_ms":{ms},"entries":1,"labels":{{}},"mode":"shared"}}"#
+                r#"{{"session":"{session}","token":1,"held_for_ms":{ms},"hold_count":1,"labels":{{}},"mode":"shared"}}"#
             )
         };
         let json = format!(
             r#"{{"lock":"nightly","mode":"shared","held":true,"holders":[{},{}],"holders_total":2,"waiters":1,
-            "queue":[{{"session":"me-812-ab","since_ms":0,"labels":{{}}}}],"last_token":1}}"#,
+            "queue":[{{"session":"me-812-ab","waiting_for_ms":0,"labels":{{}}}}],"last_token":1}}"#,
             holder("web-3", 1_000),
             holder("web-4", 252_000)
         );

@@ -73,7 +73,7 @@ fn show(body: &LockBody, limit: u32) -> String {
             holder.permits.to_string(),
             cell(Some(slots.join(","))),
             holder.token.to_string(),
-            short_time(holder.since_ms),
+            short_time(holder.held_for_ms),
             cell(Some(labels_text(&holder.session, &holder.labels))),
         ]
     });

@@ -37,7 +37,7 @@ fn show(cluster: &ClusterBody) -> String {
             node.id.to_string(),
             node.role.clone(),
             if node.healthy { "yes" } else { "no" }.to_owned(),
-            node.applied.to_string(),
+            node.applied_revision.to_string(),
             node.http.clone(),
             node.peer.clone(),
         ]

@@ -91,7 +91,7 @@ mod tests {
                 r#"{{"lock":"{name}","mode":"exclusive","held":{held},"holders":[{holders}],"holders_total":0,"waiters":0,"queue":[],"last_token":9,"wait":{{"count":3,"p50_ms":12,"p99_ms":40,"max_ms":50}}}}"#
             )
         };
-        let holder = r#"{"session":"web-3-812-0011223344556677","token":1,"since_ms":5000,"entries":1,"labels":{"host":"web-3","pid":"812","user":"alice"},"mode":"exclusive"}"#;
+        let holder = r#"{"session":"web-3-812-0011223344556677","token":1,"held_for_ms":5000,"hold_count":1,"labels":{"host":"web-3","pid":"812","user":"alice"},"mode":"exclusive"}"#;
         let json = format!(
             r#"{{"locks":[{},{}],"revision":1}}"#,
             lock("holdfast-doctor", false, ""),

@@ -87,7 +87,7 @@ fn not_held(
         Some(holder) => CommandFailure::failed(format!(
             "{lock} is held by {} for {}, not by {session}: release it with --session {}",
             holder_name(holder),
-            short_time(holder.since_ms),
+            short_time(holder.held_for_ms),
             holder.session
         )),
         None => CommandFailure::failed(format!("{session} does not hold {lock}: {reason}")),
@@ -126,7 +126,7 @@ async fn break_lock(
     for holder in &body.holders {
         let token = holder.token;
         let broken = client.break_lock(lock, Some(token), reason).await?.broken;
-        let (name, since) = (holder_name(holder), short_time(holder.since_ms));
+        let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
         write_stderr(&match broken {
             0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
             _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),

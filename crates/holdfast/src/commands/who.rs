@@ -80,7 +80,7 @@ fn headline(lock: &LockBody) -> String {
 }
 
 fn one_holder(lock: &LockBody, holder: &HolderBody) -> String {
-    let (name, since) = (holder_name(holder), short_time(holder.since_ms));
+    let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
     let mode = match limit(lock) {
         Some(limit) => Some(format!("{} of {limit} permits", holder.permits)),
         None => (holder.mode != Mode::Exclusive).then(|| holder.mode.as_str().to_owned()),
@@ -100,10 +100,10 @@ fn until(holder: &HolderBody) -> Option<String> {
 
 /// Returns the age of the last renewal; `None` if the reply of the leader lacks it.
 fn lease(body: &ExplainedBody) -> Option<String> {
-    let free = short_time(body.free_if_dead_in_ms?);
+    let free = short_time(body.free_at_latest_in_ms?);
     match body.lock.holders.as_slice() {
         [holder] => {
-            let renewed = short_time(holder.renewed_ms_ago?);
+            let renewed = short_time(holder.since_renewal_ms?);
             Some(format!(
                 "renewed {renewed} ago; if its holder died now, it would be free in {free}"
             ))
@@ -137,8 +137,8 @@ fn holders(lock: &LockBody) -> String {
             session_and_owner(holder.session.as_str(), holder.owner.as_ref()),
             mode_text(holder.mode, holder.permits, is_semaphore),
             holder.token.to_string(),
-            short_time(holder.since_ms),
-            cell(holder.renewed_ms_ago.map(|ms| format!("{} ago", short_time(ms)))),
+            short_time(holder.held_for_ms),
+            cell(holder.since_renewal_ms.map(|ms| format!("{} ago", short_time(ms)))),
             cell(until(holder)),
             cell(Some(labels_text(&holder.session, &holder.labels))),
         ]
@@ -154,7 +154,7 @@ fn queue(lock: &LockBody) -> String {
             session_and_owner(waiter.session.as_str(), waiter.owner.as_ref()),
             mode_text(waiter.mode, waiter.permits, is_semaphore),
             waiter.priority.to_string(),
-            short_time(waiter.since_ms),
+            short_time(waiter.waiting_for_ms),
             cell(Some(labels_text(&waiter.session, &waiter.labels))),
         ]
     });
@@ -180,7 +180,7 @@ fn session_and_owner(session: &str, owner: Option<&Owner>) -> String {
 }
 
 fn blocked(link: &WaitLinkBody) -> String {
-    let since = short_time(link.since_ms);
+    let since = short_time(link.waiting_for_ms);
     let state = match &link.held_by {
         Some(holder) => format!("held by {holder}"),
         None => "free".to_owned(),
@@ -205,11 +205,11 @@ mod tests {
     fn all_shared_holders_and_the_queue_are_shown() {
         let shown = shown(
             r#"{"lock":"a","mode":"shared","held":true,"holders":[
-            {"session":"s1","token":4,"since_ms":252000,"entries":1,"labels":{"host":"web1"},"mode":"shared","renewed_ms_ago":900},
-            {"session":"s2","owner":"t","token":5,"since_ms":1000,"entries":1,"labels":{},"mode":"upgradable","upgrading":true}],
+            {"session":"s1","token":4,"held_for_ms":252000,"hold_count":1,"labels":{"host":"web1"},"mode":"shared","since_renewal_ms":900},
+            {"session":"s2","owner":"t","token":5,"held_for_ms":1000,"hold_count":1,"labels":{},"mode":"upgradable","upgrading":true}],
             "holders_total":3,"waiters":1,
-            "queue":[{"session":"w","since_ms":3000,"labels":{"pid":"7"},"mode":"exclusive","priority":5}],
-            "last_token":5,"free_if_dead_in_ms":30000}"#,
+            "queue":[{"session":"w","waiting_for_ms":3000,"labels":{"pid":"7"},"mode":"exclusive","priority":5}],
+            "last_token":5,"free_at_latest_in_ms":30000}"#,
         );
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], "a is held by 3, shared");
@@ -237,14 +237,14 @@ mod tests {
     fn permits_policy_and_cooldown_are_shown() {
         let policy = r#""policy":{"limit":8,"order":"writer-first","ageing_ms":10000,"lock_delay_ms":5000,"cooldown_ms":0,"detect_deadlocks":true}"#;
         let one = shown(&format!(
-            r#"{{"lock":"a","mode":"exclusive","held":true,"holders":[{{"session":"s1","token":4,"since_ms":1000,"entries":1,"labels":{{}},"permits":2,"slots":[0,1],"ends_in_ms":9000}}],"holders_total":1,"permits_held":2,"waiters":0,"queue":[],"last_token":5,{policy}}}"#
+            r#"{{"lock":"a","mode":"exclusive","held":true,"holders":[{{"session":"s1","token":4,"held_for_ms":1000,"hold_count":1,"labels":{{}},"permits":2,"slots":[0,1],"ends_in_ms":9000}}],"holders_total":1,"permits_held":2,"waiters":0,"queue":[],"last_token":5,{policy}}}"#
         ));
         assert_eq!(
             one,
             "a is held by s1 for 1s, token 4, 2 of 8 permits, ends in 9s\npolicy: writer-first, lock delay 5s"
         );
         let unavailable = shown(
-            r#"{"lock":"a","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":5,"closed":{"why":"min-hold","opens_in_ms":9000}}"#,
+            r#"{"lock":"a","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":5,"cooldown":{"cause":"min-hold","ends_in_ms":9000}}"#,
         );
         assert_eq!(unavailable, "a is unavailable for 9s (minimum hold of the last holder)");
     }

@@ -255,7 +255,7 @@ fn failure(codes: &[ErrorCode], problem: &Value) -> Value {
     ] });
     let soon = Header::number("retry-after", "Seconds to wait before a retry");
     let comes_back = |code: &ErrorCode| {
-        *code == ErrorCode::LockClosed || matches!(of_code(*code).as_u16(), 429 | 503)
+        *code == ErrorCode::LockInCooldown || matches!(of_code(*code).as_u16(), 429 | 503)
     };
     let comes_back = codes.iter().any(comes_back);
     let extra: &[Header] = if comes_back { &[soon] } else { &[] };

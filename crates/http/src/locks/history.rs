@@ -7,8 +7,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::lock::AT;
 use holdfast_api::{
-    CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody, Schemas,
-    format_duration, named_owner, params, parse_duration, parse_time,
+    CallParams as _, ErrorCode, HistoryBody, Moment, Param, ParamError, ParamValue, PastHoldBody,
+    Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
 use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
 use holdfast_types::{HolderView, Stamp, millis};
@@ -21,7 +21,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the past holds of a lock: holder, token, times, and the cause of each end",
-    description: "The response has the holds that this node recorded. No hold that ended after the revision complete_after is missing.",
+    description: "The response has the holds that this node recorded. No hold that ended after the revision complete_since_revision is missing.",
     params: HistoryParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The history", Schemas::of::<HistoryBody>)],
     ..Operation::read("readHistory", &HISTORY, |call| history(call).boxed())
@@ -76,7 +76,7 @@ async fn history(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         history;
     let present = holders.into_iter().map(present_hold);
     let holds = present.chain(holds.into_iter().map(past_hold)).collect();
-    let body = HistoryBody { lock, holds, complete_after, revision };
+    let body = HistoryBody { lock, holds, complete_since_revision: complete_after, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
@@ -85,9 +85,9 @@ fn present_hold(holder: HolderView) -> PastHoldBody {
         token: holder.token,
         session: holder.session,
         owner: named_owner(holder.owner),
-        since_at_ms: holder.granted_at.0,
-        until_at_ms: None,
-        until_revision: None,
+        granted_at: Moment(holder.granted_at),
+        ended_at: None,
+        ended_revision: None,
         cause: None,
     }
 }
@@ -97,9 +97,9 @@ fn past_hold(hold: PastHold) -> PastHoldBody {
         token: hold.token,
         session: hold.session,
         owner: named_owner(hold.owner),
-        since_at_ms: hold.since.0,
-        until_at_ms: Some(hold.until.0),
-        until_revision: Some(hold.ended_in),
+        granted_at: Moment(hold.since),
+        ended_at: Some(Moment(hold.until)),
+        ended_revision: Some(hold.ended_in),
         cause: Some(hold.cause.as_str().to_owned()),
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
     ErrorCode::SegmentsMismatch,
     ErrorCode::AttemptOver,
     ErrorCode::NotReentrant,
-    ErrorCode::LockClosed,
+    ErrorCode::LockInCooldown,
     ErrorCode::LockBusy,
     ErrorCode::WaitTimeout,
     ErrorCode::TooManyWaiters,

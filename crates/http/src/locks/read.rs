@@ -56,11 +56,11 @@ async fn explain(call: &CallContext<'_>, lock: LockName) -> Result<Reply, HttpEr
     let now = call.now();
     let mut lock = LockBody::new(view, now, Some(revision));
     for (holder, lease) in lock.holders.iter_mut().zip(&leases) {
-        holder.renewed_ms_ago = lease.map(|lease| lease.renewed_ago_ms());
+        holder.since_renewal_ms = lease.map(|lease| lease.renewed_ago_ms());
         holder.expires_in_ms = lease.map(|lease| lease.left_ms);
     }
     let body = ExplainedBody {
-        free_if_dead_in_ms: last_to_expire(&leases),
+        free_at_latest_in_ms: last_to_expire(&leases),
         blocked_by: chain.into_iter().map(|link| link_body(link, now)).collect(),
         ..with_times(lock, times.as_ref())
     };
@@ -93,7 +93,7 @@ fn link_body(link: BlockingLink, now: Stamp) -> WaitLinkBody {
         session: link.session,
         owner: named_owner(link.owner),
         waits_for: link.waits_for,
-        since_ms: now.0.saturating_sub(link.since.0),
+        waiting_for_ms: now.0.saturating_sub(link.since.0),
         held_by: link.held_by,
         deadlock: link.cycle,
     }

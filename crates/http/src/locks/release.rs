@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{BREAK_REASON, FORCE, RELEASED_SESSION, TO, TO_OWNER};
 use holdfast_api::parameters::{OWNER, REDIRECT, RELEASED_ATTEMPT, RELEASED_TOKEN};
 use holdfast_api::{
-    BrokenBody, CallParams as _, ErrorCode, HOLDFAST_ENTRIES_LEFT, HandedOverBody, ParamError,
+    BrokenBody, CallParams as _, ErrorCode, HOLDFAST_HOLD_COUNT, HandedOverBody, ParamError,
     Schemas, params,
 };
 use holdfast_service::Response;
@@ -21,8 +21,8 @@ use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
 
-const ENTRIES_LEFT: Header = Header::number(
-    HOLDFAST_ENTRIES_LEFT,
+const HOLD_COUNT: Header = Header::number(
+    HOLDFAST_HOLD_COUNT,
     "If the call named an attempt: attempts that still keep the lock",
 );
 
@@ -39,7 +39,7 @@ pub(crate) static OPERATION: Operation = Operation {
         let handed = "The lock was handed over";
         vec![
             ResponseSpec::empty(StatusCode::NO_CONTENT, "The place is given up")
-                .with(&[ENTRIES_LEFT]),
+                .with(&[HOLD_COUNT]),
             ResponseSpec::json(StatusCode::OK, handed, Schemas::of::<HandedOverBody>)
                 .or("application/json", Content::Json(Schemas::of::<BrokenBody>)),
         ]
@@ -103,7 +103,7 @@ async fn release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
                 return Ok(reply);
             }
             let left = HeaderValue::from(hold_count);
-            Ok(reply.with_header(HeaderName::from_static(HOLDFAST_ENTRIES_LEFT), left))
+            Ok(reply.with_header(HeaderName::from_static(HOLDFAST_HOLD_COUNT), left))
         }
     }
 }

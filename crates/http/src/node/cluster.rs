@@ -42,7 +42,7 @@ fn node(view: ClusterMember) -> NodeBody {
         http: view.http,
         peer: view.peer,
         zookeeper: view.zookeeper,
-        applied: view.applied,
+        applied_revision: view.applied,
         healthy: view.healthy,
     }
 }

@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
 use holdfast_api::{
-    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, ParamError,
-    Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
+    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Moment, Param,
+    ParamError, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
 use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
 use holdfast_types::{Revision, Stat, ZnodePath};
@@ -61,14 +61,8 @@ fn answers() -> Vec<ResponseSpec> {
             node_headers::CHILDREN_REVISION,
             "The revision that last created or deleted a child",
         ),
-        Header::number(
-            node_headers::CREATED_AT_MS,
-            "The time of its creation, milliseconds since the Unix epoch",
-        ),
-        Header::number(
-            node_headers::MODIFIED_AT_MS,
-            "The time of the last change of its data, milliseconds since the Unix epoch",
-        ),
+        Header::text(node_headers::CREATED_AT, "When it was created, as of RFC 3339"),
+        Header::text(node_headers::MODIFIED_AT, "When its data was last changed, as of RFC 3339"),
         Header::number(node_headers::CHILDREN, "The number of its children"),
         Header::number(node_headers::SESSION_NUMBER, "The session number of an ephemeral znode"),
         Header::number(node_headers::TTL_MS, "The time-to-live of a ttl znode, milliseconds"),
@@ -179,10 +173,13 @@ fn read_reply<T>(found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -
 /// The stat of a node as headers, for a reply whose body is the data.
 fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
     use node_headers::{
-        ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT_MS,
-        CREATED_REVISION, KIND, MODIFIED_AT_MS, MODIFIED_REVISION, SESSION_NUMBER, TTL_MS, VERSION,
+        ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT, CREATED_REVISION,
+        KIND, MODIFIED_AT, MODIFIED_REVISION, SESSION_NUMBER, TTL_MS, VERSION,
     };
     let body = StatBody::from(*stat);
+    let time = |moment: Moment| {
+        HeaderValue::try_from(moment.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
+    };
     let header = |name, value: HeaderValue| (HeaderName::from_static(name), value);
     let mut headers = vec![
         (ETAG, tag(body.version)),
@@ -193,8 +190,8 @@ fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
         header(CREATED_REVISION, body.created_revision.0.into()),
         header(MODIFIED_REVISION, body.modified_revision.0.into()),
         header(CHILDREN_REVISION, body.children_revision.0.into()),
-        header(CREATED_AT_MS, body.created_at_ms.0.into()),
-        header(MODIFIED_AT_MS, body.modified_at_ms.0.into()),
+        header(CREATED_AT, time(body.created_at)),
+        header(MODIFIED_AT, time(body.modified_at)),
         header(CHILDREN, body.children.into()),
     ];
     headers.extend(body.session_number.map(|number| header(SESSION_NUMBER, number.into())));

@@ -14,12 +14,11 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md"
 /// The sections with executed curl lines.
 const FIRST: &str = "\n## Waiting and knowing\n";
 const LAST: &str = "\n## Cluster and node\n";
-/// Prefixes of numbers that differ between runs.
-const VARIABLE: [&str; 16] = [
+/// Prefixes of numbers and times that differ between runs.
+const VARIABLE: [&str; 15] = [
     "revision\":",
     "revision: ",
-    "_at_ms\":",
-    "age_ms\":",
+    "_at\":\"",
     "session_number\":",
     "restart_from\":",
     "id: ",
@@ -27,7 +26,7 @@ const VARIABLE: [&str; 16] = [
     "generation\":",
     "index\":",
     "waited_ms\":",
-    "since_ms\":",
+    "for_ms\":",
     "s_in_ms\":",
     "for another ",
     "retry_after_ms\":",
@@ -93,15 +92,16 @@ fn run_curl(command: &str, address: &str) -> String {
     if shown.is_empty() { shown } else { format!("{shown}\n") }
 }
 
-/// Replaces every number that differs between runs by `N`.
+/// Replaces every number and time that differs between runs by `N`.
 fn masked(text: &str) -> String {
     let mut masked = text.to_owned();
     for before in VARIABLE {
         let mut from = 0;
         while let Some(at) = masked[from..].find(before) {
             let start = from + at + before.len();
-            let digits = masked[start..].bytes().take_while(u8::is_ascii_digit).count();
-            masked.replace_range(start..start + digits, "N");
+            let varies = |byte: &u8| byte.is_ascii_digit() || b"-:.TZ".contains(byte);
+            let length = masked[start..].bytes().take_while(varies).count();
+            masked.replace_range(start..start + length, "N");
             from = start;
         }
     }

@@ -42,7 +42,7 @@ async fn a_semaphore_grants_slots_and_its_limit_can_be_raised_while_callers_wait
     let rules = node.call("PATCH", "/v1/locks/s?limit=4").await.json();
     assert_eq!(rules["limit"], 4);
     let grant = waiting.await.unwrap().json();
-    assert_eq!((&grant["slots"], &grant["floor"]), (&json!([2, 3]), &first["token"]));
+    assert_eq!((&grant["slots"], &grant["min_valid_token"]), (&json!([2, 3]), &first["token"]));
     let lock = node.call("GET", "/v1/locks/s").await.json();
     assert_eq!((&lock["permits_held"], &lock["policy"]["limit"]), (&json!(4), &json!(4)));
 }
@@ -63,11 +63,11 @@ async fn a_lock_in_cooldown_reports_the_cause_and_the_remaining_time() {
     node.take("/v1/locks/a?session=me&min_hold=10m").await;
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=me").await.status, 204);
     let reply = node.call("PUT", "/v1/locks/a?session=you").await;
-    let problem = reply.problem(423, "lock-closed");
+    let problem = reply.problem(423, "lock-in-cooldown");
     assert!(problem.to_string().contains("min_hold"), "{problem}");
     let lock = node.call("GET", "/v1/locks/a").await.json();
-    assert_eq!((&lock["held"], &lock["closed"]["why"]), (&json!(false), &json!("min-hold")));
-    let opens = lock["closed"]["opens_in_ms"].as_u64().unwrap();
+    assert_eq!((&lock["held"], &lock["cooldown"]["cause"]), (&json!(false), &json!("min-hold")));
+    let opens = lock["cooldown"]["ends_in_ms"].as_u64().unwrap();
     assert!((1..=600_000).contains(&opens), "{lock}");
 }
 
@@ -96,7 +96,7 @@ async fn a_re_entry_with_reentrant_false_is_rejected() {
     let target = "/v1/locks/a?session=me&attempt=2&reentrant=false";
     node.call("PUT", target).await.problem(409, "not-reentrant");
     let again = node.call("PUT", "/v1/locks/a?session=me&attempt=2").await.json();
-    assert_eq!(again["entries"], 2);
+    assert_eq!(again["hold_count"], 2);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn an_acquire_of_a_busy_lock_is_rejected_with_its_holder() {
     let holder = &problem["holder"];
     assert_eq!((&holder["session"], &holder["owner"]), (&json!("me"), &json!("t1")));
     assert_eq!((&holder["token"], &holder["labels"]["host"]), (&json!(token), &json!("web3")));
-    assert!(holder["since_ms"].is_u64());
+    assert!(holder["held_for_ms"].is_u64());
     assert_eq!(problem["hint"], "add &wait=10s to queue");
     assert_eq!(problem["waiters"], 0);
 }
@@ -106,7 +106,7 @@ async fn a_release_is_idempotent() {
     for _ in 0..2 {
         let reply = node.call("DELETE", "/v1/locks/a?session=me").await;
         assert_eq!((reply.status, reply.body.as_str()), (204, ""));
-        assert_eq!(reply.header("holdfast-entries-left"), None);
+        assert_eq!(reply.header("holdfast-hold-count"), None);
     }
 }
 
@@ -116,11 +116,11 @@ async fn each_attempt_is_counted_once_and_released_once() {
     let token = node.take("/v1/locks/a?session=me&attempt=1").await;
     assert_eq!(node.take("/v1/locks/a?session=me&attempt=2").await, token);
     assert_eq!(node.take("/v1/locks/a?session=me&attempt=2").await, token);
-    assert_eq!(node.call("PUT", "/v1/locks/a?session=me").await.json()["entries"], 2);
+    assert_eq!(node.call("PUT", "/v1/locks/a?session=me").await.json()["hold_count"], 2);
     for (attempt, left) in [(1, "1"), (1, "1"), (2, "0")] {
         let reply = node.call("DELETE", &format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!(reply.status, 204, "{attempt}: {reply:?}");
-        assert_eq!(reply.header("holdfast-entries-left"), Some(left), "{attempt}");
+        assert_eq!(reply.header("holdfast-hold-count"), Some(left), "{attempt}");
     }
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["held"], false);
 }
@@ -131,7 +131,7 @@ async fn an_acquire_by_an_ended_attempt_is_rejected() {
     node.take("/v1/locks/a?session=me&attempt=1").await;
     // A cancel may arrive before the call that it cancels.
     let reply = node.call("DELETE", "/v1/locks/a?session=me&attempt=9").await;
-    assert_eq!((reply.status, reply.header("holdfast-entries-left")), (204, Some("1")));
+    assert_eq!((reply.status, reply.header("holdfast-hold-count")), (204, Some("1")));
     for late in [9, 8] {
         let reply = node.call("PUT", &format!("/v1/locks/a?session=me&attempt={late}")).await;
         assert_eq!(reply.problem(409, "attempt-over")["newest_attempt"], 9);

@@ -254,10 +254,10 @@ async fn a_lock_view_shows_the_lease_of_the_holder_and_the_lock_that_the_holder_
     for node in &nodes[..2] {
         let body = node.call("GET", "/v1/locks/a").await.json();
         let holder = &body["holders"][0];
-        assert!(holder["renewed_ms_ago"].as_u64() < Some(20_000), "{body}");
+        assert!(holder["since_renewal_ms"].as_u64() < Some(20_000), "{body}");
         let left = holder["expires_in_ms"].as_u64().unwrap();
         assert!(left <= 20_000, "{body}");
-        assert_eq!(body["free_if_dead_in_ms"].as_u64(), Some(left));
+        assert_eq!(body["free_at_latest_in_ms"].as_u64(), Some(left));
         let link = &body["blocked_by"][0];
         assert_eq!(
             (&link["session"], &link["waits_for"], &link["held_by"]),
@@ -265,7 +265,7 @@ async fn a_lock_view_shows_the_lease_of_the_holder_and_the_lock_that_the_holder_
         );
         assert!(link.get("deadlock").is_none(), "{body}");
         let stale = node.call("GET", "/v1/locks/a?stale").await.json();
-        assert!(stale["holders"][0].get("renewed_ms_ago").is_none(), "{stale}");
+        assert!(stale["holders"][0].get("since_renewal_ms").is_none(), "{stale}");
     }
 }
 
@@ -324,14 +324,14 @@ async fn the_history_of_a_lock_lists_each_hold_with_its_session_times_and_cause(
     let told: Vec<_> = body["holds"].as_array().unwrap().iter().collect();
     let tokens: Vec<_> = told.iter().map(|hold| hold["token"].as_u64().unwrap()).collect();
     assert_eq!(tokens, [third, second, first], "{body}");
-    assert!(told[0].get("cause").is_none() && told[0].get("until_at_ms").is_none(), "{body}");
+    assert!(told[0].get("cause").is_none() && told[0].get("ended_at").is_none(), "{body}");
     assert_eq!(
         (&told[1]["cause"], &told[1]["owner"]),
         (&json!("session-closed"), &json!("thread-1"))
     );
     assert_eq!((&told[2]["cause"], &told[2]["session"]), (&json!("released"), &json!("me")));
-    assert_eq!(body["complete_after"], 0);
-    let since = told[0]["since_at_ms"].as_u64().unwrap();
+    assert_eq!(body["complete_since_revision"], 0);
+    let since = told[0]["granted_at"].as_str().unwrap();
     let then = node.call("GET", &format!("/v1/history/a?at={since}")).await.json();
     assert_eq!(
         (then["holds"].as_array().unwrap().len(), &then["holds"][0]["token"]),

@@ -14,7 +14,7 @@ async fn the_cluster_view_lists_the_leader_and_the_nodes() {
     assert_eq!((&member["id"], &member["role"]), (&json!(1), &json!("leader")));
     assert_eq!(member["http"], node.address.to_string());
     assert_eq!(member["healthy"], true);
-    assert!(member["applied"].is_u64() && member["peer"].is_string(), "{body}");
+    assert!(member["applied_revision"].is_u64() && member["peer"].is_string(), "{body}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
+use holdfast_api::Moment;
 use holdfast_client::Error;
 use holdfast_lab::{
     Cluster, DEADLINE, History, Http, Load, Method, binary, raise_descriptor_limit, until,
@@ -29,6 +30,12 @@ async fn row_01_a_lock_has_one_owner_at_every_point_whatever_others_believe() {
     cluster.node(leader).resume();
     load.wait_for_grants(40).await;
     load.finish().await;
+}
+
+/// The milliseconds of the Unix epoch at a time of the API.
+fn moment_ms(time: &serde_json::Value) -> u64 {
+    let moment: Moment = serde_json::from_value(time.clone()).expect("a time as of RFC 3339");
+    moment.0.0
 }
 
 fn now_ms() -> u64 {
@@ -64,8 +71,8 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
     next.await.expect("a task").assert_status(200);
     let holds = past(&http, "crash").await;
     assert_eq!(holds[1]["cause"], "session-expired", "{holds}");
-    assert_eq!(holds[0]["since_at_ms"], holds[1]["until_at_ms"], "in the same entry: {holds}");
-    let lost_ms = holds[1]["until_at_ms"].as_u64().expect("an end");
+    assert_eq!(holds[0]["granted_at"], holds[1]["ended_at"], "in the same entry: {holds}");
+    let lost_ms = moment_ms(&holds[1]["ended_at"]);
     // The last renewal was at most a third of the TTL before the kill; the expiry tick may be late on a busy machine.
     assert!(lost_ms + TTL_MS / 3 + 50 >= killed_ms + TTL_MS, "{lost_ms} after {killed_ms}");
     assert!(lost_ms <= killed_ms + TTL_MS + 10_000, "{lost_ms} after {killed_ms}");
@@ -78,8 +85,8 @@ async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_ask
     http.take("crash?session=dead&ttl=1s").await;
     http.queue_up("crash?session=next").await.expect("a task").assert_status(200);
     let holds = past(&http, "crash").await;
-    let (lost, next) = (holds[1]["until_at_ms"].as_u64(), holds[0]["since_at_ms"].as_u64());
-    assert!(next >= lost.map(|lost| lost + 1_000), "{holds}");
+    let (lost, next) = (moment_ms(&holds[1]["ended_at"]), moment_ms(&holds[0]["granted_at"]));
+    assert!(next >= lost + 1_000, "{holds}");
 }
 
 /// Kills `may_die` of `size` nodes, which leaves a majority, and then one more node.
@@ -125,14 +132,14 @@ async fn row_04_reentrancy_is_counted_by_the_server_and_ends_with_the_session() 
     for (attempt, entries) in [(2, 2), (3, 3), (3, 3)] {
         let again = http.put(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
         assert_eq!(
-            (again.assert_status(200).token(), &again.json()["entries"]),
+            (again.assert_status(200).token(), &again.json()["hold_count"]),
             (token, &entries.into())
         );
     }
     for (attempt, left) in [(2, "2"), (1, "1"), (3, "0")] {
         assert_eq!(http.holders("a").await, ["me"]);
         let leaving = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
-        assert_eq!(leaving.assert_status(204).header("holdfast-entries-left"), Some(left));
+        assert_eq!(leaving.assert_status(204).header("holdfast-hold-count"), Some(left));
     }
     assert_eq!(http.lock("a").await["held"], false, "n attempts, n releases");
     // After the loss of the session, an acquire creates no new hold silently.

@@ -71,7 +71,7 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     let holder = &lock["holders"][0];
     assert_eq!((&lock["held"], &lock["waiters"]), (&json!(true), &json!(1)));
     assert_eq!(
-        [&holder["session"], &holder["owner"], &holder["token"], &holder["entries"]],
+        [&holder["session"], &holder["owner"], &holder["token"], &holder["hold_count"]],
         [&json!("me"), &json!("import"), &json!(token), &json!(2)]
     );
     let left = holder["expires_in_ms"].as_u64().expect("what is left");
@@ -183,7 +183,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
         .assert_status(200);
     let granted = next.await.expect("a task");
     assert!(granted.assert_status(200).token() > token);
-    let floor = http.lock("a").await["floor"].as_u64();
+    let floor = http.lock("a").await["min_valid_token"].as_u64();
     assert_eq!(floor, Some(granted.token()), "the old token is below the floor");
     let stale = http.get(&format!("/v1/fence/a?token={token}&mode=monotonic")).await;
     stale.assert_code(412, "stale-token");

@@ -17,7 +17,7 @@ async fn row_31_an_owner_is_a_session_and_a_name_and_its_count_is_shown() {
     http.put("/v1/locks/a?session=you&owner=import").await.assert_code(423, "lock-busy");
     let holder = http.lock("a").await["holders"][0].clone();
     assert_eq!(
-        (&holder["session"], &holder["owner"], &holder["entries"]),
+        (&holder["session"], &holder["owner"], &holder["hold_count"]),
         (&json!("me"), &json!("import"), &json!(2))
     );
     // An owner is neither a thread nor a connection: each of these calls used a new connection.
@@ -215,7 +215,7 @@ async fn row_71_a_release_is_done_once_however_often_it_is_sent() {
     http.take("a?session=me&attempt=2").await;
     let leave = async |attempt: u32| {
         let left = http.delete(&format!("/v1/locks/a?session=me&attempt={attempt}")).await;
-        left.assert_status(204).header("holdfast-entries-left").map(str::to_owned)
+        left.assert_status(204).header("holdfast-hold-count").map(str::to_owned)
     };
     // The reply was lost: the same call gets the first reply.
     assert_eq!(leave(1).await.as_deref(), Some("1"));

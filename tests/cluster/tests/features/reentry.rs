@@ -13,7 +13,7 @@ async fn row_44c_a_second_acquire_that_is_not_to_be_reentrant_fails_at_once() {
     // The acquire would wait for its own owner: rejected, whatever its wait time.
     let second = "/v1/locks/a?session=me&attempt=2&reentrant=false&wait=3m";
     http.put(second).await.assert_code(409, "not-reentrant");
-    assert_eq!(http.lock("a").await["holders"][0]["entries"], 1);
+    assert_eq!(http.lock("a").await["holders"][0]["hold_count"], 1);
     // A repeated acquire with the same re-entry id is a renewal.
     let again = http.put("/v1/locks/a?session=me&attempt=1&reentrant=false").await;
     assert_eq!((again.assert_status(200).token(), &again.json()["renewed"]), (token, &true.into()));
@@ -27,7 +27,7 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
     let first = import(&client).acquire().await.expect("held");
     let second = import(&client).acquire().await.expect("once more");
     assert_eq!(
-        (first.token(), http.lock("a").await["holders"][0]["entries"].as_u64()),
+        (first.token(), http.lock("a").await["holders"][0]["hold_count"].as_u64()),
         (second.token(), Some(2))
     );
     let wait = std::time::Duration::from_millis(100);
@@ -58,7 +58,7 @@ async fn row_73_the_count_survives_a_restart_of_the_client_with_the_same_session
     let again = after.lock("a").owner("import").try_acquire().await.expect("it is the same owner");
     assert_eq!(again.token(), token);
     assert_eq!(
-        http.lock("a").await["holders"][0]["entries"],
+        http.lock("a").await["holders"][0]["hold_count"],
         2,
         "the first entry is still counted"
     );

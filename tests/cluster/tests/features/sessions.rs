@@ -69,12 +69,12 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
     assert_eq!((&holder["token"], &holder["labels"]["by"]), (&token.into(), &"carol".into()));
     assert_eq!(holder["value"], "moving to v2");
     assert!(
-        holder["since_ms"].is_u64() && holder["expires_in_ms"].as_u64() > Some(3_600_000),
+        holder["held_for_ms"].is_u64() && holder["expires_in_ms"].as_u64() > Some(3_600_000),
         "{lock}"
     );
     // The metric for alerts: the age of the oldest hold of all locks.
     let listed = http.get("/v1/locks?held").await.assert_status(200).json();
-    assert!(listed["locks"][0]["holders"][0]["since_ms"].is_u64(), "{listed}");
+    assert!(listed["locks"][0]["holders"][0]["held_for_ms"].is_u64(), "{listed}");
     let break_it = "/v1/locks/migration?force&reason=carol+has+left";
     assert_eq!(http.delete(break_it).await.assert_status(200).json()["broken"], 1);
     let node = cluster.node(1);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use holdfast_api::parse_time;
 use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node};
 use tokio::task::JoinHandle;
 
@@ -184,7 +185,8 @@ async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leade
     let http = &cluster.nodes()[0].http;
     http.put_data("/v1/tree/made", "now").await;
     let made = http.get("/v1/tree/made").await;
-    let made: i64 = made.header("holdfast-created-at-ms").expect("a stamp").parse().expect("ms");
+    let made = parse_time(made.header("holdfast-created-at").expect("a time")).expect("RFC 3339");
+    let made = made.0.cast_signed();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let now = i64::try_from(since_epoch.as_millis()).expect("milliseconds");
     let off = (made - now - ahead_ms).unsigned_abs();

@@ -84,7 +84,7 @@ async fn the_history_survives_a_restart() {
     }
     let after = remembered(&cluster, &node.http).await;
     assert_eq!(after["holds"], before["holds"]);
-    assert_eq!(after["complete_after"], 0, "{after}");
+    assert_eq!(after["complete_since_revision"], 0, "{after}");
 }
 
 /// A hold is still in the history, or the history reports that it does not reach back to it.
@@ -96,10 +96,10 @@ async fn after_kill_9_of_every_node_the_history_says_from_where_on_it_is_complet
     let before = holds_and_history(&node.http).await;
     cluster.kill_all();
     let after = remembered(&cluster, &node.http).await;
-    let (complete_after, known) = (&after["complete_after"], after["holds"].as_array());
+    let (complete_after, known) = (&after["complete_since_revision"], after["holds"].as_array());
     let known = known.expect("a list");
     for hold in before["holds"].as_array().expect("a list") {
-        let missing = hold["until_revision"].as_u64() <= complete_after.as_u64();
+        let missing = hold["ended_revision"].as_u64() <= complete_after.as_u64();
         assert!(missing || known.contains(hold), "{hold} of {after}");
     }
 }

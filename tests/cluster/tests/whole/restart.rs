@@ -168,7 +168,8 @@ async fn a_node_that_was_away_catches_up_and_can_carry_the_cluster() {
     cluster.wait_ready().await;
     until("the node that was away to have applied everything", DEADLINE, || async {
         let Some(view) = cluster.node(away).view().await else { return false };
-        let applied: Vec<Option<u64>> = view.nodes.iter().map(|node| node.applied).collect();
+        let applied: Vec<Option<u64>> =
+            view.nodes.iter().map(|node| node.applied_revision).collect();
         applied.iter().all(|revision| revision.is_some() && *revision == applied[0])
     })
     .await;

@@ -100,14 +100,14 @@ async fn each_attempt_is_counted_once_and_the_lock_is_free_when_the_last_has_lef
     for (node, attempt, entries) in [(second, 1, 1), (third, 2, 2), (first, 2, 2), (second, 3, 3)] {
         let again = node.http.put(&format!("{LOCK}?session=me&attempt={attempt}")).await;
         assert_eq!(
-            (again.assert_status(200).token(), &again.json()["entries"]),
+            (again.assert_status(200).token(), &again.json()["hold_count"]),
             (token, &entries.into())
         );
     }
     for (node, attempt, left) in [(first, 3, "2"), (second, 3, "2"), (third, 1, "1")] {
         let leaving = node.http.delete(&format!("{LOCK}?session=me&attempt={attempt}")).await;
         assert_eq!(
-            leaving.assert_status(204).header("holdfast-entries-left"),
+            leaving.assert_status(204).header("holdfast-hold-count"),
             Some(left),
             "{attempt}"
         );

@@ -77,14 +77,14 @@ async fn probe_all(http: &Prober, addresses: &[String]) -> Vec<ProbedAddress> {
 /// Checks that every healthy member applies the revision that the furthest member had applied before. Under load a
 /// member may always lag a little, so only a member that makes no progress is a problem.
 async fn replication(http: &Prober, probed: &[ProbedAddress]) -> Option<Finding> {
-    let furthest = best_view(probed)?.nodes.iter().map(|node| node.applied).max()?;
+    let furthest = best_view(probed)?.nodes.iter().map(|node| node.applied_revision).max()?;
     let start = Instant::now();
     let mut next = probed.iter().filter(|probed| probed.node.is_ok()).cycle();
     let mut view = best_view(probed)?.clone();
     loop {
         let healthy = view.nodes.iter().filter(|node| node.healthy);
-        let slowest = healthy.min_by_key(|node| node.applied)?;
-        let behind = furthest.0.saturating_sub(slowest.applied.0);
+        let slowest = healthy.min_by_key(|node| node.applied_revision)?;
+        let behind = furthest.0.saturating_sub(slowest.applied_revision.0);
         if behind == 0 {
             let found = format!("all have applied revision {furthest}");
             return Some(Finding::ok("replication", found));
