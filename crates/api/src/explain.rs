@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use holdfast_types::{FencingToken, LockName, Owner, Revision, SessionName};
 
-use crate::{LockBody, Moment};
+use crate::{LockBody, Rfc3339Time};
 
 /// The state of a lock, and the reasons why it is not free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,10 +107,10 @@ pub struct PastHoldBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// The time of the grant by the leader's clock.
-    pub granted_at: Moment,
+    pub granted_at: Rfc3339Time,
     /// The time of the end; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Rfc3339Time>,
     /// The revision that ended the hold; absent while the hold lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_revision: Option<Revision>,

@@ -70,7 +70,7 @@ pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use session_events::{
     EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
 };
-pub use time_of_day::{Moment, format_time, parse_time};
+pub use time_of_day::{Rfc3339Time, format_time, parse_time};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};
 pub use znode::{

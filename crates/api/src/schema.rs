@@ -9,7 +9,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
 
-use crate::{ErrorCode, Moment};
+use crate::{ErrorCode, Rfc3339Time};
 
 /// Collects the schemas that an API description references.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl Schemas {
     }
 }
 
-impl JsonSchema for Moment {
+impl JsonSchema for Rfc3339Time {
     fn schema_name() -> Cow<'static, str> {
-        "Moment".into()
+        "Rfc3339Time".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

@@ -11,22 +11,22 @@ const DAY_MS: i64 = 86_400_000;
 
 /// A point in time by the leader's clock. Its JSON is text as of RFC 3339 in UTC, to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub Stamp);
+pub struct Rfc3339Time(pub Stamp);
 
-impl fmt::Display for Moment {
+impl fmt::Display for Rfc3339Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = format_time(self.0);
         write!(f, "{}.{:03}Z", seconds.trim_end_matches('Z'), self.0.0 % 1_000)
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Rfc3339Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Rfc3339Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let time = parse_time(&text).map(Self);
@@ -173,9 +173,9 @@ mod tests {
 
         #[test]
         fn a_moment_reads_back_to_the_millisecond(ms in 0_u64..253_402_300_800_000) {
-            let moment = Moment(Stamp(ms));
+            let moment = Rfc3339Time(Stamp(ms));
             let json = serde_json::to_string(&moment).unwrap();
-            prop_assert_eq!(serde_json::from_str::<Moment>(&json).unwrap(), moment);
+            prop_assert_eq!(serde_json::from_str::<Rfc3339Time>(&json).unwrap(), moment);
         }
 
         #[test]

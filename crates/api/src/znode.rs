@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    AclEntry, CONTAINER_OWNER, NodeView, Page, Revision, Stamp, Stat, TTL_OWNER, ZnodePath,
+    AclEntry, CONTAINER_OWNER, NodeView, Page, Revision, Stat, TTL_OWNER, ZnodePath,
 };
 
-use crate::{Moment, format_acl_entry};
+use crate::{Rfc3339Time, format_acl_entry};
 
 /// The kind of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,9 +56,9 @@ pub struct StatBody {
     /// The revision that last created or deleted a child.
     pub children_revision: Revision,
     /// The time of creation.
-    pub created_at: Moment,
+    pub created_at: Rfc3339Time,
     /// The time of the last change of the data.
-    pub modified_at: Moment,
+    pub modified_at: Rfc3339Time,
     /// The length of the data, bytes.
     pub data_length: i32,
     /// The current number of children.
@@ -82,8 +82,8 @@ impl From<Stat> for StatBody {
             created_revision: stat.created_in(),
             modified_revision: stat.changed_in(),
             children_revision: stat.children_changed_in(),
-            created_at: Moment(stat.ctime),
-            modified_at: Moment(stat.mtime),
+            created_at: Rfc3339Time(stat.ctime),
+            modified_at: Rfc3339Time(stat.mtime),
             data_length: stat.data_length,
             children: stat.num_children,
             session_number,
@@ -217,6 +217,8 @@ impl AclBody {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_types::Stamp;
+
     use super::*;
 
     fn stat(ephemeral_owner: i64) -> Stat {

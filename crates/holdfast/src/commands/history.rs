@@ -3,7 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use holdfast_api::{HistoryBody, Moment, PastHoldBody, escape_query, format_time, history_path};
+use holdfast_api::{
+    HistoryBody, PastHoldBody, Rfc3339Time, escape_query, format_time, history_path,
+};
 use holdfast_client::Call;
 
 use crate::arguments::{OneLockArgs, list_length};
@@ -46,7 +48,7 @@ fn show(body: &HistoryBody, now_ms: u64) -> String {
 }
 
 fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
-    let at = |moment: Moment| {
+    let at = |moment: Rfc3339Time| {
         let age = short_time(now_ms.saturating_sub(moment.0.0));
         format!("{} ({age} ago)", format_time(moment.0))
     };

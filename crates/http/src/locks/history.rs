@@ -7,8 +7,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::lock::AT;
 use holdfast_api::{
-    CallParams as _, ErrorCode, HistoryBody, Moment, Param, ParamError, ParamValue, PastHoldBody,
-    Schemas, format_duration, named_owner, params, parse_duration, parse_time,
+    CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody,
+    Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
 };
 use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
 use holdfast_types::{HolderView, Stamp, millis};
@@ -85,7 +85,7 @@ fn present_hold(holder: HolderView) -> PastHoldBody {
         token: holder.token,
         session: holder.session,
         owner: named_owner(holder.owner),
-        granted_at: Moment(holder.granted_at),
+        granted_at: Rfc3339Time(holder.granted_at),
         ended_at: None,
         ended_revision: None,
         cause: None,
@@ -97,8 +97,8 @@ fn past_hold(hold: PastHold) -> PastHoldBody {
         token: hold.token,
         session: hold.session,
         owner: named_owner(hold.owner),
-        granted_at: Moment(hold.since),
-        ended_at: Some(Moment(hold.until)),
+        granted_at: Rfc3339Time(hold.since),
+        ended_at: Some(Rfc3339Time(hold.until)),
         ended_revision: Some(hold.ended_in),
         cause: Some(hold.cause.as_str().to_owned()),
     }

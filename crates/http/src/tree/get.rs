@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::tree::{CHILDREN, RECURSIVE, STAT};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, REDIRECT, STALE};
 use holdfast_api::{
-    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Moment, Param,
-    ParamError, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
+    AclBody, CallParams as _, ChildrenBody, ErrorCode, LIST_LIMIT_DEFAULT, Param, ParamError,
+    Rfc3339Time, Schemas, StatBody, SubtreeBody, ZnodeBody, node_headers, params,
 };
 use holdfast_service::{Response, ZnodeAcl, ZnodeContents};
 use holdfast_types::{Revision, Stat, ZnodePath};
@@ -177,7 +177,7 @@ fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
         KIND, MODIFIED_AT, MODIFIED_REVISION, SESSION_NUMBER, TTL_MS, VERSION,
     };
     let body = StatBody::from(*stat);
-    let time = |moment: Moment| {
+    let time = |moment: Rfc3339Time| {
         HeaderValue::try_from(moment.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
     };
     let header = |name, value: HeaderValue| (HeaderName::from_static(name), value);

@@ -18,7 +18,8 @@ async fn a_grant_has_its_token_in_body_and_header() {
         ("session", json!("me")),
         ("renewed", json!(false)),
         ("waiters", json!(0)),
-        ("entries", json!(1)),
+        ("hold_count", json!(1)),
+        ("permits", json!(1)),
     ] {
         assert_eq!(body[key], value, "{key}: {body}");
     }

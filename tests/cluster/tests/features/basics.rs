@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use holdfast_api::Moment;
+use holdfast_api::Rfc3339Time;
 use holdfast_client::Error;
 use holdfast_lab::{
     Cluster, DEADLINE, History, Http, Load, Method, binary, raise_descriptor_limit, until,
@@ -34,7 +34,7 @@ async fn row_01_a_lock_has_one_owner_at_every_point_whatever_others_believe() {
 
 /// The milliseconds of the Unix epoch at a time of the API.
 fn moment_ms(time: &serde_json::Value) -> u64 {
-    let moment: Moment = serde_json::from_value(time.clone()).expect("a time as of RFC 3339");
+    let moment: Rfc3339Time = serde_json::from_value(time.clone()).expect("a time as of RFC 3339");
     moment.0.0
 }
 
