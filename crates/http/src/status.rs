@@ -1,4 +1,5 @@
-//! Failures of a call: code, status, text, hint and facts. 2xx means that the caller holds the lock, 423 that it does not.
+//! Failures of a call: code, status, text, hint and facts. After an acquire, 2xx means that the caller holds the lock,
+//! and 423 that it does not.
 //!
 //! No `match` has a wildcard arm, so a new code, rejection or failure compiles only with an error here. A busy lock
 //! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an unavailable
@@ -28,7 +29,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// The retry delay for errors that an operator has to fix.
 const LATER: Duration = Duration::from_secs(5);
 
-/// The names and the time that an error text uses.
+/// The names and the time in an error text.
 #[derive(Debug)]
 pub(crate) struct ErrorContext<'a> {
     pub(crate) lock: Option<&'a LockName>,
@@ -37,7 +38,6 @@ pub(crate) struct ErrorContext<'a> {
     pub(crate) now: Stamp,
 }
 
-/// The status of a code.
 pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::InvalidArgument | ErrorCode::BadDuration | ErrorCode::BadName => {
@@ -88,7 +88,7 @@ pub(crate) fn problem(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> 
     Box::new(Problem::new(code, detail))
 }
 
-/// An error of this node.
+/// A failure of this node, not of the call.
 pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> HttpError {
     problem(ErrorCode::Internal, detail)
 }
@@ -143,7 +143,6 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
     }
 }
 
-/// The error of a node that is shutting down.
 pub(crate) fn shutting_down() -> HttpError {
     let mut problem = transient(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
@@ -183,7 +182,7 @@ fn of_session_rejection(rejection: SessionRejection) -> HttpError {
             gone(detail, session, "use a new session id")
         }
         SessionRejection::Unknown { session } => {
-            let detail = format!("no session '{session}' is known");
+            let detail = format!("there is no session '{session}'");
             gone(detail, session, "open it first, or use a new session id")
         }
         SessionRejection::LeaseRenewed | SessionRejection::Moved { .. } => {
@@ -245,9 +244,11 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
         Bound::HoldCount => {
             at_bound(ErrorCode::QuotaExceeded, "attempts that share one hold", limit)
         }
-        Bound::Counter => {
-            at_bound(ErrorCode::QuotaExceeded, "changes of the children of one znode", limit)
-        }
+        Bound::Counter => at_bound(
+            ErrorCode::QuotaExceeded,
+            "changes of the children of one znode, or fencing tokens",
+            limit,
+        ),
         Bound::DeletedAtOnce => {
             at_bound(ErrorCode::QuotaExceeded, "znodes deleted by one call", limit)
         }

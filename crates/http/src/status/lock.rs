@@ -6,11 +6,17 @@ use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
 use super::{ErrorContext, HttpError};
 
 pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
-    let detail = match limit {
-        Some(limit) => format!("the limit of the semaphore is {limit}"),
-        None => "the lock is not a semaphore".to_owned(),
+    let (detail, hint) = match limit {
+        Some(limit) => (
+            format!("the limit of the semaphore is {limit}"),
+            "name that limit, or change it with PATCH",
+        ),
+        None => (
+            "the lock is not a semaphore".to_owned(),
+            "leave limit and permits out, or PATCH the lock with limit=N while it has no holder and no waiter",
+        ),
     };
-    about(ErrorCode::LimitMismatch, detail, "name that limit, or change it with PATCH", context)
+    about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
 pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
@@ -33,20 +39,21 @@ pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>)
 }
 
 pub(super) fn permits_mismatch(permits: u32, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("the owner holds {permits} permits of this semaphore");
+    let detail = format!("the owner holds {permits} permits of this semaphore or waits for them");
     let hint = "release them first, or acquire more under another owner";
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
 pub(super) fn mode_conflict(mode: Mode, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("the owner holds the lock with mode={}", mode.as_str());
+    let detail = format!("the owner holds the lock or waits for it with mode={}", mode.as_str());
     let hint = "release it first; only mode=upgradable can become exclusive";
     about(ErrorCode::ModeConflict, detail, hint, context)
 }
 
 pub(super) fn not_reentrant(context: &ErrorContext<'_>) -> HttpError {
-    let hint = "name another owner, or leave reentrant=false out";
-    about(ErrorCode::NotReentrant, "the owner holds the lock already".to_owned(), hint, context)
+    let detail = "the owner already holds the lock or waits for it".to_owned();
+    let hint = "name another owner, or leave reentrant=false out of both calls";
+    about(ErrorCode::NotReentrant, detail, hint, context)
 }
 
 pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpError {
@@ -72,7 +79,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::MinHold => "min_hold",
         OutOfBounds::Policy => "a value of the policy",
         OutOfBounds::Deadline => "the deadline",
-        OutOfBounds::Locks => "the number of locks",
+        OutOfBounds::Locks => "an option of the multi-lock",
         OutOfBounds::Shards => "segments",
     };
     let detail = format!("{what} is out of bounds");

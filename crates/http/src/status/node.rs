@@ -9,12 +9,13 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
     match rejection {
         TreeRejection::NoZnode { path } => {
             let detail = format!("znode '{path}' does not exist");
-            let hint = "PUT creates it; add ?parents to create missing parents as well";
+            let hint = "PUT without If-Match creates it; ?parents also creates its missing parents";
             about(path, ErrorCode::NotFound, detail, hint)
         }
         TreeRejection::ZnodeExists { path } => {
             let detail = format!("znode '{path}' exists already");
-            let hint = "PUT without ephemeral, container, ttl and acl replaces its data";
+            let hint =
+                "PUT without If-None-Match, ephemeral, container, ttl and acl replaces its data";
             about(path, ErrorCode::NodeExists, detail, hint)
         }
         TreeRejection::NotEmpty { path } => {
