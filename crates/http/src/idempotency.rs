@@ -59,7 +59,7 @@ fn remembered(
     request: Option<RequestId>,
 ) -> Result<Caller, ParamError> {
     if request.is_some() && session.is_none() {
-        let detail = "a request id is remembered by a session, and none is named";
+        let detail = "a request id requires a session, which stores the reply";
         return Err(ParamError::of("session", ErrorCode::InvalidArgument, detail)
             .hint("add ?session=ID of an open session, or leave the request id out"));
     }

@@ -74,7 +74,7 @@ impl HttpMetrics {
         let help =
             "Seconds from the head of an HTTP call to its response, of calls that do not wait";
         registry.register("http_request_seconds", help, inner.seconds.clone());
-        let help = "The same of calls with the parameter wait: the wait for a lock or a change is included";
+        let help = "Seconds from the head of an HTTP call with the parameter wait to its response, including the wait";
         registry.register("http_waiting_request_seconds", help, inner.waiting_seconds.clone());
         let help = "Open HTTP connections of this node";
         registry.register("http_connections", help, inner.connections.clone());

@@ -1,4 +1,4 @@
-//! `If-Match` and `If-None-Match`: the required version of a node or a counter before a change.
+//! `If-Match` and `If-None-Match`: the required version of a znode or a counter before a change.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -7,16 +7,16 @@ use holdfast_api::{ErrorCode, Problem};
 
 use crate::status::HttpError;
 
-/// The condition on the node before a change.
+/// The condition on the znode before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precondition {
     /// No condition.
     None,
-    /// The node exists: `If-Match: *`.
+    /// The znode exists: `If-Match: *`.
     Exists,
-    /// The node exists with this version: `If-Match: "7"`.
+    /// The znode exists with this version: `If-Match: "7"`.
     Version(i32),
-    /// The node does not exist: `If-None-Match: *`.
+    /// The znode does not exist: `If-None-Match: *`.
     Absent,
 }
 
@@ -34,7 +34,7 @@ impl Precondition {
             (Some(tag), None) => version(tag).map(Self::Version),
             (None, Some(b"*")) => Ok(Self::Absent),
             (None, Some(_)) => Err(refused(
-                "If-None-Match has only the value '*': create, and never replace",
+                "If-None-Match accepts only the value '*'",
                 "write If-None-Match: *, or If-Match: \"7\" to replace version 7",
             )),
             (Some(_), Some(_)) => {
@@ -52,27 +52,28 @@ impl Precondition {
         version(tag).map(Some)
     }
 
-    /// Returns the required version, for a call that changes an existing node.
+    /// Returns the required version, for a call that changes an existing znode.
     ///
     /// # Errors
-    /// `invalid-argument` if the node must be absent.
+    /// `invalid-argument` if the znode must be absent.
     pub(crate) fn version(self) -> Result<Option<i32>, HttpError> {
         match self {
             Self::None | Self::Exists => Ok(None),
             Self::Version(version) => Ok(Some(version)),
             Self::Absent => {
-                let detail = "this call changes an existing node, and If-None-Match requires that it does not exist";
+                let detail =
+                    "this call changes an existing znode, and If-None-Match requires a missing one";
                 Err(refused(detail, "leave If-None-Match out"))
             }
         }
     }
 }
 
-/// The error of a call that creates a node under a condition on an existing one.
+/// The error of a call that creates a znode under a condition on an existing one.
 pub(crate) fn contradiction() -> HttpError {
     refused(
-        "If-Match is about a node that exists, and this call creates one",
-        "leave If-Match out, or the kind, list or sequence of a new node",
+        "If-Match requires an existing znode, and this call creates one",
+        "leave out If-Match, or the parameters of a new znode",
     )
 }
 
@@ -98,7 +99,7 @@ fn version<T: std::str::FromStr>(tag: &[u8]) -> Result<T, HttpError> {
     version.ok_or_else(|| {
         refused(
             "If-Match is not a version",
-            "write If-Match: \"7\", in quotes, with the ETag of an answer; or If-Match: *",
+            "write If-Match: \"7\", in quotes, with the ETag of a response; or If-Match: *",
         )
     })
 }

@@ -1,7 +1,7 @@
 //! Server-sent events, the form of every stream.
 //!
-//! A silent stream carries comments, so that proxies and clients keep it open. A stream buffers one event at a time; the
-//! socket sets its pace.
+//! A silent stream carries comments, so that proxies and clients keep it open. A stream buffers one event at a time;
+//! the socket sets its pace.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn revision(id: &str) -> Result<Revision, ParamError> {
             ErrorCode::InvalidArgument,
             "'Last-Event-ID' is not a revision",
         )
-        .hint("give back the id of an event")
+        .hint("send the id of an event")
     })
 }
 

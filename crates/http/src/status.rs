@@ -2,8 +2,8 @@
 //! and 423 that it does not.
 //!
 //! No `match` has a wildcard arm, so a new code, rejection or failure compiles only with an error here. A busy lock
-//! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an unavailable
-//! cluster and never on a busy lock.
+//! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an
+//! unavailable cluster and never on a busy lock.
 
 mod lock;
 mod node;
