@@ -1,7 +1,7 @@
-//! The activity of a connection, which decides its time limit: idle, sending a head, waiting for its answer, or reading a
+//! The activity of a connection determines its time limit: idle, sending a head, waiting for a response, or reading a
 //! stream. The reader of the socket rejects a line that ends with a bare LF (`lines`).
 //!
-//! One atomic word a connection, written by the socket's reader and by the call; read by the alarm in `connection`.
+//! Each connection has one atomic word. The socket's reader and the call write it; the alarm in `connection` reads it.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::HttpConfig;
 use crate::lines::{BodyLength, Lines, Scanned};
 
-/// The reader replaces a bare LF and the bytes after it with these: hyper answers 400 to a NUL in a line.
+/// The reader replaces a bare LF and the bytes after it with these: hyper returns 400 for a NUL in a line.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// The state of one connection, and when it began.
@@ -32,7 +32,7 @@ pub(crate) struct Activity {
     word: AtomicU64,
     /// How long the socket waits for an acknowledgement, milliseconds; 0 is the limit of the system.
     unacknowledged_max_ms: AtomicU32,
-    /// Bytes of the body behind the head that was read last, until the reader takes note: 0 is none, `CHUNKED` is unknown.
+    /// Body length of the latest head in bytes, until the reader takes it: 0 is no body, `CHUNKED` an unknown length.
     body: AtomicU64,
 }
 
@@ -98,7 +98,7 @@ impl Activity {
         match word & STATE_BITS {
             IDLE => Some(since + config.idle_timeout),
             HEAD => Some(since + config.head_timeout),
-            // A reader that is there makes room at least as often as a comment is written.
+            // A connected reader takes data at least once in each interval of comments.
             STREAM => Some(since + config.stream_comment + config.idle_timeout),
             _ => None,
         }
@@ -163,7 +163,7 @@ impl ObservedIo {
         Self { stream, activity, lines, held, refused, unacknowledged_max_ms: 0 }
     }
 
-    /// Holds back the bytes behind the end of a head, and replaces a bare LF with bytes that hyper answers with 400.
+    /// Holds back the bytes behind the end of a head, and replaces a bare LF with bytes for which hyper returns 400.
     fn check_lines(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
         if self.refused {
             return;
@@ -189,13 +189,13 @@ impl ObservedIo {
         }
     }
 
-    /// Tells the socket how long to wait for acknowledgements, if that has changed.
+    /// Sets the socket's time limit for acknowledgements if it has changed.
     fn set_unacknowledged_limit(&mut self) {
         let wished = self.activity.unacknowledged_max_ms.load(Ordering::Relaxed);
         if wished != self.unacknowledged_max_ms {
             self.unacknowledged_max_ms = wished;
             if let Err(error) = setsockopt(&self.stream, sockopt::TcpUserTimeout, &wished) {
-                tracing::warn!(%error, "a peer that vanishes is noticed later than asked for");
+                tracing::warn!(%error, "cannot set TCP_USER_TIMEOUT; a disconnected peer is detected later");
             }
         }
     }

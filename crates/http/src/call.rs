@@ -1,4 +1,4 @@
-//! One call as its handler sees it: the request, its parameters, and the service.
+//! The context of one call: the request, its parameters, and the service.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::routes::Route;
 use crate::state::HttpState;
 use crate::status::{ErrorContext, HttpError, of_failure};
 
-/// One request and what its handler needs to answer it.
+/// One request, with the state that its handler uses.
 pub(crate) struct CallContext<'a> {
     pub(crate) state: &'a HttpState,
     route: &'static Route,
@@ -40,7 +40,7 @@ pub(crate) struct LogFields {
     pub(crate) lock: Option<LockName>,
     pub(crate) path: Option<ZnodePath>,
     pub(crate) session: Option<SessionName>,
-    /// The wait that the caller asked for; the log does not count it as slowness.
+    /// The requested wait; a call is slow only beyond it.
     pub(crate) wait: Duration,
 }
 
@@ -88,7 +88,8 @@ impl<'a> CallContext<'a> {
         Ok(P::read(&self.raw_params)?)
     }
 
-    /// A 307 to the leader, if the caller asks for it and another node leads. Without a leader this node answers.
+    /// A 307 to the leader, if the call has `redirect` and another node leads. Without a leader, this node handles the
+    /// call.
     pub(crate) fn redirect_to_leader(&self) -> Option<Reply> {
         let service = self.state.service();
         if !self.raw_params.flag("redirect") || service.leader()? == service.node() {
@@ -163,7 +164,7 @@ impl CallContext<'_> {
         of_failure(failure, &ErrorContext { lock, session, now: self.now() })
     }
 
-    /// The log's time: ages and remaining times in answers are relative to it.
+    /// The log's time: ages and remaining times in responses are relative to it.
     pub(crate) fn now(&self) -> Stamp {
         self.state.service().log_time()
     }

@@ -1,7 +1,7 @@
 //! One connection from its first byte to its last, with time limits.
 //!
 //! hyper parses HTTP. This file closes a connection whose head does not arrive, that is idle, whose stream is not read,
-//! or that outlasts the shutdown. A call in flight is never cut by the timer: its own limits end it. Each connection has
+//! or that outlasts the shutdown. The timer never ends a call in flight: the call's own limits do. Each connection has
 //! one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
 
 use std::convert::Infallible;
@@ -77,7 +77,7 @@ pub(crate) async fn converse(
     }
 }
 
-/// Marks the connection idle when the answer is made, or when its stream has ended.
+/// Marks the connection idle when the response is complete, or when its stream has ended.
 fn followed(answer: Response<Body>, activity: &Arc<Activity>) -> Response<Body> {
     if answer.extensions().get::<Streaming>().is_none() {
         activity.idle();

@@ -27,7 +27,7 @@ static LEADER: HeaderName = HeaderName::from_static(HOLDFAST_LEADER);
 static REVISION: HeaderName = HeaderName::from_static(HOLDFAST_REVISION);
 static REQUEST_ID: HeaderName = HeaderName::from_static(HOLDFAST_REQUEST_ID);
 
-/// Answers one call. The future is dropped when the client disconnects.
+/// Handles one call. The future is dropped when the client disconnects.
 pub(crate) async fn answer(
     state: Arc<HttpState>,
     operation: &'static Operation,
@@ -59,7 +59,7 @@ async fn handle(
         call.context.principal = identity::principal(call.parts)?;
     }
     let state = call.state;
-    // Large bodies are counted until the call is answered.
+    // The permit of a large body is released when the handler returns.
     let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
     let Received { bytes, place: _place } = received;
     call.body = bytes;
@@ -72,7 +72,7 @@ async fn handle(
     (operation.handler)(call).await
 }
 
-/// Adds the headers of every answer.
+/// Adds the headers of every response.
 fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
     let service = call.state.service();
     let revision = reply.revision.unwrap_or_else(|| service.revision());

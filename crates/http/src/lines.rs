@@ -5,7 +5,7 @@
 //! It passes a head on only up to its end, then hyper decides how long the body is, and the scanner follows that.
 //! The two therefore agree where each request ends. Bound: bytes behind the end of a head, at most one read.
 
-/// How long the body behind a head is, as hyper decoded it.
+/// The length of the body after a head, as hyper decoded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
     /// A whole number of bytes; 0 if there is no body.
@@ -14,7 +14,7 @@ pub(crate) enum BodyLength {
     Chunked,
 }
 
-/// Where in a request the next byte belongs.
+/// The part of a request to which the next byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Region {
     /// The request line and the headers, or an empty line before them.
@@ -23,16 +23,16 @@ enum Region {
     ChunkSize { size: u64, digits: bool },
     /// Bytes that are not lines.
     Data { left: u64, chunked: bool },
-    /// The lines behind the last chunk.
+    /// The lines after the last chunk.
     Trailers,
 }
 
 /// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
-    /// So many bytes may be passed on. The bytes after them wait until the length of the body is known.
+    /// The reader may pass on this many bytes. The bytes after them wait until the length of the body is known.
     Passed(usize),
-    /// So many bytes may be passed on; the next byte is a bare LF.
+    /// The reader may pass on this many bytes; the next byte is a bare LF.
     Refused(usize),
 }
 
@@ -133,7 +133,8 @@ fn after_data(left: u64, chunked: bool) -> Region {
 mod tests {
     use super::*;
 
-    /// Scans bytes that come in pieces, and tells of each head's end what body follows. Answers what was passed on.
+    /// Scans bytes in pieces, and sets the next body length after each head. Returns the passed bytes, and whether a
+    /// bare LF was rejected.
     fn scan(pieces: &[&[u8]], bodies: &[BodyLength]) -> (Vec<u8>, bool) {
         let (mut lines, mut bodies) = (Lines::new(), bodies.iter());
         let mut passed = Vec::new();
