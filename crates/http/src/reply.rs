@@ -1,4 +1,4 @@
-//! The answer of a handler: status, headers and body.
+//! The response of a handler: status, headers and body.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Marks an answer whose body is a stream: its connection is not idle after the head.
+/// Marks a response whose body is a stream: its connection is not idle after the head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streaming;
 
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
-    /// The revision of the answer; `None` is the revision that the node has applied.
+    /// The revision of the response; `None` is the revision that the node has applied.
     pub(crate) revision: Option<Revision>,
     /// The error code, for the log line.
     pub(crate) code: Option<ErrorCode>,
@@ -52,7 +52,7 @@ impl Reply {
         match serde_json::to_vec(value) {
             Ok(bytes) => Self::empty(status).with_body(JSON, bytes.into()),
             Err(error) => {
-                Self::problem(status::internal(format!("cannot encode the answer: {error}")))
+                Self::problem(status::internal(format!("cannot encode the response: {error}")))
             }
         }
     }
@@ -87,7 +87,7 @@ impl Reply {
     pub(crate) fn problem(mut problem: HttpError) -> Self {
         let status = status::of_code(problem.code);
         problem.status = status.as_u16();
-        // Problems are made of text and numbers, which always have a form.
+        // A problem has only text and numbers, so its encoding cannot fail.
         let bytes = serde_json::to_vec(&problem).unwrap_or_default();
         let mut reply =
             Self::empty(status).with_body(HeaderValue::from_static(PROBLEM_JSON), bytes.into());
@@ -119,7 +119,7 @@ impl Reply {
         self
     }
 
-    /// Sets the revision of the answer.
+    /// Sets the revision of the response.
     #[must_use]
     pub(crate) fn at(mut self, revision: Revision) -> Self {
         self.revision = Some(revision);
@@ -136,7 +136,7 @@ impl Reply {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        /// The number of headers that every answer has.
+        /// The number of headers that every response has.
         const HEADERS: usize = 6;
         let streams = self.stream.is_some();
         let body = match self.stream {

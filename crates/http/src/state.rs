@@ -1,4 +1,4 @@
-//! What the handlers of all calls share: the service, the configuration, the metrics, and the rendered documentation.
+//! The state that all handlers share: the service, the configuration, the metrics, and the rendered documentation.
 
 use std::sync::Arc;
 
