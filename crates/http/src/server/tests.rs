@@ -161,11 +161,8 @@ async fn a_connection_beyond_the_bound_gets_503_and_is_closed() {
     let server = start(config, hello()).await;
     let (mut first, _second) = (connect(&server).await, connect(&server).await);
     until_open(&server, 2).await;
-    let response = until_closed(&mut connect(&server).await).await;
-    assert!(
-        response.starts_with("HTTP/1.1 503 ") && response.contains("Retry-After: 1"),
-        "{response}"
-    );
+    let told = until_closed(&mut connect(&server).await).await;
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("Retry-After: 1"), "{told}");
     assert!(call(&mut first).await.ends_with("hello"));
     assert_eq!(server.metrics.refused().get(), 1);
     drop(first);
