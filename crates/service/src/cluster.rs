@@ -133,9 +133,15 @@ impl Service {
         };
         let leader = Check {
             name: "leader",
-            ok: status.leader.is_some(),
+            ok: status.has_quorum,
             detail: match status.leader {
-                Some(leader) => format!("node {leader} leads in term {}", status.term),
+                Some(leader) if status.has_quorum => {
+                    format!("node {leader} leads in term {}", status.term)
+                }
+                Some(leader) if leader == self.node() => {
+                    "this node leads, but no quorum acknowledges it".to_owned()
+                }
+                Some(leader) => format!("no message from the leader, node {leader}"),
                 None => status
                     .waiting_for
                     .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),

@@ -1,4 +1,4 @@
-//! `PUT /v1/locks/{name}`: acquire a lock or renew it. With `Accept: text/event-stream` the answer is a stream.
+//! `PUT /v1/locks/{name}`: acquire a lock or renew it. With `Accept: text/event-stream` the response is a stream.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamEr
     }
 }
 
-/// Names the way out of a full queue.
+/// Adds the hint for a queue that is full by `queue_max`.
 pub(super) fn with_queue_max_hint(mut problem: HttpError, queue_max: Option<u32>) -> HttpError {
     let waiters = problem.facts.waiters.unwrap_or(0);
     if let Some(max) = queue_max.filter(|max| waiters >= *max)

@@ -86,7 +86,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-/// The locks of a call: at least one, each once, and no more than one call may name.
+/// The distinct locks of a call: from one to the maximum of a multi-lock.
 pub(super) fn checked_names(names: Vec<LockName>) -> Result<LockSet, ParamError> {
     let repeated = (1..names.len()).find(|index| names[..*index].contains(&names[*index]));
     let detail = match repeated {

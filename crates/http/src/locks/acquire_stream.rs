@@ -1,9 +1,9 @@
-//! An acquire as a stream of events: the place in the queue, the grant, and with `hold=connection` the hold itself.
+//! An acquire as a stream of events: the queue position, the grant, and with `hold=connection` the hold itself.
 //!
-//! `queued` comes whenever the place changes, then one of `granted`, `timeout`, `lost` and `reconnect`. With
-//! `hold=connection`, `renewed` follows the grant again and again, and `lost` ends the stream. An acquire that is rejected
-//! before it is queued is an ordinary answer with its status. When the reader disconnects, the stream is dropped, and the
-//! service releases the place or the hold.
+//! The stream sends `queued` at each change of the position, then one of `granted`, `timeout`, `lost` and `reconnect`. With
+//! `hold=connection` it sends `renewed` after each renewal, and ends with `lost`. An acquire that is rejected before it is
+//! queued gets an ordinary response. When the reader disconnects, the stream is dropped, and the service cancels the wait or
+//! releases the hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::status::{ErrorContext, HttpError, internal, of_failure};
 
 struct AcquireStream {
     service: Service,
-    /// The lock of the call; after the grant of a segment, the segment.
+    /// The lock of the call; after the grant of a segment, that segment.
     lock: LockName,
     is_sharded: bool,
     session: Option<SessionName>,
@@ -42,7 +42,7 @@ enum Phase {
     Ended,
 }
 
-/// Begins the acquire, and answers with a stream once it is queued or granted.
+/// Begins the acquire, and returns a stream once it is queued or granted.
 pub(super) async fn stream(
     call: &CallContext<'_>,
     acquire: Acquire,
@@ -74,8 +74,8 @@ pub(super) async fn stream(
     })
 }
 
-/// Closes the connection of a client that acknowledges nothing for two thirds of the time-to-live. The stream writes
-/// something every third.
+/// Closes the connection of a client that acknowledges nothing for two thirds of the time-to-live. The stream writes an
+/// event at each third.
 fn limit_silence(call: &CallContext<'_>, ttl: Duration) {
     if let Some(activity) = call.parts.extensions.get::<Arc<Activity>>() {
         activity.limit_unacknowledged(ttl * 2 / 3);

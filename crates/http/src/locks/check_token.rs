@@ -1,5 +1,5 @@
-//! `GET /v1/fence/{name}`: check a fencing token. The answer is advice: the check that counts is made where the write
-//! lands.
+//! `GET /v1/fence/{name}`: check a fencing token. The response is advice: only a check by the
+//! store that is written protects the data.
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;

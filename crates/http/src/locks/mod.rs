@@ -1,4 +1,4 @@
-//! Locks: one file a call.
+//! Locks: one file for each call.
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_many;
@@ -46,7 +46,7 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
     ErrorCode::TooManyWaiters,
 ];
 
-/// Errors of a call that gives a hold or a place in a queue up.
+/// Errors of a call that ends a hold or a wait.
 pub(crate) const RELEASE_ERRORS: &[ErrorCode] = &[
     ErrorCode::NotFound,
     ErrorCode::NotHolder,
@@ -103,7 +103,7 @@ pub(crate) fn owner_or_unnamed(owner: Option<Owner>) -> Owner {
     owner.unwrap_or_else(Owner::unnamed)
 }
 
-/// A grant: the body, or just the token if the caller wants text.
+/// A grant: the body, or the token alone if the caller accepts only text.
 pub(crate) fn grant_reply(
     call: &CallContext<'_>,
     token: FencingToken,

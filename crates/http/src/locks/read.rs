@@ -67,13 +67,13 @@ async fn explain(call: &CallContext<'_>, lock: LockName) -> Result<Reply, HttpEr
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
-/// When the last holder's session expires if no holder renews; unknown if one lease is.
+/// Milliseconds until the sessions of all holders expire without renewals; `None` if a lease is unknown.
 fn last_to_expire(leases: &[Option<LeaseView>]) -> Option<u64> {
     let left: Option<Vec<u64>> = leases.iter().map(|lease| Some(lease.as_ref()?.left_ms)).collect();
     left?.into_iter().max()
 }
 
-/// A lock with the recent wait and hold times that this node has seen.
+/// A lock with the recent wait and hold times that this node measured.
 pub(super) fn with_times(lock: LockBody, times: Option<&LockTimes>) -> ExplainedBody {
     let body = |times: &DurationHistogram| {
         (times.count() > 0).then(|| DurationStatsBody {

@@ -70,7 +70,7 @@ params! {
     }
 }
 
-/// What the parameters ask for.
+/// The command that the parameters request.
 #[derive(Debug)]
 enum ReleaseCommand {
     Break(Break),
@@ -113,7 +113,7 @@ fn command(lock: LockName, params: ReleaseParams) -> Result<ReleaseCommand, Para
         return break_command(lock, params).map(ReleaseCommand::Break);
     }
     let Some(session) = params.session else {
-        let detail = "a release must name the session that gives its place up";
+        let detail = "a release must name the session that holds the lock or waits for it";
         return Err(invalid("session", detail, "add ?session=ID with the session of the grant"));
     };
     let owner = owner_or_unnamed(params.owner);

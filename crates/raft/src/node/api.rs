@@ -211,7 +211,13 @@ impl RaftNode {
         let metrics = inner.raft.metrics().borrow_watched().clone();
         let leads = metrics.state == ServerState::Leader;
         let quorum_contact = metrics.last_quorum_acked.as_ref().map(|at| at.elapsed());
-        let contact = if leads { quorum_contact } else { inner.contact.age() };
+        let voters = self.voters();
+        let contact = match (leads, voters.len()) {
+            // The only voter is a quorum.
+            (true, 1) => Some(Duration::ZERO),
+            (true, _) => quorum_contact,
+            (false, _) => inner.contact.age(),
+        };
         let leader = inner.leadership.borrow().leader;
         RaftStatus {
             node: inner.node,
@@ -230,7 +236,7 @@ impl RaftNode {
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
             waiting_for: inner.bootstrap.waiting_for.lock().clone(),
-            voters: self.voters(),
+            voters,
             peers: self.peer_status(&metrics),
         }
     }

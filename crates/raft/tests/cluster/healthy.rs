@@ -178,3 +178,11 @@ async fn without_a_quorum_no_write_and_no_read_succeeds() {
     let refused = lab.node(1).read_barrier(Instant::now() + Duration::from_millis(300)).await;
     assert_eq!(refused, Err(ReadError::NoLeader));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_voter_is_always_in_contact_with_its_quorum() {
+    let lab = Lab::start(1).await;
+    lab.leader().await;
+    let status = lab.node(1).status();
+    assert_eq!((status.leader_contact, status.has_quorum), (Some(Duration::ZERO), true));
+}

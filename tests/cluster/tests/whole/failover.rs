@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, judge, until};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Load, Node, judge, until};
 
 /// A session TTL longer than any test.
 const LONG: Duration = Duration::from_mins(5);
@@ -155,4 +155,22 @@ async fn a_node_logs_each_known_leader_with_its_term_and_the_loss_of_the_leader(
     last.http.put("/v1/locks/orders?session=me").await.assert_code(503, "no-leader");
     let call = r#""message":"call","term":"#;
     until("the call's line", DEADLINE, || async { last.log_lines_with(call) > 0 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_a_quorum_is_not_ready_until_the_quorum_is_back() {
+    let cluster = Cluster::three().await;
+    let leader = cluster.wait_ready().await;
+    let followers: Vec<&Node> = cluster.others(leader).collect();
+    let [last, other] = followers[..] else { panic!("three nodes") };
+    cluster.node(leader).kill();
+    other.kill();
+    until("the last node is not ready", DEADLINE, || async { !last.is_ready().await }).await;
+    let checks = last.http.get("/readyz").await.assert_status(503).json()["checks"].clone();
+    let failed: Vec<_> =
+        checks.as_array().expect("checks").iter().filter(|one| one["ok"] == false).collect();
+    assert!(failed.len() == 1 && failed[0]["name"] == "leader", "{checks}");
+    last.http.get("/livez").await.assert_status(200);
+    other.start();
+    cluster.wait_ready().await;
 }
