@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use axum::http::header::ALLOW;
+use axum::http::header::{ALLOW, LOCATION};
 use axum::http::{HeaderValue, Method, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, Problem};
@@ -15,6 +15,8 @@ use crate::status::HttpError;
 
 /// Bytes of a path or a method that an error quotes.
 const SHOWN_MAX: usize = 128;
+/// Paths of health checks in other servers.
+const HEALTH_PATHS: [&str; 5] = ["/health", "/healthz", "/healthcheck", "/ready", "/live"];
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
     scope: Scope::Static,
@@ -37,16 +39,25 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     Err(Box::new(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 
-/// Rejects the path. `OPTIONS *` returns the methods of the whole API.
+/// Rejects the path. `/` redirects to the documentation; `OPTIONS *` returns the methods of the whole API.
 fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let path = call.parts.uri.path();
     if call.parts.method == Method::OPTIONS && path == "*" {
-        let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,DELETE,OPTIONS");
+        let methods = HeaderValue::from_static("GET,HEAD,PUT,POST,PATCH,DELETE,OPTIONS");
         return Ok(Reply::empty(StatusCode::NO_CONTENT).with_header(ALLOW, methods));
+    }
+    if path == "/" {
+        let docs = HeaderValue::from_static("/docs");
+        return Ok(Reply::empty(StatusCode::TEMPORARY_REDIRECT).with_header(LOCATION, docs));
     }
     let mut missing =
         Problem::new(ErrorCode::NotFound, format!("there is no path '{}'", shown(path)));
-    if let Some(near) = nearest(path) {
+    if HEALTH_PATHS.contains(&path) {
+        missing.facts.nearest = Some("/readyz".into());
+        missing = missing.hint(
+            "GET /livez shows whether the process is alive, GET /readyz whether it accepts calls",
+        );
+    } else if let Some(near) = nearest(path) {
         missing.facts.nearest = Some(near.into());
         missing = missing.hint(format!("did you mean {near}?"));
     }

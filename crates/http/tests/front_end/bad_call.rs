@@ -100,13 +100,16 @@ async fn an_unknown_path_is_rejected_with_the_nearest_route() {
         ("/v1/clusters", "/v1/cluster"),
         ("/v1/cluster/", "/v1/cluster"),
         ("/health/ready", ""),
-        ("/", ""),
+        ("/healthz", "/readyz"),
+        ("/health", "/readyz"),
     ] {
         let problem = node.call("GET", target).await.problem(404, "not-found");
         let found = problem["nearest"].as_str().unwrap_or_default();
         assert!(near.is_empty() || found.starts_with(near), "{target}: {problem}");
     }
     node.call("GET", "/errors/lock-bussy").await.problem(404, "not-found");
+    let root = node.call("GET", "/").await;
+    assert_eq!((root.status, root.header("location")), (307, Some("/docs")));
 }
 
 #[tokio::test]
