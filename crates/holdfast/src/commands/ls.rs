@@ -82,6 +82,9 @@ fn sort(locks: &mut [LockBody], by: LockOrder) {
 }
 
 fn show(locks: &[LockBody]) -> String {
+    if locks.is_empty() {
+        return "no locks are held, waited for or in cooldown".to_owned();
+    }
     let header = ["lock", "how", "token", "held by", "for", "waiting"];
     table(header, locks.iter().map(row))
 }

@@ -36,6 +36,8 @@ fn a_lock_is_acquired_shown_rejected_and_released() {
     assert_eq!(cluster.client(&["who", "shop/orders", "-o", "value"]).stdout.trim(), "me");
     assert_eq!(cluster.client(&["ls", "shop", "-o", "value"]).stdout.trim(), "shop/orders");
     assert_eq!(cluster.client(&["ls", "other", "-o", "value"]).stdout.trim(), "");
+    let none = cluster.client(&["ls", "other"]).stdout;
+    assert_eq!(none, "no locks are held, waited for or in cooldown\n");
 
     let refused = cluster.client(&["lock", "shop/orders", "--try"]);
     assert_eq!(refused.code, Some(75));
