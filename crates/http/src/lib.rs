@@ -6,7 +6,7 @@
 //!
 //! Bounds: at most [`HttpConfig::connections_max`] connections; further ones get 503 and are closed. One connection has
 //! at most one call in flight. [`HttpConfig`] bounds heads, bodies, idle times, large bodies and watches. A stream
-//! holds at most the changes of one revision beside the service's own bound.
+//! holds at most the changes of one revision, in addition to the bound of the service.
 
 mod activity;
 mod body;

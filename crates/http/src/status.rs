@@ -222,56 +222,35 @@ fn unexpected(rejection: &Rejection) -> HttpError {
 }
 
 fn of_bound(bound: Bound, limit: u64) -> HttpError {
-    match bound {
-        Bound::WaitersPerLock => too_many_waiters("waiters of one lock", limit),
-        Bound::DataBytes => {
-            at_bound(ErrorCode::PayloadTooLarge, "bytes of data in one znode", limit)
+    use ErrorCode::{BadName, LimitMismatch, PayloadTooLarge, QuotaExceeded};
+    let (code, what) = match bound {
+        Bound::WaitersPerLock => return too_many_waiters("waiters of one lock", limit),
+        Bound::DataBytes => (PayloadTooLarge, "bytes of data in one znode"),
+        Bound::PathLength => (BadName, "bytes of a path"),
+        Bound::Sessions => (QuotaExceeded, "sessions"),
+        Bound::Znodes => (QuotaExceeded, "znodes"),
+        Bound::TreeBytes => {
+            (QuotaExceeded, "bytes of names, data, access lists, values and labels in the cluster")
         }
-        Bound::PathLength => at_bound(ErrorCode::BadName, "bytes of a path", limit),
-        Bound::Sessions => at_bound(ErrorCode::QuotaExceeded, "sessions", limit),
-        Bound::Znodes => at_bound(ErrorCode::QuotaExceeded, "znodes", limit),
-        Bound::TreeBytes => at_bound(
-            ErrorCode::QuotaExceeded,
-            "bytes of names, data, access lists, values and labels in the cluster",
-            limit,
-        ),
-        Bound::QueueEntriesPerSession => {
-            at_bound(ErrorCode::QuotaExceeded, "locks held or waited for by one session", limit)
+        Bound::QueueEntriesPerSession => (QuotaExceeded, "locks held or waited for by one session"),
+        Bound::EphemeralsPerSession => (QuotaExceeded, "ephemeral znodes of one session"),
+        Bound::HoldCount => (QuotaExceeded, "attempts that share one hold"),
+        Bound::Counter => {
+            (QuotaExceeded, "changes of the children of one znode, or fencing tokens")
         }
-        Bound::EphemeralsPerSession => {
-            at_bound(ErrorCode::QuotaExceeded, "ephemeral znodes of one session", limit)
-        }
-        Bound::HoldCount => {
-            at_bound(ErrorCode::QuotaExceeded, "attempts that share one hold", limit)
-        }
-        Bound::Counter => at_bound(
-            ErrorCode::QuotaExceeded,
-            "changes of the children of one znode, or fencing tokens",
-            limit,
-        ),
-        Bound::DeletedAtOnce => {
-            at_bound(ErrorCode::QuotaExceeded, "znodes deleted by one call", limit)
-        }
-        Bound::Recipes => {
-            at_bound(ErrorCode::QuotaExceeded, "latches, barriers and counters", limit)
-        }
-        Bound::RecipeEntries => at_bound(
-            ErrorCode::QuotaExceeded,
+        Bound::DeletedAtOnce => (QuotaExceeded, "znodes deleted by one call"),
+        Bound::Recipes => (QuotaExceeded, "latches, barriers and counters"),
+        Bound::RecipeEntries => (
+            QuotaExceeded,
             "latch keys and barrier arrivals that one session, latch or double barrier keeps",
-            limit,
         ),
-        Bound::OpsOfMulti => {
-            at_bound(ErrorCode::PayloadTooLarge, "conditions and operations of one call", limit)
-        }
-        Bound::AclEntries => {
-            at_bound(ErrorCode::PayloadTooLarge, "entries of one access list", limit)
-        }
-        Bound::CountedAtOnce => {
-            at_bound(ErrorCode::QuotaExceeded, "znodes below a new quota", limit)
-        }
-        Bound::Permits => at_bound(ErrorCode::LimitMismatch, "permits of the semaphore", limit),
-        Bound::ValueBytes => at_bound(ErrorCode::PayloadTooLarge, "bytes of a value", limit),
-    }
+        Bound::OpsOfMulti => (PayloadTooLarge, "conditions and operations of one call"),
+        Bound::AclEntries => (PayloadTooLarge, "entries of one access list"),
+        Bound::CountedAtOnce => (QuotaExceeded, "znodes below a new quota"),
+        Bound::Permits => (LimitMismatch, "permits of the semaphore"),
+        Bound::ValueBytes => (PayloadTooLarge, "bytes of a value"),
+    };
+    at_bound(code, what, limit)
 }
 
 fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {

@@ -35,7 +35,7 @@ pub(crate) async fn follow(
     sender: watch::Sender<Leadership>,
     metrics: Arc<RaftMetrics>,
 ) {
-    let mut leader = None;
+    let mut elected = None;
     let mut server_metrics = raft.server_metrics();
     loop {
         let server = server_metrics.borrow_watched().clone();
@@ -44,8 +44,9 @@ pub(crate) async fn follow(
         if sender.send_if_modified(|old| std::mem::replace(old, now) != now) {
             log(&before, &now);
         }
-        if now.leader.is_some() && now.leader != leader {
-            leader = now.leader;
+        let known = now.leader.map(|leader| (now.term, leader));
+        if known.is_some() && known != elected {
+            elected = known;
             metrics.leader_changes.inc();
         }
         // Only a leader that has not applied its first entry depends on the applied position.

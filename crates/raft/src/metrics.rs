@@ -31,7 +31,7 @@ pub struct RaftMetrics {
     pub entries_applied: Counter,
     /// Commands in applied log entries.
     pub commands_applied: Counter,
-    /// Changes of the leader that this node follows, including the first.
+    /// Leaders and terms that this node has followed, including the first.
     pub leader_changes: Counter,
     pub snapshots_built: Counter,
     /// Installed snapshots, including the one that a restart loaded.
@@ -109,7 +109,7 @@ impl RaftMetrics {
             ("raft_commands_applied", "Commands applied by this node", &self.commands_applied),
             (
                 "raft_leader_changes",
-                "Changes of the leader seen by this node, including the first leader after its start",
+                "Changes of the leader or its term seen by this node, including the first after its start",
                 &self.leader_changes,
             ),
             ("snapshots_built", "Snapshots built by this node", &self.snapshots_built),
