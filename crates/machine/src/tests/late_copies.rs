@@ -1,6 +1,6 @@
 //! Late copies of calls, delivered by a network or a resumed node after the client received a reply and continued. As
 //! in our clients, every acquire names its attempt, every release and hand-over its token or attempt, and every close
-//! its incarnation. A late copy then changes no entry.
+//! its incarnation. A client that gives up after a rejection cancels its attempt. A late copy then changes no entry.
 
 use holdfast_types::LockRejection;
 use holdfast_types::*;
@@ -133,9 +133,17 @@ impl Clients {
             }
             Ok(Reply::Acquired(EntryState::Waiting(queued))) => (queued[0].lock.clone(), None),
             // A deadlock, or an entry of a multi-lock.
-            Ok(_) | Err(_) => return,
+            Ok(_) | Err(_) => return self.cancel(session, attempt, lock.into()),
         };
         self.current[session] = Some((attempt, vec![lock], token));
+    }
+
+    /// Gives up an attempt that was rejected.
+    fn cancel(&mut self, session: usize, attempt: Attempt, locks: LockSet) {
+        let (session_name, owner) = (name(session), Owner::unnamed());
+        let target = ReleaseTarget::Attempt(attempt);
+        let cancel = Release { locks, session: session_name, owner, target };
+        self.call(session, None, Command::Release(cancel)).unwrap();
     }
 
     fn release(&mut self, session: usize, by_token: bool) {
@@ -179,8 +187,9 @@ impl Clients {
                 let attempt = self.next_attempt();
                 let plain = Acquire::new(lock_set(&["d", "e"]), open, owner);
                 let all = Acquire { attempt: Some(attempt), ..plain };
-                if self.call(session, Some(attempt), Command::Acquire(all)).is_ok() {
-                    self.current[session] = Some((attempt, locks, None));
+                match self.call(session, Some(attempt), Command::Acquire(all)) {
+                    Ok(_) => self.current[session] = Some((attempt, locks, None)),
+                    Err(_) => self.cancel(session, attempt, lock_set(&["d", "e"])),
                 }
             }
             (Some(_) | None, _) => {}
@@ -234,6 +243,27 @@ fn a_late_copy_of_a_call_changes_no_entry_and_no_session() {
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let steps = prop::collection::vec(step(), 1..60);
     runner.run(&steps, |steps| Clients::new().run(steps)).unwrap();
+}
+
+/// The acquire is rejected because it would close a deadlock cycle. Then the cycle is gone, and a copy arrives.
+#[test]
+fn a_late_copy_of_a_cancelled_attempt_has_no_effect_after_its_deadlock_is_gone() {
+    let acquire = |session, lock| Step::Acquire { session, lock, shard: false };
+    let steps = vec![
+        acquire(0, 0),
+        Step::HandOver { session: 0, to: 1 },
+        acquire(2, 1),
+        Step::HandOver { session: 2, to: 0 },
+        acquire(0, 0),
+        acquire(1, 1),
+        Step::Reopen { session: 0 },
+    ];
+    let mut clients = Clients::new();
+    clients.run(steps).unwrap();
+    assert_eq!(clients.current[1], None, "the acquire was rejected");
+    for n in 0..clients.calls.len() {
+        clients.late_copy(n).unwrap();
+    }
 }
 
 #[test]
