@@ -95,24 +95,24 @@ codes! {
     LimitMismatch, "limit-mismatch", false, "The number of permits does not match the lock",
         "The call names another limit than the lock has, more permits than the limit, permits of a lock that is not a \
          semaphore, or another number of permits than the session already has. Nothing was done. All callers of one \
-         semaphore must send the same limit, or none; PATCH changes it.";
-    SegmentsMismatch, "segments-mismatch", false, "The lock has another number of segments",
-        "The call names another number of segments than the lock has, or a segment that does not exist, or acquires a \
+         semaphore must send the same limit, or none; PATCH /v1/policies/{name} changes it.";
+    ShardsMismatch, "shards-mismatch", false, "The lock has another number of shards",
+        "The call names another number of shards than the lock has, or a shard that does not exist, or acquires a \
          sharded lock as one lock, or the reverse. Nothing was done. The problem names the number. All callers of a \
-         sharded lock must send the same number, or only segment; PATCH changes the number while no segment has a \
+         sharded lock must send the same number, or only shard; PATCH /v1/policies/{name} changes the number while no shard has a \
          holder or a waiter.";
     NotReentrant, "not-reentrant", false, "The owner holds the lock already",
         "The owner holds the lock or waits for it with another attempt, and one of the calls has reentrant=false. \
          Nothing was done. Name another owner to exclude two parts of one session.";
     InUse, "in-use", false, "The lock is in use",
         "A lock becomes a semaphore or a sharded lock, or the reverse, only while it has no holder and no waiter; the \
-         limit of a semaphore changes at any time. A caller has one segment of a sharded lock at a time. A lock is not \
+         limit of a semaphore changes at any time. A caller has one shard of a sharded lock at a time. A lock is not \
          handed over to a session that holds it already, or ahead of a ZooKeeper client in the queue. Nothing was \
          done.";
     Deadlock, "deadlock", false, "The wait would close a cycle",
         "The caller would wait for a session that waits, directly or through others, for a lock of the caller. The \
          detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and acquire them \
-         again in one order, or all at once; PATCH with detect_deadlocks=false lets such calls wait. A hand-over that \
+         again in one order, or all at once; the policy detect_deadlocks=false lets such calls wait. A hand-over that \
          would close a cycle is rejected as well: release the lock instead.";
     EphemeralParent, "ephemeral-parent", false, "This znode cannot have children",
         "The parent is an ephemeral znode, which is deleted with its session and has no children. The entries of a \

@@ -24,9 +24,9 @@ mod raw_params;
 mod recipe;
 #[cfg(feature = "schema")]
 mod schema;
-mod segments;
 mod session;
 mod session_events;
+mod shards;
 mod time_of_day;
 mod txn;
 mod watch;
@@ -47,15 +47,18 @@ pub use explain::{
 };
 pub use holdfast_types::{CooldownCause, Mode, QueueOrder};
 pub use lock::{
-    BrokenBody, CooldownBody, FenceBody, GrantAllBody, GrantBody, HandedOverBody, HolderBody,
-    LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody, WaiterBody,
-    named_owner,
+    CooldownBody, FenceBody, ForceReleasedBody, GrantAllBody, GrantBody, HandedOverBody,
+    HolderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody,
+    WaiterBody, named_owner,
 };
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue};
 pub use parameters::{KEEPALIVE_SESSIONS_MAX, LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX, WAIT_MAX};
-pub use path::{fence_path, history_path, keepalive_path, lock_path, session_path, tree_path};
+pub use path::{
+    fence_path, force_release_path, history_path, keepalive_path, lock_path, policy_path,
+    release_request_path, session_path, transfer_path, tree_path,
+};
 pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, ParamList, RawParams};
@@ -65,11 +68,11 @@ pub use recipe::{
 };
 #[cfg(feature = "schema")]
 pub use schema::Schemas;
-pub use segments::ShardBody;
 pub use session::{HoldBody, SessionBody, SessionsBody};
 pub use session_events::{
     EventBody, EventKind, GapBody, KeepaliveBody, KeepaliveManyBody, SessionEventsBody,
 };
+pub use shards::ShardBody;
 pub use time_of_day::{Rfc3339Time, format_time, parse_time};
 pub use txn::{OpBody, TxnBody, path_of};
 pub use watch::{ChangeBody, ChangeKind, WatchBody};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use holdfast_types::{
     CooldownCause, Data, FenceView, FencingToken, Grant, HolderDetails, HolderView, Labels,
     LockName, LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision,
-    SessionName, ShardRequest, Stamp, WaiterView,
+    SessionName, ShardRequest, Stamp, Ticket, WaiterView,
 };
 
 use crate::ShardBody;
@@ -25,6 +25,10 @@ pub struct GrantBody {
     pub mode: Mode,
     /// The fencing token, to send with every write.
     pub token: FencingToken,
+    /// The number of the queue entry: entries that arrived later have larger numbers. It stays the same from the
+    /// arrival to the release.
+    #[serde(default)]
+    pub ticket: Ticket,
     /// The smallest token of the lock that is still valid. A store with shared holders rejects smaller tokens.
     #[serde(default)]
     pub min_valid_token: FencingToken,
@@ -52,9 +56,9 @@ pub struct GrantBody {
     /// When `max_hold` ends the hold, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
-    /// The number of the segment, if the call acquired one.
+    /// The number of the shard, if the call acquired one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub segment: Option<u32>,
+    pub shard: Option<u32>,
     /// The revision of this response.
     pub revision: Revision,
 }
@@ -70,6 +74,7 @@ impl GrantBody {
             lock: grant.lock,
             mode: grant.mode,
             token: grant.token,
+            ticket: grant.ticket,
             min_valid_token: grant.floor,
             session: grant.session,
             owner: named_owner(grant.owner),
@@ -81,15 +86,15 @@ impl GrantBody {
             permits: grant.permits,
             slots: grant.slots,
             ends_in_ms: grant.ends_at.map(|end| age(now, end)),
-            segment: None,
+            shard: None,
             revision,
         }
     }
 
-    /// Adds the segment number to a grant of a segment of `whole`.
+    /// Adds the shard number to a grant of a shard of `whole`.
     #[must_use]
     pub fn of_whole(self, whole: &LockName) -> Self {
-        Self { segment: ShardRequest::shard_index(whole, &self.lock), ..self }
+        Self { shard: ShardRequest::shard_index(whole, &self.lock), ..self }
     }
 }
 
@@ -174,6 +179,9 @@ pub struct WaiterBody {
     /// The owner within the session, if the call named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
+    /// The number of the queue entry: entries that arrived later have larger numbers.
+    #[serde(default)]
+    pub ticket: Ticket,
     /// The time since the start of the wait.
     pub waiting_for_ms: u64,
     /// The session's labels.
@@ -215,6 +223,7 @@ impl WaiterBody {
         Self {
             session: waiter.session,
             owner: named_owner(waiter.owner),
+            ticket: waiter.ticket,
             waiting_for_ms: age(waiter.since, now),
             labels: waiter.labels,
             mode: waiter.mode,
@@ -259,9 +268,9 @@ pub struct LockBody {
     /// The cooldown, if the lock is free but is not granted yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<CooldownBody>,
-    /// The segments of a sharded lock; absent in lists.
+    /// The shards of a sharded lock; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub segments: Vec<ShardBody>,
+    pub shards: Vec<ShardBody>,
     /// The revision of the read; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -293,7 +302,7 @@ impl LockBody {
                 cause: cooldown.cause,
                 ends_in_ms: age(now, cooldown.until),
             }),
-            segments: ShardBody::all(view.shards),
+            shards: ShardBody::all(view.shards),
             revision,
         }
     }
@@ -331,9 +340,9 @@ pub struct PolicyBody {
     pub cooldown_ms: u64,
     /// Whether an acquire that would close a deadlock cycle is rejected.
     pub detect_deadlocks: bool,
-    /// The number of segments of a sharded lock.
+    /// The number of shards of a sharded lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub segments: Option<u32>,
+    pub shards: Option<u32>,
 }
 
 impl PolicyBody {
@@ -345,9 +354,9 @@ impl PolicyBody {
             lock_delay_ms,
             cooldown_ms,
             detect_deadlocks,
-            shards: segments,
+            shards,
         } = policy;
-        Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, segments }
+        Self { limit, order, ageing_ms, lock_delay_ms, cooldown_ms, detect_deadlocks, shards }
     }
 }
 
@@ -374,14 +383,14 @@ pub struct ReleaseRequestBody {
     pub revoke: bool,
 }
 
-/// The response to a break: an operator ended every hold of the lock.
+/// The response to a forced release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BrokenBody {
+pub struct ForceReleasedBody {
     /// The lock.
     pub lock: LockName,
     /// The number of holds that ended.
-    pub broken: u32,
+    pub ended: u32,
     /// The revision of this response.
     pub revision: Revision,
 }

@@ -57,7 +57,7 @@ pub enum Form {
         max: u64,
     },
     /// A whole number from 0, or `any`.
-    Segment {
+    Shard {
         /// The largest.
         max: u64,
     },
@@ -113,7 +113,7 @@ impl Form {
             Self::Limit { max } => json!({
                 "oneOf": [{ "type": "integer", "minimum": 1, "maximum": max }, { "const": "none" }],
             }),
-            Self::Segment { max } => json!({
+            Self::Shard { max } => json!({
                 "oneOf": [{ "type": "integer", "minimum": 0, "maximum": max }, { "const": "any" }],
             }),
             Self::Whole => {
@@ -144,7 +144,7 @@ impl Form {
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Word(words) => words.join(", "),
             Self::Limit { max } => format!("1 to {max}, or none"),
-            Self::Segment { max } => format!("0 to {max}, or any"),
+            Self::Shard { max } => format!("0 to {max}, or any"),
             Self::AccessEntry => "repeatable".to_owned(),
             Self::Locks => format!("1 to {} bytes, once for each lock", LockName::MAX_LEN),
             Self::Whole => "64 bits".to_owned(),
@@ -166,7 +166,7 @@ impl Form {
             Self::Text | Self::BoundedText { .. } | Self::TextOrEmpty => "text",
             Self::Labels => "labels",
             Self::Duration { .. } => "duration",
-            Self::Number { .. } | Self::Limit { .. } | Self::Segment { .. } => "number",
+            Self::Number { .. } | Self::Limit { .. } | Self::Shard { .. } => "number",
             Self::Whole => "whole number",
             Self::Word(_) => "word",
             Self::Flag => "flag",
@@ -362,7 +362,7 @@ impl Param {
             | Form::Labels
             | Form::Duration { .. }
             | Form::Limit { .. }
-            | Form::Segment { .. }
+            | Form::Shard { .. }
             | Form::Word(_)
             | Form::AccessEntry
             | Form::Locks

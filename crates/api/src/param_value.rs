@@ -174,7 +174,7 @@ fn number(param: &Param, text: &str) -> Result<u64, ParamError> {
         (min, max)
     } else if let Form::Limit { max } = param.form {
         (1, max)
-    } else if let Form::Segment { max } = param.form {
+    } else if let Form::Shard { max } = param.form {
         (0, max)
     } else {
         (0, u64::MAX)

@@ -9,6 +9,26 @@ pub fn lock_path(lock: &LockName) -> String {
     format!("/v1/locks/{}", escape_path(lock.as_str()))
 }
 
+/// `/v1/transfers/<name>`
+pub fn transfer_path(lock: &LockName) -> String {
+    format!("/v1/transfers/{}", escape_path(lock.as_str()))
+}
+
+/// `/v1/release-requests/<name>`
+pub fn release_request_path(lock: &LockName) -> String {
+    format!("/v1/release-requests/{}", escape_path(lock.as_str()))
+}
+
+/// `/v1/force-releases/<name>`
+pub fn force_release_path(lock: &LockName) -> String {
+    format!("/v1/force-releases/{}", escape_path(lock.as_str()))
+}
+
+/// `/v1/policies/<name>`
+pub fn policy_path(lock: &LockName) -> String {
+    format!("/v1/policies/{}", escape_path(lock.as_str()))
+}
+
 /// `/v1/fence/<name>`
 pub fn fence_path(lock: &LockName) -> String {
     format!("/v1/fence/{}", escape_path(lock.as_str()))

@@ -95,9 +95,9 @@ pub struct Facts {
     /// The time to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// The number of segments of the lock.
+    /// The number of shards of the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub segments: Option<u32>,
+    pub shards: Option<u32>,
     /// The nearest path that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<Cow<'static, str>>,

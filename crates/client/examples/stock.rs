@@ -1,9 +1,9 @@
-//! Sells a stock under a sharded lock, so that sellers queue at different shards (segments). Each sale holds the lock
-//! of one segment. The shop rejects tokens that are older than the newest token of that segment.
+//! Sells a stock under a sharded lock, so that sellers queue at different shards (shards). Each sale holds the lock
+//! of one shard. The shop rejects tokens that are older than the newest token of that shard.
 //!
-//! `stock ADDR[,ADDR] LOCK SEGMENTS SHOP SELLERS` runs SELLERS sellers until the stock is sold. Each seller has its own
-//! connection to the shop at address SHOP. A request is one line: `read SEGMENT TOKEN` returns `sold N`, `full` or
-//! `stale`; `write SEGMENT TOKEN N` returns `ok` or `stale`; `open` returns a segment with stock left, or `none`.
+//! `stock ADDR[,ADDR] LOCK SHARDS SHOP SELLERS` runs SELLERS sellers until the stock is sold. Each seller has its own
+//! connection to the shop at address SHOP. A request is one line: `read SHARD TOKEN` returns `sold N`, `full` or
+//! `stale`; `write SHARD TOKEN N` returns `ok` or `stale`; `open` returns a shard with stock left, or `none`.
 
 use std::error::Error as StdError;
 use std::io::Write;
@@ -20,11 +20,11 @@ type Failure = Box<dyn StdError + Send + Sync>;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [addresses, lock, segments, shop, sellers] = args.as_slice() else {
-        return Err("usage: stock ADDR[,ADDR] LOCK SEGMENTS SHOP SELLERS".into());
+    let [addresses, lock, shards, shop, sellers] = args.as_slice() else {
+        return Err("usage: stock ADDR[,ADDR] LOCK SHARDS SHOP SELLERS".into());
     };
     let client = Client::builder(addresses.split(',')).ttl(Duration::from_secs(1)).build()?;
-    let lock = client.lock(lock).segments(segments.parse()?).wait(Duration::from_secs(5));
+    let lock = client.lock(lock).shards(shards.parse()?).wait(Duration::from_secs(5));
     let mut selling = JoinSet::new();
     for _ in 0..sellers.parse::<u32>()? {
         selling.spawn(sell(lock.clone(), Shop::connect(shop).await?));
@@ -38,23 +38,23 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sells one piece after the other. The cluster may select a sold-out segment; the seller then names an open one.
+/// Sells one piece after the other. The cluster may select a sold-out shard; the seller then names an open one.
 async fn sell(lock: Lock, mut shop: Shop) -> Result<u32, Failure> {
-    let (mut sold, mut next_segment) = (0, None);
+    let (mut sold, mut next_shard) = (0, None);
     loop {
-        let wanted = next_segment.take().into_iter().fold(lock.clone(), Lock::segment);
+        let wanted = next_shard.take().into_iter().fold(lock.clone(), Lock::shard);
         let guard = match wanted.acquire().await {
             Ok(guard) => guard,
             Err(error @ (Error::Argument(_) | Error::Refused(_))) => return Err(error.into()),
             // The wait ended, or there is no leader: the seller holds no lock.
             Err(_) => continue,
         };
-        let segment = guard.segment().ok_or("the grant has no segment number")?;
+        let shard = guard.shard().ok_or("the grant has no shard number")?;
         let token = guard.token();
-        let reply = shop.request(&format!("read {segment} {token}")).await?;
+        let reply = shop.request(&format!("read {shard} {token}")).await?;
         if let Some(before) = reply.strip_prefix("sold ") {
             let after = before.parse::<u64>()? + 1;
-            let written = shop.request(&format!("write {segment} {token} {after}")).await?;
+            let written = shop.request(&format!("write {shard} {token} {after}")).await?;
             sold += u32::from(written == "ok");
         } else if reply == "full" {
             match shop.request("open").await?.as_str() {
@@ -62,7 +62,7 @@ async fn sell(lock: Lock, mut shop: Shop) -> Result<u32, Failure> {
                     guard.release().await.ok();
                     return Ok(sold);
                 }
-                open => next_segment = Some(open.parse()?),
+                open => next_shard = Some(open.parse()?),
             }
         }
         // The shop also rejects this token after a loss, because the next token is larger.

@@ -33,9 +33,9 @@ impl ClientLockRequest {
     ) -> Result<HeldLocks, Error> {
         let attempt =
             if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
-        let segmented = self.options.is_segmented();
+        let sharded = self.options.is_sharded();
         let entry = |lock: &LockName| {
-            Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, segmented))
+            Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
         };
         let mut pending = UnsettledAcquire::new(session, self.locks.iter().map(entry).collect());
         loop {
@@ -205,7 +205,7 @@ fn new_hold(
     let max_hold =
         request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
     entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
-    entry.set_segment(&grant.lock);
+    entry.set_shard(&grant.lock);
     entry.enter(EntryStage::Held(grant.token));
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
     Hold { session: session.clone(), entry, grant }

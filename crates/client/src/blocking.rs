@@ -212,8 +212,8 @@ blocking!(crate::Lock {
     set shared();
     set upgradable();
     set permits(permits: u32);
-    set segments(count: u32);
-    set segment(segment: u32);
+    set shards(count: u32);
+    set shard(shard: u32);
 });
 blocking!(crate::MultiLock {
     set ttl(ttl: Duration);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{TO, TO_OWNER};
-use holdfast_api::{ErrorCode, HandedOverBody, HolderBody, LockBody, Query, lock_path};
+use holdfast_api::{
+    ErrorCode, HandedOverBody, HolderBody, LockBody, Query, lock_path, transfer_path,
+};
 use holdfast_types::{
     FencingToken, LockName, Owner, ReleaseTarget, Revision, SessionName, ZnodePath,
 };
@@ -257,7 +259,7 @@ pub(crate) fn handover_call(
     to_owner: Option<&Owner>,
 ) -> Call {
     let query = release.with(&TO, to).with_some(&TO_OWNER, to_owner);
-    Call::new(Method::DELETE, query.target(&lock_path(lock)))
+    Call::new(Method::POST, query.target(&transfer_path(lock)))
 }
 
 fn token_of(body: &LockBody, session: &Session, owner: Option<&Owner>) -> Option<FencingToken> {

@@ -39,8 +39,8 @@ impl Hold {
     }
 
     /// The shard number, if the lock is sharded.
-    pub fn segment(&self) -> Option<u32> {
-        self.grant.borrow().segment
+    pub fn shard(&self) -> Option<u32> {
+        self.grant.borrow().shard
     }
 
     /// The session that holds the lock.

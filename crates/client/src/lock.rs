@@ -260,15 +260,15 @@ impl Lock {
 
     /// Acquires one of `count` shards of a sharded lock, each of which is a separate lock. The cluster selects the
     /// shard that the owner already holds, otherwise a free one, otherwise the one with the shortest queue. The first
-    /// acquire sets the count; later ones must name the same count. [`Hold::segment`] returns the shard number.
-    pub fn segments(mut self, count: u32) -> Self {
-        self.options.segments = Some(count);
+    /// acquire sets the count; later ones must name the same count. [`Hold::shard`] returns the shard number.
+    pub fn shards(mut self, count: u32) -> Self {
+        self.options.shards = Some(count);
         self
     }
 
-    /// Acquires this shard, counted from 0. Without [`segments`](Lock::segments), the existing shard count applies.
-    pub fn segment(mut self, segment: u32) -> Self {
-        self.options.segment = Some(segment);
+    /// Acquires this shard, counted from 0. Without [`shards`](Lock::shards), the existing shard count applies.
+    pub fn shard(mut self, shard: u32) -> Self {
+        self.options.shard = Some(shard);
         self
     }
 

@@ -1,16 +1,17 @@
-//! Calls about a lock that need no guard: read, release, hand over, break, request a release, set the policy, list.
+//! Calls about a lock that need no guard: read, release, hand over, force-release, request a release, set the policy, list.
 
 use std::time::Duration;
 
 use holdfast_api::parameters::lock::{
-    AGEING, ASK, ASK_REASON, BREAK_REASON, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, FORCE, HELD,
-    LIST_SESSION, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS, PREFIX, REQUESTED_OWNER,
+    AGEING, COOLDOWN, DEADLINE, DETECT_DEADLOCKS, ENDED_TOKEN, FORCE_REASON, HELD, LIST_SESSION,
+    LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS, PREFIX, REQUEST_REASON, REQUESTED_OWNER,
     REQUESTED_SESSION, REVOKE, WAITING,
 };
-use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, RELEASED_TOKEN};
+use holdfast_api::parameters::{LIMIT, PAGE_TOKEN};
 use holdfast_api::{
-    BrokenBody, CountOrNone, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody, PolicyBody,
-    Query, ReleaseRequestedBody, lock_path, named_owner,
+    CountOrNone, ForceReleasedBody, HandedOverBody, LIST_LIMIT_MAX, LockBody, LocksBody,
+    PolicyBody, Query, ReleaseRequestedBody, force_release_path, lock_path, named_owner,
+    policy_path, release_request_path,
 };
 use holdfast_types::{
     FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, SessionName,
@@ -88,22 +89,20 @@ impl Client {
         self.calls().get(lock_path(lock)).await
     }
 
-    /// Breaks a lock: removes its holders, or the hold of a token. With a token the call is safe to repeat, because it
-    /// affects no later holder.
+    /// Ends every hold of a lock, or the hold of a token, as an operator. With a token the call is safe to repeat,
+    /// because it affects no later holder.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn break_lock(
+    pub async fn force_release(
         &self,
         lock: &LockName,
         token: Option<FencingToken>,
         reason: &Reason,
-    ) -> Result<BrokenBody, Error> {
-        let query = Query::default()
-            .with_flag(&FORCE, true)
-            .with(&BREAK_REASON, reason)
-            .with_some(&RELEASED_TOKEN, token.as_ref());
-        self.calls().json(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
+    ) -> Result<ForceReleasedBody, Error> {
+        let query =
+            Query::default().with(&FORCE_REASON, reason).with_some(&ENDED_TOKEN, token.as_ref());
+        self.calls().json(&Call::new(Method::POST, query.target(&force_release_path(lock)))).await
     }
 
     /// Requests the holders of a lock to release it.
@@ -117,13 +116,12 @@ impl Client {
         let RequestRelease { lock, holder, reason, deadline_ms, revoke } = request;
         let (session, owner) = holder.clone().unzip();
         let query = Query::default()
-            .with(&ASK, &"release")
             .with_some(&REQUESTED_SESSION, session.as_ref())
             .with_some(&REQUESTED_OWNER, owner.and_then(named_owner).as_ref())
-            .with_some(&ASK_REASON, reason.as_ref())
+            .with_some(&REQUEST_REASON, reason.as_ref())
             .with(&DEADLINE, &Duration::from_millis(*deadline_ms))
             .with_flag(&REVOKE, *revoke);
-        self.calls().json(&Call::new(Method::POST, query.target(&lock_path(lock)))).await
+        self.calls().json(&Call::new(Method::POST, query.target(&release_request_path(lock)))).await
     }
 
     /// Changes the policy of a lock immediately and for all callers. `None` keeps a value. Returns the policy.
@@ -142,11 +140,11 @@ impl Client {
             .with_some(&AGEING, duration(change.ageing_ms).as_ref())
             .with_some(&LOCK_DELAY, duration(change.lock_delay_ms).as_ref())
             .with_some(&COOLDOWN, duration(change.cooldown_ms).as_ref())
-            .with_some(&POLICY_SEGMENTS, change.shards.map(CountOrNone).as_ref());
+            .with_some(&POLICY_SHARDS, change.shards.map(CountOrNone).as_ref());
         if let Some(detect) = change.detect_deadlocks {
             query = query.with_flag(&DETECT_DEADLOCKS, detect);
         }
-        self.calls().json(&Call::new(Method::PATCH, query.target(&lock_path(lock)))).await
+        self.calls().json(&Call::new(Method::PATCH, query.target(&policy_path(lock)))).await
     }
 
     /// Returns one page of locks.

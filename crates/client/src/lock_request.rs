@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::lock::{
-    LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SEGMENT,
-    SEGMENTS, SESSION, VALUE,
+    LIMIT, MAX_HOLD, MIN_HOLD, MODE, NAMES, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION,
+    SHARD, SHARDS, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, OWNER, WAIT};
 use holdfast_api::{Query, WAIT_MAX, lock_path};
@@ -56,15 +56,15 @@ pub(crate) struct HoldOptions {
     pub(crate) min_hold: Option<Duration>,
     pub(crate) value: Option<String>,
     /// The number of shards of a sharded lock.
-    pub(crate) segments: Option<u32>,
+    pub(crate) shards: Option<u32>,
     /// The number of the requested shard.
-    pub(crate) segment: Option<u32>,
+    pub(crate) shard: Option<u32>,
 }
 
 impl HoldOptions {
     /// Whether the request is for one shard of a sharded lock.
-    pub(crate) fn is_segmented(&self) -> bool {
-        self.segments.is_some() || self.segment.is_some()
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.shards.is_some() || self.shard.is_some()
     }
 }
 
@@ -116,8 +116,8 @@ impl ClientLockRequest {
             .with_some(&MAX_HOLD, options.max_hold.as_ref())
             .with_some(&MIN_HOLD, options.min_hold.as_ref())
             .with_some(&VALUE, options.value.as_ref())
-            .with_some(&SEGMENTS, options.segments.as_ref())
-            .with_some(&SEGMENT, options.segment.map(ShardChoice::At).as_ref())
+            .with_some(&SHARDS, options.shards.as_ref())
+            .with_some(&SHARD, options.shard.map(ShardChoice::At).as_ref())
             .with_labels(&self.labels);
         let call = match self.locks.as_slice() {
             [lock] => Call::new(Method::PUT, query.target(&lock_path(lock))),

@@ -16,7 +16,7 @@ pub enum Loss {
     /// The session is open but no longer holds the lock. Another call of the session released it, a client deleted its
     /// znode, or the cluster returned no cause.
     TakenAway,
-    /// An operator broke the lock (`holdfast unlock --force`, `DELETE /v1/locks/NAME?force`).
+    /// An operator broke the lock (`holdfast unlock --force`, `POST /v1/force-releases/NAME`).
     Broken {
         /// The operator's reason, if a node still has it.
         reason: Option<String>,

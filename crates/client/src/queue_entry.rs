@@ -37,9 +37,9 @@ pub(crate) enum EntryStage {
 pub(crate) struct ClientQueueEntry {
     /// The requested lock name; for a shard, the sharded lock.
     pub(crate) requested: LockName,
-    segmented: bool,
+    sharded: bool,
     /// The granted shard, once it is known.
-    segment: OnceLock<LockName>,
+    shard: OnceLock<LockName>,
     /// `None` stands for the session itself.
     pub(crate) owner: Option<Owner>,
     /// [`Attempt::UNNAMED`] for a hold that another session handed over.
@@ -59,12 +59,12 @@ impl ClientQueueEntry {
         requested: LockName,
         owner: Option<Owner>,
         attempt: Attempt,
-        segmented: bool,
+        sharded: bool,
     ) -> Self {
         Self {
             requested,
-            segmented,
-            segment: OnceLock::new(),
+            sharded,
+            shard: OnceLock::new(),
             owner,
             attempt: AtomicU64::new(attempt.0),
             stage: Mutex::new(EntryStage::Waiting),
@@ -76,22 +76,22 @@ impl ClientQueueEntry {
     }
 
     /// Stores the name of the granted shard.
-    pub(crate) fn set_segment(&self, granted: &LockName) {
-        if self.segmented {
-            self.segment.get_or_init(|| granted.clone());
+    pub(crate) fn set_shard(&self, granted: &LockName) {
+        if self.sharded {
+            self.shard.get_or_init(|| granted.clone());
         }
     }
 
     /// The lock name; before a shard is granted, the sharded lock.
     pub(crate) fn lock(&self) -> &LockName {
-        self.segment.get().unwrap_or(&self.requested)
+        self.shard.get().unwrap_or(&self.requested)
     }
 
     /// Whether the entry is for `lock`, or may be granted as `lock`.
     fn covers(&self, lock: &LockName) -> bool {
-        match self.segment.get() {
-            Some(segment) => segment == lock,
-            None if self.segmented => ShardRequest::shard_index(&self.requested, lock).is_some(),
+        match self.shard.get() {
+            Some(shard) => shard == lock,
+            None if self.sharded => ShardRequest::shard_index(&self.requested, lock).is_some(),
             None => self.requested == *lock,
         }
     }
@@ -317,18 +317,18 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_any_segment_awaits_each_until_one_is_granted() {
+    fn an_entry_of_any_shard_awaits_each_until_one_is_granted() {
         let entries = QueueEntries::default();
         let lock = |name: &str| LockName::new(name).unwrap();
         let entry = Arc::new(ClientQueueEntry::new(lock("stock"), None, Attempt(1), true));
         entries.add(entry.clone());
         assert!(matches!(found(&entries, "stock/3", 7), HoldMatch::Awaited(_)));
         assert!(matches!(found(&entries, "stock", 7), HoldMatch::Unknown));
-        entry.set_segment(&lock("stock/3"));
+        entry.set_shard(&lock("stock/3"));
         entry.enter(EntryStage::Held(FencingToken(7)));
         assert_eq!(entry.lock().as_str(), "stock/3");
         assert!(matches!(found(&entries, "stock/3", 7), HoldMatch::Known));
-        assert!(matches!(found(&entries, "stock/4", 8), HoldMatch::Unknown), "another segment");
+        assert!(matches!(found(&entries, "stock/4", 8), HoldMatch::Unknown), "another shard");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// A request to the holder to release the lock (`holdfast ask`, `POST /v1/locks/NAME`). The cluster does not store the
+/// A request to the holder to release the lock (`holdfast unlock --ask`, `POST /v1/release-requests/NAME`). The cluster does not store the
 /// requester; the reason may name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRequest {

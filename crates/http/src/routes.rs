@@ -68,6 +68,12 @@ const ZNODE_PATH: Param = Param::path(
 
 pub(crate) static LOCK: Route = Route::new("/v1/locks/{name}", "locks", Some(LOCK_NAME));
 pub(crate) static LOCKS: Route = Route::new("/v1/locks", "locks", None);
+pub(crate) static TRANSFER: Route = Route::new("/v1/transfers/{name}", "locks", Some(LOCK_NAME));
+pub(crate) static RELEASE_REQUEST: Route =
+    Route::new("/v1/release-requests/{name}", "locks", Some(LOCK_NAME));
+pub(crate) static FORCE_RELEASE: Route =
+    Route::new("/v1/force-releases/{name}", "locks", Some(LOCK_NAME));
+pub(crate) static POLICY: Route = Route::new("/v1/policies/{name}", "locks", Some(LOCK_NAME));
 pub(crate) static SESSION: Route = Route::new("/v1/sessions/{id}", "sessions", Some(SESSION_ID));
 pub(crate) static SESSIONS: Route = Route::new("/v1/sessions", "sessions", None);
 pub(crate) static KEEP_ALIVE: Route =
@@ -104,6 +110,10 @@ pub(crate) static OTHER: Route = Route::new("other", "", None);
 pub(crate) static ROUTES: &[&Route] = &[
     &LOCK,
     &LOCKS,
+    &TRANSFER,
+    &RELEASE_REQUEST,
+    &FORCE_RELEASE,
+    &POLICY,
     &SESSION,
     &SESSIONS,
     &KEEP_ALIVE,

@@ -51,7 +51,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::AttemptOver
         | ErrorCode::ModeConflict
         | ErrorCode::LimitMismatch
-        | ErrorCode::SegmentsMismatch
+        | ErrorCode::ShardsMismatch
         | ErrorCode::NotReentrant
         | ErrorCode::InUse
         | ErrorCode::Deadlock

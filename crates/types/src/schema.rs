@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
     Attempt, FencingToken, Labels, LockName, NodeId, Owner, RecipeName, RequestId, Revision,
-    SessionId, SessionName, Stamp, ZnodePath,
+    SessionId, SessionName, Stamp, Ticket, ZnodePath,
 };
 
 macro_rules! inline {
@@ -40,6 +40,7 @@ inline! {
     FencingToken: below(FencingToken::END);
     SessionId: below(FencingToken::END);
     Revision: below(FencingToken::END);
+    Ticket: below(FencingToken::END);
     Stamp: json_schema!({ "type": "integer", "minimum": 0 });
     NodeId: json_schema!({ "type": "integer", "minimum": 1 });
     Labels: json_schema!({

@@ -80,17 +80,17 @@ pub const VALUE: Param = Param::bounded_text(
     "Text that reads of the lock show with the holder or waiter, e.g. an address or a job number",
 )
 .hint("store the text elsewhere, and send its location");
-pub const SEGMENTS: Param = Param::number(
-    "segments",
+pub const SHARDS: Param = Param::number(
+    "shards",
     (1, LockPolicy::SHARDS_MAX as u64),
-    "The number of segments: the locks NAME/0, NAME/1 and so on. The call acquires one of them. The first call sets \
+    "The number of shards: the locks NAME/0, NAME/1 and so on. The call acquires one of them. The first call sets \
      the number; later calls must send the same number",
 );
-pub const SEGMENT: Param = Param::of(
-    "segment",
-    Form::Segment { max: LockPolicy::SHARDS_MAX as u64 - 1 },
-    "The number of the segment, or any: the segment that the caller already holds or waits for, otherwise a free \
-     segment, otherwise the segment with the fewest holders and waiters. The parameter segments is optional",
+pub const SHARD: Param = Param::of(
+    "shard",
+    Form::Shard { max: LockPolicy::SHARDS_MAX as u64 - 1 },
+    "The number of the shard, or any: the shard that the caller already holds or waits for, otherwise a free \
+     shard, otherwise the shard with the fewest holders and waiters. The parameter shards is optional",
 );
 
 pub const NAMES: Param = Param::of(
@@ -106,11 +106,10 @@ pub const MULTI_LOCK_MODE: Param = Param::word(
 )
 .absent(Absent::Word("exclusive"));
 
-pub const RELEASED_SESSION: Param = Param::name(
-    "session",
-    SessionName::MAX_LEN,
-    "The session that holds the lock or waits for it; required unless force breaks the lock",
-);
+pub const RELEASED_SESSION: Param =
+    Param::name("session", SessionName::MAX_LEN, "The session that holds the lock or waits for it")
+        .needed("me")
+        .hint("add ?session=ID with the session of the grant");
 pub const RELEASED_MULTI_LOCK_SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
@@ -118,31 +117,37 @@ pub const RELEASED_MULTI_LOCK_SESSION: Param = Param::name(
 )
 .needed("me")
 .hint("add &session=ID with the session of the grant");
+pub const FROM: Param =
+    Param::name("session", SessionName::MAX_LEN, "The session that holds the lock")
+        .needed("me")
+        .hint("add ?session=ID with the session of the grant");
+pub const FROM_TOKEN: Param = Param::number(
+    "token",
+    (1, FencingToken::END - 1),
+    "The token of the hold. With it a late copy of the call transfers no later hold",
+);
 pub const TO: Param = Param::name(
     "to",
     SessionName::MAX_LEN,
     "The session that receives the lock, with a new token and without a gap. The session must be open",
+)
+.needed("you")
+.hint("add &to=ID with the session that receives the lock");
+pub const TO_OWNER: Param =
+    Param::name("to_owner", Owner::MAX_LEN, "The owner within the receiving session");
+pub const ENDED_TOKEN: Param = Param::number(
+    "token",
+    (1, FencingToken::END - 1),
+    "Only the hold of this token. With it a late copy of the call ends no later hold",
 );
-pub const TO_OWNER: Param = Param::name(
-    "to_owner",
-    Owner::MAX_LEN,
-    "The owner within the receiving session. Requires the parameter to",
-);
-pub const FORCE: Param =
-    Param::flag("force", "Break the lock as an operator: end every hold. Requires reason");
-pub const BREAK_REASON: Param = Param::bounded_text(
+pub const FORCE_REASON: Param = Param::bounded_text(
     "reason",
     Reason::MAX_LEN,
-    "The reason of the operator, for the holders and the audit trail. Requires force",
-);
-
-pub const ASK: Param = Param::word(
-    "ask",
-    &["release"],
-    "The request to the holders. A POST only sends this request; a PUT acquires the lock",
+    "The reason, for the holders that lose the lock and for the audit trail",
 )
-.needed("release")
-.hint("acquire a lock with PUT; to ask its holders to release it, add ?ask=release to the POST");
+.needed("stuck")
+.hint("add ?reason=TEXT: it is shown to the holders that lose the lock");
+
 pub const REQUESTED_SESSION: Param = Param::name(
     "session",
     SessionName::MAX_LEN,
@@ -150,7 +155,7 @@ pub const REQUESTED_SESSION: Param = Param::name(
 );
 pub const REQUESTED_OWNER: Param =
     Param::name("owner", Owner::MAX_LEN, "The owner within the session. Requires session");
-pub const ASK_REASON: Param =
+pub const REQUEST_REASON: Param =
     Param::bounded_text("reason", Reason::MAX_LEN, "The reason of the request, for the holder");
 pub const DEADLINE: Param = Param::duration(
     "deadline",
@@ -203,10 +208,10 @@ pub const DETECT_DEADLOCKS: Param = Param::flag(
     "Whether an acquire that would close a deadlock cycle is rejected",
 )
 .absent(Absent::Unchanged);
-pub const POLICY_SEGMENTS: Param = Param::of(
-    "segments",
+pub const POLICY_SHARDS: Param = Param::of(
+    "shards",
     Form::Limit { max: LockPolicy::SHARDS_MAX as u64 },
-    "The number of segments of a sharded lock, or none for a plain lock. The number changes only while no segment has \
+    "The number of shards of a sharded lock, or none for a plain lock. The number changes only while no shard has \
      a holder or a waiter",
 )
 .absent(Absent::Unchanged);

@@ -65,17 +65,17 @@ async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_it
         recorded.lock().unwrap().push(line.to_owned());
         if is_acquire(line) {
             let granted = grant(7, 0, 30_000).replace(r#""lock":"job""#, r#""lock":"job/3""#);
-            return Some((200, granted.replace(r#""revision""#, r#""segment":3,"revision""#)));
+            return Some((200, granted.replace(r#""revision""#, r#""shard":3,"revision""#)));
         }
         default_answer(line, "")
     })
     .await;
     let client = client([address]);
-    let guard = client.lock("job").segments(8).acquire().await.unwrap();
-    assert_eq!((guard.segment(), guard.lock().as_str()), (Some(3), "job/3"));
-    let other = client.lock("job").segment(3).segments(8).acquire().await.unwrap();
-    assert_eq!(requests(&lines, "segments=8"), 2, "{lines:?}");
-    assert_eq!(requests(&lines, "segment=3"), 1, "{lines:?}");
+    let guard = client.lock("job").shards(8).acquire().await.unwrap();
+    assert_eq!((guard.shard(), guard.lock().as_str()), (Some(3), "job/3"));
+    let other = client.lock("job").shard(3).shards(8).acquire().await.unwrap();
+    assert_eq!(requests(&lines, "shards=8"), 2, "{lines:?}");
+    assert_eq!(requests(&lines, "shard=3"), 1, "{lines:?}");
     guard.release().await.unwrap();
     other.release().await.unwrap();
     let lines = lines.lock().unwrap();

@@ -30,7 +30,7 @@ pub(super) struct AcquireArgs {
     #[arg(value_parser = lock_name)]
     pub(super) name: LockName,
     /// More locks, acquired together with it: all or none.
-    #[arg(value_parser = lock_name, conflicts_with_all = ["permits", "segments", "segment", "min_hold", "priority", "value"])]
+    #[arg(value_parser = lock_name, conflicts_with_all = ["permits", "shards", "shard", "min_hold", "priority", "value"])]
     pub(super) also: Vec<LockName>,
     #[command(flatten)]
     pub(super) waiting: WaitingArgs,
@@ -40,13 +40,13 @@ pub(super) struct AcquireArgs {
     /// Acquire N permits of a semaphore; with `/LIMIT` an unused lock becomes a semaphore of LIMIT permits.
     #[arg(long, value_name = "N[/LIMIT]", value_parser = permits)]
     pub(super) permits: Option<PermitsOfLimit>,
-    /// Acquire one of N segments, each a lock of its own: a free one, or else the one with the shortest queue. The first
+    /// Acquire one of N shards, each a lock of its own: a free one, or else the one with the shortest queue. The first
     /// caller sets N, and later callers must name the same number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(super) segments: Option<u32>,
-    /// Acquire the segment with this number, from 0.
+    pub(super) shards: Option<u32>,
+    /// Acquire the shard with this number, from 0.
     #[arg(long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
-    pub(super) segment: Option<u32>,
+    pub(super) shard: Option<u32>,
     /// Fail at once instead of queueing when this many callers or more wait already.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) queue_max: Option<u32>,
@@ -122,8 +122,8 @@ impl AcquireArgs {
             waiting,
             shared: false,
             permits: None,
-            segments: None,
-            segment: None,
+            shards: None,
+            shard: None,
             queue_max: None,
             max_hold: None,
             min_hold: None,
@@ -144,9 +144,8 @@ impl AcquireArgs {
 
     /// The locks whose queues the progress shows while this process waits.
     fn watched(&self) -> Vec<LockName> {
-        let segment =
-            self.segment.and_then(|segment| lock_name(&format!("{}/{segment}", self.name)).ok());
-        segment.map_or_else(|| self.locks().cloned().collect(), |segment| vec![segment])
+        let shard = self.shard.and_then(|shard| lock_name(&format!("{}/{shard}", self.name)).ok());
+        shard.map_or_else(|| self.locks().cloned().collect(), |shard| vec![shard])
     }
 }
 
@@ -236,8 +235,8 @@ fn with_lock_options(lock: Lock, args: &AcquireArgs) -> Lock {
         lock = lock.permits(count);
         lock = limit.into_iter().fold(lock, Lock::limit);
     }
-    lock = args.segments.into_iter().fold(lock, Lock::segments);
-    lock = args.segment.into_iter().fold(lock, Lock::segment);
+    lock = args.shards.into_iter().fold(lock, Lock::shards);
+    lock = args.shard.into_iter().fold(lock, Lock::shard);
     lock = args.min_hold.into_iter().fold(lock, Lock::min_hold);
     args.value.iter().fold(lock, Lock::value)
 }

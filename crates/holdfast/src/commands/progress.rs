@@ -30,7 +30,7 @@ pub(super) async fn report_waiting(
                 let holders = body.holders.iter().map(|holder| holder.session.clone());
                 let position = position(&body, session);
                 let shown =
-                    (body.lock.clone(), holders.collect::<Vec<_>>(), segments(&body), position);
+                    (body.lock.clone(), holders.collect::<Vec<_>>(), shards(&body), position);
                 if printed.as_ref() != Some(&shown) {
                     write_stderr(&describe(&body, position));
                     printed = Some(shown);
@@ -71,17 +71,17 @@ fn position(body: &LockBody, session: &str) -> Option<u32> {
     positions.find(|(waiter, _)| is_own(waiter.session.as_str())).map(|(_, position)| position)
 }
 
-/// For a lock with segments, the number of held segments and the number of waiters.
-fn segments(body: &LockBody) -> Option<(usize, u32)> {
-    let held = body.segments.iter().filter(|segment| segment.held).count();
-    let waiting = body.segments.iter().map(|segment| segment.waiters).sum();
-    (!body.segments.is_empty()).then_some((held, waiting))
+/// For a lock with shards, the number of held shards and the number of waiters.
+fn shards(body: &LockBody) -> Option<(usize, u32)> {
+    let held = body.shards.iter().filter(|shard| shard.held).count();
+    let waiting = body.shards.iter().map(|shard| shard.waiters).sum();
+    (!body.shards.is_empty()).then_some((held, waiting))
 }
 
 fn describe(body: &LockBody, position: Option<u32>) -> String {
-    if let Some((held, waiting)) = segments(body) {
-        let (lock, all) = (&body.lock, body.segments.len());
-        return format!("waiting for {lock}: {held} of {all} segments held, {waiting} waiting");
+    if let Some((held, waiting)) = shards(body) {
+        let (lock, all) = (&body.lock, body.shards.len());
+        return format!("waiting for {lock}: {held} of {all} shards held, {waiting} waiting");
     }
     let queue = match position {
         Some(position) => format!("you are {} of {}", ordinal(position), body.waiters),
@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn for_a_lock_with_segments_the_line_counts_the_held_ones() {
+    fn for_a_lock_with_shards_the_line_counts_the_held_ones() {
         let body: LockBody = serde_json::from_str(
             r#"{"lock":"stock","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,
-            "segments":[{"segment":0,"held":true,"session":"a","token":7,"waiters":2},{"segment":1,"held":true,"waiters":1}]}"#,
+            "shards":[{"shard":0,"held":true,"session":"a","token":7,"waiters":2},{"shard":1,"held":true,"waiters":1}]}"#,
         )
         .unwrap();
-        assert_eq!(describe(&body, None), "waiting for stock: 2 of 2 segments held, 3 waiting");
+        assert_eq!(describe(&body, None), "waiting for stock: 2 of 2 shards held, 3 waiting");
     }
 
     #[test]

@@ -125,9 +125,9 @@ async fn break_lock(
     }
     for holder in &body.holders {
         let token = holder.token;
-        let broken = client.break_lock(lock, Some(token), reason).await?.broken;
+        let ended = client.force_release(lock, Some(token), reason).await?.ended;
         let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
-        write_stderr(&match broken {
+        write_stderr(&match ended {
             0 => format!("holdfast: {name} no longer held {lock} with token {token}"),
             _ => format!("holdfast: took {lock} from {name}, held for {since} with token {token}"),
         });

@@ -25,18 +25,18 @@ pub(crate) struct WhoArgs {
 enum WhoRow<'a> {
     Holder(&'a HolderBody),
     Waiter(&'a WaiterBody),
-    Segment(&'a ShardBody),
+    Shard(&'a ShardBody),
 }
 
 pub(crate) async fn run(WhoArgs { lock: args }: WhoArgs) -> Result<(), CommandFailure> {
     let call = Call::get(lock_path(&args.name));
     let body: ExplainedBody = args.cluster.client()?.call(&call).await?;
-    let LockBody { holders, queue, segments, .. } = &body.lock;
+    let LockBody { holders, queue, shards, .. } = &body.lock;
     let rows = holders.iter().map(WhoRow::Holder);
     let rows = rows.chain(queue.iter().map(WhoRow::Waiter));
-    let rows = rows.chain(segments.iter().map(WhoRow::Segment));
+    let rows = rows.chain(shards.iter().map(WhoRow::Shard));
     let sessions = holders.iter().map(|holder| &holder.session);
-    let sessions = sessions.chain(segments.iter().filter_map(|segment| segment.session.as_ref()));
+    let sessions = sessions.chain(shards.iter().filter_map(|shard| shard.session.as_ref()));
     answer_rows(args.cluster.format(), &body, rows, sessions, &show(&body));
     Ok(())
 }
@@ -54,17 +54,17 @@ fn show(body: &ExplainedBody) -> String {
     if !lock.queue.is_empty() {
         parts.push(queue(lock));
     }
-    if !lock.segments.is_empty() {
-        parts.push(segments(lock));
+    if !lock.shards.is_empty() {
+        parts.push(shards(lock));
     }
     parts.join("\n\n")
 }
 
 fn headline(lock: &LockBody) -> String {
     let name = &lock.lock;
-    if !lock.segments.is_empty() && lock.holders.is_empty() {
-        let held = lock.segments.iter().filter(|segment| segment.held).count();
-        return format!("{name}: {held} of {} segments are held", lock.segments.len());
+    if !lock.shards.is_empty() && lock.holders.is_empty() {
+        let held = lock.shards.iter().filter(|shard| shard.held).count();
+        return format!("{name}: {held} of {} shards are held", lock.shards.len());
     }
     match (lock.holders.as_slice(), holders_total(lock), limit(lock)) {
         ([], ..) => {
@@ -162,16 +162,16 @@ fn queue(lock: &LockBody) -> String {
     format!("{} waiting:\n{}", lock.waiters, table(header, rows))
 }
 
-fn segments(lock: &LockBody) -> String {
-    let rows = lock.segments.iter().map(|segment| {
+fn shards(lock: &LockBody) -> String {
+    let rows = lock.shards.iter().map(|shard| {
         [
-            format!("{}/{}", lock.lock, segment.segment),
-            cell(segment.session.as_ref()),
-            cell(segment.token),
-            segment.waiters.to_string(),
+            format!("{}/{}", lock.lock, shard.shard),
+            cell(shard.session.as_ref()),
+            cell(shard.token),
+            shard.waiters.to_string(),
         ]
     });
-    table(["segment", "held by", "token", "waiting"], rows)
+    table(["shard", "held by", "token", "waiting"], rows)
 }
 
 /// `web-3`, or `web-3/importer` with the owner within the session.
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn every_segment_is_a_line() {
+    fn every_shard_is_a_line() {
         let shown = shown(
             r#"{"lock":"stock","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,
-            "segments":[{"segment":0,"held":true,"session":"web-3","token":7,"waiters":2},{"segment":1,"held":false,"waiters":0}]}"#,
+            "shards":[{"shard":0,"held":true,"session":"web-3","token":7,"waiters":2},{"shard":1,"held":false,"waiters":0}]}"#,
         );
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
-        assert_eq!(lines[0], "stock: 1 of 2 segments are held");
+        assert_eq!(lines[0], "stock: 1 of 2 shards are held");
         assert_eq!(words(lines[3]), "stock/0 web-3 7 2");
         assert_eq!(words(lines[4]), "stock/1 - - 0");
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::lock::{
-    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SEGMENT,
-    SEGMENTS, SESSION, VALUE,
+    HOLD, LIMIT, MAX_HOLD, MIN_HOLD, MODE, PERMITS, PRIORITY, QUEUE_MAX, REENTRANT, SESSION, SHARD,
+    SHARDS, VALUE,
 };
 use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
 use holdfast_api::{CallParams as _, ErrorCode, GrantBody, ParamError, Schemas, params};
@@ -28,8 +28,8 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Acquire a lock, or renew it",
     description: "2xx means that the caller holds the lock, 423 that it does not. The same call sent again renews the \
-        hold, with the same token. With Accept: text/plain the response is the token alone. With segments the response names \
-        the segment.",
+        hold, with the same token. With Accept: text/plain the response is the token alone. With shards the response names \
+        the shard.",
     params: AcquireParams::LIST,
     answers: || {
         vec![
@@ -64,8 +64,8 @@ params! {
         max_hold: Option<Duration> = MAX_HOLD,
         min_hold: Option<Duration> = MIN_HOLD,
         value: Option<String> = VALUE,
-        segments: Option<u32> = SEGMENTS,
-        segment: Option<ShardChoice> = SEGMENT,
+        shards: Option<u32> = SHARDS,
+        shard: Option<ShardChoice> = SHARD,
         _redirect: bool = REDIRECT,
         labels: Labels = LABELS,
     }
@@ -125,12 +125,12 @@ fn is_for_connection(params: &AcquireParams) -> Result<bool, ParamError> {
 }
 
 fn shard_request(params: &AcquireParams) -> Result<Option<ShardRequest>, ParamError> {
-    match (params.segments, params.segment) {
+    match (params.shards, params.shard) {
         (None, None) => Ok(None),
         (Some(count), Some(ShardChoice::At(index))) if index >= count => {
-            let detail = format!("there is no segment {index} of {count}");
-            Err(ParamError::of("segment", ErrorCode::InvalidArgument, detail)
-                .hint(format!("segments are numbered from 0 to {}", count.saturating_sub(1))))
+            let detail = format!("there is no shard {index} of {count}");
+            Err(ParamError::of("shard", ErrorCode::InvalidArgument, detail)
+                .hint(format!("shards are numbered from 0 to {}", count.saturating_sub(1))))
         }
         (count, choice) => Ok(Some(ShardRequest { count, choice: choice.unwrap_or_default() })),
     }
@@ -184,7 +184,7 @@ mod tests {
         let (longest, longer) = ("x".repeat(4_096), "x".repeat(4_097));
         assert!(read(&format!("value={longest}")).is_ok());
         assert!(rejected(&format!("value={longer}")).1.contains("longer than 4096 bytes"));
-        assert!(read("permits=10000&limit=8&priority=9&segments=1024&segment=1023").is_ok());
+        assert!(read("permits=10000&limit=8&priority=9&shards=1024&shard=1023").is_ok());
         for query in [
             "permits=0",
             "permits=10001",
@@ -193,10 +193,10 @@ mod tests {
             "limit=many",
             "priority=10",
             "mode=odd",
-            "segments=0",
-            "segments=1025",
-            "segment=1024",
-            "segment=best",
+            "shards=0",
+            "shards=1025",
+            "shard=1024",
+            "shard=best",
             "session=me&attempt=0",
             "session=me&attempt=x",
         ] {
@@ -218,12 +218,12 @@ mod tests {
         let read = |query: &str| shard_request(&read(query).unwrap()).unwrap();
         let of = |count, choice| Some(ShardRequest { count, choice });
         assert_eq!(read("session=me"), None);
-        assert_eq!(read("segments=8"), of(Some(8), ShardChoice::Any));
-        assert_eq!(read("segments=8&segment=any"), of(Some(8), ShardChoice::Any));
-        assert_eq!(read("segments=1024&segment=1023"), of(Some(1_024), ShardChoice::At(1_023)));
-        assert_eq!(read("segment=3"), of(None, ShardChoice::At(3)));
-        assert_eq!(read("segment=any"), of(None, ShardChoice::Any));
-        assert_eq!(rejected("segments=8&segment=8").1, "there is no segment 8 of 8");
+        assert_eq!(read("shards=8"), of(Some(8), ShardChoice::Any));
+        assert_eq!(read("shards=8&shard=any"), of(Some(8), ShardChoice::Any));
+        assert_eq!(read("shards=1024&shard=1023"), of(Some(1_024), ShardChoice::At(1_023)));
+        assert_eq!(read("shard=3"), of(None, ShardChoice::At(3)));
+        assert_eq!(read("shard=any"), of(None, ShardChoice::Any));
+        assert_eq!(rejected("shards=8&shard=8").1, "there is no shard 8 of 8");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::status::{ErrorContext, HttpError, internal, of_failure};
 
 struct AcquireStream {
     service: Service,
-    /// The lock of the call; after the grant of a segment, that segment.
+    /// The lock of the call; after the grant of a shard, that shard.
     lock: LockName,
     is_sharded: bool,
     session: Option<SessionName>,

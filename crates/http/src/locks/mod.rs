@@ -4,13 +4,16 @@ pub(crate) mod acquire;
 pub(crate) mod acquire_many;
 mod acquire_stream;
 pub(crate) mod check_token;
+pub(crate) mod force_release;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod read;
+pub(crate) mod read_policy;
 pub(crate) mod release;
 pub(crate) mod release_many;
 pub(crate) mod request_release;
 pub(crate) mod set_policy;
+pub(crate) mod transfer;
 
 use axum::http::{HeaderName, StatusCode};
 use holdfast_api::{ErrorCode, FENCING_TOKEN, ParamError};
@@ -37,7 +40,7 @@ pub(crate) const ACQUIRE_ERRORS: &[ErrorCode] = &[
     ErrorCode::Deadlock,
     ErrorCode::InUse,
     ErrorCode::LimitMismatch,
-    ErrorCode::SegmentsMismatch,
+    ErrorCode::ShardsMismatch,
     ErrorCode::AttemptOver,
     ErrorCode::NotReentrant,
     ErrorCode::LockInCooldown,

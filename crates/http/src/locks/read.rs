@@ -20,7 +20,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Read the holders and the queue of a lock",
-    description: "A lock that was never acquired is free. The response for a sharded lock lists every segment.",
+    description: "A lock that was never acquired is free. The response for a sharded lock lists every shard.",
     params: ReadParams::LIST,
     answers: || {
         vec![

@@ -1,4 +1,4 @@
-//! `POST /v1/locks/{name}`: ask the holders of a lock to release it.
+//! `POST /v1/release-requests/{name}`: ask the holders of a lock to release it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
-    ASK, ASK_REASON, DEADLINE, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
+    DEADLINE, REQUEST_REASON, REQUESTED_OWNER, REQUESTED_SESSION, REVOKE,
 };
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, ReleaseRequestedBody, Schemas, params};
 use holdfast_service::Response;
@@ -16,29 +16,29 @@ use super::owner_or_unnamed;
 use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
-use crate::routes::LOCK;
+use crate::routes::RELEASE_REQUEST;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Ask the holders of a lock to release it",
-    description: "The call requires ask=release and does not acquire the lock: PUT acquires it. A holder receives the request \
-        in the response to a keepalive that waits for events. With revoke the hold ends at the deadline. A second request \
-        replaces the first.",
+    description: "A holder receives the request in the response to a keepalive that waits for events. With revoke the hold \
+        ends at the deadline. A second request replaces the first.",
     params: RequestReleaseParams::LIST,
     answers: || {
         let about = "The number of holders that were asked";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]
     },
     errors: &[ErrorCode::NotHolder, ErrorCode::SessionExpired, ErrorCode::NotFound],
-    ..Operation::write("askForRelease", Method::Post, &LOCK, |call| request_release(call).boxed())
+    ..Operation::write("requestRelease", Method::Post, &RELEASE_REQUEST, |call| {
+        request_release(call).boxed()
+    })
 };
 
 params! {
-    struct RequestReleaseParams as "PUT acquires a lock, POST asks its holders to release it; POST" {
-        _ask: &'static str = ASK,
+    struct RequestReleaseParams {
         session: Option<SessionName> = REQUESTED_SESSION,
         owner: Option<Owner> = REQUESTED_OWNER,
-        reason: Option<Reason> = ASK_REASON,
+        reason: Option<Reason> = REQUEST_REASON,
         deadline: Duration = DEADLINE,
         revoke: bool = REVOKE,
         _redirect: bool = REDIRECT,
@@ -80,19 +80,10 @@ mod tests {
     }
 
     #[test]
-    fn a_post_without_a_release_request_is_rejected_with_a_hint_to_use_put() {
-        assert_eq!(read("ask=release").unwrap().deadline, Duration::from_secs(30));
-        for query in ["", "session=me", "ask=acquire", "ttl=30s"] {
-            let error = read(query).unwrap_err();
-            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
-            assert!(error.hint.unwrap().contains("PUT"), "{query}");
-        }
-    }
-
-    #[test]
     fn an_owner_needs_a_session_and_a_deadline_has_bounds() {
-        assert!(read("ask=release&session=me&owner=o&reason=please&deadline=5s&revoke").is_ok());
-        assert_eq!(read("ask=release&owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
-        assert_eq!(read("ask=release&deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
+        assert_eq!(read("").unwrap().deadline, Duration::from_secs(30));
+        assert!(read("session=me&owner=o&reason=please&deadline=5s&revoke").is_ok());
+        assert_eq!(read("owner=o").unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(read("deadline=0s").unwrap_err().code, ErrorCode::BadDuration);
     }
 }

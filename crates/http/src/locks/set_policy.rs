@@ -1,4 +1,4 @@
-//! `PATCH /v1/locks/{name}`: change the policy of a lock.
+//! `PATCH /v1/policies/{name}`: change the policy of a lock.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::lock::{
-    AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SEGMENTS,
+    AGEING, COOLDOWN, DETECT_DEADLOCKS, LOCK_DELAY, ORDER, POLICY_LIMIT, POLICY_SHARDS,
 };
 use holdfast_api::{
     CallParams as _, CountOrNone, ErrorCode, ParamError, PolicyBody, Schemas, params,
@@ -17,7 +17,7 @@ use holdfast_types::{PolicyChange, QueueOrder, millis};
 use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
 use crate::reply::Reply;
-use crate::routes::LOCK;
+use crate::routes::POLICY;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
@@ -27,18 +27,18 @@ pub(crate) static OPERATION: Operation = Operation {
     params: PolicyParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
-    ..Operation::write("setPolicy", Method::Patch, &LOCK, |call| set_policy(call).boxed())
+    ..Operation::write("setPolicy", Method::Patch, &POLICY, |call| set_policy(call).boxed())
 };
 
 params! {
-    struct PolicyParams as "PUT acquires a lock, PATCH changes its policy; PATCH" {
+    struct PolicyParams {
         limit: Option<CountOrNone> = POLICY_LIMIT,
         order: Option<QueueOrder> = ORDER,
         ageing: Option<Duration> = AGEING,
         lock_delay: Option<Duration> = LOCK_DELAY,
         cooldown: Option<Duration> = COOLDOWN,
         detect_deadlocks: Option<bool> = DETECT_DEADLOCKS,
-        segments: Option<CountOrNone> = POLICY_SEGMENTS,
+        shards: Option<CountOrNone> = POLICY_SHARDS,
         _redirect: bool = REDIRECT,
     }
 }
@@ -59,14 +59,12 @@ fn change(params: &PolicyParams) -> Result<PolicyChange, ParamError> {
         lock_delay_ms: params.lock_delay.map(millis),
         cooldown_ms: params.cooldown.map(millis),
         detect_deadlocks: params.detect_deadlocks,
-        shards: params.segments.map(|count| count.0),
+        shards: params.shards.map(|count| count.0),
     };
     if change == PolicyChange::default() {
-        let detail =
-            "PATCH changes the policy of a lock, and this call names no value: nothing was done";
-        return Err(ParamError::new(ErrorCode::InvalidArgument, detail).hint(
-            "name a value, such as ?cooldown=1h; GET shows the policy of a lock, and PUT acquires it",
-        ));
+        let detail = "the call names no value, so the policy did not change";
+        return Err(ParamError::new(ErrorCode::InvalidArgument, detail)
+            .hint("name a value, such as ?cooldown=1h; GET shows the policy"));
     }
     Ok(change)
 }
@@ -83,11 +81,11 @@ mod tests {
     fn policy_values_out_of_bounds_are_rejected() {
         assert_eq!(read("limit=none").unwrap().limit, Some(None));
         assert_eq!(read("limit=3").unwrap().limit, Some(Some(3)));
-        assert_eq!(read("segments=none").unwrap().shards, Some(None));
+        assert_eq!(read("shards=none").unwrap().shards, Some(None));
         assert_eq!(read("order=writer-first").unwrap().order, Some(QueueOrder::WriterFirst));
         assert_eq!(read("detect_deadlocks=false").unwrap().detect_deadlocks, Some(false));
         assert_eq!(read("lock_delay=0s").unwrap().lock_delay_ms, Some(0));
-        for query in ["limit=0", "limit=unknown", "limit=10001", "order=lifo", "segments=1025"] {
+        for query in ["limit=0", "limit=unknown", "limit=10001", "order=lifo", "shards=1025"] {
             assert_eq!(read(query).unwrap_err().code, ErrorCode::InvalidArgument, "{query}");
         }
         for query in ["lock_delay=61s", "cooldown=169h", "ageing=25h", "cooldown=5"] {
@@ -96,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_policy_change_is_rejected_with_a_hint_to_use_put() {
+    fn an_empty_policy_change_is_rejected_with_an_example() {
         for query in ["", "redirect"] {
             let error = read(query).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
-            assert!(error.hint.unwrap().contains("PUT acquires it"), "{query}");
+            assert!(error.hint.unwrap().contains("cooldown=1h"), "{query}");
         }
     }
 }

@@ -10,7 +10,7 @@ use holdfast_api::{ErrorCode, Problem};
 use crate::call::CallContext;
 use crate::operation::{Operation, Scope};
 use crate::reply::Reply;
-use crate::routes::{OTHER, nearest};
+use crate::routes::{LOCK, OTHER, nearest};
 use crate::status::HttpError;
 
 /// Bytes of a path or a method that an error quotes.
@@ -35,7 +35,13 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
     let detail = format!("'{}' does not support {}", shown(path), shown(method));
-    let hint = "the header Allow lists the supported methods";
+    let hint = match call.parts.method {
+        Method::POST | Method::PATCH if path.starts_with(LOCK.prefix()) => {
+            "PUT acquires the lock, POST /v1/release-requests/{name} asks its holders to release it, and \
+             PATCH /v1/policies/{name} changes its policy"
+        }
+        _ => "the header Allow lists the supported methods",
+    };
     Err(Box::new(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
 }
 

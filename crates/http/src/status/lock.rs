@@ -9,32 +9,29 @@ pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> 
     let (detail, hint) = match limit {
         Some(limit) => (
             format!("the limit of the semaphore is {limit}"),
-            "name that limit, or change it with PATCH",
+            "name that limit, or change it with PATCH /v1/policies/{name}",
         ),
         None => (
             "the lock is not a semaphore".to_owned(),
-            "leave limit and permits out, or PATCH the lock with limit=N while it has no holder and no waiter",
+            "leave limit and permits out, or set the limit with PATCH /v1/policies/{name}?limit=N while the lock has no holder and no waiter",
         ),
     };
     about(ErrorCode::LimitMismatch, detail, hint, context)
 }
 
-pub(super) fn shards_mismatch(segments: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
-    let (detail, hint) = match segments {
+pub(super) fn shards_mismatch(shards: Option<u32>, context: &ErrorContext<'_>) -> HttpError {
+    let (detail, hint) = match shards {
         Some(count) => (
-            format!(
-                "the lock has {count} segments, numbered from 0 to {}",
-                count.saturating_sub(1)
-            ),
-            "send that number of segments, or segment=any",
+            format!("the lock has {count} shards, numbered from 0 to {}", count.saturating_sub(1)),
+            "send that number of shards, or shard=any",
         ),
         None => (
             "the lock is not sharded".to_owned(),
-            "leave segments out, or shard the lock with PATCH and segments=N while it has no holder and no waiter",
+            "leave shards out, or set the number with PATCH /v1/policies/{name}?shards=N while it has no holder and no waiter",
         ),
     };
-    let mut problem = about(ErrorCode::SegmentsMismatch, detail, hint, context);
-    problem.facts.segments = segments;
+    let mut problem = about(ErrorCode::ShardsMismatch, detail, hint, context);
+    problem.facts.shards = shards;
     problem
 }
 
@@ -66,7 +63,7 @@ pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpE
 
 pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
     let detail = format!("{entries} callers hold the lock or wait for it");
-    let hint = "change the limit or the segments while it has no holder and no waiter";
+    let hint = "change the limit or the shards while it has no holder and no waiter";
     about(ErrorCode::InUse, detail, hint, context)
 }
 
@@ -80,7 +77,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Policy => "a value of the policy",
         OutOfBounds::Deadline => "the deadline",
         OutOfBounds::Locks => "an option of the multi-lock",
-        OutOfBounds::Shards => "segments",
+        OutOfBounds::Shards => "shards",
     };
     let detail = format!("{what} is out of bounds");
     about(

@@ -34,7 +34,7 @@ const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::Forbidden,
     ErrorCode::QuotaExceeded,
     ErrorCode::NotFound,
-    ErrorCode::SegmentsMismatch,
+    ErrorCode::ShardsMismatch,
     ErrorCode::EphemeralParent,
     ErrorCode::NodeExists,
     ErrorCode::SessionExpired,

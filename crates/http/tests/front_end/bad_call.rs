@@ -36,31 +36,25 @@ async fn a_parameter_given_twice_or_without_a_value_is_rejected() {
 
 /// Many users first try POST to acquire a lock.
 #[tokio::test]
-async fn a_post_without_a_release_request_and_an_empty_patch_are_rejected_with_a_hint_to_use_put() {
+async fn a_post_to_a_lock_and_an_empty_policy_change_are_rejected_with_the_right_call() {
     let node = Node::start().await;
     node.take("/v1/locks/held?session=me").await;
-    for lock in ["free", "held"] {
-        for (method, query) in [
-            ("POST", ""),
-            ("POST", "?session=me"),
-            ("POST", "?session=me&ttl=30s&wait=1s"),
-            ("POST", "?ask=acquire"),
-            ("PATCH", ""),
-            ("PATCH", "?redirect"),
-            ("PATCH", "?session=me"),
-        ] {
-            let reply = node.call(method, &format!("/v1/locks/{lock}{query}")).await;
-            let hint = reply.problem(400, "invalid-argument")["hint"].clone();
-            assert!(hint.as_str().unwrap().contains("PUT"), "{method} {query}: {hint}");
-        }
-        for (method, body) in [("POST", r#"{"session":"me"}"#), ("PATCH", "{}")] {
-            let reply = node.call_json(method, &format!("/v1/locks/{lock}"), body).await;
-            reply.problem(400, "invalid-argument");
-        }
+    for (method, query) in [("POST", ""), ("POST", "?session=me&ttl=30s&wait=1s"), ("PATCH", "")] {
+        let reply = node.call(method, &format!("/v1/locks/held{query}")).await;
+        let hint = reply.problem(405, "method-not-allowed")["hint"].clone();
+        assert!(
+            hint.as_str().unwrap().starts_with("PUT acquires the lock"),
+            "{method} {query}: {hint}"
+        );
     }
+    for query in ["", "?redirect", "?session=me"] {
+        let reply = node.call("PATCH", &format!("/v1/policies/held{query}")).await;
+        reply.problem(400, "invalid-argument");
+    }
+    node.call_json("PATCH", "/v1/policies/held", "{}").await.problem(400, "invalid-argument");
     let holders = node.call("GET", "/v1/locks/held").await.json()["holders"].clone();
     assert!(holders[0].get("release_request").is_none(), "{holders}");
-    let asked = node.call_json("POST", "/v1/locks/held", r#"{"ask":"release"}"#).await;
+    let asked = node.call_json("POST", "/v1/release-requests/held", r#"{"deadline":"5s"}"#).await;
     assert_eq!(asked.json()["asked"], 1);
 }
 

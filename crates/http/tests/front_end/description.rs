@@ -146,21 +146,12 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     ("/v1/watch", _) => "&since=0",
                     ("/v1/tree/{path}", "limit") => "&children",
                     ("/v1/sessions/{id}", "reason") => "&force",
-                    ("/v1/sessions/{id}" | "/v1/locks/{name}", "force") => "&reason=r",
-                    ("/v1/locks/{name}", "reason") if method == "delete" => "&force",
-                    ("/v1/locks" | "/v1/locks/{name}" | "/v1/elections/{name}", "attempt")
-                        if !base.contains("session=") =>
-                    {
+                    ("/v1/sessions/{id}", "force") => "&reason=r",
+                    ("/v1/policies/{name}", "redirect") if method == "patch" => "&limit=1",
+                    (_, "request" | "attempt") if !base.contains("session=") => "&session=me",
+                    ("/v1/tree/{path}", "ephemeral") | ("/v1/release-requests/{name}", "owner") => {
                         "&session=me"
                     }
-                    ("/v1/locks/{name}", "to_owner") => "&session=me&to=you",
-                    ("/v1/locks/{name}", _) if method == "delete" && name != "session" => {
-                        "&session=me"
-                    }
-                    ("/v1/locks/{name}", "owner") if method == "post" => "&session=me",
-                    ("/v1/locks/{name}", "redirect") if method == "patch" => "&limit=1",
-                    (_, "request") if !base.contains("session=") => "&session=me",
-                    ("/v1/tree/{path}", "ephemeral") => "&session=me",
                     ("/v1/latches/{name}" | "/v1/counters/{name}", "session") => "&request=r1",
                     ("/v1/latches/{name}", _)
                         if method == "post" && !["key", "session", "request"].contains(&name) =>

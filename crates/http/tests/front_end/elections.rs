@@ -76,7 +76,10 @@ async fn the_lock_calls_work_on_an_election() {
     );
     node.call("PUT", "/v1/elections/a/b?session=you").await.problem(423, "lock-busy");
     node.call("PUT", "/v1/sessions/you").await;
-    assert_eq!(node.call("DELETE", "/v1/locks/elections/a/b?session=me&to=you").await.status, 200);
+    assert_eq!(
+        node.call("POST", "/v1/transfers/elections/a/b?session=me&to=you").await.status,
+        200
+    );
     let handed = node.call("GET", "/v1/elections/a/b").await.json();
     assert_eq!(handed["leader"]["session"], "you");
     assert_eq!(

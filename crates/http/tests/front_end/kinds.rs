@@ -37,9 +37,9 @@ async fn a_semaphore_grants_slots_and_its_limit_can_be_raised_while_callers_wait
     problem.problem(409, "limit-mismatch");
     let waiting = node.begin("PUT", "/v1/locks/s?session=b&permits=2&wait=60s");
     node.until_waiters("s", 1).await;
-    let problem = node.call("PATCH", "/v1/locks/s?limit=none").await;
+    let problem = node.call("PATCH", "/v1/policies/s?limit=none").await;
     problem.problem(409, "in-use");
-    let rules = node.call("PATCH", "/v1/locks/s?limit=4").await.json();
+    let rules = node.call("PATCH", "/v1/policies/s?limit=4").await.json();
     assert_eq!(rules["limit"], 4);
     let grant = waiting.await.unwrap().json();
     assert_eq!((&grant["slots"], &grant["min_valid_token"]), (&json!([2, 3]), &first["token"]));
@@ -105,12 +105,13 @@ async fn a_policy_can_be_set_in_a_body_and_is_part_of_the_lock_view() {
     let body = r#"{"order": "reader-first", "cooldown": "1m", "detect_deadlocks": false}"#;
     let headers = [("Content-Type", "application/json")];
     let reply =
-        crate::client::call_with(node.address, "PATCH", "/v1/locks/a", &headers, body).await;
+        crate::client::call_with(node.address, "PATCH", "/v1/policies/a", &headers, body).await;
     let rules = reply.json();
     assert_eq!((&rules["order"], &rules["cooldown_ms"]), (&json!("reader-first"), &json!(60_000)));
     assert_eq!(rules["detect_deadlocks"], false);
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["policy"], rules);
-    let problem = node.call("PATCH", "/v1/locks/a?limits=3").await.problem(400, "invalid-argument");
+    let problem =
+        node.call("PATCH", "/v1/policies/a?limits=3").await.problem(400, "invalid-argument");
     assert!(problem["hint"].as_str().unwrap().starts_with("did you mean 'limit'?"), "{problem}");
 }
 
@@ -120,7 +121,7 @@ async fn a_release_request_with_revoke_notifies_the_holder_and_ends_the_hold_at_
     let token = node.take("/v1/locks/a?session=me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
     let asked = node
-        .call("POST", "/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke")
+        .call("POST", "/v1/release-requests/a?reason=patch+day&deadline=1s&revoke")
         .await
         .json();
     assert_eq!(asked["asked"], 1);
@@ -135,7 +136,7 @@ async fn a_release_request_with_revoke_notifies_the_holder_and_ends_the_hold_at_
     assert!(event["wanted_in_ms"].as_u64().unwrap() <= 1_000, "{event}");
     let next = node.call("PUT", "/v1/locks/a?session=you&wait=60s").await.json();
     assert!(next["token"].as_u64().unwrap() > token, "{next}");
-    node.call("POST", "/v1/locks/a?ask=release&session=me").await.problem(409, "not-holder");
+    node.call("POST", "/v1/release-requests/a?session=me").await.problem(409, "not-holder");
 }
 
 #[tokio::test]
@@ -143,7 +144,7 @@ async fn a_broken_hold_is_reported_to_its_session_with_the_reason() {
     let node = Node::start().await;
     let token = node.take("/v1/locks/a?session=me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
-    node.call("DELETE", "/v1/locks/a?force&reason=stuck").await;
+    node.call("POST", "/v1/force-releases/a?reason=stuck").await;
     let lost = json!(["lost", token, "broken", "stuck"]);
     let since = &quiet["revision"];
     let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
@@ -163,13 +164,13 @@ async fn a_hand_over_gives_the_lock_to_the_target_session_before_queued_waiters(
     let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
     node.until_waiters("a", 1).await;
     node.call("PUT", "/v1/sessions/you").await;
-    let handed = node.call("DELETE", "/v1/locks/a?session=me&to=you").await.json();
+    let handed = node.call("POST", "/v1/transfers/a?session=me&to=you").await.json();
     assert_eq!(handed["to"], "you");
     assert!(handed["token"].as_u64().unwrap() > token, "{handed}");
     let lock = node.call("GET", "/v1/locks/a").await.json();
     assert_eq!((&lock["holders"][0]["session"], &lock["waiters"]), (&json!("you"), &json!(1)));
     node.call("GET", &format!("/v1/fence/a?token={token}")).await.problem(412, "stale-token");
-    let problem = node.call("DELETE", "/v1/locks/a?session=you&to=unknown").await;
+    let problem = node.call("POST", "/v1/transfers/a?session=you&to=unknown").await;
     assert_eq!(problem.status, 410, "{problem:?}");
     assert_eq!(node.call("DELETE", "/v1/locks/a?session=you").await.status, 204);
     assert_eq!(waiting.await.unwrap().status, 200);
@@ -184,7 +185,7 @@ async fn a_hand_over_that_closes_a_deadlock_cycle_is_rejected() {
     node.until_waiters("a", 1).await;
     let other = node.begin("PUT", "/v1/locks/b?session=you&wait=60s");
     node.until_waiters("b", 1).await;
-    let reply = node.call("DELETE", "/v1/locks/a?session=me&to=you").await;
+    let reply = node.call("POST", "/v1/transfers/a?session=me&to=you").await;
     let detail = reply.problem(409, "deadlock")["detail"].clone();
     assert_eq!(detail, "'you' waits for 'b', 'waiter' waits for 'a'");
     let holder = node.call("GET", "/v1/locks/a").await.json()["holders"][0].clone();
@@ -202,14 +203,14 @@ async fn a_lock_that_an_operator_breaks_is_granted_to_the_next_waiter() {
     let token = node.take("/v1/locks/a?session=me").await;
     let waiting = node.begin("PUT", "/v1/locks/a?session=waiter&wait=60s");
     node.until_waiters("a", 1).await;
-    let broken = node.call("DELETE", "/v1/locks/a?force&reason=host+is+gone").await.json();
-    assert_eq!(broken["broken"], 1);
+    let broken = node.call("POST", "/v1/force-releases/a?reason=host+is+gone").await.json();
+    assert_eq!(broken["ended"], 1);
     // A repeated break with the token does not affect a later holder.
-    let target = format!("/v1/locks/a?force&reason=again&token={token}");
-    assert_eq!(node.call("DELETE", &target).await.json()["broken"], 0);
+    let target = format!("/v1/force-releases/a?reason=again&token={token}");
+    assert_eq!(node.call("POST", &target).await.json()["ended"], 0);
     assert!(waiting.await.unwrap().json()["token"].as_u64().unwrap() > token);
     node.call("DELETE", "/v1/locks/a?session=me").await.problem(409, "not-holder");
-    node.call("DELETE", "/v1/locks/a?force").await.problem(400, "invalid-argument");
+    node.call("POST", "/v1/force-releases/a").await.problem(400, "invalid-argument");
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ fn policy(policy: &LockPolicy) -> String {
         text.push_str(" deadlocks=false");
     }
     if let Some(count) = policy.shards {
-        write!(text, " segments={count}").unwrap();
+        write!(text, " shards={count}").unwrap();
     }
     text
 }
@@ -330,7 +330,7 @@ pub(super) fn lock(view: &LockView) -> Vec<String> {
         let ShardView { holder, holders, waiters } = shard;
         let first =
             holder.as_ref().map_or(String::new(), |(who, token)| format!(" {who} token={token}"));
-        format!("  segment {index}: {holders} hold{first}, {waiters} wait")
+        format!("  shard {index}: {holders} hold{first}, {waiters} wait")
     }));
     lines.extend(view.waiters.iter().map(|waiter| {
         let WaiterView { session, owner, ticket, since, labels, .. } = waiter;

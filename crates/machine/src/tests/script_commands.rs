@@ -99,10 +99,10 @@ impl<'a> Words<'a> {
 
     /// Shards, e.g. `shards=8`, `shards=8 shard=3` or `shard=any`.
     fn shards(&self) -> Option<ShardRequest> {
-        let count = self.number("segments");
-        let choice = match self.value("segment") {
+        let count = self.number("shards");
+        let choice = match self.value("shard") {
             Some("any") => Some(ShardChoice::Any),
-            _ => self.number("segment").map(ShardChoice::At),
+            _ => self.number("shard").map(ShardChoice::At),
         };
         let said = count.is_some() || choice.is_some();
         said.then_some(ShardRequest { count, choice: choice.unwrap_or_default() })
@@ -123,7 +123,7 @@ impl<'a> Words<'a> {
             lock_delay_ms: self.number("lock_delay"),
             cooldown_ms: self.number("cooldown"),
             detect_deadlocks: self.number("deadlocks"),
-            shards: or_none("segments"),
+            shards: or_none("shards"),
         }
     }
 

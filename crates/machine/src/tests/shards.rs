@@ -190,7 +190,7 @@ impl Trial {
             AcquireResult::Granted(lock) | AcquireResult::Queued(lock) => found == Some(lock),
             AcquireResult::Rejected | AcquireResult::Busy => true,
         };
-        ensure(found_own, "`segment_held` returns the owner's shard")
+        ensure(found_own, "`shard_held` returns the owner's shard")
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {

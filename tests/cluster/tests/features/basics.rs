@@ -81,7 +81,7 @@ async fn row_02_the_lock_of_a_killed_process_goes_to_the_next_when_its_time_is_o
 #[tokio::test(flavor = "multi_thread")]
 async fn row_02_nobody_gets_a_crashed_holders_lock_before_the_delay_that_was_asked_for() {
     let (_cluster, http) = one().await;
-    http.call(Method::PATCH, "/v1/locks/crash?lock_delay=1s").await.assert_status(200);
+    http.call(Method::PATCH, "/v1/policies/crash?lock_delay=1s").await.assert_status(200);
     http.take("crash?session=dead&ttl=1s").await;
     http.queue_up("crash?session=next").await.expect("a task").assert_status(200);
     let holds = past(&http, "crash").await;

@@ -30,7 +30,7 @@ async fn row_44a_every_grant_has_a_larger_token_and_reentry_has_the_same() {
     grow(http.take("other?session=me&ttl=5m").await);
     grow(http.take("a?session=me&ttl=5m").await);
     http.put("/v1/sessions/you?ttl=5m").await.assert_status(201);
-    let handed = http.delete("/v1/locks/a?session=me&to=you").await.assert_status(200).json();
+    let handed = http.post("/v1/transfers/a?session=me&to=you").await.assert_status(200).json();
     grow(handed["token"].as_u64().expect("a token"));
     // Kills and restarts the node.
     cluster.node(1).kill();
@@ -76,12 +76,12 @@ async fn row_44f_one_answer_says_who_holds_it_how_often_and_for_how_long_and_an_
     );
     let left = holder["expires_in_ms"].as_u64().expect("what is left");
     assert!((1..=60_000).contains(&left), "{lock}");
-    http.delete("/v1/locks/a?force")
+    http.post("/v1/force-releases/a")
         .await
         .assert_code(400, "invalid-argument")
         .assert_body_contains("reason");
-    let broken = http.delete(&format!("/v1/locks/a?force&reason=stuck&token={token}")).await;
-    assert_eq!(broken.assert_status(200).json()["broken"], 1);
+    let broken = http.post(&format!("/v1/force-releases/a?reason=stuck&token={token}")).await;
+    assert_eq!(broken.assert_status(200).json()["ended"], 1);
     http.until_held_by("a", &["you"]).await;
 }
 
@@ -166,7 +166,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let quiet = http.post("/v1/sessions/me/keepalive?wait=0s").await.json();
     let since = quiet["revision"].as_u64().expect("a revision");
     // A release request without revoke takes nothing away.
-    let asked = http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s").await;
+    let asked = http.post("/v1/release-requests/a?reason=patch+day&deadline=1s").await;
     assert_eq!(asked.assert_status(200).json()["asked"], 1);
     let news = http.post(&format!("/v1/sessions/me/keepalive?wait=20s&since={since}")).await.json();
     let event = &news["events"][0];
@@ -178,7 +178,7 @@ async fn row_75_a_holder_is_asked_with_a_deadline_and_revoked_behind_a_higher_fl
     let next = http.queue_up("a?session=next");
     http.until_waiters("a", 1).await;
     // A release request with revoke ends the hold at the deadline.
-    http.post("/v1/locks/a?ask=release&reason=patch+day&deadline=1s&revoke")
+    http.post("/v1/release-requests/a?reason=patch+day&deadline=1s&revoke")
         .await
         .assert_status(200);
     let granted = next.await.expect("a task");

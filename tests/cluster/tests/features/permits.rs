@@ -86,7 +86,7 @@ async fn row_81a_the_limit_of_a_semaphore_is_the_servers_and_is_changed_while_it
     pool().set_limit(3).await.expect("larger");
     waiting.await.expect("a task").assert_status(200);
     // The limit falls below the number of held permits: no holder loses one, and no waiter gets one until it fits.
-    http.call(Method::PATCH, "/v1/locks/pool?limit=1").await.assert_status(200);
+    http.call(Method::PATCH, "/v1/policies/pool?limit=1").await.assert_status(200);
     assert!(both.is_held());
     assert_eq!(http.lock("pool").await["permits_held"], 3);
     both.release().await.expect("released");

@@ -75,8 +75,8 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
     // The metric for alerts: the age of the oldest hold of all locks.
     let listed = http.get("/v1/locks?held").await.assert_status(200).json();
     assert!(listed["locks"][0]["holders"][0]["held_for_ms"].is_u64(), "{listed}");
-    let break_it = "/v1/locks/migration?force&reason=carol+has+left";
-    assert_eq!(http.delete(break_it).await.assert_status(200).json()["broken"], 1);
+    let break_it = "/v1/force-releases/migration?reason=carol+has+left";
+    assert_eq!(http.post(break_it).await.assert_status(200).json()["ended"], 1);
     let node = cluster.node(1);
     until("the audit line", DEADLINE, || async { node.log_lines_with("carol has left") == 1 })
         .await;

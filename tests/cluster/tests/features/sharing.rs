@@ -44,7 +44,7 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     http.release("fifo?session=w2").await;
     late.await.expect("a task").assert_status(200);
 
-    http.call(Method::PATCH, "/v1/locks/writers?order=writer-first").await.assert_status(200);
+    http.call(Method::PATCH, "/v1/policies/writers?order=writer-first").await.assert_status(200);
     http.take("writers?session=me&ttl=5m").await;
     let reader = behind(&http, "writers?session=r&mode=shared", 1).await;
     let writer = behind(&http, "writers?session=w", 2).await;
@@ -52,7 +52,7 @@ async fn row_40_many_readers_or_one_writer_by_the_policy_and_a_downgrade_keeps_i
     writer.await.expect("a task").assert_status(200);
     assert!(!reader.is_finished());
 
-    http.call(Method::PATCH, "/v1/locks/readers?order=reader-first").await.assert_status(200);
+    http.call(Method::PATCH, "/v1/policies/readers?order=reader-first").await.assert_status(200);
     http.take("readers?session=r1&mode=shared&ttl=5m").await;
     let writer = behind(&http, "readers?session=w", 1).await;
     http.take("readers?session=r2&mode=shared&ttl=5m").await;

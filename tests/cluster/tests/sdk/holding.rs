@@ -143,8 +143,8 @@ async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     until("the thread holds its lock", DEADLINE, held).await;
     let before = std::time::Instant::now();
     for lock in ["alone", "shared", "permit", "both/2", "blocking"] {
-        let target = format!("/v1/locks/{}?force&reason=stuck", lock.replace('/', "%2F"));
-        let broken = cluster.node(1).http.delete(&target).await;
+        let target = format!("/v1/force-releases/{}?reason=stuck", lock.replace('/', "%2F"));
+        let broken = cluster.node(1).http.post(&target).await;
         assert_eq!(broken.status, 200, "{lock}");
     }
     let lost = async {
@@ -171,7 +171,7 @@ async fn a_guard_learns_that_its_lock_is_asked_for_and_is_lost_before_it_is_revo
         cluster
             .node(2)
             .http
-            .post(&format!("/v1/locks/orders?ask=release&{query}"))
+            .post(&format!("/v1/release-requests/orders?{query}"))
             .await
             .assert_status(200);
     };

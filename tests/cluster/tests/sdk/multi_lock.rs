@@ -61,7 +61,7 @@ async fn one_member_that_is_taken_away_is_told_and_the_others_are_held_until_giv
     let both = one.lock_many(["a", "b"]).acquire().await.expect("both");
     let waiting = tokio::spawn(other.lock("a").acquire());
     queued(&other, "a", 1).await;
-    let broken = cluster.node(1).http.delete("/v1/locks/b?force&reason=maintenance").await;
+    let broken = cluster.node(1).http.post("/v1/force-releases/b?reason=maintenance").await;
     assert_eq!(broken.status, 200);
     let (lock, loss) = tokio::time::timeout(DEADLINE, both.lost()).await.expect("in time");
     let reason = Some("maintenance".to_owned());

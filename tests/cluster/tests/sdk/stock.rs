@@ -13,16 +13,16 @@ use tokio::task::JoinSet;
 
 use crate::program::{addresses, start_example};
 
-const SEGMENTS: usize = 8;
+const SHARDS: usize = 8;
 const EACH: u64 = 100;
-const ALL: u64 = EACH * SEGMENTS as u64;
+const ALL: u64 = EACH * SHARDS as u64;
 /// Sellers per process.
 const SELLERS: &str = "6";
 
 /// The stock: a counter of sold pieces per shard, which rejects stale tokens.
 #[derive(Clone, Default)]
 struct Shop {
-    sold: Arc<[FencedStore; SEGMENTS]>,
+    sold: Arc<[FencedStore; SHARDS]>,
 }
 
 impl Shop {
@@ -58,7 +58,7 @@ impl Shop {
             "write" => "stale".to_owned(),
             "open" => {
                 let open = self.sold.iter().position(|store| store.value() < EACH);
-                open.map_or("none".to_owned(), |segment| segment.to_string())
+                open.map_or("none".to_owned(), |shard| shard.to_string())
             }
             _ => return None,
         })
@@ -80,16 +80,16 @@ async fn serve(shop: Shop, seller: TcpStream) {
 /// two shards.
 fn judge_sales(stores: &[FencedStore]) -> Result<(), String> {
     let mut of: BTreeMap<u64, usize> = BTreeMap::new();
-    for (segment, store) in stores.iter().enumerate() {
+    for (shard, store) in stores.iter().enumerate() {
         let (ops, sold) = (store.ops(), store.value());
-        judge::no_lost_update(&ops, sold).map_err(|what| format!("segment {segment}: {what}"))?;
+        judge::no_lost_update(&ops, sold).map_err(|what| format!("shard {shard}: {what}"))?;
         if sold != EACH {
-            return Err(format!("segment {segment} has sold {sold} of {EACH}"));
+            return Err(format!("shard {shard} has sold {sold} of {EACH}"));
         }
         for op in ops {
             let (StoreOp::Read { token, .. } | StoreOp::Write { token, .. }) = op;
-            if *of.entry(token).or_insert(segment) != segment {
-                return Err(format!("the token {token} is of two segments, one is {segment}"));
+            if *of.entry(token).or_insert(shard) != shard {
+                return Err(format!("the token {token} is of two shards, one is {shard}"));
             }
         }
     }
@@ -129,14 +129,14 @@ async fn eight_hundred_pieces_are_sold_once_each_while_leaders_and_sellers_die()
 /// The judge finds a stock that ignores tokens and a seller that was paused.
 #[test]
 fn a_sale_that_was_made_twice_is_seen() {
-    let sound: Vec<FencedStore> = (0..SEGMENTS as u64).map(sold_out).collect();
+    let sound: Vec<FencedStore> = (0..SHARDS as u64).map(sold_out).collect();
     judge_sales(&sound).expect("sound");
     let short = FencedStore::default();
     short.write(1, 1);
     for wrong in [short, sold_out(1)] {
         let mut stores = sound.clone();
         stores[0] = wrong;
-        judge_sales(&stores).expect_err("one is not sold, or a token is of two segments");
+        judge_sales(&stores).expect_err("one is not sold, or a token is of two shards");
     }
     let twice = sold_out(0);
     twice.write(u64::MAX, EACH);
@@ -146,10 +146,10 @@ fn a_sale_that_was_made_twice_is_seen() {
 }
 
 /// A shard sold under its own tokens.
-fn sold_out(segment: u64) -> FencedStore {
+fn sold_out(shard: u64) -> FencedStore {
     let store = FencedStore::default();
     for piece in 1..=EACH {
-        let token = segment * 1_000 + piece;
+        let token = shard * 1_000 + piece;
         store.read(token);
         store.write(token, piece);
     }
@@ -157,19 +157,19 @@ fn sold_out(segment: u64) -> FencedStore {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guards_of_one_client_have_a_segment_each_and_one_too_many_waits() {
+async fn guards_of_one_client_have_a_shard_each_and_one_too_many_waits() {
     let cluster = Cluster::three().await;
     let client = Client::new(addresses(&cluster)).expect("a client");
-    let stock = client.lock("stock").segments(2);
+    let stock = client.lock("stock").shards(2);
     let first = stock.clone().acquire().await.expect("one");
     let second = stock.clone().acquire().await.expect("the other");
-    assert_eq!((first.segment(), second.segment()), (Some(0), Some(1)));
+    assert_eq!((first.shard(), second.shard()), (Some(0), Some(1)));
     assert_eq!(second.lock().as_str(), "stock/1");
     assert!(matches!(stock.clone().try_acquire().await, Err(Error::Busy(_))));
-    let other = client.lock("stock").segments(3).acquire().await.expect_err("there are two");
+    let other = client.lock("stock").shards(3).acquire().await.expect_err("there are two");
     assert!(matches!(other, Error::Refused(_)), "{other}");
     let again = second.reenter().await.expect("once more");
-    assert_eq!((again.segment(), again.token()), (Some(1), second.token()));
+    assert_eq!((again.shard(), again.token()), (Some(1), second.token()));
     let waiting = tokio::spawn(stock.acquire());
     until("somebody to wait", DEADLINE, || async {
         client.look(first.lock()).await.is_ok_and(|body| body.waiters == 1)
@@ -178,21 +178,21 @@ async fn guards_of_one_client_have_a_segment_each_and_one_too_many_waits() {
     let token = first.token();
     first.release().await.expect("released");
     let third = waiting.await.expect("a task").expect("its turn");
-    assert!(third.segment() == Some(0) && third.token() > token);
+    assert!(third.shard() == Some(0) && third.token() > token);
     drop((second, again));
-    let named = client.lock("stock").segment(1).wait(DEADLINE).acquire().await.expect("free again");
-    assert_eq!(named.segment(), Some(1));
+    let named = client.lock("stock").shard(1).wait(DEADLINE).acquire().await.expect("free again");
+    assert_eq!(named.shard(), Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_without_async_take_segments_too() {
+async fn programs_without_async_take_shards_too() {
     let cluster = Cluster::of(1).start().await;
     let nodes = addresses(&cluster);
     let work = move || -> Result<(), Error> {
         let client = blocking::Client::new(nodes)?;
-        let first = client.lock("stock").segments(4).acquire()?;
-        let last = client.lock("stock").segments(4).segment(3).acquire()?;
-        assert_eq!((first.segment(), last.segment()), (Some(0), Some(3)));
+        let first = client.lock("stock").shards(4).acquire()?;
+        let last = client.lock("stock").shards(4).shard(3).acquire()?;
+        assert_eq!((first.shard(), last.shard()), (Some(0), Some(3)));
         first.release()?;
         last.release()
     };

@@ -64,8 +64,8 @@ impl Rule {
         let ms = lasts.as_millis();
         let put = |rest: &str| (Method::PUT, format!("/v1/locks/{rest}"));
         let delete = |rest: &str| (Method::DELETE, format!("/v1/locks/{rest}"));
-        let patch = |rest: &str| (Method::PATCH, format!("/v1/locks/{rest}"));
-        let post = |rest: &str| (Method::POST, format!("/v1/locks/{rest}"));
+        let patch = |rest: &str| (Method::PATCH, format!("/v1/policies/{rest}"));
+        let post = |rest: &str| (Method::POST, format!("/v1/release-requests/{rest}"));
         let half = ms / 2;
         let kinds = [
             ("hung", vec![put(&format!("hung?session=h&ttl=5m&max_hold={ms}ms"))]),
@@ -95,7 +95,7 @@ impl Rule {
                 "printer",
                 vec![
                     put("printer?session=p&ttl=5m"),
-                    post(&format!("printer?ask=release&reason=paper&deadline={ms}ms&revoke=true")),
+                    post(&format!("printer?reason=paper&deadline={ms}ms&revoke=true")),
                 ],
             ),
         ];

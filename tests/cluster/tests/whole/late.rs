@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 const DELETE: &Method = &Method::DELETE;
+const POST: &Method = &Method::POST;
 const PUT: &Method = &Method::PUT;
 /// Rounds of the campaign without `HOLDFAST_SECONDS`.
 const ROUNDS: usize = 4;
@@ -49,7 +50,7 @@ async fn requests_left_unread_in_a_stopped_node_change_nothing_when_it_wakes() {
     let calls = [
         (DELETE, format!("/v1/locks/released?session=a&token={released}")),
         (DELETE, "/v1/locks/ended?session=a&attempt=2".to_owned()),
-        (DELETE, format!("/v1/locks/handed?session=a&token={handed}&to=heir")),
+        (POST, format!("/v1/transfers/handed?session=a&token={handed}&to=heir")),
         (DELETE, format!("/v1/locks?{both}")),
         (DELETE, format!("/v1/sessions/closed?incarnation={}", opened["incarnation"])),
         (DELETE, "/v1/locks/plain?session=a".to_owned()),

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_secs(1);
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
                   it was lost and the command was killed, 126 or 127 if the command could not be started.\n\
                   The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
-                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --segments HOLDFAST_SEGMENT. With several locks it gets \
+                  HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --shards HOLDFAST_SHARD. With several locks it gets \
                   HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and HOLDFAST_TOKEN."
 )]
 pub(crate) struct RunArgs {

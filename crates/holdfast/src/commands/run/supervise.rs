@@ -204,7 +204,7 @@ fn spawn(args: &RunArgs, guard: &MultiGuard, group: i32) -> Result<Child, Comman
 }
 
 fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
-    for name in ["LOCK", "TOKEN", "TOKENS", "DEADLINE", "SLOTS", "SEGMENT", "ELECTION"] {
+    for name in ["LOCK", "TOKEN", "TOKENS", "DEADLINE", "SLOTS", "SHARD", "ELECTION"] {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
     command.env("HOLDFAST_ADDR", args.command.nodes.addr.join(","));
@@ -222,8 +222,8 @@ fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
         if !slots.is_empty() {
             command.env("HOLDFAST_SLOTS", slots.join(","));
         }
-        if let Some(segment) = hold.segment() {
-            command.env("HOLDFAST_SEGMENT", segment.to_string());
+        if let Some(shard) = hold.shard() {
+            command.env("HOLDFAST_SHARD", shard.to_string());
         }
         if let Some(election) = election_of(hold.lock()) {
             command.env("HOLDFAST_ELECTION", election.as_str());

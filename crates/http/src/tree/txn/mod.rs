@@ -42,7 +42,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::Forbidden,
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
-        ErrorCode::SegmentsMismatch,
+        ErrorCode::ShardsMismatch,
         ErrorCode::EphemeralParent,
         ErrorCode::NodeExists,
         ErrorCode::NotEmpty,

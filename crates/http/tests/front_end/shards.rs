@@ -7,18 +7,18 @@ use crate::node::Node;
 use crate::stream::Events;
 
 fn name_and_shard(grant: &Value) -> (&Value, &Value) {
-    (&grant["lock"], &grant["segment"])
+    (&grant["lock"], &grant["shard"])
 }
 
 #[tokio::test]
 async fn row_30_an_acquire_gets_a_free_shard_and_a_repeated_acquire_gets_the_same_shard() {
     let node = Node::start().await;
-    let target = |who: &str| format!("/v1/locks/stock?session={who}&segments=2");
+    let target = |who: &str| format!("/v1/locks/stock?session={who}&shards=2");
     let first = node.call("PUT", &target("a")).await.json();
     assert_eq!(name_and_shard(&first), (&json!("stock/0"), &json!(0)));
     let second = node.call("PUT", &target("b")).await.json();
     assert_eq!(name_and_shard(&second), (&json!("stock/1"), &json!(1)));
-    for again in [target("a"), "/v1/locks/stock?session=a&segment=any".to_owned()] {
+    for again in [target("a"), "/v1/locks/stock?session=a&shard=any".to_owned()] {
         let again = node.call("PUT", &again).await.json();
         assert_eq!(
             (name_and_shard(&again), &again["token"]),
@@ -28,9 +28,9 @@ async fn row_30_an_acquire_gets_a_free_shard_and_a_repeated_acquire_gets_the_sam
     }
     let busy = node.call("PUT", &target("c")).await.problem(423, "lock-busy");
     assert_eq!(busy["holder"]["session"], "a");
-    let waiting = node.begin("PUT", "/v1/locks/stock?session=c&segments=2&wait=60s");
+    let waiting = node.begin("PUT", "/v1/locks/stock?session=c&shards=2&wait=60s");
     node.until_waiters("stock/0", 1).await;
-    let other = node.begin("PUT", "/v1/locks/stock?session=d&segments=2&wait=60s");
+    let other = node.begin("PUT", "/v1/locks/stock?session=d&shards=2&wait=60s");
     node.until_waiters("stock/1", 1).await;
     // A release names the sharded lock or the shard.
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
@@ -49,88 +49,86 @@ async fn concurrent_callers_get_a_different_shard_each() {
         .map(|n| {
             let address = node.address;
             tokio::spawn(async move {
-                let target = format!("/v1/locks/stock?session=s{n}&segments=16");
-                call(address, "PUT", &target).await.json()["segment"].as_u64()
+                let target = format!("/v1/locks/stock?session=s{n}&shards=16");
+                call(address, "PUT", &target).await.json()["shard"].as_u64()
             })
         })
         .collect();
-    let mut segments = Vec::new();
+    let mut shards = Vec::new();
     for call in calls {
-        segments.push(call.await.unwrap().unwrap());
+        shards.push(call.await.unwrap().unwrap());
     }
-    segments.sort_unstable();
-    assert_eq!(segments, (0..16).collect::<Vec<_>>());
+    shards.sort_unstable();
+    assert_eq!(shards, (0..16).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn calls_that_contradict_the_number_of_shards_are_rejected_with_that_number() {
     let node = Node::start().await;
-    node.call("PUT", "/v1/locks/stock?session=a&segment=any")
-        .await
-        .problem(409, "segments-mismatch");
-    node.take("/v1/locks/stock?session=a&segments=8&segment=3").await;
-    for query in ["segments=4", "segments=9&segment=0", "segment=8", "mode=shared", "limit=2"] {
+    node.call("PUT", "/v1/locks/stock?session=a&shard=any").await.problem(409, "shards-mismatch");
+    node.take("/v1/locks/stock?session=a&shards=8&shard=3").await;
+    for query in ["shards=4", "shards=9&shard=0", "shard=8", "mode=shared", "limit=2"] {
         let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
-        let problem = reply.problem(409, "segments-mismatch");
-        assert_eq!(problem["segments"], 8, "{query}");
-        assert_eq!(problem["detail"], "the lock has 8 segments, numbered from 0 to 7", "{query}");
+        let problem = reply.problem(409, "shards-mismatch");
+        assert_eq!(problem["shards"], 8, "{query}");
+        assert_eq!(problem["detail"], "the lock has 8 shards, numbered from 0 to 7", "{query}");
     }
     let multi_lock = node.call("POST", "/v1/locks?name=stock&name=z&session=b").await;
-    multi_lock.problem(409, "segments-mismatch");
+    multi_lock.problem(409, "shards-mismatch");
     assert_eq!(node.call("PUT", "/v1/sessions/b").await.status, 201);
     let created =
         node.call("POST", "/v1/tree/locks/stock?session=b&ephemeral&sequential&name=lock-").await;
-    created.problem(409, "segments-mismatch");
-    let problem = node.call("PUT", "/v1/locks/stock?session=a&segments=8&segment=4").await;
+    created.problem(409, "shards-mismatch");
+    let problem = node.call("PUT", "/v1/locks/stock?session=a&shards=8&shard=4").await;
     let problem = problem.problem(409, "in-use");
     assert!(problem["detail"].as_str().unwrap().contains("'stock/3'"), "{problem}");
-    node.take("/v1/locks/stock?session=a&owner=other&segments=8&segment=4").await;
-    for query in ["segments=0", "segments=1025", "segment=some", "segments=2&segment=2"] {
+    node.take("/v1/locks/stock?session=a&owner=other&shards=8&shard=4").await;
+    for query in ["shards=0", "shards=1025", "shard=some", "shards=2&shard=2"] {
         let reply = node.call("PUT", &format!("/v1/locks/stock?session=b&{query}")).await;
         reply.problem(400, "invalid-argument");
     }
     node.take("/v1/locks/one?session=a").await;
-    let problem = node.call("PUT", "/v1/locks/one?session=b&segments=2").await;
-    assert!(problem.problem(409, "segments-mismatch").get("segments").is_none());
+    let problem = node.call("PUT", "/v1/locks/one?session=b&shards=2").await;
+    assert!(problem.problem(409, "shards-mismatch").get("shards").is_none());
 }
 
 #[tokio::test]
 async fn the_number_of_shards_can_change_only_while_no_shard_is_in_use() {
     let node = Node::start().await;
-    let rules = node.call("PATCH", "/v1/locks/stock?segments=2").await.json();
-    assert_eq!(rules["segments"], 2);
-    node.take("/v1/locks/stock?session=a&segment=any").await;
-    node.call("PATCH", "/v1/locks/stock?segments=3").await.problem(409, "in-use");
-    node.call("PATCH", "/v1/locks/stock?segments=none").await.problem(409, "in-use");
+    let rules = node.call("PATCH", "/v1/policies/stock?shards=2").await.json();
+    assert_eq!(rules["shards"], 2);
+    node.take("/v1/locks/stock?session=a&shard=any").await;
+    node.call("PATCH", "/v1/policies/stock?shards=3").await.problem(409, "in-use");
+    node.call("PATCH", "/v1/policies/stock?shards=none").await.problem(409, "in-use");
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
-    let rules = node.call("PATCH", "/v1/locks/stock?segments=none").await.json();
-    assert!(rules.get("segments").is_none(), "{rules}");
+    let rules = node.call("PATCH", "/v1/policies/stock?shards=none").await.json();
+    assert!(rules.get("shards").is_none(), "{rules}");
     node.take("/v1/locks/stock?session=a").await;
 }
 
 #[tokio::test]
 async fn the_view_of_a_sharded_lock_shows_each_shard() {
     let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&segments=3&segment=1").await;
-    let _waits = node.begin("PUT", "/v1/locks/stock?session=b&segment=1&wait=60s");
+    node.take("/v1/locks/stock?session=a&shards=3&shard=1").await;
+    let _waits = node.begin("PUT", "/v1/locks/stock?session=b&shard=1&wait=60s");
     node.until_waiters("stock/1", 1).await;
     for target in ["/v1/locks/stock", "/v1/locks/stock?stale"] {
         let shown = node.call("GET", target).await.json();
-        let segments = shown["segments"].as_array().unwrap();
-        assert_eq!((segments.len(), &shown["held"]), (3, &json!(false)), "{shown}");
-        assert_eq!(segments[0], json!({ "segment": 0, "held": false, "waiters": 0 }));
-        let second = (&segments[1]["session"], &segments[1]["held"], &segments[1]["waiters"]);
+        let shards = shown["shards"].as_array().unwrap();
+        assert_eq!((shards.len(), &shown["held"]), (3, &json!(false)), "{shown}");
+        assert_eq!(shards[0], json!({ "shard": 0, "held": false, "waiters": 0 }));
+        let second = (&shards[1]["session"], &shards[1]["held"], &shards[1]["waiters"]);
         assert_eq!(second, (&json!("a"), &json!(true), &json!(1)));
     }
     let one = node.call("GET", "/v1/locks/stock/1").await.json();
-    assert!(one.get("segments").is_none() && one["held"] == true, "{one}");
+    assert!(one.get("shards").is_none() && one["held"] == true, "{one}");
 }
 
 #[tokio::test]
 async fn a_wait_timeout_names_the_shard() {
     let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&segments=1").await;
-    let reply = node.call("PUT", "/v1/locks/stock?session=b&segments=1&wait=50ms").await;
+    node.take("/v1/locks/stock?session=a&shards=1").await;
+    let reply = node.call("PUT", "/v1/locks/stock?session=b&shards=1&wait=50ms").await;
     assert_eq!(reply.problem(423, "wait-timeout")["lock"], "stock/0");
     let lock = node.call("GET", "/v1/locks/stock/0").await.json();
     assert_eq!((&lock["waiters"], &lock["holders"][0]["session"]), (&json!(0), &json!("a")));
@@ -139,13 +137,13 @@ async fn a_wait_timeout_names_the_shard() {
 #[tokio::test]
 async fn a_stream_names_the_shard_that_its_caller_waits_for_and_holds() {
     let node = Node::start().await;
-    node.take("/v1/locks/stock?session=a&segments=1").await;
-    let target = "/v1/locks/stock?segments=1&wait=60s&hold=connection";
+    node.take("/v1/locks/stock?session=a&shards=1").await;
+    let target = "/v1/locks/stock?shards=1&wait=60s&hold=connection";
     let mut events = Events::begin(node.address, "PUT", target, None).await;
     assert_eq!(events.expect("queued").await["lock"], "stock/0");
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
-    assert_eq!(events.expect("granted").await["segment"], 0);
-    let broken = node.call("DELETE", "/v1/locks/stock/0?force&reason=test").await;
+    assert_eq!(events.expect("granted").await["shard"], 0);
+    let broken = node.call("POST", "/v1/force-releases/stock/0?reason=test").await;
     assert_eq!(broken.json()["broken"], 1);
     let lost = events.expect("lost").await;
     assert_eq!((&lost["lock"], &lost["cause"]), (&json!("stock/0"), &json!("broken")));

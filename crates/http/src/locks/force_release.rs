@@ -1,0 +1,64 @@
+//! `POST /v1/force-releases/{name}`: end the holds of a lock as an operator.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::lock::{ENDED_TOKEN, FORCE_REASON};
+use holdfast_api::{CallParams as _, ErrorCode, ForceReleasedBody, Schemas, params};
+use holdfast_service::Response;
+use holdfast_types::{Break, BreakTarget, FencingToken, Reason};
+
+use crate::call::CallContext;
+use crate::operation::{Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::FORCE_RELEASE;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Force-release a lock: end its holds as an operator",
+    description: "Every holder loses the lock and receives the reason; with token only the hold of that token ends. The \
+        next waiter is granted the lock after the policy's lock delay. The audit log records the call.",
+    params: ForceReleaseParams::LIST,
+    answers: || {
+        let about = "The number of holds that ended";
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ForceReleasedBody>)]
+    },
+    errors: &[ErrorCode::NotFound],
+    ..Operation::write("forceRelease", Method::Post, &FORCE_RELEASE, |call| {
+        force_release(call).boxed()
+    })
+};
+
+params! {
+    struct ForceReleaseParams {
+        reason: Reason = FORCE_REASON,
+        token: Option<FencingToken> = ENDED_TOKEN,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn force_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let ForceReleaseParams { reason, token, .. } = call.params()?;
+    let what = token.map_or(BreakTarget::Holders, BreakTarget::Token);
+    let command = Break { lock: lock.clone(), what, reason };
+    let broken = call.run(call.service().break_holds(&call.context, command)).await?;
+    let Response { value: ended, revision, .. } = broken;
+    Ok(Reply::json(StatusCode::OK, &ForceReleasedBody { lock, ended, revision }).at(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forced_release_needs_a_reason_and_accepts_no_session() {
+        let params = ForceReleaseParams::from_query("reason=host+is+down&token=7").unwrap();
+        assert_eq!(params.reason.to_string(), "host is down");
+        assert_eq!(params.token, Some(FencingToken(7)));
+        for query in ["", "token=7", "reason=", "reason=x&session=me", "reason=x&force"] {
+            let error = ForceReleaseParams::from_query(query).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
+        }
+    }
+}

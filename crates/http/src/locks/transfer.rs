@@ -1,0 +1,76 @@
+//! `POST /v1/transfers/{name}`: hand a hold over to another session.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::lock::{FROM, FROM_TOKEN, TO, TO_OWNER};
+use holdfast_api::parameters::{OWNER, REDIRECT};
+use holdfast_api::{CallParams as _, ErrorCode, HandedOverBody, Schemas, params};
+use holdfast_service::Response;
+use holdfast_types::{FencingToken, HandOver, Owner, SessionName};
+
+use super::owner_or_unnamed;
+use crate::call::CallContext;
+use crate::operation::{Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::TRANSFER;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Transfer a held lock to another session",
+    description: "The other session holds the lock at once, with a new token; no waiter gets it in between. The hold is \
+        transferred with all its attempts. With token a late copy of the call changes nothing.",
+    params: TransferParams::LIST,
+    answers: || {
+        let about = "The lock was transferred";
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<HandedOverBody>)]
+    },
+    errors: &[
+        ErrorCode::NotFound,
+        ErrorCode::NotHolder,
+        ErrorCode::InUse,
+        ErrorCode::Deadlock,
+        ErrorCode::QuotaExceeded,
+        ErrorCode::LimitMismatch,
+        ErrorCode::SessionExpired,
+    ],
+    ..Operation::write("transferLock", Method::Post, &TRANSFER, |call| transfer(call).boxed())
+};
+
+params! {
+    struct TransferParams {
+        session: SessionName = FROM,
+        owner: Option<Owner> = OWNER,
+        token: Option<FencingToken> = FROM_TOKEN,
+        to: SessionName = TO,
+        to_owner: Option<Owner> = TO_OWNER,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn transfer(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let lock = call.lock()?;
+    let TransferParams { session, owner, token, to, to_owner, .. } = call.params()?;
+    call.log_fields.session = Some(session.clone());
+    let (from, to) = ((session, owner_or_unnamed(owner)), (to, owner_or_unnamed(to_owner)));
+    let handed = call.run(call.service().hand_over(HandOver { lock, from, to, token })).await?;
+    let Response { value: grant, revision, .. } = handed;
+    Ok(Reply::json(StatusCode::OK, &HandedOverBody::new(grant, revision)).at(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_needs_both_sessions_and_accepts_no_attempt() {
+        let params = TransferParams::from_query("session=me&token=3&to=you&to_owner=t1").unwrap();
+        assert_eq!((params.session.as_str(), params.to.as_str()), ("me", "you"));
+        assert_eq!(params.token, Some(FencingToken(3)));
+        for query in
+            ["session=me", "to=you", "session=me&to=you&attempt=1", "session=me&to=you&token=0"]
+        {
+            let error = TransferParams::from_query(query).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidArgument, "{query}");
+        }
+    }
+}
