@@ -513,7 +513,7 @@ pub(crate) fn age(since: Stamp, now: Stamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{Cooldown, Ticket, Ttl};
+    use holdfast_types::{Cooldown, Ttl};
 
     use super::*;
 
@@ -544,7 +544,7 @@ mod tests {
         let (waited, left) = (Duration::ZERO, Duration::from_secs(30));
         let body = GrantBody::new(grant(), (waited, left), Stamp(1_000), Revision(4812));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"min_valid_token":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"hold_count":1,"permits":1,"revision":4812}"#;
+        let expected = r#"{"lock":"job","mode":"exclusive","token":4812,"ticket":7,"min_valid_token":4812,"session":"web1-812","expires_in_ms":30000,"renewed":false,"waited_ms":0,"waiters":0,"hold_count":1,"permits":1,"revision":4812}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<GrantBody>(&json).unwrap(), body);
     }
@@ -603,7 +603,7 @@ mod tests {
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();
-        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"held_for_ms":2500,"hold_count":1,"labels":{"host":"web3"},"mode":"shared","permits":1,"ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","waiting_for_ms":0,"labels":{},"mode":"exclusive","permits":1,"priority":3}],"last_token":5,"min_valid_token":5,"cooldown":{"cause":"cooldown","ends_in_ms":500},"revision":9}"#;
+        let expected = r#"{"lock":"job","mode":"shared","held":true,"holders":[{"session":"a","token":5,"held_for_ms":2500,"hold_count":1,"labels":{"host":"web3"},"mode":"shared","permits":1,"ends_in_ms":1000,"value":"10.0.0.7"}],"holders_total":1,"waiters":1,"queue":[{"session":"a","ticket":9,"waiting_for_ms":0,"labels":{},"mode":"exclusive","permits":1,"priority":3}],"last_token":5,"min_valid_token":5,"cooldown":{"cause":"cooldown","ends_in_ms":500},"revision":9}"#;
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_str::<LockBody>(&json).unwrap(), body);
     }

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(nearest("/locks/orders"), Some("/v1/locks/{name}"));
         assert_eq!(nearest("/v1/cluster/"), Some("/v1/cluster"));
         assert_eq!(nearest("/v1/tre/a/b"), Some("/v1/tree/{path}"));
-        assert_eq!(nearest("/v1/transaction"), Some("/v1/txn"));
+        assert_eq!(nearest("/v1/txns"), Some("/v1/txn"));
         assert_eq!(nearest("/readz"), Some("/readyz"));
         assert_eq!(nearest("/metric"), Some("/metrics"));
         assert_eq!(nearest("/favicon.ico"), None);

@@ -138,7 +138,8 @@ async fn every_view_reports_the_hand_over_before_the_call() {
     assert!(cancelled.is_cancelled());
     assert_eq!(view.lost().await, Loss::HandedOver);
     assert_eq!(requests(&lines, "&to=you&to_owner=worker"), 1);
-    assert_eq!(requests(&lines, "DELETE"), 1, "nothing is released");
+    assert_eq!(requests(&lines, "POST /v1/transfers/job?"), 1);
+    assert_eq!(requests(&lines, "DELETE"), 0, "nothing is released");
 }
 
 #[tokio::test]

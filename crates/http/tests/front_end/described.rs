@@ -146,7 +146,7 @@ fn check_object(object: &serde_json::Map<String, Value>, schema: &Value) -> Resu
 #[test]
 fn the_checker_rejects_bodies_that_violate_their_schema() {
     let grant = serde_json::json!({ "$ref": "#/components/schemas/GrantBody" });
-    let good = r#"{"lock":"a","mode":"exclusive","token":1,"session":"me","expires_in_ms":1,"renewed":false,"waited_ms":0,"waiters":0,"hold_count":1,"permits":1,"min_valid_token":1,"revision":3}"#;
+    let good = r#"{"lock":"a","mode":"exclusive","token":1,"ticket":1,"session":"me","expires_in_ms":1,"renewed":false,"waited_ms":0,"waiters":0,"hold_count":1,"permits":1,"min_valid_token":1,"revision":3}"#;
     let value: Value = serde_json::from_str(good).unwrap();
     validate(&value, &grant).unwrap();
     for (from, to) in [

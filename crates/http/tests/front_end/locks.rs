@@ -153,11 +153,11 @@ async fn a_late_copy_of_a_release_a_hand_over_or_a_close_has_no_effect() {
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["holders"][0]["token"], second);
 
     let hand = format!("/v1/transfers/a?session=me&token={second}&to=you");
-    let handed = node.call("DELETE", &hand).await.json();
-    assert_eq!(node.call("DELETE", &hand).await.json()["token"], handed["token"]);
+    let handed = node.call("POST", &hand).await.json();
+    assert_eq!(node.call("POST", &hand).await.json()["token"], handed["token"]);
     let back = format!("/v1/transfers/a?session=you&token={}&to=me", handed["token"]);
-    let back = node.call("DELETE", &back).await.json();
-    assert_eq!(node.call("DELETE", &hand).await.json()["token"], handed["token"]);
+    let back = node.call("POST", &back).await.json();
+    assert_eq!(node.call("POST", &hand).await.json()["token"], handed["token"]);
     assert_eq!(node.call("GET", "/v1/locks/a").await.json()["holders"][0]["token"], back["token"]);
 
     let opened = node.call("GET", "/v1/sessions/me").await.json();

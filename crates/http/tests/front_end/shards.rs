@@ -144,7 +144,7 @@ async fn a_stream_names_the_shard_that_its_caller_waits_for_and_holds() {
     assert_eq!(node.call("DELETE", "/v1/locks/stock?session=a").await.status, 204);
     assert_eq!(events.expect("granted").await["shard"], 0);
     let broken = node.call("POST", "/v1/force-releases/stock/0?reason=test").await;
-    assert_eq!(broken.json()["broken"], 1);
+    assert_eq!(broken.json()["ended"], 1);
     let lost = events.expect("lost").await;
     assert_eq!((&lost["lock"], &lost["cause"]), (&json!("stock/0"), &json!("broken")));
 }
