@@ -148,7 +148,7 @@ impl Hold {
         }
     }
 
-    /// Resolves with the latest release request (`holdfast ask`), immediately if one has already arrived. The hold
+    /// Resolves with the latest release request (`holdfast unlock --ask`), immediately if one has already arrived. The hold
     /// continues: finish the work and release the guard.
     pub async fn release_requested(&self) -> ReleaseRequest {
         self.release_requested_after(None).await

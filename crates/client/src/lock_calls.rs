@@ -14,7 +14,7 @@ use holdfast_api::{
     policy_path, release_request_path,
 };
 use holdfast_types::{
-    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, SessionName,
+    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, Revision, SessionName,
 };
 
 use crate::handover::handover_call;
@@ -163,7 +163,7 @@ impl Client {
         self.calls().get(query.target(LOCKS_PATH)).await
     }
 
-    /// Visits every lock of a query, page by page, starting at the query's page.
+    /// Visits every lock of a query, page by page, starting at the query's page. Returns the revision of the last page.
     ///
     /// # Errors
     /// See [`Error`].
@@ -171,13 +171,13 @@ impl Client {
         &self,
         mut query: LockQuery,
         mut visit: impl FnMut(LockBody),
-    ) -> Result<(), Error> {
+    ) -> Result<Revision, Error> {
         loop {
             let page = self.locks(&query).await?;
             page.locks.into_iter().for_each(&mut visit);
             query.page_token = page.next_page_token;
             if query.page_token.is_none() {
-                return Ok(());
+                return Ok(page.revision);
             }
         }
     }

@@ -21,7 +21,7 @@ pub enum Loss {
         /// The operator's reason, if a node still has it.
         reason: Option<String>,
     },
-    /// The holder received a release request and did not release the lock by the deadline (`holdfast ask --revoke`).
+    /// The holder received a release request and did not release the lock by the deadline (`holdfast unlock --ask --revoke`).
     Revoked {
         /// The reason of the request.
         reason: Option<String>,

@@ -77,7 +77,7 @@ pub(crate) struct OutputArgs {
 pub(crate) enum Format {
     /// Text and tables for people.
     Table,
-    /// One JSON document, as in the HTTP API; for `ls` and `group ls` a list of the rows.
+    /// One JSON document: the body of the HTTP API.
     Json,
     /// One JSON document for each row or event.
     Jsonl,

@@ -5,11 +5,12 @@
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
-use clap::{CommandFactory, Error, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    ask, barrier, completions, counter, doctor, double_barrier, elect, explain, fence, group,
-    history, latch, lock, ls, policy, run, sem, status, top, tree, unlock, wait, watch, who,
+    barrier, completions, counter, doctor, elect, explain, fence, group, history, latch, lock, ls,
+    policy, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -21,6 +22,43 @@ use crate::{bench, dev, serve};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The commands of the help text, by task.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
+    ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
+    ("Protect your data store from stale holders", &["fence"]),
+    ("Run a cluster", &["dev", "serve", "status", "doctor"]),
+    ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
+    ("Help", &["explain", "completions", "help"]),
+];
+
+/// The command line with its help text. clap has no headings for subcommands.
+pub(crate) fn command_line() -> clap::Command {
+    let command = Cli::command();
+    let text = grouped_commands(&command);
+    command
+        .help_template(
+            "{about-with-newline}\n{usage-heading} {usage}\n{after-help}\n\nOptions:\n{options}",
+        )
+        .after_help(text)
+}
+
+fn grouped_commands(command: &clap::Command) -> String {
+    let about = |name: &str| match command.find_subcommand(name).and_then(clap::Command::get_about)
+    {
+        Some(about) => about.to_string(),
+        None => "Print the help of a command".to_owned(),
+    };
+    let mut text = String::new();
+    for (group, names) in GROUPS {
+        text.push_str(&format!("\n{group}:\n"));
+        for name in names {
+            text.push_str(&format!("  {name:<11}  {}\n", about(name)));
+        }
+    }
+    text.trim_matches('\n').to_owned()
 }
 
 /// Defines the enum of the commands and the calls of their handlers. A local command is a function. A cluster command
@@ -55,9 +93,10 @@ commands! {
     local {
         Serve(serve::ServeArgs) => serve::run,
         Dev(dev::DevArgs) => dev::run,
+        #[command(hide = true)]
         Bench(bench::BenchArgs) => bench::run,
         Explain(explain::ExplainArgs) => explain::run,
-        Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, Cli::command()),
+        Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }
     client {
         Status(status::StatusArgs) => status::run,
@@ -70,8 +109,6 @@ commands! {
         Watchdog(run::WatchdogArgs) => run::watchdog,
         #[command(alias = "release")]
         Unlock(unlock::UnlockArgs) => unlock::run,
-        #[command(name = "ask")]
-        RequestRelease(ask::AskArgs) => ask::run,
         Ls(ls::LsArgs) => ls::run,
         Who(who::WhoArgs) => who::run,
         #[command(subcommand)]
@@ -82,18 +119,16 @@ commands! {
         #[command(subcommand)]
         Tree(tree::TreeCommand) => tree::run,
         #[command(subcommand)]
-        Sem(sem::SemCommand) => sem::run,
+        Session(session::SessionCommand) => session::run,
         Policy(policy::PolicyArgs) => policy::run,
         #[command(subcommand)]
         Latch(latch::LatchCommand) => latch::run,
-        Barrier(barrier::BarrierArgs) => barrier::run,
         #[command(subcommand)]
-        DoubleBarrier(double_barrier::DoubleBarrierCommand) => double_barrier::run,
+        Barrier(barrier::BarrierCommand) => barrier::run,
         #[command(subcommand)]
         Counter(counter::CounterCommand) => counter::run,
         #[command(subcommand)]
         Group(group::GroupCommand) => group::run,
-        Watch(watch::WatchArgs) => watch::run,
     }
 }
 
@@ -104,9 +139,21 @@ fn block_on(
     runtime.map_err(CommandFailure::failed)?.block_on(command)
 }
 
+/// Parses the arguments of this process.
+pub(crate) fn parse_arguments() -> Result<Cli, Error> {
+    let matches = command_line().try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
 /// Prints the help, the version or the usage error of an unparsed command line, and returns the exit code.
 pub(crate) fn not_parsed(error: Error) -> ExitCode {
     if error.use_stderr() {
+        if error.kind() == ErrorKind::MissingRequiredArgument
+            && let Some(advice) = command_advice(&std::env::args().skip(1).collect::<Vec<_>>())
+        {
+            output::write_stderr(&format!("holdfast: {advice}"));
+            return ExitCode::from(2);
+        }
         let error = without_address_variable(error);
         let code = u8::try_from(error.exit_code()).unwrap_or(2);
         // An error of stderr has no other output channel.
@@ -117,16 +164,32 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
 }
 
+/// The advice for `run NAME COMMAND` and `elect NAME COMMAND` without `--` before the command.
+fn command_advice(words: &[String]) -> Option<String> {
+    let (name, rest) = words.split_first()?;
+    if !matches!(name.as_str(), "run" | "elect") || rest.iter().any(|word| word == "--") {
+        return None;
+    }
+    let (lock, command) = rest.split_first()?;
+    if command.is_empty() || rest.iter().any(|word| word.starts_with('-')) {
+        return Some(format!(
+            "no command to run: write it after --, for example: holdfast {name} nightly -- ./backup.sh"
+        ));
+    }
+    let command = command.join(" ");
+    Some(format!("write -- before the command: holdfast {name} {lock} -- {command}"))
+}
+
 /// Returns the error as if `HOLDFAST_ADDR` were not set. clap shows options set by the environment as required in the
 /// usage.
 fn without_address_variable(error: Error) -> Error {
-    without_variable(Cli::command()).try_get_matches().err().unwrap_or(error)
+    without_variable(command_line()).try_get_matches().err().unwrap_or(error)
 }
 
 fn without_variable(command: clap::Command) -> clap::Command {
     let unset = |arg: clap::Arg| match arg.get_id().as_str() {
         "addr" => arg.env(Resettable::Reset),
-        _ => arg,
+        _ => arg.hide_env_values(true),
     };
     command.mut_args(unset).mut_subcommands(without_variable)
 }
@@ -170,9 +233,66 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_help_text() {
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert!(command.get_about().is_some(), "{}", command.get_name());
+    fn the_help_lists_every_command_once_with_its_text() {
+        let listed = GROUPS.iter().flat_map(|(_, names)| *names);
+        let mut listed: Vec<&str> = listed.copied().filter(|name| *name != "help").collect();
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        listed.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(listed, shown);
+        let help = command_line().render_help().to_string();
+        assert!(help.contains("\nLocks:\n  lock         Acquire a lock"), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
+    }
+
+    /// `HOLDFAST_REWRITE=1` rewrites the page.
+    #[test]
+    fn the_reference_page_has_the_help_of_every_command() {
+        const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli-reference.md");
+        let page = reference();
+        if std::env::var_os("HOLDFAST_REWRITE").is_some() {
+            std::fs::write(PATH, &page).unwrap();
         }
+        let written = std::fs::read_to_string(PATH).unwrap();
+        assert!(page == written, "run this test with HOLDFAST_REWRITE=1, and commit {PATH}");
+    }
+
+    fn reference() -> String {
+        let mut page =
+            "# All commands and options\n\nGenerated from the program: the help of every command. \
+                        [The command line](cli.md) explains the commands in use.\n"
+                .to_owned();
+        let mut command = without_variable(command_line());
+        command.build();
+        append_help(&mut page, &mut command);
+        page
+    }
+
+    fn append_help(page: &mut String, command: &mut clap::Command) {
+        let name = command.get_bin_name().unwrap_or("holdfast").to_owned();
+        let help = command.render_long_help().to_string();
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+        let shown =
+            |command: &&mut clap::Command| !command.is_hide_set() && command.get_name() != "help";
+        command.get_subcommands_mut().filter(shown).for_each(|command| append_help(page, command));
+    }
+
+    #[test]
+    fn a_command_without_two_dashes_is_explained() {
+        let advice = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            command_advice(&words)
+        };
+        let written = advice("run nightly echo hi").unwrap();
+        assert_eq!(written, "write -- before the command: holdfast run nightly -- echo hi");
+        assert!(advice("run nightly").unwrap().starts_with("no command to run"));
+        assert!(
+            advice("elect db --ttl 5s ./serve").unwrap().contains("holdfast elect nightly -- ")
+        );
+        assert_eq!(advice("run -- true"), None);
+        assert_eq!(advice("unlock"), None);
     }
 }

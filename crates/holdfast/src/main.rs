@@ -21,14 +21,12 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// `mimalloc` limits the growth of memory under many small requests.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::parse_arguments() {
         Ok(cli) => cli,
         Err(error) => return cli::not_parsed(error),
     };

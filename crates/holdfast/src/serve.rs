@@ -21,7 +21,7 @@ use crate::arguments::key_value;
 use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
-use crate::{process_metrics, telemetry};
+use crate::{output, process_metrics, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,6 +54,9 @@ pub(crate) struct ServeArgs {
     /// belongs to a cluster rejects it.
     #[arg(long)]
     bootstrap: bool,
+    /// Check the configuration, print it as this node would use it, and stop.
+    #[arg(long)]
+    check: bool,
     /// Stop at the end of stdin, which means that the parent process has ended.
     #[arg(long, hide = true)]
     exit_with_parent: bool,
@@ -65,6 +68,10 @@ pub(crate) struct ServeArgs {
 /// [`CommandFailure::Failed`] if it cannot start, [`CommandFailure::Halted`] if it cannot continue.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     let config = Config::load(&sources(args)).map_err(CommandFailure::failed)?;
+    if args.check {
+        output::print(&summary(&config));
+        return Ok(());
+    }
     telemetry::start(config.node, &config.log_level, config.log_format)
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
@@ -77,6 +84,22 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
+}
+
+/// The settings that decide whether this node is the right one.
+fn summary(config: &Config) -> String {
+    let zookeeper = config.zookeeper.as_ref().map(|zookeeper| zookeeper.listen.to_string());
+    let rows = [
+        ("cluster", config.cluster.clone()),
+        ("node", config.node.to_string()),
+        ("members", config.members.len().to_string()),
+        ("http", config.http_listen.to_string()),
+        ("peer", config.peer_listen.to_string()),
+        ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
+        ("data", config.data_dir.display().to_string()),
+    ];
+    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
+    format!("the configuration is valid\n\n{}", output::table(["setting", "value"], rows))
 }
 
 fn sources(args: &ServeArgs) -> ConfigSources {

@@ -1,9 +1,10 @@
-//! `holdfast barrier`: arrives at a barrier and waits for the other parties.
+//! `holdfast barrier`: arrives at a barrier, and enters and leaves double barriers.
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
+use super::double_barrier::{self, BarrierMemberArgs, EnterArgs};
 use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
@@ -12,9 +13,31 @@ use crate::signals::StopSignals;
 /// The time limit for closing the session at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Arrive at a barrier and wait for the other parties; print the position in the order of arrival.
+/// Wait until all parties have arrived; double barriers also wait until all have left.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BarrierCommand {
+    /// Arrive and wait for the other parties; print the position in the order of arrival.
+    Arrive(ArriveArgs),
+    /// Enter a double barrier together with the other members; print the position in the order of arrival.
+    Enter(EnterArgs),
+    /// Leave a double barrier, and wait until all members have left.
+    Leave(BarrierMemberArgs),
+    /// Show the members that wait to enter a double barrier, and those inside.
+    Who(RecipeArgs),
+}
+
+pub(crate) async fn run(command: BarrierCommand) -> Result<(), CommandFailure> {
+    match command {
+        BarrierCommand::Arrive(args) => arrive(args).await,
+        BarrierCommand::Enter(args) => double_barrier::enter(args).await,
+        BarrierCommand::Leave(args) => double_barrier::leave(args).await,
+        BarrierCommand::Who(args) => double_barrier::who(&args).await,
+    }
+}
+
+/// Arrive at a barrier.
 #[derive(Debug, Args)]
-pub(crate) struct BarrierArgs {
+pub(crate) struct ArriveArgs {
     #[command(flatten)]
     barrier: RecipeArgs,
     /// The number of parties.
@@ -28,7 +51,7 @@ pub(crate) struct BarrierArgs {
     ttl: Duration,
 }
 
-pub(crate) async fn run(args: BarrierArgs) -> Result<(), CommandFailure> {
+async fn arrive(args: ArriveArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = args.barrier;
     let client =

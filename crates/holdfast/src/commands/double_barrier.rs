@@ -1,11 +1,11 @@
-//! `holdfast double-barrier`: members that enter together and leave together.
+//! `holdfast barrier enter|leave|who`: double barriers, whose members enter together and leave together.
 //!
 //! A member is a session that the caller names, not this process: one command enters, and another command leaves. For
 //! a wait longer than one call, the command repeats the call, which keeps the queue position.
 
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use holdfast_api::parameters::{TTL, recipe};
 use holdfast_api::{BarrierBody, LeftBody, Query, TrippedBody, double_barrier_path};
 use holdfast_client::Call;
@@ -16,17 +16,6 @@ use crate::arguments::{RecipeArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table};
 use crate::signals::StopSignals;
-
-/// Double barriers: members enter together and leave together.
-#[derive(Debug, Subcommand)]
-pub(crate) enum DoubleBarrierCommand {
-    /// Enter together with the other members; print the position in the order of arrival.
-    Enter(EnterArgs),
-    /// Leave, and wait until all members have left.
-    Leave(BarrierMemberArgs),
-    /// Show the members that wait to enter and those inside.
-    Who(RecipeArgs),
-}
 
 /// Enter together with the other members.
 #[derive(Debug, Args)]
@@ -58,19 +47,13 @@ fn ttl(text: &str) -> Result<Ttl, String> {
     Ttl::from_millis(holdfast_types::millis(duration(text)?)).map_err(|error| error.to_string())
 }
 
-pub(crate) async fn run(command: DoubleBarrierCommand) -> Result<(), CommandFailure> {
-    match command {
-        DoubleBarrierCommand::Enter(args) => enter(args).await,
-        DoubleBarrierCommand::Leave(args) => leave(args).await,
-        DoubleBarrierCommand::Who(args) => who(&args).await,
-    }
-}
-
 fn path(args: &RecipeArgs) -> Result<String, CommandFailure> {
     Ok(double_barrier_path(&RecipeName::new(&args.name).map_err(CommandFailure::usage)?))
 }
 
-async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), CommandFailure> {
+pub(super) async fn enter(
+    EnterArgs { parties, ttl, member }: EnterArgs,
+) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let RecipeArgs { name, cluster } = &member.barrier;
     let (path, client) = (path(&member.barrier)?, cluster.client()?);
@@ -96,7 +79,7 @@ async fn enter(EnterArgs { parties, ttl, member }: EnterArgs) -> Result<(), Comm
     Ok(())
 }
 
-async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
+pub(super) async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
     let (path, cluster) = (path(&args.barrier)?, &args.barrier.cluster);
     let session = Query::default().with(&recipe::MEMBER, &args.session);
     let call = |wait| {
@@ -109,7 +92,7 @@ async fn leave(args: BarrierMemberArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
+pub(super) async fn who(args: &RecipeArgs) -> Result<(), CommandFailure> {
     let body: BarrierBody = args.cluster.client()?.call(&Call::get(path(args)?)).await?;
     let inside: Vec<&str> = body.inside.iter().map(SessionName::as_str).collect();
     answer(args.cluster.format(), &body, inside.join("\n"), &show(&body));

@@ -52,6 +52,13 @@ pub(crate) struct GroupJoinArgs {
     command: Vec<OsString>,
 }
 
+/// The members of a group in the output.
+#[derive(Debug, Serialize)]
+struct MembersBody<'a> {
+    group: &'a str,
+    members: &'a [MemberRow],
+}
+
 /// One member in the output.
 #[derive(Debug, Serialize)]
 struct MemberRow {
@@ -78,7 +85,8 @@ async fn ls(RecipeArgs { name, cluster }: &RecipeArgs) -> Result<(), CommandFail
         [] => format!("{name} has no members"),
         _ => table(["session", "value"], cells),
     };
-    answer_rows(cluster.format(), &rows, &rows, rows.iter().map(|row| &row.value), &text);
+    let body = MembersBody { group: name, members: &rows };
+    answer_rows(cluster.format(), &body, &rows, rows.iter().map(|row| &row.value), &text);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
-use holdfast_api::LockBody;
+use holdfast_api::{LockBody, LocksBody};
 use holdfast_client::LockQuery;
 use holdfast_types::SessionName;
 
@@ -33,8 +33,8 @@ pub(crate) struct LsArgs {
     #[arg(long, value_enum, default_value_t = LockOrder::Name)]
     sort: LockOrder,
     /// The maximum number of locks.
-    #[arg(short = 'n', long, value_parser = list_length)]
-    count: Option<usize>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = list_length)]
+    limit: Option<usize>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -61,13 +61,15 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
         ..LockQuery::default()
     };
     let mut locks = Vec::new();
-    args.cluster.quick_client()?.each_lock(query, |lock| locks.push(lock)).await?;
+    let client = args.cluster.quick_client()?;
+    let revision = client.each_lock(query, |lock| locks.push(lock)).await?;
     // The cluster deletes unused locks after a while; the list omits them until then.
     locks.retain(|lock| lock.held || lock.waiters > 0 || lock.cooldown.is_some());
     sort(&mut locks, args.sort);
-    locks.truncate(args.count.unwrap_or(usize::MAX));
-    let names = locks.iter().map(|lock| &lock.lock);
-    answer_rows(args.cluster.format(), &locks, &locks, names, &show(&locks));
+    locks.truncate(args.limit.unwrap_or(usize::MAX));
+    let body = LocksBody { locks, next_page_token: None, revision };
+    let names = body.locks.iter().map(|lock| &lock.lock);
+    answer_rows(args.cluster.format(), &body, &body.locks, names, &show(&body.locks));
     Ok(())
 }
 

@@ -4,14 +4,13 @@
 //! stderr.
 
 mod acquire;
-pub(crate) mod ask;
 pub(crate) mod barrier;
 mod changes;
 mod child;
 pub(crate) mod completions;
 pub(crate) mod counter;
 pub(crate) mod doctor;
-pub(crate) mod double_barrier;
+mod double_barrier;
 pub(crate) mod elect;
 pub(crate) mod explain;
 pub(crate) mod fence;
@@ -24,12 +23,13 @@ pub(crate) mod ls;
 pub(crate) mod policy;
 mod progress;
 mod release_requests;
+mod request_release;
 pub(crate) mod run;
-pub(crate) mod sem;
+pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod tree;
 pub(crate) mod unlock;
 pub(crate) mod wait;
-pub(crate) mod watch;
+mod watch;
 pub(crate) mod who;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use holdfast_api::PolicyBody;
+use holdfast_api::{CountOrNone, PolicyBody};
 use holdfast_types::{LockPolicy, PolicyChange, QueueOrder, millis};
 
 use crate::arguments::{OneLockArgs, duration};
@@ -15,6 +15,12 @@ use crate::output::{answer, short_time, table};
 pub(crate) struct PolicyArgs {
     #[command(flatten)]
     lock: OneLockArgs,
+    /// The number of permits: the lock becomes a semaphore. A number below the permits in use revokes none of them.
+    #[arg(long, value_name = "N|none", value_parser = count_or_none)]
+    limit: Option<CountOrNone>,
+    /// The number of shards; `none` makes it a plain lock. Only while no shard is in use.
+    #[arg(long, value_name = "N|none", value_parser = count_or_none)]
+    shards: Option<CountOrNone>,
     /// The queue order for new waiters.
     #[arg(long, value_enum)]
     order: Option<OrderArg>,
@@ -48,6 +54,14 @@ fn duration_or_off(text: &str) -> Result<Duration, String> {
     if text == "off" { Ok(Duration::ZERO) } else { duration(text) }
 }
 
+fn count_or_none(text: &str) -> Result<CountOrNone, String> {
+    match text.parse() {
+        _ if text == "none" => Ok(CountOrNone(None)),
+        Ok(count) if count > 0 => Ok(CountOrNone(Some(count))),
+        Ok(_) | Err(_) => Err(format!("{text} is neither a number from 1 on nor none")),
+    }
+}
+
 pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let client = cluster.client()?;
@@ -62,7 +76,8 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
         lock_delay_ms: args.lock_delay.map(millis),
         cooldown_ms: args.cooldown.map(millis),
         detect_deadlocks: args.detect_deadlocks,
-        ..PolicyChange::default()
+        limit: args.limit.map(|limit| limit.0),
+        shards: args.shards.map(|shards| shards.0),
     };
     let body = if policy == PolicyChange::default() {
         // A change would create the lock; a read does not.
@@ -76,12 +91,13 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn settings(body: &PolicyBody) -> [[String; 2]; 6] {
+fn settings(body: &PolicyBody) -> [[String; 2]; 7] {
     let time = |ms: u64| if ms == 0 { "off".to_owned() } else { short_time(ms) };
-    let limit = body.limit.map_or_else(|| "none: a lock".to_owned(), |limit| limit.to_string());
+    let limit = body.limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
     let deadlocks = if body.detect_deadlocks { "rejected" } else { "not detected" };
     [
-        ("permits", limit),
+        ("limit", limit),
+        ("shards", body.shards.map_or_else(|| "none".to_owned(), |shards| shards.to_string())),
         ("order", body.order.as_str().to_owned()),
         ("ageing", time(body.ageing_ms)),
         ("lock delay", time(body.lock_delay_ms)),

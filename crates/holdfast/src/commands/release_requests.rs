@@ -1,4 +1,4 @@
-//! The release requests (`holdfast ask`) of the locks that this process holds.
+//! The release requests (`holdfast unlock --ask`) of the locks that this process holds.
 //!
 //! One task for each lock subscribes to its hold. Bound: each task buffers one unread request.
 

@@ -1,4 +1,4 @@
-//! `holdfast tree`: reads and changes nodes of the tree.
+//! `holdfast tree`: reads, changes and watches znodes.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use holdfast_client::{Call, Error};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
+use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, print_bytes, table, write_stderr};
@@ -27,26 +28,28 @@ const HINTS: [(ErrorCode, &str); 5] = [
     (ErrorCode::Forbidden, "authenticate with --user NAME:PASSWORD or HOLDFAST_USER"),
 ];
 
-/// Read and change nodes of the tree.
+/// Read, change and watch znodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TreeCommand {
-    /// Print the data of a node as it is.
-    Get(NodeArgs),
-    /// Show the metadata of a node.
-    Stat(NodeArgs),
-    /// List the children of a node.
+    /// Print the data of a znode as it is.
+    Get(ZnodeArgs),
+    /// Show the metadata of a znode.
+    Stat(ZnodeArgs),
+    /// List the children of a znode.
     Ls(TreeLsArgs),
-    /// Create a node; print its path.
+    /// Create a znode; print its path.
     Create(TreeCreateArgs),
-    /// Replace the data of an existing node.
+    /// Replace the data of an existing znode.
     Set(TreeSetArgs),
-    /// Delete a node.
+    /// Delete a znode.
     Rm(TreeRmArgs),
+    /// Print the changes below a path until ^C.
+    Watch(WatchArgs),
 }
 
-/// A node of the tree.
+/// A znode of the tree.
 #[derive(Debug, Args)]
-pub(crate) struct NodeArgs {
+pub(crate) struct ZnodeArgs {
     /// The path; the first '/' may be left out.
     path: String,
     #[command(flatten)]
@@ -55,21 +58,21 @@ pub(crate) struct NodeArgs {
     cluster: ClusterArgs,
 }
 
-/// List the children of a node.
+/// List the children of a znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeLsArgs {
     /// List all descendants.
     #[arg(short, long)]
     recursive: bool,
     #[command(flatten)]
-    node: NodeArgs,
+    node: ZnodeArgs,
 }
 
-/// Create a node; print its path.
+/// Create a znode; print its path.
 #[derive(Debug, Args)]
 pub(crate) struct TreeCreateArgs {
     #[command(flatten)]
-    node: NodeArgs,
+    node: ZnodeArgs,
     /// The data; '-' reads it from stdin.
     #[arg(default_value = "")]
     data: String,
@@ -79,13 +82,13 @@ pub(crate) struct TreeCreateArgs {
     /// Also create missing parents.
     #[arg(short, long)]
     parents: bool,
-    /// Delete the node when this session, which must be open, ends.
+    /// Delete the znode when this session, which must be open, ends.
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["container", "ttl"], value_parser = session_name)]
     ephemeral: Option<SessionName>,
-    /// Delete the node after its last child.
+    /// Delete the znode after its last child.
     #[arg(long, conflicts_with = "ttl")]
     container: bool,
-    /// Delete the node if it has no children and was not changed for this time.
+    /// Delete the znode if it has no children and was not changed for this time.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ttl: Option<Duration>,
     /// An entry of the access list; may be given several times.
@@ -93,29 +96,29 @@ pub(crate) struct TreeCreateArgs {
     acl: Vec<String>,
 }
 
-/// Replace the data of an existing node.
+/// Replace the data of an existing znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeSetArgs {
     #[command(flatten)]
-    node: NodeArgs,
+    node: ZnodeArgs,
     /// The new data; '-' reads it from stdin.
     data: String,
-    /// Only if the node has this version.
+    /// Only if the znode has this version.
     #[arg(long, value_name = "N")]
     version: Option<u32>,
 }
 
-/// Delete a node.
+/// Delete a znode.
 #[derive(Debug, Args)]
 pub(crate) struct TreeRmArgs {
     /// Also delete all descendants.
     #[arg(short, long)]
     recursive: bool,
-    /// Only if the node has this version.
+    /// Only if the znode has this version.
     #[arg(long, value_name = "N")]
     version: Option<u32>,
     #[command(flatten)]
-    node: NodeArgs,
+    node: ZnodeArgs,
 }
 
 pub(crate) async fn run(command: TreeCommand) -> Result<(), CommandFailure> {
@@ -126,10 +129,11 @@ pub(crate) async fn run(command: TreeCommand) -> Result<(), CommandFailure> {
         TreeCommand::Create(args) => create(&args).await,
         TreeCommand::Set(args) => set(&args).await,
         TreeCommand::Rm(args) => rm(&args).await,
+        TreeCommand::Watch(args) => watch::run(args).await,
     }
 }
 
-impl NodeArgs {
+impl ZnodeArgs {
     /// Returns the path with its leading slash.
     fn rooted(&self) -> String {
         format!("/{}", self.path.strip_prefix('/').unwrap_or(&self.path))
@@ -172,12 +176,12 @@ fn data(text: &str) -> Result<Vec<u8>, CommandFailure> {
 }
 
 /// Prints the unmodified data in every output format.
-async fn get(node: &NodeArgs) -> Result<(), CommandFailure> {
+async fn get(node: &ZnodeArgs) -> Result<(), CommandFailure> {
     print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
     Ok(())
 }
 
-async fn stat(node: &NodeArgs) -> Result<(), CommandFailure> {
+async fn stat(node: &ZnodeArgs) -> Result<(), CommandFailure> {
     let target = format!("{}?stat", tree_path(&node.znode_path()?));
     let body: ZnodeBody = node.read(Call::get(target)).await?;
     let text = table(["fact", "value"], facts(&body));
@@ -297,7 +301,7 @@ async fn rm(args: &TreeRmArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// Returns the condition that the node has this version, or that it exists.
+/// Returns the condition that the znode has this version, or that it exists.
 fn if_match(version: Option<u32>) -> (String, String) {
     let value = version.map_or_else(|| "*".to_owned(), |version| format!("\"{version}\""));
     ("if-match".to_owned(), value)

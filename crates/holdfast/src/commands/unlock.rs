@@ -1,4 +1,4 @@
-//! `holdfast unlock`: releases a lock, leaves its queue, hands the lock over, or breaks it.
+//! `holdfast unlock`: releases a lock or leaves its queue; transfers, force-releases, or asks for a release.
 //!
 //! A repeated release has no further effect.
 
@@ -8,40 +8,48 @@ use holdfast_client::{Client, Error};
 use holdfast_types::{LockName, NameError, Reason, SessionName};
 
 use super::lock_text::holder_name;
+use super::request_release::{AskArgs, request_release};
+use super::session::no_session;
 use crate::arguments::{ClusterArgs, lock_name, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, short_time, write_stderr};
 
-/// Release a lock, leave its queue, hand the lock to another session, or take it from its holders.
+/// Release a lock; or transfer it, ask its holders to release it, or force-release it.
 #[derive(Debug, Args)]
 pub(crate) struct UnlockArgs {
     /// The lock.
     #[arg(value_parser = lock_name)]
     name: LockName,
     /// The session that holds the lock or waits for it.
-    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present = "force", value_parser = session_name)]
+    #[arg(long, env = "HOLDFAST_SESSION", required_unless_present_any = ["force", "ask"], value_parser = session_name)]
     session: Option<SessionName>,
-    /// Hand the lock to this open session, which holds it at once with a new token.
+    /// Transfer the lock to this open session, which holds it at once with a new token.
     #[arg(long, value_name = "SESSION", conflicts_with = "force", value_parser = session_name)]
     to: Option<SessionName>,
-    /// Take the lock from all its holders, regardless of --session. For operators.
+    /// End the holds of all holders, regardless of --session. For operators.
     #[arg(long, requires = "reason")]
     force: bool,
-    /// The reason, which the former holders and the audit log receive.
-    #[arg(long, value_name = "TEXT", requires = "force", value_parser = reason)]
+    #[command(flatten)]
+    ask: AskArgs,
+    /// The reason of --force or --ask, which the holders receive.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<Reason>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
-pub(super) fn reason(text: &str) -> Result<Reason, NameError> {
+fn reason(text: &str) -> Result<Reason, NameError> {
     Reason::new(text)
 }
 
 pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     let client = args.cluster.client()?;
+    if args.ask.ask {
+        return request_release(&client, &args.name, &args.ask, args.reason).await;
+    }
     match (&args.reason, &args.session, &args.to) {
-        (Some(reason), _, _) => break_lock(&client, &args.name, reason).await,
+        (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
+        (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
         (None, Some(session), Some(to)) => hand_over(&client, &args, session, to).await,
         (None, Some(session), None) => release(&client, &args.name, session).await,
         (None, None, _) => Err(CommandFailure::usage(
@@ -71,10 +79,6 @@ async fn release(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-pub(super) fn no_session(session: &SessionName) -> String {
-    format!("there is no open session {session}: it has ended, or it never existed")
 }
 
 fn not_held(
@@ -113,8 +117,8 @@ async fn hand_over(
     Ok(())
 }
 
-/// Breaks each hold by its token, which does not affect a later holder.
-async fn break_lock(
+/// Ends each hold by its token, which does not affect a later holder.
+async fn force_release(
     client: &Client,
     lock: &LockName,
     reason: &Reason,
@@ -141,7 +145,13 @@ mod tests {
     use crate::cli::parse;
 
     #[test]
-    fn unlock_needs_a_session() {
+    fn unlock_needs_a_session_unless_it_is_forced_or_a_request() {
         assert!(parse::<UnlockArgs>("unlock a").unwrap_err().contains("--session"));
+        assert!(parse::<UnlockArgs>("unlock a --force --reason stuck").is_ok());
+        let asked = parse::<UnlockArgs>("unlock a --ask --holder me --deadline 5m").unwrap();
+        assert!(asked.ask.ask && asked.session.is_none());
+        for wrong in ["--force", "--ask --force --reason x", "--ask --to you", "--revoke"] {
+            assert!(parse::<UnlockArgs>(&format!("unlock a {wrong}")).is_err(), "{wrong}");
+        }
     }
 }

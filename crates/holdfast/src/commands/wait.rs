@@ -26,15 +26,15 @@ pub(crate) struct WaitArgs {
     /// Until the lock is held.
     #[arg(long)]
     held: bool,
-    /// The maximum time; by default without limit. Exit code 75 at a timeout.
+    /// How long to wait; by default without limit. Exit code 75 at a timeout.
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    timeout: Option<Duration>,
+    wait: Option<Duration>,
 }
 
 pub(crate) async fn run(args: WaitArgs) -> Result<(), CommandFailure> {
     let OneLockArgs { name, cluster } = &args.lock;
     let client = cluster.client()?;
-    let until = args.timeout.map(|timeout| Instant::now() + timeout);
+    let until = args.wait.map(|wait| Instant::now() + wait);
     loop {
         let body = client.look(name).await?;
         if body.held == args.held {
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn a_wait_is_for_one_of_two_states() {
-        let args = parse::<WaitArgs>("wait a --free --timeout 1s").unwrap();
-        assert!(args.free && !args.held && args.timeout == Some(Duration::from_secs(1)));
+        let args = parse::<WaitArgs>("wait a --free --wait 1s").unwrap();
+        assert!(args.free && !args.held && args.wait == Some(Duration::from_secs(1)));
         assert!(parse::<WaitArgs>("wait a").is_err());
         assert!(parse::<WaitArgs>("wait a --free --held").is_err());
     }

@@ -1,4 +1,4 @@
-//! `holdfast watch`: the changes below a path of the tree, one line each, until ^C.
+//! `holdfast tree watch`: the changes below a path of the tree, one line each, until ^C.
 //!
 //! If the node fails, the watch continues at another node.
 
@@ -15,10 +15,10 @@ use crate::arguments::{ClusterArgs, UserArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer, check};
 
-/// Print the changes below a path of the tree until ^C.
+/// Print the changes below a path until ^C.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// The start of the paths: '/cfg/' for the nodes below /cfg, '/' for all nodes. A lock is '/locks/NAME'.
+    /// The start of the paths: '/cfg/' for the znodes below /cfg, '/' for all znodes. A lock is '/locks/NAME'.
     prefix: String,
     /// Also print the changes after this revision; by default only new changes.
     #[arg(long, value_name = "REVISION")]

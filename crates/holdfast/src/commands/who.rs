@@ -82,12 +82,19 @@ fn headline(lock: &LockBody) -> String {
 fn one_holder(lock: &LockBody, holder: &HolderBody) -> String {
     let (name, since) = (holder_name(holder), short_time(holder.held_for_ms));
     let mode = match limit(lock) {
-        Some(limit) => Some(format!("{} of {limit} permits", holder.permits)),
+        Some(limit) => Some(format!("{} of {limit} permits, {}", holder.permits, slots(holder))),
         None => (holder.mode != Mode::Exclusive).then(|| holder.mode.as_str().to_owned()),
     };
     let facts = [Some(format!("token {}", holder.token)), mode, until(holder)];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     format!("{} is held by {name} for {since}, {}", lock.lock, facts.join(", "))
+}
+
+/// `slot 3`, `slots 0,1`
+fn slots(holder: &HolderBody) -> String {
+    let slots: Vec<String> = holder.slots.iter().map(u32::to_string).collect();
+    let word = if slots.len() == 1 { "slot" } else { "slots" };
+    format!("{word} {}", slots.join(","))
 }
 
 /// Returns the end of the hold, or the change that its holder waits for.
@@ -135,7 +142,11 @@ fn holders(lock: &LockBody) -> String {
     let rows = lock.holders.iter().map(|holder| {
         [
             session_and_owner(holder.session.as_str(), holder.owner.as_ref()),
-            mode_text(holder.mode, holder.permits, is_semaphore),
+            if is_semaphore {
+                format!("{}, {}", mode_text(holder.mode, holder.permits, true), slots(holder))
+            } else {
+                mode_text(holder.mode, holder.permits, false)
+            },
             holder.token.to_string(),
             short_time(holder.held_for_ms),
             cell(holder.since_renewal_ms.map(|ms| format!("{} ago", short_time(ms)))),
@@ -241,7 +252,7 @@ mod tests {
         ));
         assert_eq!(
             one,
-            "a is held by s1 for 1s, token 4, 2 of 8 permits, ends in 9s\npolicy: writer-first, lock delay 5s"
+            "a is held by s1 for 1s, token 4, 2 of 8 permits, slots 0,1, ends in 9s\npolicy: writer-first, lock delay 5s"
         );
         let unavailable = shown(
             r#"{"lock":"a","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":5,"cooldown":{"cause":"min-hold","ends_in_ms":9000}}"#,

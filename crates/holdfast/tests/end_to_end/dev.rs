@@ -69,12 +69,13 @@ fn an_operator_requests_the_release_of_a_lock_and_breaks_it_with_a_reason() {
     assert!(free.stderr.contains("job is not held"), "{}", free.stderr);
     let mut holder = cluster.spawn_client(&["lock", "job", "--session", "first"]);
     let token = holder.next_stdout_line();
-    let asked = cluster.client(&["ask", "job", "--reason", "maintenance", "--deadline", "5m"]);
+    let asked =
+        cluster.client(&["unlock", "job", "--ask", "--reason", "maintenance", "--deadline", "5m"]);
     assert_eq!(asked.code, Some(0), "{}", asked.stderr);
     assert!(asked.stderr.contains("job") && asked.stderr.contains("first"), "{}", asked.stderr);
     let who = cluster.client(&["who", "job", "-o", "json"]);
     assert!(who.stdout.contains("maintenance"), "{}", who.stdout);
-    let stranger = cluster.client(&["ask", "job", "--session", "you"]);
+    let stranger = cluster.client(&["unlock", "job", "--ask", "--holder", "you"]);
     assert_eq!(stranger.code, Some(1), "{}", stranger.stderr);
     for args in [&["unlock", "job", "--force"][..], &["unlock", "job", "--reason", "x"]] {
         assert_eq!(cluster.client(args).code, Some(2), "{args:?}");

@@ -30,7 +30,7 @@ fn who_top_history_and_wait_show_a_lock() {
     assert_eq!(top.stdout.lines().count(), 3, "{}", top.stdout);
     assert_eq!(cluster.client(&["top", "-n", "1", "-o", "value"]).stdout.trim().len(), 1);
     assert_eq!(cluster.client(&["wait", "a", "--held"]).code, Some(0));
-    let late = cluster.client(&["wait", "a", "--free", "--timeout", "100ms"]);
+    let late = cluster.client(&["wait", "a", "--free", "--wait", "100ms"]);
     assert_eq!(late.code, Some(75), "{}", late.stderr);
     let mut freed = cluster.spawn_client(&["wait", "b", "--free"]);
     drop((waiting, deeper));

@@ -22,7 +22,7 @@ fn interrupt(program: &mut Program) {
 
 /// The arguments that acquire permits of the semaphore `pool`.
 fn take<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    [&["sem", "take", "pool"], more].concat()
+    [&["lock", "pool"], more].concat()
 }
 
 #[test]
@@ -30,13 +30,14 @@ fn permits_are_acquired_shown_rejected_and_released() {
     let cluster = one();
     let mut two = cluster.spawn_client(&take(&["--permits", "2/4", "--session", "w1"]));
     let token: u64 = two.next_stdout_line().parse().unwrap();
-    // Without a number the command acquires one permit.
-    let mut single = cluster.spawn_client(&take(&["-o", "json", "--session", "w2"]));
+    let mut single =
+        cluster.spawn_client(&take(&["--permits", "1", "-o", "json", "--session", "w2"]));
     let grant: Value = serde_json::from_str(&single.next_stdout_line()).unwrap();
     assert_eq!((&grant["permits"], &grant["slots"]), (&json!(1), &json!([2])), "{grant}");
     assert!(grant["token"].as_u64() > Some(token));
-    let ls = cluster.client(&["sem", "ls", "pool"]).stdout;
-    assert!(ls.starts_with("pool: 3 of 4 permits held, 0 waiting"), "{ls}");
+    let who = cluster.client(&["who", "pool"]).stdout;
+    assert!(who.starts_with("pool: 3 of 4 permits are held, by 2\n"), "{who}");
+    assert!(who.contains("2 permits, slots 0,1") && who.contains("1 permit, slot 2"), "{who}");
     let many = cluster.client(&take(&["--permits", "2", "--try", "--quiet"]));
     assert_eq!((many.code, many.stdout.as_str()), (Some(75), ""), "{}", many.stderr);
     assert!(many.stderr.contains("held by w1"), "{}", many.stderr);
@@ -48,8 +49,10 @@ fn permits_are_acquired_shown_rejected_and_released() {
     waiting.next_stdout_line();
     interrupt(&mut waiting);
     interrupt(&mut single);
-    let ls = cluster.client(&["sem", "ls", "pool"]).stdout;
-    assert_eq!(ls.trim(), "pool: 0 of 4 permits held, 0 waiting");
+    assert_eq!(cluster.client(&["who", "pool"]).stdout.trim(), "pool is free");
+    let policy = cluster.client(&["policy", "pool", "--limit", "6", "-o", "json"]).stdout;
+    assert!(policy.contains(r#""limit":6"#), "{policy}");
+    assert_eq!(cluster.client(&["policy", "pool", "--limit", "0"]).code, Some(2));
 }
 
 #[test]
@@ -124,10 +127,14 @@ fn a_member_stays_in_its_group_until_an_interrupt_or_the_end_of_its_command() {
     // An ended session is not a member, and the process reports this.
     let mut lost = cluster.spawn_client(&["group", "join", "web", "--ttl", "1s"]);
     let session = lost.next_stdout_line();
-    let port = cluster.port();
-    let end = format!("http://127.0.0.1:{port}/v1/sessions/{session}?force&reason=test");
-    let curl = std::process::Command::new("curl").args(["-sf", "-X", "DELETE", &end]).status();
-    assert!(curl.unwrap().success());
+    assert!(cluster.client(&["session", "ls"]).stdout.contains(&session));
+    let shown = cluster.client(&["session", "show", &session]).stdout;
+    assert!(shown.contains("expires in"), "{shown}");
+    let ended = cluster.client(&["session", "end", &session, "--reason", "test"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let again = cluster.client(&["session", "end", &session, "--reason", "test"]);
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    assert!(again.stderr.contains("there is no open session"), "{}", again.stderr);
     let end = lost.wait();
     assert_eq!(end.code, Some(76), "{}", end.stderr);
     assert!(end.stderr.contains("no longer in web"), "{}", end.stderr);

@@ -34,7 +34,7 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
         &["history", "a"],
         &["tree", "get", "/cfg"],
         &["tree", "ls", "/", "-r"],
-        &["watch", "/", "--since", "1"],
+        &["tree", "watch", "/", "--since", "1"],
         &["elect", "watch", "primary"],
         &["explain"],
         &["completions", "bash"],
@@ -53,7 +53,7 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
     }
     let holder = command(&cluster, &["lock", "a", "--session", "me"]).stdout(full()).spawn();
     let holder = holder.unwrap();
-    assert_eq!(cluster.client(&["wait", "a", "--held", "--timeout", "30s"]).code, Some(0));
+    assert_eq!(cluster.client(&["wait", "a", "--held", "--wait", "30s"]).code, Some(0));
     send(holder.id(), Signal::SIGINT);
     let output = holder.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
@@ -63,7 +63,8 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_code_1() {
 fn a_closed_pipe_is_no_error_and_ends_a_stream() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
-    for args in [&["status"][..], &["completions", "bash"], &["watch", "/", "--since", "1"]] {
+    for args in [&["status"][..], &["completions", "bash"], &["tree", "watch", "/", "--since", "1"]]
+    {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = command(&cluster, args).stdout(writer).output().unwrap();
@@ -101,13 +102,21 @@ fn an_address_from_the_environment_is_not_in_the_usage_of_an_error() {
 }
 
 #[test]
+fn a_command_without_two_dashes_gets_the_right_command_line() {
+    let end = holdfast(&["run", "nightly", "echo", "hi"]);
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    let expected = "holdfast: write -- before the command: holdfast run nightly -- echo hi\n";
+    assert_eq!(end.stderr, expected);
+}
+
+#[test]
 fn timeouts_are_reported_with_the_options_of_the_command_line() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     assert_eq!(cluster.client(&["latch", "create", "l", "--count", "2"]).code, Some(0));
     for args in [
         &["latch", "wait", "l", "--wait", "10ms"][..],
-        &["barrier", "b", "--parties", "2", "--wait", "10ms"],
-        &["double-barrier", "enter", "d", "--parties", "2", "--session", "s", "--wait", "10ms"],
+        &["barrier", "arrive", "b", "--parties", "2", "--wait", "10ms"],
+        &["barrier", "enter", "d", "--parties", "2", "--session", "s", "--wait", "10ms"],
     ] {
         let end = cluster.client(args);
         assert_eq!(end.code, Some(75), "{args:?}: {}", end.stderr);

@@ -151,7 +151,8 @@ fn a_release_request_is_printed_and_reaches_the_command_as_a_signal() {
     let options = ["run", "job", "--ttl", "1m", "--on-release-request", "usr1"];
     let mut program = cluster.spawn_client(&[&options[..], &["--", "sh", "-c", script]].concat());
     assert_eq!(program.next_stdout_line(), "ready");
-    let asked = cluster.client(&["ask", "job", "--reason", "patch day", "--deadline", "5m"]);
+    let asked =
+        cluster.client(&["unlock", "job", "--ask", "--reason", "patch day", "--deadline", "5m"]);
     assert_eq!(asked.code, Some(0));
     let holder = cluster.client(&["who", "job", "-o", "value"]).stdout.trim().to_owned();
     let end = program.wait();
@@ -172,7 +173,7 @@ fn lock_prints_a_release_request_and_ask_names_every_holder() {
         holder.next_stdout_line();
         holder
     });
-    let asked = cluster.client(&["ask", "page", "--reason", "patch day"]);
+    let asked = cluster.client(&["unlock", "page", "--ask", "--reason", "patch day"]);
     for (holder, name) in holders.iter_mut().zip(names) {
         assert!(
             asked.stderr.contains(&format!("asked {name} to release page")),

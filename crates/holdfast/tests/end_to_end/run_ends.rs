@@ -126,7 +126,8 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_how() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let force = ["unlock", "job", "--force", "--reason", "stuck"];
-    let revoke = ["ask", "job", "--revoke", "--deadline", "50ms", "--reason", "patch day"];
+    let revoke =
+        ["unlock", "job", "--ask", "--revoke", "--deadline", "50ms", "--reason", "patch day"];
     let release = ["unlock", "job", "--session", "mine"];
     for (words, expected) in [
         (&force[..], "an operator broke the lock (reason: stuck)"),
@@ -303,7 +304,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
             fill(&format!("/proc/{watchdog}/fd/0"));
         }
         // The next renewal writes into the pipe of the watchdog.
-        let next_renewal = cluster.client(&["wait", "job", "--free", "--timeout", "2s"]);
+        let next_renewal = cluster.client(&["wait", "job", "--free", "--wait", "2s"]);
         assert_eq!(next_renewal.code, Some(75), "{}", next_renewal.stderr);
         let stopped = stop_nodes(&cluster);
         let dead = gone(&ids);

@@ -34,6 +34,19 @@ fn a_bad_configuration_is_exit_code_1_with_file_key_and_fix() {
 }
 
 #[test]
+fn serve_check_prints_a_valid_configuration_and_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = single(dir.path(), 20_000, "");
+    let end = holdfast(&["serve", "--config", &file, "--check"]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stdout.starts_with("the configuration is valid\n"), "{}", end.stdout);
+    assert!(end.stdout.contains("127.0.0.1:20000"), "{}", end.stdout);
+    assert!(!dir.path().join("data").exists(), "the check creates no data directory");
+    let bad = single(dir.path(), 20_000, "hartbeat = \"1s\"");
+    assert_eq!(holdfast(&["serve", "--config", &bad, "--check"]).code, Some(1));
+}
+
+#[test]
 fn a_flag_that_sets_an_unknown_key_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = single(dir.path(), 20_000, "");

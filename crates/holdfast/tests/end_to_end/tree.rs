@@ -1,4 +1,4 @@
-//! `holdfast tree` and `holdfast watch` against a cluster: their output and their errors.
+//! `holdfast tree` and `holdfast tree watch` against a cluster: their output and their errors.
 
 use crate::program::DevCluster;
 
@@ -70,12 +70,12 @@ fn a_watch_prints_one_line_for_each_change_and_past_changes_on_request() {
     cluster.client(&["tree", "set", "/log/a", "x"]);
     cluster.client(&["tree", "rm", "/log/a"]);
     let since = (created["revision"].as_u64().unwrap() - 1).to_string();
-    let past = cluster.client(&["watch", "/log/", "--since", &since, "--count", "3"]);
+    let past = cluster.client(&["tree", "watch", "/log/", "--since", &since, "--count", "3"]);
     let lines: Vec<&str> = past.stdout.lines().collect();
     assert_eq!(lines.len(), 3, "{}", past.stderr);
     for (line, kind) in lines.iter().zip(["created", "changed", "deleted"]) {
         assert!(line.ends_with(&format!("  {kind}  /log/a")), "{line}");
     }
-    let locks = cluster.client(&["watch", "/log/", "--since", "x"]);
+    let locks = cluster.client(&["tree", "watch", "/log/", "--since", "x"]);
     assert_eq!(locks.code, Some(2));
 }

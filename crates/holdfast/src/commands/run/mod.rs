@@ -62,7 +62,7 @@ pub(super) struct CommandArgs {
     /// The time from SIGTERM to SIGKILL; at most a third of the ttl, so that renewals have time.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(super) grace: Duration,
-    /// The signal for the command when a caller asks for the release of the lock (holdfast ask): TERM, USR1, none.
+    /// The signal for the command when a caller asks for the release of the lock (holdfast unlock --ask): TERM, USR1, none.
     #[arg(long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
     pub(super) on_release_request: OnReleaseRequest,
     #[command(flatten)]

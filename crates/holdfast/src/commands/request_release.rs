@@ -1,52 +1,50 @@
-//! `holdfast ask`: asks the holders of a lock to release it.
+//! `holdfast unlock --ask`: asks the holders of a lock to release it.
 
 use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::LockBody;
-use holdfast_client::Error;
+use holdfast_client::{Client, Error};
 use holdfast_types::{LockName, Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::lock_text::holder_name;
-use super::unlock::{no_session, reason};
-use crate::arguments::{ClusterArgs, duration, lock_name, session_name};
+use super::session::no_session;
+use crate::arguments::{duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{short_time, write_stderr};
 
-/// Ask the holders of a lock to release it.
+/// The options of `--ask`.
 #[derive(Debug, Args)]
-pub(crate) struct AskArgs {
-    /// The lock.
-    #[arg(value_parser = lock_name)]
-    name: LockName,
+pub(super) struct AskArgs {
+    /// Ask the holders to release the lock; no hold ends.
+    #[arg(long, conflicts_with_all = ["force", "to", "session"])]
+    pub(super) ask: bool,
     /// Ask only this session.
-    #[arg(long, value_parser = session_name)]
-    session: Option<SessionName>,
-    /// The reason, which the holder sees.
-    #[arg(long, value_name = "TEXT", value_parser = reason)]
-    reason: Option<Reason>,
+    #[arg(long, value_name = "SESSION", requires = "ask", value_parser = session_name)]
+    holder: Option<SessionName>,
     /// The time from now until the lock is needed.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    #[arg(long, value_name = "TIME", requires = "ask", value_parser = duration, default_value = "30s")]
     deadline: Duration,
     /// End the hold at the deadline if the lock was not released.
-    #[arg(long)]
+    #[arg(long, requires = "ask")]
     revoke: bool,
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
-pub(crate) async fn run(args: AskArgs) -> Result<(), CommandFailure> {
-    let lock = &args.name;
+pub(super) async fn request_release(
+    client: &Client,
+    lock: &LockName,
+    args: &AskArgs,
+    reason: Option<Reason>,
+) -> Result<(), CommandFailure> {
     let request = RequestRelease {
         lock: lock.clone(),
-        holder: args.session.clone().map(|session| (session, Owner::unnamed())),
-        reason: args.reason,
+        holder: args.holder.clone().map(|session| (session, Owner::unnamed())),
+        reason,
         deadline_ms: millis(args.deadline),
         revoke: args.revoke,
     };
-    let client = args.cluster.client()?;
     let body = client.request_release(&request).await;
-    let body = body.map_err(|error| match (error, &args.session) {
+    let body = body.map_err(|error| match (error, &args.holder) {
         (Error::Lost(_), Some(session)) => CommandFailure::failed(no_session(session)),
         (error, _) => error.into(),
     })?;
