@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
-    ("Protect your data store from stale holders", &["fence"]),
+    ("Fencing", &["fence"]),
     ("Run a cluster", &["dev", "serve", "status", "doctor"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
@@ -40,7 +40,7 @@ pub(crate) fn command_line() -> clap::Command {
     let text = grouped_commands(&command);
     command
         .help_template(
-            "{about-with-newline}\n{usage-heading} {usage}\n{after-help}\n\nOptions:\n{options}",
+            "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}",
         )
         .after_help(text)
 }
@@ -243,7 +243,7 @@ mod tests {
         shown.sort_unstable();
         assert_eq!(listed, shown);
         let help = command_line().render_help().to_string();
-        assert!(help.contains("\nLocks:\n  lock         Acquire a lock"), "{help}");
+        assert!(help.contains("\nLocks:\n  lock         Acquire one"), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
     }
 
@@ -272,7 +272,7 @@ mod tests {
 
     fn append_help(page: &mut String, command: &mut clap::Command) {
         let name = command.get_bin_name().unwrap_or("holdfast").to_owned();
-        let help = command.render_long_help().to_string();
+        let help = command.render_help().to_string();
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
         let shown =

@@ -11,7 +11,7 @@ use crate::output::answer;
 /// The time limit for closing the session at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Counters of 64 bits that never wrap.
+/// Read and change 64-bit counters; an overflow is an error.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CounterCommand {
     /// Print the value.

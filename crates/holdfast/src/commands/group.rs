@@ -23,7 +23,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two attempts to join again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Groups of members, each with a value.
+/// Join a group, and list its members with their values.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
     /// Join a group until ^C, or while a command runs.

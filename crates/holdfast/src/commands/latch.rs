@@ -9,7 +9,7 @@ use crate::arguments::{RecipeArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::answer;
 
-/// Latches: they count down once for each key and open at zero.
+/// Count down to zero, and wait until a latch opens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LatchCommand {
     /// Create a latch.

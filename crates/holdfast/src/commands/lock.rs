@@ -17,7 +17,7 @@ use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, short_time, write_stderr};
 use crate::signals::StopSignals;
 
-/// Acquire a lock, or several together, print the fencing token, and hold until ^C.
+/// Acquire one or several locks, print the fencing token, and hold until ^C.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::arguments::OneLockArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
-/// Guards that reject writes of former lock holders.
+/// Protect a data store from stale lock holders: guards, checks and drills.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FenceCommand {
     /// Print the guard for a store.

@@ -33,7 +33,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// spin.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Run a command while holding a lock, or several together, and stop it before a lock can be lost.
+/// Run a command while holding one or several locks; stop it before a lock can be lost.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "holdfast run [OPTIONS] <NAME> [NAME]... -- <COMMAND> [ARGS]...",
