@@ -46,19 +46,13 @@ pub(crate) fn command_line() -> clap::Command {
 }
 
 fn grouped_commands(command: &clap::Command) -> String {
-    let about = |name: &str| match command.find_subcommand(name).and_then(clap::Command::get_about)
-    {
-        Some(about) => about.to_string(),
-        None => "Print the help of a command".to_owned(),
+    let line = |name: &&str| {
+        let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+        let about = about.map_or("Print the help of a command".to_owned(), ToString::to_string);
+        format!("  {name:<11}  {about}")
     };
-    let mut text = String::new();
-    for (group, names) in GROUPS {
-        text.push_str(&format!("\n{group}:\n"));
-        for name in names {
-            text.push_str(&format!("  {name:<11}  {}\n", about(name)));
-        }
-    }
-    text.trim_matches('\n').to_owned()
+    let lines = |names: &[&str]| names.iter().map(line).collect::<Vec<_>>().join("\n");
+    GROUPS.map(|(group, names)| format!("{group}:\n{}", lines(names))).join("\n\n")
 }
 
 /// Defines the enum of the commands and the calls of their handlers. A local command is a function. A cluster command
@@ -260,24 +254,23 @@ mod tests {
     }
 
     fn reference() -> String {
-        let mut page =
-            "# All commands and options\n\nGenerated from the program: the help of every command. \
-                        [The command line](cli.md) explains the commands in use.\n"
-                .to_owned();
         let mut command = without_variable(command_line());
         command.build();
-        append_help(&mut page, &mut command);
-        page
+        let about = "# All commands and options\n\nGenerated from the program: the help of every command. \
+                     [The command line](cli.md) explains the commands in use.";
+        let mut parts = vec![about.to_owned()];
+        append_help(&mut parts, &mut command);
+        parts.join("\n\n") + "\n"
     }
 
-    fn append_help(page: &mut String, command: &mut clap::Command) {
+    fn append_help(parts: &mut Vec<String>, command: &mut clap::Command) {
         let name = command.get_bin_name().unwrap_or("holdfast").to_owned();
         let help = command.render_help().to_string();
-        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+        let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        parts.push(format!("## {name}\n\n```text\n{}\n```", lines.join("\n")));
         let shown =
             |command: &&mut clap::Command| !command.is_hide_set() && command.get_name() != "help";
-        command.get_subcommands_mut().filter(shown).for_each(|command| append_help(page, command));
+        command.get_subcommands_mut().filter(shown).for_each(|command| append_help(parts, command));
     }
 
     #[test]

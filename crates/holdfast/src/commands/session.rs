@@ -104,10 +104,10 @@ async fn show(OneSessionArgs { name, cluster }: &OneSessionArgs) -> Result<(), C
 
 async fn read(client: &Client, name: &SessionName) -> Result<SessionBody, CommandFailure> {
     let body = client.call(&Call::get(session_path(name))).await;
-    body.map_err(|error| match error {
-        Error::Lost(_) => CommandFailure::failed(no_session(name)),
-        error => error.into(),
-    })
+    if let Err(Error::Lost(_)) = body {
+        return Err(CommandFailure::failed(no_session(name)));
+    }
+    Ok(body?)
 }
 
 fn facts(body: &SessionBody) -> String {
