@@ -14,7 +14,8 @@ use holdfast_api::{
     policy_path, release_request_path,
 };
 use holdfast_types::{
-    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, Revision, SessionName,
+    FencingToken, LockName, PolicyChange, Reason, ReleaseTarget, RequestRelease, Revision,
+    SessionName,
 };
 
 use crate::handover::handover_call;

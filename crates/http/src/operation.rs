@@ -38,6 +38,8 @@ pub(crate) struct Operation {
     pub(crate) headers: &'static [Header],
     pub(crate) body: BodyKind,
     pub(crate) scope: Scope,
+    /// A call that works, for the documentation.
+    pub(crate) example: Example,
     /// The responses of a successful call.
     pub(crate) answers: fn() -> Vec<ResponseSpec>,
     /// Errors in addition to those of the parameters, the body and the scope.
@@ -96,6 +98,7 @@ impl Operation {
             headers: &[],
             body: BodyKind::None,
             scope: Scope::Public,
+            example: Example { query: "", body: "" },
             answers: Vec::new,
             errors: &[],
             handler,
@@ -146,6 +149,15 @@ impl Operation {
         codes.dedup();
         codes
     }
+}
+
+/// The variable parts of an example call. The path has the example of its parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Example {
+    /// The query; if empty, the required parameters with their examples.
+    pub(crate) query: &'static str,
+    /// The body; empty for a call without one.
+    pub(crate) body: &'static str,
 }
 
 /// The state that a call uses, which determines its possible errors.

@@ -66,6 +66,19 @@ const ZNODE_PATH: Param = Param::path(
 )
 .needed("cfg");
 
+/// The chapters of the description, with their purposes.
+pub(crate) const CHAPTERS: [(&str, &str); 6] = [
+    ("locks", "Acquire, release, read and administer locks. A name may contain '/'."),
+    (
+        "sessions",
+        "Open, renew, read and close sessions. A session holds locks until its TTL expires.",
+    ),
+    ("tree", "Read, change and watch znodes, the entries of the tree; transactions."),
+    ("recipes", "Latches, barriers, counters and elections."),
+    ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
+    ("this description", "This document, the page /docs, and a page for each error code."),
+];
+
 pub(crate) static LOCK: Route = Route::new("/v1/locks/{name}", "locks", Some(LOCK_NAME));
 pub(crate) static LOCKS: Route = Route::new("/v1/locks", "locks", None);
 pub(crate) static TRANSFER: Route = Route::new("/v1/transfers/{name}", "locks", Some(LOCK_NAME));

@@ -37,7 +37,7 @@ impl Barrier {
     /// ([`Error::is_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
     pub async fn arrive(&self, wait: Duration) -> Result<TrippedBody, Error> {
         let path = barrier_path(&checked_name(&self.name)?);
-        let (passed, entry) = arrive(&self.client, Method::POST, path, self.parties, wait).await?;
+        let (passed, entry) = arrive(&self.client, path, self.parties, wait).await?;
         entry.disarm();
         Ok(passed)
     }
@@ -54,7 +54,6 @@ impl Barrier {
 /// Arrives at a barrier or a double barrier. Also returns the place: dropping it leaves.
 pub(super) async fn arrive(
     client: &Client,
-    method: Method,
     path: String,
     parties: u32,
     wait: Duration,
@@ -69,7 +68,7 @@ pub(super) async fn arrive(
     let arrival = party.with(&recipe::PARTIES, &parties).with(&recipe::ARRIVAL, &unique_request()?);
     let call = |wait| {
         let query = arrival.clone().with(&recipe::WAIT, &wait);
-        Call::new(method.clone(), query.target(&path))
+        Call::new(Method::PUT, query.target(&path))
     };
     let until = Instant::now() + wait;
     match client.calls().repeat_until(until, || session.is_alive(), call).await {

@@ -36,7 +36,7 @@ impl DoubleBarrier {
     /// party count; otherwise see [`Error`].
     pub async fn enter(&self, wait: Duration) -> Result<Inside, Error> {
         let path = double_barrier_path(&checked_name(&self.name)?);
-        let (passed, entry) = arrive(&self.client, Method::PUT, path, self.parties, wait).await?;
+        let (passed, entry) = arrive(&self.client, path, self.parties, wait).await?;
         Ok(Inside { passed, entry })
     }
 

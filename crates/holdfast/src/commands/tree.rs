@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use holdfast_api::parameters::{LIMIT, PAGE_TOKEN, tree};
 use holdfast_api::{
-    ChildBody, ChildrenBody, ErrorCode, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
+    ChildBody, ChildrenBody, LIST_LIMIT_MAX, Query, StatBody, SubtreeBody, ZnodeBody,
     parse_acl_entry, tree_path,
 };
 use holdfast_client::http::Method;
@@ -14,19 +14,11 @@ use holdfast_client::{Call, Error};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
+use super::tree_hint::with_tree_hint;
 use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, print_bytes, table, write_stderr};
-
-/// The next step after an error, for the command line.
-const HINTS: [(ErrorCode, &str); 5] = [
-    (ErrorCode::NotFound, "holdfast tree create creates it; with --parents also its parents"),
-    (ErrorCode::NodeExists, "holdfast tree set replaces its data"),
-    (ErrorCode::NotEmpty, "add --recursive to delete its descendants too"),
-    (ErrorCode::VersionMismatch, "read it again, and use the version that you have read"),
-    (ErrorCode::Forbidden, "authenticate with --user NAME:PASSWORD or HOLDFAST_USER"),
-];
 
 /// Read, change and watch znodes.
 #[derive(Debug, Subcommand)]
@@ -153,16 +145,6 @@ impl ZnodeArgs {
         let foreign = |error: serde_json::Error| Error::Foreign(error.to_string()).into();
         serde_json::from_slice(&self.send(call).await?).map_err(foreign)
     }
-}
-
-/// Replaces the hint for HTTP in an error with the hint for the command line.
-pub(super) fn with_tree_hint(error: Error) -> Error {
-    let Error::Refused(mut problem) = error else { return error };
-    let hint = HINTS.iter().find(|(code, _)| *code == problem.code);
-    if let Some((_, hint)) = hint {
-        problem.hint = Some((*hint).into());
-    }
-    Error::Refused(problem)
 }
 
 /// Returns the data as given, or all of stdin for `-`.

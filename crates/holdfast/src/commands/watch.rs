@@ -10,7 +10,7 @@ use holdfast_api::{ChangeBody, Query};
 use holdfast_types::Revision;
 
 use super::changes::{WAIT, changes};
-use super::tree::with_tree_hint;
+use super::tree_hint::with_tree_hint;
 use crate::arguments::{ClusterArgs, UserArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer, check};

@@ -3,6 +3,7 @@
 
 mod docs_page;
 mod error_page;
+mod example;
 mod html;
 mod openapi;
 

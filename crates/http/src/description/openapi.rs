@@ -13,9 +13,11 @@ use holdfast_api::{
 use holdfast_types::{AcquireOptions, SessionName};
 use serde_json::{Map, Value, json};
 
+use super::example::{self, ExampleCall};
 use crate::body::BodyKind;
 use crate::operation::{Content, Header, Operation, ResponseSpec};
 use crate::operations::OPERATIONS;
+use crate::routes::CHAPTERS;
 use crate::status::of_code;
 use crate::tree::txn;
 
@@ -67,6 +69,7 @@ fn make() -> Value {
             "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
+        "tags": tags(),
         "servers": [{ "url": "/", "description": "Every node accepts every call" }],
         "paths": paths,
         "components": {
@@ -75,6 +78,12 @@ fn make() -> Value {
             "securitySchemes": { "basic": { "type": "http", "scheme": "basic" } },
         },
     })
+}
+
+/// The chapters, in the order of the operations.
+fn tags() -> Vec<Value> {
+    let tag = |(name, about): &(&str, &str)| json!({ "name": name, "description": about });
+    CHAPTERS.iter().map(tag).collect()
 }
 
 fn components(schemas: Schemas) -> Map<String, Value> {
@@ -100,6 +109,7 @@ fn written(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Val
         "summary": operation.summary,
         "parameters": parameters(operation),
         "responses": responses(operation, schemas, problem),
+        "x-codeSamples": [{ "lang": "curl", "source": ExampleCall::of(operation).curl() }],
     });
     if let Some(object) = value.as_object_mut() {
         if !operation.description.is_empty() {
@@ -197,7 +207,12 @@ fn responses(operation: &Operation, schemas: &mut Schemas, problem: &Value) -> V
     for answer in (operation.answers)() {
         let stale: &[Header] = if operation.takes("stale") { &STALE } else { &[] };
         let answer = answer.with(stale);
-        let written = response(&answer, schemas);
+        let mut written = response(&answer, schemas);
+        if let (Some(example), Some(media)) =
+            (example::response(operation), written.pointer_mut("/content/application~1json"))
+        {
+            media["example"] = example.clone();
+        }
         responses.insert(answer.status.as_str().to_owned(), written);
     }
     if operation.takes("redirect") {

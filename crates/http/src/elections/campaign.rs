@@ -18,7 +18,7 @@ use crate::call::CallContext;
 use crate::locks::{
     ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed,
 };
-use crate::operation::{Content, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::ELECTION;
 use crate::status::HttpError;
@@ -30,6 +30,7 @@ pub(crate) static OPERATION: Operation = Operation {
         token alone.",
     params: CampaignParams::LIST,
     body: BodyKind::Value,
+    example: Example { query: "session=me&wait=10s", body: "" },
     answers: || {
         vec![
             ResponseSpec::json(StatusCode::OK, "The caller leads", Schemas::of::<ElectedBody>)

@@ -19,7 +19,7 @@ use holdfast_types::{
 use super::acquire_stream::stream;
 use super::{ACQUIRE_ERRORS, GRANTED_TOKEN, acquiring_session, grant_reply, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Content, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::sse::accepts_events;
@@ -31,6 +31,7 @@ pub(crate) static OPERATION: Operation = Operation {
         hold, with the same token. With Accept: text/plain the response is the token alone. With shards the response names \
         the shard.",
     params: AcquireParams::LIST,
+    example: Example { query: "session=me&attempt=1&ttl=30s&wait=10s", body: "" },
     answers: || {
         vec![
             ResponseSpec::json(

@@ -18,7 +18,7 @@ use holdfast_types::{
 use super::acquire::with_queue_max_hint;
 use super::{ACQUIRE_ERRORS, acquiring_session, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Content, Method, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -29,6 +29,7 @@ pub(crate) static OPERATION: Operation = Operation {
         each other, and calls for fewer locks do not starve them. Every lock has its own token. The same call sent again \
         renews the holds.",
     params: AcquireManyParams::LIST,
+    example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
     answers: || {
         let about = "The caller holds all of them";
         let granted = ResponseSpec::json(StatusCode::OK, about, Schemas::of::<GrantAllBody>);

@@ -12,7 +12,7 @@ use holdfast_types::SessionName;
 
 use super::read::with_times;
 use crate::call::{CallContext, read_mode};
-use crate::operation::{Content, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -22,6 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "If there are more, the response has a next_page_token for the parameter page_token of the next call. With \
         sort=contention the response is one page: the locks with the longest queues, with recent wait and hold times.",
     params: ListParams::LIST,
+    example: Example { query: "held", body: "" },
     answers: || {
         vec![
             ResponseSpec::json(StatusCode::OK, "A page of locks", Schemas::of::<LocksBody>)

@@ -10,7 +10,7 @@ use holdfast_types::{Attempt, FencingToken, Owner, Release, Released, SessionNam
 
 use super::{RELEASE_ERRORS, owner_or_unnamed, release_target};
 use crate::call::CallContext;
-use crate::operation::{Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCK;
 use crate::status::HttpError;
@@ -25,6 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "With token or attempt a late copy of the call changes nothing. Without them the call ends the hold or the \
         wait that the owner has when the call arrives. On a sharded lock the call releases the caller's shard.",
     params: ReleaseParams::LIST,
+    example: Example { query: "session=me&attempt=1", body: "" },
     answers: || {
         let about = "The caller neither holds the lock nor waits for it";
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, about).with(&[HOLD_COUNT])]

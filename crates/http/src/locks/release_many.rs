@@ -10,7 +10,7 @@ use holdfast_types::{Attempt, LockName, Owner, Release, ReleaseTarget, SessionNa
 use super::acquire_many::checked_names;
 use super::{RELEASE_ERRORS, owner_or_unnamed};
 use crate::call::CallContext;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LOCKS;
 use crate::status::HttpError;
@@ -20,6 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "With attempt a late copy of the call changes nothing. Without it the call ends every hold and every wait \
         that the owner has when the call arrives.",
     params: ReleaseManyParams::LIST,
+    example: Example { query: "name=account/7&name=account/9&session=me", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The places are given up")],
     errors: RELEASE_ERRORS,
     ..Operation::write("releaseLocks", Method::Delete, &LOCKS, |call| release(call).boxed())

@@ -14,7 +14,7 @@ use holdfast_types::{Owner, Reason, RequestRelease, SessionName, millis};
 
 use super::owner_or_unnamed;
 use crate::call::CallContext;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::RELEASE_REQUEST;
 use crate::status::HttpError;
@@ -24,6 +24,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "A holder receives the request in the response to a keepalive that waits for events. With revoke the hold \
         ends at the deadline. A second request replaces the first.",
     params: RequestReleaseParams::LIST,
+    example: Example { query: "reason=maintenance&deadline=5m", body: "" },
     answers: || {
         let about = "The number of holders that were asked";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<ReleaseRequestedBody>)]

@@ -15,7 +15,7 @@ use holdfast_service::Response;
 use holdfast_types::{PolicyChange, QueueOrder, millis};
 
 use crate::call::CallContext;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::POLICY;
 use crate::status::HttpError;
@@ -25,6 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "Parameters that are absent keep their values. No holder loses the lock. The response is the whole policy. \
         A call without a parameter is rejected: GET shows the policy.",
     params: PolicyParams::LIST,
+    example: Example { query: "order=writer-first", body: "" },
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The policy", Schemas::of::<PolicyBody>)],
     errors: &[ErrorCode::InUse, ErrorCode::QuotaExceeded, ErrorCode::EphemeralParent],
     ..Operation::write("setPolicy", Method::Patch, &POLICY, |call| set_policy(call).boxed())

@@ -12,7 +12,7 @@ use holdfast_types::SessionName;
 
 use crate::body::BodyKind;
 use crate::call::CallContext;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
 use crate::status::HttpError;
@@ -22,6 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "The leader confirms its leadership once for all of them. Each session has a result of its own.",
     params: KeepManyAliveParams::LIST,
     body: BodyKind::Sessions,
+    example: Example { query: "", body: "[\"me\"]" },
     answers: || {
         let about = "The result of each session";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<KeepaliveManyBody>)]

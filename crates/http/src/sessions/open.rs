@@ -8,7 +8,7 @@ use holdfast_types::{Labels, OpenSession, SessionName, Ttl};
 
 use super::{LOCATION, session_reply};
 use crate::call::CallContext;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::SESSION;
 use crate::status::HttpError;
@@ -18,6 +18,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "A session owns locks and ephemeral nodes. It ends when it is closed, or when its ttl has passed since its \
         last renewal. Everything that it holds is released then.",
     params: OpenParams::LIST,
+    example: Example { query: "ttl=1m", body: "" },
     answers: || {
         let renewed = "The session was open and is renewed";
         let opened = "The session is open";

@@ -32,7 +32,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("deleteNode", Method::Delete, &TREE, |call| delete(call).boxed())
+    ..Operation::write("deleteZnode", Method::Delete, &TREE, |call| delete(call).boxed())
 };
 
 params! {

@@ -29,7 +29,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: GetParams::LIST,
     answers,
     errors: &[ErrorCode::Forbidden, ErrorCode::NotFound],
-    ..Operation::read("readNode", &TREE, |call| get(call).boxed())
+    ..Operation::read("readZnode", &TREE, |call| get(call).boxed())
 };
 
 params! {

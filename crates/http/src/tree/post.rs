@@ -16,7 +16,7 @@ use super::{CREATE_ERRORS, ETAG, LOCATION, change, created, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -28,13 +28,14 @@ pub(crate) static OPERATION: Operation = Operation {
     params: PostParams::LIST,
     headers: &[idempotency::KEY],
     body: BodyKind::Data,
+    example: Example { query: "sequential&name=job-", body: "" },
     answers: || {
         let about = "The znode is created";
         let created = ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<ZnodeBody>);
         vec![created.with(&[ETAG, LOCATION])]
     },
     errors: &CREATE_ERRORS,
-    ..Operation::write("postNode", Method::Post, &TREE, |call| post(call).boxed())
+    ..Operation::write("createZnode", Method::Post, &TREE, |call| post(call).boxed())
 };
 
 params! {

@@ -26,7 +26,7 @@ use super::{ETAG, IF_MATCH, LOCATION, change, created, stat_reply, unexpected_re
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Header, Method, Operation, ResponseSpec};
+use crate::operation::{Example, Header, Method, Operation, ResponseSpec};
 use crate::precondition::{Precondition, contradiction};
 use crate::reply::Reply;
 use crate::routes::TREE;
@@ -49,6 +49,7 @@ pub(crate) static OPERATION: Operation = Operation {
     params: PutParams::LIST,
     headers: &[IF_MATCH, IF_NONE_MATCH, idempotency::KEY],
     body: BodyKind::Data,
+    example: Example { query: "", body: "blue" },
     answers: || {
         let (replaced, created) =
             ("The data or the access list is replaced", "The znode is created");
@@ -67,7 +68,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
-    ..Operation::write("putNode", Method::Put, &TREE, |call| put(call).boxed())
+    ..Operation::write("putZnode", Method::Put, &TREE, |call| put(call).boxed())
 };
 
 params! {

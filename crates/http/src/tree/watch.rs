@@ -21,7 +21,7 @@ use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
 use crate::call::CallContext;
-use crate::operation::{Content, Header, Operation, ResponseSpec};
+use crate::operation::{Content, Example, Header, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::WATCH;
 use crate::shutdown::{ShutdownPhase, begun};
@@ -42,6 +42,7 @@ pub(crate) static OPERATION: Operation = Operation {
         from the id of an event, misses no change.",
     params: WatchParams::LIST,
     headers: &[RESUME],
+    example: Example { query: "prefix=/cfg&since=0", body: "" },
     answers: || {
         vec![
             ResponseSpec::json(StatusCode::OK, "The changes", Schemas::of::<WatchBody>)

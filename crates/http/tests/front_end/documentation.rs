@@ -80,7 +80,7 @@ fn commands(block: &str) -> Vec<(&str, String)> {
 }
 
 /// Runs a curl line. Returns the response, without the headers of every response.
-fn run_curl(command: &str, address: &str) -> String {
+pub(crate) fn run_curl(command: &str, address: &str) -> String {
     let command = command.replace("localhost:7400", address).replace("curl ", "curl -s ");
     let output = Command::new("sh").args(["-c", &command]).output().unwrap();
     assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));

@@ -13,6 +13,7 @@ mod described;
 mod description;
 mod documentation;
 mod elections;
+mod examples;
 mod head;
 mod kinds;
 mod locks;

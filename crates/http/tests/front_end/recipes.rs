@@ -70,12 +70,12 @@ async fn a_promised_key_is_counted_when_the_session_ends() {
 async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
     let nodes = Node::cluster().await;
     let arrive = "/v1/barriers/go?parties=3&session=";
-    let early = nodes[0].call("POST", &format!("{arrive}w0")).await.problem(423, "not-yet");
+    let early = nodes[0].call("PUT", &format!("{arrive}w0")).await.problem(423, "not-yet");
     assert_eq!((&early["arrived"], &early["parties"]), (&json!(0), &json!(3)));
     let calls = ["w1", "w2", "w3"].map(|who| format!("{arrive}{who}&wait=30s&request=r1"));
     let begin = |(node, call): (&Node, String)| {
         let address = node.address;
-        tokio::spawn(async move { call_with(address, "POST", &call, &[], "").await })
+        tokio::spawn(async move { call_with(address, "PUT", &call, &[], "").await })
     };
     let waiting: Vec<_> = nodes.iter().zip(calls.clone()).map(begin).collect();
     let mut indexes = Vec::new();
@@ -91,7 +91,7 @@ async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
     let generation = &answers[0].json()["generation"];
     for (call, answer) in calls.iter().zip(&answers) {
         assert_eq!(&answer.json()["generation"], generation);
-        let again = nodes[0].call("POST", call).await;
+        let again = nodes[0].call("PUT", call).await;
         assert_eq!(again.body, answer.body, "a retry gets the reply of the first arrival");
     }
     assert_eq!(nodes[1].call("GET", "/v1/barriers/go").await.json()["arrived"], json!([]));
@@ -101,20 +101,20 @@ async fn the_last_arrival_opens_a_barrier_for_the_waiters_on_all_nodes() {
 async fn a_session_that_leaves_or_times_out_breaks_the_barrier_for_all_others() {
     let node = Node::start().await;
     let wait = "/v1/barriers/go?parties=3&session=w1&wait=30s&request=r1";
-    let waiting = node.begin("POST", wait);
+    let waiting = node.begin("PUT", wait);
     node.until_arrived("/v1/barriers/go", 1).await;
-    let second = node.begin("POST", "/v1/barriers/go?parties=3&session=w2&wait=30s");
+    let second = node.begin("PUT", "/v1/barriers/go?parties=3&session=w2&wait=30s");
     node.until_arrived("/v1/barriers/go", 2).await;
-    let mismatch = node.call("POST", "/v1/barriers/go?parties=2&session=w3&wait=1s").await;
+    let mismatch = node.call("PUT", "/v1/barriers/go?parties=2&session=w3&wait=1s").await;
     assert_eq!(mismatch.problem(409, "count-mismatch")["parties"], 3);
     assert_eq!(node.call("DELETE", "/v1/barriers/go?session=w2").await.status, 204);
-    for reply in [waiting.await.unwrap(), second.await.unwrap(), node.call("POST", wait).await] {
+    for reply in [waiting.await.unwrap(), second.await.unwrap(), node.call("PUT", wait).await] {
         let broken = reply.problem(409, "barrier-broken");
         assert_eq!((&broken["session"], &broken["cause"]), (&json!("w2"), &json!("left")));
     }
-    let first = node.begin("POST", "/v1/barriers/go?parties=3&session=w1&wait=30s");
+    let first = node.begin("PUT", "/v1/barriers/go?parties=3&session=w1&wait=30s");
     node.until_arrived("/v1/barriers/go", 1).await;
-    let short = node.call("POST", "/v1/barriers/go?parties=3&session=w2&wait=50ms").await;
+    let short = node.call("PUT", "/v1/barriers/go?parties=3&session=w2&wait=50ms").await;
     assert!(short.problem(423, "not-yet")["waited_ms"].as_u64().unwrap() >= 50);
     let broken = first.await.unwrap().problem(409, "barrier-broken");
     assert_eq!((&broken["session"], &broken["cause"]), (&json!("w2"), &json!("timed-out")));
@@ -194,9 +194,9 @@ async fn invalid_recipe_calls_are_rejected_with_the_parameter_and_a_hint() {
     for (method, target, parameter) in [
         ("PUT", "/v1/latches/a", "count"),
         ("PUT", "/v1/latches/a?count=0", "count"),
-        ("POST", "/v1/barriers/a?session=me", "parties"),
-        ("POST", "/v1/barriers/a?parties=1001&session=me", "parties"),
-        ("POST", "/v1/barriers/a?parties=2", "session"),
+        ("PUT", "/v1/barriers/a?session=me", "parties"),
+        ("PUT", "/v1/barriers/a?parties=1001&session=me", "parties"),
+        ("PUT", "/v1/barriers/a?parties=2", "session"),
         ("PUT", "/v1/double-barriers/a?parties=2", "session"),
         ("DELETE", "/v1/barriers/a", "session"),
         ("POST", "/v1/counters/a", "add"),
@@ -206,7 +206,7 @@ async fn invalid_recipe_calls_are_rejected_with_the_parameter_and_a_hint() {
         assert_eq!(problem["parameter"], parameter, "{method} {target}");
         assert!(problem["hint"].is_string(), "{problem}");
     }
-    node.call("POST", "/v1/barriers/a?parties=2&session=me&wait=6m")
+    node.call("PUT", "/v1/barriers/a?parties=2&session=me&wait=6m")
         .await
         .problem(400, "bad-duration");
     node.call("PUT", "/v1/latches/?count=1").await.problem(400, "bad-name");

@@ -94,9 +94,9 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
         .await;
     };
     // One of the first three is killed: the two waiting members get an error, and none passes.
-    let first = http.begin(Method::POST, &arrival("w1", "5m"));
+    let first = http.begin(Method::PUT, &arrival("w1", "5m"));
     arrived(1).await;
-    let dying = http.begin(Method::POST, &arrival("w2", "1s"));
+    let dying = http.begin(Method::PUT, &arrival("w2", "1s"));
     arrived(2).await;
     dying.abort();
     let told = first.await.expect("a task");
@@ -108,12 +108,12 @@ async fn row_81c_the_last_arrival_opens_for_all_in_one_entry_and_a_death_opens_f
     arrived(0).await;
     // Then all three members arrive.
     let calls = [
-        http.begin(Method::POST, &arrival("w1", "5m")),
-        http.begin(Method::POST, &arrival("w3", "5m")),
+        http.begin(Method::PUT, &arrival("w1", "5m")),
+        http.begin(Method::PUT, &arrival("w3", "5m")),
     ];
     arrived(2).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "nobody passes without the third");
-    let last = http.post(&arrival("w4", "5m")).await.assert_status(200).json();
+    let last = http.put(&arrival("w4", "5m")).await.assert_status(200).json();
     assert_eq!(last["index"], 2);
     for call in calls {
         let passed = call.await.expect("a task").assert_status(200).json();

@@ -12,8 +12,8 @@ fn arrival(session: &str, ttl: &str) -> String {
 async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     let cluster = Cluster::three().await;
     let [first, second, third] = cluster.nodes() else { panic!("three nodes") };
-    let waiting = first.http.begin_unreliable(Method::POST, &arrival("w1", "20s"));
-    let dying = second.http.begin_unreliable(Method::POST, &arrival("w2", "1s"));
+    let waiting = first.http.begin_unreliable(Method::PUT, &arrival("w1", "20s"));
+    let dying = second.http.begin_unreliable(Method::PUT, &arrival("w2", "1s"));
     third.http.until_arrived(GO, 2).await;
     // The member is killed, so its session gets no renewals.
     dying.abort();
@@ -21,7 +21,7 @@ async fn a_member_that_dies_breaks_the_barrier_for_those_who_wait() {
     told.assert_code(409, "barrier-broken");
     assert_eq!(told.json()["session"], "w2", "{told}");
     assert_eq!(told.json()["cause"], "session-expired", "{told}");
-    third.http.post(&arrival("w1", "20s")).await.assert_code(409, "barrier-broken");
+    third.http.put(&arrival("w1", "20s")).await.assert_code(409, "barrier-broken");
     third.http.until_arrived(GO, 0).await;
 }
 
@@ -30,17 +30,17 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     let cluster = Cluster::three().await;
     let leader = cluster.wait_ready().await;
     let others: Vec<u64> = cluster.others(leader).map(|node| node.id).collect();
-    let at_leader = cluster.node(leader).http.begin_unreliable(Method::POST, &arrival("w1", "30s"));
-    let second = cluster.node(others[0]).http.begin_unreliable(Method::POST, &arrival("w2", "30s"));
+    let at_leader = cluster.node(leader).http.begin_unreliable(Method::PUT, &arrival("w1", "30s"));
+    let second = cluster.node(others[0]).http.begin_unreliable(Method::PUT, &arrival("w2", "30s"));
     cluster.node(others[1]).http.until_arrived(GO, 2).await;
     cluster.node(leader).kill();
     assert!(at_leader.await.expect("a task").is_err(), "its node is gone");
     cluster.wait_leader_among(&others).await;
     let http = &cluster.node(others[1]).http;
     // The repeated call at another node is the same arrival.
-    let again = http.begin_unreliable(Method::POST, &arrival("w1", "30s"));
+    let again = http.begin_unreliable(Method::PUT, &arrival("w1", "30s"));
     http.until_arrived(GO, 2).await;
-    let last = http.post(&arrival("w3", "30s")).await;
+    let last = http.put(&arrival("w3", "30s")).await;
     let answers =
         [again, second].map(|call| async { call.await.expect("a task").expect("an answer") });
     let [again, second] = answers;
@@ -55,7 +55,7 @@ async fn a_barrier_survives_the_leader_and_the_node_that_a_member_waits_at() {
     let mut indexes = [&again, &second, &last].map(|a| a.json()["index"].as_u64());
     indexes.sort_unstable();
     assert_eq!(indexes, [Some(0), Some(1), Some(2)]);
-    assert_eq!(http.post(&arrival("w1", "30s")).await.body, again.body);
+    assert_eq!(http.put(&arrival("w1", "30s")).await.body, again.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

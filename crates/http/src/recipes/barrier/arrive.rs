@@ -1,4 +1,4 @@
-//! `POST /v1/barriers/{name}`: arrive at a barrier and wait until it trips.
+//! `PUT /v1/barriers/{name}`: arrive at a barrier and wait until it trips.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use holdfast_types::{
 
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::BARRIER;
 use crate::status::HttpError;
@@ -25,6 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
         breaks the barrier for the members that wait.",
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
+    example: Example { query: "parties=1&session=me&wait=10s", body: "" },
     answers: || {
         vec![ResponseSpec::json(StatusCode::OK, "All have arrived", Schemas::of::<TrippedBody>)]
     },
@@ -36,7 +37,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::CountMismatch,
         ErrorCode::BarrierBroken,
     ],
-    ..Operation::write("arriveAtBarrier", Method::Post, &BARRIER, |call| {
+    ..Operation::write("arriveAtBarrier", Method::Put, &BARRIER, |call| {
         arrive(call, BarrierKind::Barrier).boxed()
     })
 };

@@ -6,7 +6,7 @@ use holdfast_api::{CallParams as _, ErrorCode, Schemas, TrippedBody};
 use holdfast_types::BarrierKind;
 
 use crate::idempotency;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::recipes::barrier::arrive::{ArriveParams, arrive};
 use crate::routes::DOUBLE_BARRIER;
 
@@ -14,6 +14,7 @@ pub(crate) static OPERATION: Operation = Operation {
     summary: "Enter a double barrier together",
     params: ArriveParams::LIST,
     headers: &[idempotency::KEY],
+    example: Example { query: "parties=1&session=me&wait=10s", body: "" },
     answers: || {
         vec![ResponseSpec::json(
             StatusCode::OK,

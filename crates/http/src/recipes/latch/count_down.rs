@@ -10,7 +10,7 @@ use holdfast_types::{RequestId, SessionName};
 
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::LATCH;
 use crate::status::HttpError;
@@ -20,6 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "Each key counts once: a repeated call gets the first response.",
     params: CountDownParams::LIST,
     headers: &[idempotency::KEY],
+    example: Example { query: "key=job-1", body: "" },
     answers: || {
         let about = "The key is counted, now or before";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<CountDownBody>)]

@@ -25,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ]
     },
     errors: &[ErrorCode::QuotaExceeded, ErrorCode::CountMismatch],
-    ..Operation::write("makeLatch", Method::Put, &LATCH, |call| make(call).boxed())
+    ..Operation::write("createLatch", Method::Put, &LATCH, |call| make(call).boxed())
 };
 
 params! {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::body::BodyKind;
 use crate::call::CallContext;
 use crate::idempotency;
-use crate::operation::{Method, Operation, ResponseSpec};
+use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::TXN;
 use crate::status::HttpError;
@@ -34,6 +34,10 @@ pub(crate) static OPERATION: Operation = Operation {
     params: TxnParams::LIST,
     headers: &[idempotency::KEY],
     body: BodyKind::Txn,
+    example: Example {
+        query: "",
+        body: r#"{"if": [{"path": "/cfg", "version": 0}], "then": [{"set": "/cfg", "data": "green"}]}"#,
+    },
     answers: || {
         let about = "The list that was applied, and the result of each operation";
         vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<TxnBody>)]

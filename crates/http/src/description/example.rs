@@ -1,0 +1,81 @@
+//! The example of each call: a curl line, and the answer of a real node.
+//!
+//! `responses.json` has the recorded answers. The test `front_end/examples.rs` sends every call to a node, compares the
+//! answers, and rewrites the file with `HOLDFAST_REWRITE=1`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use holdfast_api::{Absent, Param};
+use serde_json::Value;
+
+use crate::operation::{Method, Operation};
+
+/// The address of the node in the examples.
+const ADDRESS: &str = "localhost:7400";
+
+/// The method, the target and the body of an example call.
+pub(super) struct ExampleCall {
+    pub(super) method: &'static str,
+    /// The path and the query.
+    pub(super) target: String,
+    /// Empty for a call without a body.
+    pub(super) body: &'static str,
+}
+
+impl ExampleCall {
+    pub(super) fn of(operation: &Operation) -> Self {
+        let path = match &operation.route.name {
+            Some(param) => {
+                operation.route.pattern.replace(&format!("{{{}}}", param.name), example_of(param))
+            }
+            None => operation.route.pattern.to_owned(),
+        };
+        let query = query(operation);
+        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+        Self { method: operation.method.as_str(), target, body: operation.example.body }
+    }
+
+    /// The curl line, without the options that are defaults.
+    pub(super) fn curl(&self) -> String {
+        let method = match self.method {
+            method if method == Method::Get.as_str() => String::new(),
+            method => format!(" -X {method}"),
+        };
+        let body = match self.body {
+            "" => String::new(),
+            body => format!(" -d '{body}'"),
+        };
+        format!("curl{method} '{ADDRESS}{}'{body}", self.target)
+    }
+}
+
+/// The recorded answer; `None` if the call answers with something other than JSON.
+pub(super) fn response(operation: &Operation) -> Option<&'static Value> {
+    static RESPONSES: LazyLock<BTreeMap<String, Value>> =
+        LazyLock::new(|| serde_json::from_str(include_str!("responses.json")).unwrap_or_default());
+    RESPONSES.get(operation.id)
+}
+
+fn query(operation: &Operation) -> String {
+    if !operation.example.query.is_empty() {
+        return operation.example.query.to_owned();
+    }
+    let needed = operation.params.params.iter().filter(|param| {
+        param.is_needed() && param.form.fits_query() && operation.example.body.is_empty()
+    });
+    let pairs = needed.map(|param| format!("{}={}", param.name, example_of(param)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn example_of(param: &Param) -> &'static str {
+    match param.absent {
+        Absent::Rejected(example) => example,
+        Absent::Nothing
+        | Absent::Word(_)
+        | Absent::Number(_)
+        | Absent::Duration(_)
+        | Absent::Set
+        | Absent::Unchanged => "",
+    }
+}

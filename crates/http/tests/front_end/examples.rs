@@ -1,0 +1,124 @@
+//! The examples of the API description: every curl line works, and a real node sends the recorded answer.
+//!
+//! `HOLDFAST_REWRITE=1` records the answers again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::described::operations;
+use crate::documentation::run_curl;
+use crate::node::Node;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/description/responses.json");
+/// The calls before an example, by the id of its operation.
+const SETUP: [(&str, &[&str]); 25] = [
+    ("checkToken", &["PUT /v1/locks/orders?session=me"]),
+    ("releaseLocks", &["POST /v1/locks?name=account/7&name=account/9&session=me"]),
+    ("readLock", &["PUT /v1/locks/orders?session=me"]),
+    ("listLocks", &["PUT /v1/locks/orders?session=me"]),
+    ("transferLock", &["PUT /v1/locks/orders?session=me", "PUT /v1/sessions/you"]),
+    ("requestRelease", &["PUT /v1/locks/orders?session=me"]),
+    ("forceRelease", &["PUT /v1/locks/orders?session=me"]),
+    ("readHistory", &["PUT /v1/locks/orders?session=me", "DELETE /v1/locks/orders?session=me"]),
+    ("keepSessionAlive", &["PUT /v1/locks/orders?session=me"]),
+    ("keepSessionsAlive", &["PUT /v1/sessions/me"]),
+    ("closeSession", &["PUT /v1/sessions/me"]),
+    ("readSession", &["PUT /v1/locks/orders?session=me"]),
+    ("listSessions", &["PUT /v1/sessions/me"]),
+    ("transact", &["DELETE /v1/tree/cfg", "PUT /v1/tree/cfg"]),
+    ("deleteZnode", &["PUT /v1/tree/cfg"]),
+    ("countDown", &["DELETE /v1/latches/start", "PUT /v1/latches/start?count=3"]),
+    (
+        "awaitLatch",
+        &[
+            "DELETE /v1/latches/start",
+            "PUT /v1/latches/start?count=1",
+            "POST /v1/latches/start?key=k",
+        ],
+    ),
+    ("leaveBarrier", &["PUT /v1/sessions/me"]),
+    ("watch", &["DELETE /v1/tree/cfg", "PUT /v1/tree/cfg"]),
+    ("readZnode", &["PUT /v1/tree/cfg"]),
+    ("createLatch", &["DELETE /v1/latches/start"]),
+    ("leaveDoubleBarrier", &["PUT /v1/double-barriers/start?parties=1&session=me"]),
+    ("readCounter", &["PUT /v1/counters/start?value=7"]),
+    ("readElection", &["PUT /v1/elections/primary?session=me"]),
+    ("resign", &["PUT /v1/elections/primary?session=me"]),
+];
+/// The examples that need the first token and the first attempt. The release ends the hold of the acquire.
+const FIRST: [&str; 3] = ["checkToken", "acquireLock", RELEASE];
+const RELEASE: &str = "releaseLock";
+
+/// Ends the sessions of the previous example, and prepares the next one.
+async fn prepare(node: &Node, id: &str) {
+    if id == RELEASE {
+        return;
+    }
+    for session in ["me", "you"] {
+        node.call("DELETE", &format!("/v1/sessions/{session}")).await;
+    }
+    let calls = SETUP.iter().find(|(name, _)| *name == id).map_or(&[][..], |(_, calls)| calls);
+    for call in calls {
+        let (method, target) = call.split_once(' ').unwrap();
+        let reply = node.call(method, target).await;
+        assert!(reply.status < 300 || method == "DELETE", "{id}: {call}: {reply:?}");
+    }
+}
+
+async fn answer(node: &Node, operation: &'static Value) -> String {
+    let line = operation["x-codeSamples"][0]["source"].as_str().unwrap();
+    let address = node.address.to_string();
+    tokio::task::spawn_blocking(move || run_curl(line, &address)).await.unwrap()
+}
+
+/// The value without its numbers and texts, which differ between runs.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Number(_) => 0.into(),
+        Value::String(_) => "".into(),
+        Value::Array(values) => values.iter().map(shape).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), shape(value))).collect()
+        }
+        Value::Null | Value::Bool(_) => value.clone(),
+    }
+}
+
+#[tokio::test]
+async fn every_example_call_works_and_gets_the_recorded_answer() {
+    let node = Node::start().await;
+    let ids = operations().map(|(.., operation)| operation["operationId"].as_str().unwrap());
+    let ids: BTreeSet<&str> = ids.collect();
+    assert!(SETUP.iter().all(|(id, _)| ids.contains(id)), "{ids:?}");
+    let mut all: Vec<_> = operations().map(|(.., operation)| operation).collect();
+    all.sort_by_key(|operation| {
+        let id = &operation["operationId"];
+        FIRST.iter().position(|first| id == first).unwrap_or(FIRST.len())
+    });
+    let mut recorded: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut differences = Vec::new();
+    for operation in all {
+        let id = operation["operationId"].as_str().unwrap();
+        prepare(&node, id).await;
+        let text = answer(&node, operation).await;
+        assert!(!text.contains("\"type\":\"/errors/"), "{id}: {text}");
+        let Ok(body) = serde_json::from_str::<Value>(&text) else { continue };
+        if body.get("openapi").is_some() {
+            continue;
+        }
+        let examples = operation["responses"].as_object().unwrap().values();
+        let mut examples =
+            examples.map(|response| &response["content"]["application/json"]["example"]);
+        if !examples.any(|example| shape(example) == shape(&body)) {
+            differences.push(format!("{id}: {body}"));
+        }
+        recorded.insert(id, body);
+    }
+    if std::env::var_os("HOLDFAST_REWRITE").is_some() {
+        let text = serde_json::to_string_pretty(&recorded).unwrap();
+        std::fs::write(PATH, text + "\n").unwrap();
+    } else {
+        assert!(differences.is_empty(), "{}", differences.join("\n"));
+    }
+}
