@@ -57,4 +57,5 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &pages::error::OPERATION,
     &pages::openapi::OPERATION,
     &pages::docs::OPERATION,
+    &pages::try_it::OPERATION,
 ];

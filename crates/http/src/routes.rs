@@ -109,6 +109,7 @@ pub(crate) static EXPLAIN: Route = Route::new(
 );
 pub(crate) static OPEN_API: Route = Route::new("/openapi.json", "this description", None);
 pub(crate) static DOCS: Route = Route::new("/docs", "this description", None);
+pub(crate) static TRY_IT: Route = Route::new("/docs/try-it.js", "this description", None);
 pub(crate) static LATCH: Route = Route::new("/v1/latches/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static BARRIER: Route = Route::new("/v1/barriers/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static DOUBLE_BARRIER: Route =
@@ -144,6 +145,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &EXPLAIN,
     &OPEN_API,
     &DOCS,
+    &TRY_IT,
     &LATCH,
     &BARRIER,
     &DOUBLE_BARRIER,

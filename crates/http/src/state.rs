@@ -16,7 +16,7 @@ use crate::{HttpConfig, HttpMetrics};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Documentation {
     pub(crate) openapi: fn() -> Bytes,
-    pub(crate) page: fn() -> Bytes,
+    pub(crate) page: fn(bool) -> Bytes,
     pub(crate) error_page: fn(ErrorCode) -> Bytes,
 }
 

@@ -5,35 +5,38 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use holdfast_api::{ErrorCode, Form, Param};
 
+use super::example::ExampleCall;
 use super::html::{Page, error_link, escaped, request_line};
 use super::openapi::ABOUT;
 use crate::operation::Operation;
 use crate::operations::OPERATIONS;
+use crate::routes::{CHAPTERS, TRY_IT};
 use crate::status::of_code;
 
-/// The page, rendered once.
-pub(super) fn docs_page() -> Bytes {
-    static PAGE: LazyLock<Bytes> = LazyLock::new(|| api_page().into());
-    PAGE.clone()
+/// The page, rendered once. With `try_it` its script sends the examples to the node.
+pub(super) fn docs_page(try_it: bool) -> Bytes {
+    static PLAIN: LazyLock<Bytes> = LazyLock::new(|| api_page(false).into());
+    static TRY_IT: LazyLock<Bytes> = LazyLock::new(|| api_page(true).into());
+    if try_it { TRY_IT.clone() } else { PLAIN.clone() }
 }
 
-fn api_page() -> String {
+fn api_page(try_it: bool) -> String {
     let mut page = Page::begin(&format!("holdfast {}: the HTTP API", env!("CARGO_PKG_VERSION")));
+    if try_it {
+        page.html(format_args!("<script src=\"{}\" defer></script>\n", TRY_IT.pattern));
+    }
     page.html(format_args!(
         "<p>Machine-readable version: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n"
     ));
     page.paragraph(ABOUT);
-    let mut last = "";
-    for operation in OPERATIONS {
-        let about = operation.route.tag;
-        if about != last {
-            page.html(format_args!("<h2>{}</h2>\n", escaped(about)));
-            last = about;
-        }
-        section(&mut page, operation);
+    index(&mut page);
+    for (chapter, about) in CHAPTERS {
+        page.html(format_args!("<h2>{}</h2>\n", escaped(chapter)));
+        page.paragraph(about);
+        of_chapter(chapter).for_each(|operation| section(&mut page, operation));
     }
     page.html(format_args!(
-        "<h2>errors</h2>\n<table><tr><th>code<th>status<th>retryable<th>meaning</tr>\n"
+        "<h2 id=errors>errors</h2>\n<table><tr><th>code<th>status<th>retryable<th>meaning</tr>\n"
     ));
     for code in ErrorCode::ALL {
         let again = if code.retryable() { "yes" } else { "no" };
@@ -47,10 +50,45 @@ fn api_page() -> String {
     page.0
 }
 
+fn of_chapter(chapter: &str) -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().copied().filter(move |operation| operation.route.tag == chapter)
+}
+
+/// Links to every call, by chapter.
+fn index(page: &mut Page) {
+    page.html(format_args!("<nav>\n"));
+    for (chapter, _) in CHAPTERS {
+        page.html(format_args!("<h4>{}</h4>\n<ul>\n", escaped(chapter)));
+        for operation in of_chapter(chapter) {
+            let (id, summary) = (operation.id, escaped(operation.summary));
+            let line = escaped(&request_line(operation));
+            page.html(format_args!("<li><a href=\"#{id}\">{summary}</a> <code>{line}</code>\n"));
+        }
+        page.html(format_args!("</ul>\n"));
+    }
+    page.html(format_args!("<p><a href=\"#errors\">Error codes</a></p>\n</nav>\n"));
+}
+
+/// The curl line, and the answer of a real node.
+fn example(page: &mut Page, operation: &Operation) {
+    let call = ExampleCall::of(operation);
+    let (target, body) = (escaped(&call.target), escaped(call.body));
+    page.html(format_args!(
+        "<pre class=call data-method=\"{}\" data-target=\"{target}\" data-body=\"{body}\">{}</pre>\n",
+        call.method,
+        escaped(&call.curl())
+    ));
+    if let Some(answer) = super::example::response(operation) {
+        let text = serde_json::to_string_pretty(answer).unwrap_or_default();
+        page.html(format_args!("<pre>{}</pre>\n", escaped(&text)));
+    }
+}
+
 fn section(page: &mut Page, operation: &Operation) {
     let title = escaped(&request_line(operation));
     page.html(format_args!("<h3 id=\"{}\">{title}</h3>\n", operation.id));
     page.paragraph(&format!("{}. {}", operation.summary, operation.description));
+    example(page, operation);
     let params: Vec<&Param> = operation.route.name.iter().chain(operation.params.params).collect();
     if !(params.is_empty() && operation.headers.is_empty()) {
         page.html(format_args!("<table><tr><th>parameter<th>default<th>meaning</tr>\n"));
@@ -97,16 +135,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_lists_every_call_and_error_code_and_loads_no_other_resources() {
-        let docs = api_page();
+    fn the_page_lists_every_call_with_its_example_and_every_error_code() {
+        let docs = api_page(false);
         for operation in OPERATIONS {
             let title = format!("id=\"{}\">{}<", operation.id, request_line(operation));
             assert!(docs.contains(&title));
+            assert!(docs.contains(&format!("<a href=\"#{}\">", operation.id)));
+            assert!(docs.contains(&escaped(&ExampleCall::of(operation).curl())));
         }
         for code in ErrorCode::ALL {
             assert!(docs.contains(&error_link(*code)), "{code}");
             assert!(page(*code).contains(code.title().split('\'').next().unwrap()));
         }
         assert!(!docs.contains("<script") && !docs.contains("src=") && !docs.contains("http://"));
+        assert_eq!(api_page(true).matches("<script").count(), 1);
     }
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, unescape_path};
 
-use super::html_reply;
+use super::{POLICY, html_reply};
 use crate::call::CallContext;
 use crate::operation::{Content, Operation, ResponseSpec, Scope};
 use crate::reply::Reply;
@@ -33,7 +33,7 @@ fn explain(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     if !accepts_html(&call.parts.headers) {
         return Ok(Reply::text(StatusCode::OK, explanation(code)));
     }
-    Ok(html_reply((call.state.documentation().error_page)(code)))
+    Ok(html_reply((call.state.documentation().error_page)(code), POLICY))
 }
 
 fn accepts_html(headers: &HeaderMap) -> bool {
