@@ -1,4 +1,4 @@
-//! Shared and exclusive modes, permits of a semaphore, and a progress beacon.
+//! Shared and exclusive modes, permits of a semaphore, and a progress timeout.
 //!
 //! `kinds ADDR[,ADDR]` prints one line for each step. All steps run in one process; separate clients behave the same.
 
@@ -46,12 +46,13 @@ async fn permits(client: &Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A renewal shows that the process is alive, a touch shows that the work makes progress. Without a touch within the
-/// beacon interval, the client releases the lock.
+/// A renewal shows that the process is alive, a report shows that the work makes progress. Without a report within the
+/// progress timeout, the client releases the lock.
 async fn progress(client: &Client) -> Result<(), Box<dyn Error>> {
-    let guard = client.lock("kinds/import").beacon(Duration::from_millis(200)).acquire().await?;
+    let guard =
+        client.lock("kinds/import").progress_timeout(Duration::from_millis(200)).acquire().await?;
     for _row in 0..3 {
-        guard.touch()?;
+        guard.report_progress()?;
     }
     // The work makes no progress from here on.
     print_line(&format!("lost: {}", guard.lost().await))?;

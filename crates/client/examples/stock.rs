@@ -24,7 +24,7 @@ async fn main() -> Result<(), Failure> {
         return Err("usage: stock ADDR[,ADDR] LOCK SHARDS SHOP SELLERS".into());
     };
     let client = Client::builder(addresses.split(',')).ttl(Duration::from_secs(1)).build()?;
-    let lock = client.lock(lock).shards(shards.parse()?).wait(Duration::from_secs(5));
+    let lock = client.lock(lock).shards(shards.parse()?).timeout(Duration::from_secs(5));
     let mut selling = JoinSet::new();
     for _ in 0..sellers.parse::<u32>()? {
         selling.spawn(sell(lock.clone(), Shop::connect(shop).await?));
@@ -45,7 +45,9 @@ async fn sell(lock: Lock, mut shop: Shop) -> Result<u32, Failure> {
         let wanted = next_shard.take().into_iter().fold(lock.clone(), Lock::shard);
         let guard = match wanted.acquire().await {
             Ok(guard) => guard,
-            Err(error @ (Error::Argument(_) | Error::Refused(_))) => return Err(error.into()),
+            Err(error @ (Error::InvalidArgument(_) | Error::Rejected(_))) => {
+                return Err(error.into());
+            }
             // The wait ended, or there is no leader: the seller holds no lock.
             Err(_) => continue,
         };

@@ -1,7 +1,7 @@
 //! Cancels work when its lock is lost, and reports progress of the work.
 //!
 //! `with_lock ADDR[,ADDR] LOCK` acquires the lock, works in small steps, prints the sum and releases the lock. Each
-//! step touches the guard. If a step took longer than the beacon interval, the client would release the lock.
+//! step reports progress. If a step took longer than the progress timeout, the client would release the lock.
 
 use std::error::Error;
 use std::io::Write;
@@ -16,7 +16,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: with_lock ADDR[,ADDR] LOCK".into());
     };
     let client = Client::builder(addresses.split(',')).label("purpose", "example").build()?;
-    let lock = client.lock(lock).wait(Duration::from_secs(10)).beacon(Duration::from_secs(5));
+    let lock =
+        client.lock(lock).timeout(Duration::from_secs(10)).progress_timeout(Duration::from_secs(5));
     let sum = lock.with_lock(work).await??;
     writeln!(std::io::stdout(), "sum {sum}")?;
     client.close().await?;
@@ -28,7 +29,7 @@ async fn work(hold: Hold) -> Result<u64, Loss> {
     for step in 1..=10 {
         tokio::task::yield_now().await;
         sum += step;
-        hold.touch()?;
+        hold.report_progress()?;
     }
     Ok(sum)
 }

@@ -32,7 +32,7 @@ impl ClientLockRequest {
         limit: WaitLimit,
     ) -> Result<HeldLocks, Error> {
         let attempt =
-            if self.handed_over { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
+            if self.transferred { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
         let sharded = self.options.is_sharded();
         let entry = |lock: &LockName| {
             Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
@@ -53,8 +53,8 @@ impl ClientLockRequest {
             match result {
                 Ok(answer) => return pending.granted(answer, self),
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
-                Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
-                Err(Error::Refused(problem)) if let Some(newest) = newest_attempt(&problem) => {
+                Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
+                Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
                     pending.begin_attempt(attempt::next_after(newest));
                 }
                 // The API bounds the wait of one call, so the acquire continues with another call.
@@ -102,8 +102,8 @@ impl Guard {
         self.ensure()?;
         let guard = self.locks.request.reentry().acquire_one(&self.session).await?;
         if guard.token() != self.token() {
-            self.entry.lose(Loss::TakenAway);
-            return Err(Error::Lost(Loss::TakenAway));
+            self.entry.lose(Loss::ReleasedElsewhere);
+            return Err(Error::Lost(Loss::ReleasedElsewhere));
         }
         Ok(guard)
     }
@@ -168,12 +168,12 @@ impl UnsettledAcquire {
             session.acknowledge(Acknowledged { counted_from, held })?;
             let Some(entry) = self.entry_of(&grant) else {
                 let reason = format!("{} was granted without a request", grant.lock);
-                return Err(Error::Foreign(reason));
+                return Err(Error::UnexpectedResponse(reason));
             };
             granted.push((entry.clone(), grant, counted_from));
         }
         if granted.len() != self.entries.len() {
-            return Err(Error::Foreign("not all locks were granted".to_owned()));
+            return Err(Error::UnexpectedResponse("not all locks were granted".to_owned()));
         }
         self.state = AcquireOutcome::Granted;
         let hold = |(entry, grant, from)| new_hold(session, entry, grant, from, &request);
@@ -204,7 +204,7 @@ fn new_hold(
 ) -> Hold {
     let max_hold =
         request.options.max_hold.map(|max| (max, max_hold_end(&grant, max, counted_from)));
-    entry.limits.send_replace(HoldLimits::new(request.beacon, max_hold, Moment::now()));
+    entry.limits.send_replace(HoldLimits::new(request.progress_timeout, max_hold, Moment::now()));
     entry.set_shard(&grant.lock);
     entry.enter(EntryStage::Held(grant.token));
     let grant = Arc::new(watch::Sender::new(Arc::new(grant)));
@@ -225,5 +225,5 @@ fn newest_attempt(problem: &Problem) -> Option<Attempt> {
 
 /// Whether a failed call certainly left no state in the cluster.
 pub(crate) fn leaves_nothing_behind(error: &Error, in_doubt: bool) -> bool {
-    !in_doubt && !error.is_uncertain() && !matches!(error, Error::Foreign(_))
+    !in_doubt && !error.is_uncertain() && !matches!(error, Error::UnexpectedResponse(_))
 }

@@ -13,8 +13,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::argument;
 use crate::recipes::GroupMember;
 use crate::{
-    Change, ElectionChange, Error, Hold, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
-    recipes,
+    ElectionChange, Error, Hold, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
+    SubtreeChange, recipes,
 };
 
 /// The maximum time for releasing dropped guards before the runtime ends.
@@ -26,7 +26,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 /// let client = holdfast_client::blocking::Client::new(["127.0.0.1:7400"])?;
-/// let guard = client.lock("orders").wait(Duration::from_secs(10)).acquire()?;
+/// let guard = client.lock("orders").timeout(Duration::from_secs(10)).acquire()?;
 /// guard.ensure()?;
 /// println!("write with token {}", guard.token());
 /// guard.release()?;
@@ -56,8 +56,8 @@ pub type Latch = Blocking<recipes::Latch>;
 pub type Barrier = Blocking<recipes::Barrier>;
 /// A double barrier; see [`recipes::DoubleBarrier`].
 pub type DoubleBarrier = Blocking<recipes::DoubleBarrier>;
-/// A party inside a double barrier; see [`recipes::Inside`].
-pub type Inside = Blocking<recipes::Inside>;
+/// A party inside a double barrier; see [`recipes::DoubleBarrierGuard`].
+pub type DoubleBarrierGuard = Blocking<recipes::DoubleBarrierGuard>;
 /// A counter; see [`recipes::Counter`].
 pub type Counter = Blocking<recipes::Counter>;
 /// A group; see [`recipes::Group`].
@@ -84,10 +84,10 @@ impl<T> std::ops::Deref for Blocking<T> {
 }
 
 impl<T> Blocking<T> {
-    /// Blocks on an async call of the value: `guard.run(async |guard| Ok(guard.jeopardy().await))`.
+    /// Blocks on an async call of the value: `guard.run(async |guard| Ok(guard.at_risk().await))`.
     ///
     /// # Errors
-    /// The error of the call; [`Error::Argument`] inside an async runtime.
+    /// The error of the call; [`Error::InvalidArgument`] inside an async runtime.
     pub fn run<R>(&self, call: impl AsyncFnOnce(&T) -> Result<R, Error>) -> Result<R, Error> {
         self.runtime.block_on(call(&self.value))
     }
@@ -208,7 +208,7 @@ blocking!(crate::Lock {
     own try_acquire() => crate::Guard;
     ref set_limit(limit: u32) -> ();
     set ttl(ttl: Duration);
-    set wait(wait: Duration);
+    set timeout(timeout: Duration);
     set shared();
     set upgradable();
     set permits(permits: u32);
@@ -217,14 +217,14 @@ blocking!(crate::Lock {
 });
 blocking!(crate::MultiLock {
     set ttl(ttl: Duration);
-    set wait(wait: Duration);
+    set timeout(timeout: Duration);
     set shared();
     own acquire() => crate::MultiGuard;
     own try_acquire() => crate::MultiGuard;
 });
 blocking!(crate::Guard {
     ref reenter() => crate::Guard;
-    mut upgrade(wait: Duration) -> FencingToken;
+    mut upgrade(timeout: Duration) -> FencingToken;
     mut downgrade(to: Mode) -> ();
     own release() -> ();
 });
@@ -236,9 +236,9 @@ blocking!(crate::Election {
     own campaign(value: impl Into<String>) => crate::Leadership;
     own try_campaign(value: impl Into<String>) => crate::Leadership;
     ref leader() -> Option<LeaderBody>;
-    ref look() -> ElectionBody;
+    ref state() -> ElectionBody;
     set ttl(ttl: Duration);
-    set wait(wait: Duration);
+    set timeout(timeout: Duration);
 });
 blocking!(crate::Leadership {
     mut proclaim(value: impl Into<String>) -> ();
@@ -251,17 +251,17 @@ blocking!(recipes::Latch {
     ref create(count: u32) -> LatchBody;
     ref count_down(key: impl AsRef<str>) -> u32;
     ref count_down_on_session_end(key: impl AsRef<str>) -> SessionHandle;
-    ref wait(wait: Duration) -> LatchBody;
+    ref wait(timeout: Duration) -> LatchBody;
     ref delete() -> ();
 });
 blocking!(recipes::Barrier {
-    ref arrive(wait: Duration) -> TrippedBody;
+    ref arrive(timeout: Duration) -> TrippedBody;
 });
 blocking!(recipes::DoubleBarrier {
-    ref enter(wait: Duration) => recipes::Inside;
+    ref enter(timeout: Duration) => recipes::DoubleBarrierGuard;
 });
-blocking!(recipes::Inside {
-    own leave(wait: Duration) -> ();
+blocking!(recipes::DoubleBarrierGuard {
+    own leave(timeout: Duration) -> ();
 });
 blocking!(recipes::Counter {
     ref get() -> CounterBody;
@@ -284,25 +284,15 @@ impl Client {
     /// Creates a client of the cluster with these HTTP addresses, of all nodes or some of them. Sends nothing yet.
     ///
     /// # Errors
-    /// [`Error::Argument`] if there is no address or an invalid one, or if no thread could be started.
+    /// [`Error::InvalidArgument`] if there is no address or an invalid one, or if no thread could be started.
     pub fn new<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> Result<Self, Error> {
-        Self::of(crate::Client::builder(endpoints))
+        Self::builder(endpoints).build_blocking()
     }
 
-    /// Creates a client with options.
-    ///
-    /// # Errors
-    /// As [`Client::new`].
-    pub fn of(builder: crate::ClientBuilder) -> Result<Self, Error> {
-        let client = builder.build().map_err(argument)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("holdfast-client")
-            .enable_all()
-            .build()
-            .map_err(argument)?;
-        let runtime = ClientRuntime { client: client.clone(), runtime: Some(runtime) };
-        Ok(Self { value: client, runtime: Arc::new(runtime) })
+    /// Returns a builder with the default options; [`build_blocking`](crate::ClientBuilder::build_blocking) creates the
+    /// client.
+    pub fn builder<T: AsRef<str>>(endpoints: impl IntoIterator<Item = T>) -> crate::ClientBuilder {
+        crate::Client::builder(endpoints)
     }
 
     /// See [`crate::Client::lock_many`].
@@ -311,14 +301,32 @@ impl Client {
     }
 }
 
+impl crate::ClientBuilder {
+    /// Creates a blocking client.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn build_blocking(self) -> Result<Client, Error> {
+        let client = self.build().map_err(argument)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("holdfast-client")
+            .enable_all()
+            .build()
+            .map_err(argument)?;
+        let runtime = ClientRuntime { client: client.clone(), runtime: Some(runtime) };
+        Ok(Blocking { value: client, runtime: Arc::new(runtime) })
+    }
+}
+
 impl Lock {
-    /// Receives a lock that is handed over to this client's session; see [`crate::Lock::receive`].
+    /// Receives a lock that is transferred to this client's session; see [`crate::Lock::receive_transfer`].
     ///
     /// # Errors
     /// As the async method.
-    pub fn receive(self) -> Result<Option<Guard>, Error> {
+    pub fn receive_transfer(self) -> Result<Option<Guard>, Error> {
         let Self { value, runtime } = self;
-        let guard = runtime.block_on(value.receive())?;
+        let guard = runtime.block_on(value.receive_transfer())?;
         Ok(guard.map(|value| Blocking { value, runtime }))
     }
 
@@ -349,34 +357,34 @@ impl Guard {
         self.within(timeout, self.value.release_requested()).ok().flatten()
     }
 
-    /// Hands the lock to another session; see [`crate::Guard::hand_over`].
+    /// Transfers the lock to another session; see [`crate::Guard::transfer`].
     ///
     /// # Errors
     /// As the async method.
-    pub fn hand_over(
+    pub fn transfer(
         self,
         to: &SessionName,
         owner: Option<&str>,
-    ) -> Result<FencingToken, HandoverError> {
+    ) -> Result<FencingToken, TransferError> {
         let Self { value, runtime } = self;
         let mut kept = None;
         let result = runtime.block_on(async {
-            value.hand_over(to, owner).await.map_err(|failure| {
+            value.transfer(to, owner).await.map_err(|failure| {
                 kept = failure.guard;
                 failure.error
             })
         });
         result.map_err(|error| {
             let guard = kept.map(|value| Box::new(Blocking { value: *value, runtime }));
-            HandoverError { error, guard }
+            TransferError { error, guard }
         })
     }
 }
 
-/// A failed hand-over; see [`crate::HandoverError`].
+/// A failed transfer; see [`crate::TransferError`].
 #[derive(Debug, thiserror::Error)]
-#[error("not handed over: {error}")]
-pub struct HandoverError {
+#[error("the lock was not transferred: {error}")]
+pub struct TransferError {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
@@ -430,12 +438,15 @@ impl Observer {
 }
 
 impl Subtree {
-    /// Waits up to `timeout` for the next change and applies it; see [`crate::Subtree::next`].
+    /// Waits up to `timeout` for the next change and applies it; see [`crate::Subtree::next_change`].
     ///
     /// # Errors
     /// As the async method.
-    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<Change>, Error> {
-        let next = self.value.next();
+    pub fn next_change_within(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Option<SubtreeChange>, Error> {
+        let next = self.value.next_change();
         self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
     }
 }

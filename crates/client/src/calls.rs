@@ -118,7 +118,7 @@ impl Calls {
     }
 
     /// Finds a node within the request timeout. That node holds the call for its wait, but at most
-    /// [`PER_NODE_WAITING`]; after that the result is [`Error::Unknown`]. A repeated call keeps the queue entry.
+    /// [`PER_NODE_WAITING`]; after that the result is [`Error::OutcomeUnknown`]. A repeated call keeps the queue entry.
     pub(crate) async fn deliver_waiting(&self, call: &Call) -> Delivery<HttpResponse> {
         let per_node = (call.wait + PER_NODE.min(self.request_timeout)).min(PER_NODE_WAITING);
         let start_until = Instant::now() + self.request_timeout;

@@ -47,12 +47,12 @@ impl Election {
         self.with(|lock| lock.ttl(ttl))
     }
 
-    /// Campaigns for at most `wait`; by default without limit.
-    pub fn wait(self, wait: Duration) -> Self {
-        self.with(|lock| lock.wait(wait))
+    /// Bounds [`Election::campaign`]; without a timeout it waits without bound.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|lock| lock.timeout(timeout))
     }
 
-    /// Sets other options of the lock: `.with(|lock| lock.beacon(every))`.
+    /// Sets other options of the lock: `.with(|lock| lock.progress_timeout(every))`.
     pub fn with(mut self, options: impl FnOnce(Lock) -> Lock) -> Self {
         self.lock = options(self.lock);
         self
@@ -82,21 +82,21 @@ impl Election {
     /// # Errors
     /// See [`Error`].
     pub async fn leader(&self) -> Result<Option<LeaderBody>, Error> {
-        self.look().await.map(|body| body.leader)
+        self.state().await.map(|body| body.leader)
     }
 
     /// Returns the leader, and the candidates in queue order.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<ElectionBody, Error> {
+    pub async fn state(&self) -> Result<ElectionBody, Error> {
         self.client.calls().get(election_path(&self.checked_name()?)).await
     }
 
     /// Observes the leader and every change; see [`Observer::next_change`]. Sends nothing before that.
     ///
     /// # Errors
-    /// [`Error::Argument`] for an invalid name.
+    /// [`Error::InvalidArgument`] for an invalid name.
     pub fn observe(&self) -> Result<Observer, Error> {
         Ok(Observer::new(self.client.calls().clone(), election_path(&self.checked_name()?)))
     }
@@ -131,7 +131,7 @@ impl Leadership {
     /// Replaces the value, with the same token. Observers receive the change.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the leadership is lost; otherwise see [`Error`]. After [`Error::Unknown`] either value may be
+    /// [`Error::Lost`] if the leadership is lost; otherwise see [`Error`]. After [`Error::OutcomeUnknown`] either value may be
     /// set; a repeated call sets the value.
     pub async fn proclaim(&mut self, value: impl Into<String>) -> Result<(), Error> {
         self.0.set_value(value.into()).await
@@ -145,7 +145,7 @@ impl Leadership {
         self.0.release().await
     }
 
-    /// Returns the guard of the lock, e.g. to [hand it over](Guard::hand_over).
+    /// Returns the guard of the lock, e.g. to [transfer it](Guard::transfer).
     pub fn into_guard(self) -> Guard {
         self.0
     }
@@ -171,7 +171,7 @@ impl Guard {
                 return Ok(());
             }
             // The lock was lost and free: dropping this guard releases the new hold of the call.
-            Ok(_) | Err(Error::Busy(_)) => Loss::TakenAway,
+            Ok(_) | Err(Error::Busy(_)) => Loss::ReleasedElsewhere,
             Err(Error::Lost(loss)) => loss,
             Err(error) => return Err(error),
         };

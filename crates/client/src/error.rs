@@ -16,32 +16,32 @@ pub enum Error {
     Lost(Loss),
     /// No node executed the call within the timeout. The same call is safe later.
     #[error("no node answered the call in time: {0}")]
-    Retry(String),
+    Unavailable(String),
     /// The call may have taken effect. Repeat it with the same session: it returns the first answer. An acquire needs
     /// no repetition, because the client releases its possible hold in the background.
     #[error("the outcome is unknown, repeat the call with the same session: {0}")]
-    Unknown(String),
+    OutcomeUnknown(String),
     /// The cluster rejected the call. Change it.
     #[error("{}", describe(.0))]
-    Refused(Box<Problem>),
+    Rejected(Box<Problem>),
     /// The answer is not from a holdfast node. Check the address.
     #[error("the answer is not from a holdfast node, check the address: {0}")]
-    Foreign(String),
+    UnexpectedResponse(String),
     /// A name or a duration is invalid; nothing was sent. Change it.
     #[error("{0}")]
-    Argument(String),
+    InvalidArgument(String),
 }
 
 impl Error {
     /// The problem document, if a node returned one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
-            Self::Busy(problem) | Self::Refused(problem) => Some(problem),
+            Self::Busy(problem) | Self::Rejected(problem) => Some(problem),
             Self::Lost(_)
-            | Self::Retry(_)
-            | Self::Unknown(_)
-            | Self::Foreign(_)
-            | Self::Argument(_) => None,
+            | Self::Unavailable(_)
+            | Self::OutcomeUnknown(_)
+            | Self::UnexpectedResponse(_)
+            | Self::InvalidArgument(_) => None,
         }
     }
 
@@ -51,18 +51,18 @@ impl Error {
     }
 
     /// Whether a barrier broke before it tripped. No party passed it.
-    pub fn is_broken(&self) -> bool {
+    pub fn is_barrier_broken(&self) -> bool {
         self.problem().is_some_and(|problem| problem.code == ErrorCode::BarrierBroken)
     }
 
     /// Whether the same call may succeed later, and is safe to repeat.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::Retry(_) | Self::Unknown(_))
+        matches!(self, Self::Busy(_) | Self::Unavailable(_) | Self::OutcomeUnknown(_))
     }
 
     /// Whether a release that failed must be repeated.
     pub(crate) fn is_uncertain(&self) -> bool {
-        matches!(self, Self::Retry(_) | Self::Unknown(_))
+        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
     }
 }
 
@@ -73,7 +73,7 @@ impl From<Loss> for Error {
 }
 
 pub(crate) fn argument(error: impl std::fmt::Display) -> Error {
-    Error::Argument(error.to_string())
+    Error::InvalidArgument(error.to_string())
 }
 
 /// Describes the lock and its holder, or the missing event. Omits the hint, which is about HTTP queries.

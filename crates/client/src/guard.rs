@@ -41,7 +41,8 @@ impl Guard {
     /// Returns the guard of one lock.
     pub(crate) fn new(locks: HeldLocks) -> Result<Self, Error> {
         let hold = locks.holds.first().cloned();
-        let hold = hold.ok_or_else(|| Error::Foreign("the answer has no grant".to_owned()))?;
+        let hold =
+            hold.ok_or_else(|| Error::UnexpectedResponse("the answer has no grant".to_owned()))?;
         Ok(Self { hold, locks })
     }
 

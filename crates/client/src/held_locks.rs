@@ -65,7 +65,7 @@ impl HeldLocks {
         }
         match (before, released) {
             (Err(loss), _) => Err(Error::Lost(loss)),
-            (Ok(_), Err(Error::Refused(_))) => Err(Error::Lost(Loss::TakenAway)),
+            (Ok(_), Err(Error::Rejected(_))) => Err(Error::Lost(Loss::ReleasedElsewhere)),
             (Ok(_), released) => released,
         }
     }

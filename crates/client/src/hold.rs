@@ -107,15 +107,15 @@ impl Hold {
         self.deadline_or_loss(at).err().unwrap_or(Loss::SessionEnded)
     }
 
-    /// Reports progress of the work, for a lock with a [beacon](crate::Lock::beacon).
+    /// Reports progress of the work, for a lock with a [progress timeout](crate::Lock::progress_timeout).
     ///
     /// # Errors
-    /// The loss: a late touch does not restore the hold.
-    pub fn touch(&self) -> Result<(), Loss> {
+    /// The loss: a late report does not restore the hold.
+    pub fn report_progress(&self) -> Result<(), Loss> {
         let now = Moment::now();
         self.deadline_or_loss(now)?;
         let mut result = Ok(());
-        self.entry.limits.send_modify(|limits| result = limits.touch(now));
+        self.entry.limits.send_modify(|limits| result = limits.report_progress(now));
         result
     }
 
@@ -130,20 +130,20 @@ impl Hold {
         }
     }
 
-    /// Resolves with the remaining time when the lock is in jeopardy: two thirds of the lease have passed without an
+    /// Resolves with the remaining time when the lock is at risk: two thirds of the lease have passed without an
     /// acknowledged renewal. A renewal may still save it. Resolves immediately with zero if the lock is lost.
-    pub async fn jeopardy(&self) -> Duration {
+    pub async fn at_risk(&self) -> Duration {
         let mut lease = self.session.lease.subscribe();
         loop {
-            let jeopardy_at = lease.borrow_and_update().jeopardy_at();
+            let at_risk_from = lease.borrow_and_update().at_risk_from();
             let now = Moment::now();
-            if self.deadline_or_loss(now).is_err() || now >= jeopardy_at {
+            if self.deadline_or_loss(now).is_err() || now >= at_risk_from {
                 return self.remaining();
             }
             tokio::select! {
                 _changed = lease.changed() => {}
                 _loss = self.lost() => {}
-                () = timer(jeopardy_at) => {}
+                () = timer(at_risk_from) => {}
             }
         }
     }
@@ -168,8 +168,8 @@ impl Hold {
         }
     }
 
-    /// Resolves with the deadline once it differs from `known`: later after a renewal or a [touch](Hold::touch),
-    /// earlier after a request that revokes.
+    /// Resolves with the deadline once it differs from `known`: later after a renewal or a
+    /// [progress report](Hold::report_progress), earlier after a request that revokes.
     ///
     /// # Errors
     /// The loss.
@@ -195,7 +195,7 @@ impl Hold {
 pub(crate) fn first_deadline(holds: &[Hold], now: Moment) -> Result<Moment, Loss> {
     let deadlines: Result<Vec<_>, _> =
         holds.iter().map(|hold| hold.deadline_or_loss(now)).collect();
-    deadlines?.into_iter().min().ok_or(Loss::TakenAway)
+    deadlines?.into_iter().min().ok_or(Loss::ReleasedElsewhere)
 }
 
 /// Resolves with the earliest deadline of the holds once it differs from `known`.

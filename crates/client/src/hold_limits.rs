@@ -1,8 +1,8 @@
-//! The limits of a hold besides its session: a progress beacon, `max_hold`, and the deadline of a release request that
+//! The limits of a hold besides its session: a progress timeout, `max_hold`, and the deadline of a release request that
 //! revokes. Pure arithmetic.
 //!
-//! A renewal shows that the process is alive; the beacon shows that its work makes progress. Invariant: an exceeded
-//! limit stays exceeded, and a late touch does not restore the hold.
+//! A renewal shows that the process is alive; a progress report shows that its work advances. Invariant: an exceeded
+//! limit stays exceeded, and a late report does not restore the hold.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::release_request::ReleaseRequest;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HoldLimits {
-    beacon: Option<Beacon>,
+    progress: Option<ProgressDeadline>,
     max: Option<(Duration, Moment)>,
     /// The moment at which the cluster revokes the hold, and the reason of the request.
     revoked: Option<(Moment, Option<String>)>,
@@ -20,20 +20,21 @@ pub(crate) struct HoldLimits {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Beacon {
-    every: Duration,
+struct ProgressDeadline {
+    timeout: Duration,
     until: Moment,
 }
 
 impl HoldLimits {
     /// Creates the limits of a hold that begins now. `max` is `max_hold` and the moment at which it ends.
     pub(crate) fn new(
-        beacon: Option<Duration>,
+        progress_timeout: Option<Duration>,
         max: Option<(Duration, Moment)>,
         now: Moment,
     ) -> Self {
-        let beacon = beacon.map(|every| Beacon { every, until: now.plus(every) });
-        Self { beacon, max, revoked: None, lost: None }
+        let progress =
+            progress_timeout.map(|timeout| ProgressDeadline { timeout, until: now.plus(timeout) });
+        Self { progress, max, revoked: None, lost: None }
     }
 
     pub(crate) fn max_hold(&self) -> Option<Duration> {
@@ -52,26 +53,26 @@ impl HoldLimits {
         if let Some(loss) = &self.lost {
             return Err(loss.clone());
         }
-        let stalled = self.beacon.filter(|beacon| now >= beacon.until);
+        let stalled = self.progress.filter(|progress| now >= progress.until);
         let over = self.max.filter(|(_, until)| now >= *until);
         let revoked = self.revoked.as_ref();
         match (stalled, over, revoked.filter(|(until, _)| now >= *until)) {
-            (Some(beacon), _, _) => Err(Loss::Stalled { every: beacon.every }),
-            (None, Some((max, _)), _) => Err(Loss::HeldTooLong { max }),
+            (Some(stalled), _, _) => Err(Loss::Stalled { timeout: stalled.timeout }),
+            (None, Some((max, _)), _) => Err(Loss::MaxHoldExceeded { max }),
             (None, None, Some((_, reason))) => Err(Loss::Revoked { reason: reason.clone() }),
             (None, None, None) => {
-                let beacon = self.beacon.map(|beacon| beacon.until);
-                let ends = [beacon, self.max.map(|max| max.1), revoked.map(|revoked| revoked.0)];
+                let progress = self.progress.map(|progress| progress.until);
+                let ends = [progress, self.max.map(|max| max.1), revoked.map(|revoked| revoked.0)];
                 Ok(ends.into_iter().flatten().min())
             }
         }
     }
 
-    /// Moves the beacon's deadline, unless a limit is exceeded.
-    pub(crate) fn touch(&mut self, now: Moment) -> Result<(), Loss> {
+    /// Moves the progress deadline, unless a limit is exceeded.
+    pub(crate) fn report_progress(&mut self, now: Moment) -> Result<(), Loss> {
         self.next_deadline(now)?;
-        if let Some(beacon) = &mut self.beacon {
-            beacon.until = now.plus(beacon.every);
+        if let Some(progress) = &mut self.progress {
+            progress.until = now.plus(progress.timeout);
         }
         Ok(())
     }
@@ -99,22 +100,22 @@ mod tests {
     }
 
     #[test]
-    fn a_touch_in_time_moves_the_beacon_and_a_late_one_does_not() {
+    fn a_report_in_time_moves_the_progress_deadline_and_a_late_one_does_not() {
         let mut limits = HoldLimits::new(Some(SECOND), None, at(0));
-        assert_eq!(limits.touch(at(900)), Ok(()));
+        assert_eq!(limits.report_progress(at(900)), Ok(()));
         assert_eq!(limits.next_deadline(at(1_800)), Ok(Some(at(1_900))));
-        assert_eq!(limits.touch(at(1_900)), Err(Loss::Stalled { every: SECOND }));
-        assert_eq!(limits.next_deadline(at(1_901)), Err(Loss::Stalled { every: SECOND }));
+        assert_eq!(limits.report_progress(at(1_900)), Err(Loss::Stalled { timeout: SECOND }));
+        assert_eq!(limits.next_deadline(at(1_901)), Err(Loss::Stalled { timeout: SECOND }));
     }
 
     #[test]
-    fn touches_do_not_extend_max_hold() {
+    fn progress_reports_do_not_extend_max_hold() {
         let mut limits = HoldLimits::new(Some(SECOND), Some((SECOND * 2, at(2_000))), at(0));
         for ms in [500, 1_000, 1_500, 1_900] {
-            assert_eq!(limits.touch(at(ms)), Ok(()));
+            assert_eq!(limits.report_progress(at(ms)), Ok(()));
         }
         assert_eq!(limits.next_deadline(at(1_900)), Ok(Some(at(2_000))));
-        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::HeldTooLong { max: SECOND * 2 }));
+        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::MaxHoldExceeded { max: SECOND * 2 }));
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn the_first_loss_stays() {
         let mut limits = HoldLimits::new(None, Some((SECOND, at(1_000))), at(0));
-        limits.lose(Loss::TakenAway, at(500));
-        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::TakenAway));
+        limits.lose(Loss::ReleasedElsewhere, at(500));
+        assert_eq!(limits.next_deadline(at(2_000)), Err(Loss::ReleasedElsewhere));
     }
 }

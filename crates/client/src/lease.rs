@@ -30,8 +30,8 @@ pub(crate) fn next_renewal(counted_from: Moment, held: Duration, jitter: u8) -> 
     counted_from.plus(third.saturating_sub(third / 10 * u32::from(jitter) / 255))
 }
 
-/// Returns the moment at which an unrenewed lease is in jeopardy: after two thirds. A renewal was due after one third.
-fn jeopardy(counted_from: Moment, held: Duration) -> Moment {
+/// Returns the moment at which an unrenewed lease is at risk: after two thirds. A renewal was due after one third.
+fn at_risk_from(counted_from: Moment, held: Duration) -> Moment {
     counted_from.plus(held / 3 * 2)
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Acknowledged {
 pub(crate) struct Lease {
     deadline: Moment,
     renew_at: Moment,
-    jeopardy_at: Moment,
+    at_risk_from: Moment,
     /// The length of the lease in the last acknowledgement.
     held: Duration,
     ended: Option<Loss>,
@@ -69,8 +69,9 @@ impl Lease {
     pub(crate) fn new(acknowledged: Acknowledged, jitter: u8) -> Self {
         let Acknowledged { counted_from, held } = acknowledged;
         let renew_at = next_renewal(counted_from, held, jitter);
-        let (deadline, jeopardy_at) = (deadline(counted_from, held), jeopardy(counted_from, held));
-        Self { deadline, renew_at, jeopardy_at, held, ended: None, failure: None }
+        let (deadline, at_risk_from) =
+            (deadline(counted_from, held), at_risk_from(counted_from, held));
+        Self { deadline, renew_at, at_risk_from, held, ended: None, failure: None }
     }
 
     /// Returns the deadline while the session certainly lives, or the loss, which is final.
@@ -90,9 +91,9 @@ impl Lease {
         park_time(self.held, jitter)
     }
 
-    /// Returns the moment at which the lease is in jeopardy without another renewal.
-    pub(crate) fn jeopardy_at(&self) -> Moment {
-        self.jeopardy_at
+    /// Returns the moment at which the lease is at risk without another renewal.
+    pub(crate) fn at_risk_from(&self) -> Moment {
+        self.at_risk_from
     }
 
     /// Extends the lease, unless its deadline has passed.
@@ -106,7 +107,7 @@ impl Lease {
         let Acknowledged { counted_from, held } = acknowledged;
         self.deadline = self.deadline.max(deadline(counted_from, held));
         self.renew_at = next_renewal(counted_from, held, jitter);
-        self.jeopardy_at = self.jeopardy_at.max(jeopardy(counted_from, held));
+        self.at_risk_from = self.at_risk_from.max(at_risk_from(counted_from, held));
         self.held = held;
         self.failure = None;
         self.deadline_or_loss(now).map(drop)
@@ -188,16 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_a_renewal_is_in_jeopardy_long_before_it_is_lost() {
+    fn a_lease_without_a_renewal_is_at_risk_long_before_it_is_lost() {
         let mut lease = Lease::new(acknowledged(0), 0);
-        assert_eq!(lease.jeopardy_at(), at(20_000));
+        assert_eq!(lease.at_risk_from(), at(20_000));
         assert!(
-            lease.renew_at() < lease.jeopardy_at() && lease.jeopardy_at() < deadline(at(0), TTL)
+            lease.renew_at() < lease.at_risk_from() && lease.at_risk_from() < deadline(at(0), TTL)
         );
         assert_eq!(lease.acknowledge(acknowledged(10_000), 0, at(11_000)), Ok(()));
-        assert_eq!(lease.jeopardy_at(), at(30_000));
+        assert_eq!(lease.at_risk_from(), at(30_000));
         assert_eq!(lease.acknowledge(acknowledged(5_000), 0, at(12_000)), Ok(()));
-        assert_eq!(lease.jeopardy_at(), at(30_000), "a late acknowledgement");
+        assert_eq!(lease.at_risk_from(), at(30_000), "a late acknowledgement");
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
         let mut lease = Lease::new(acknowledged(0), 0);
         lease.renewal_failed("node 1 is down".to_owned(), at(9_000));
         assert_eq!(lease.renew_at(), at(9_200));
-        lease.end(Loss::TakenAway, at(40_000));
+        lease.end(Loss::ReleasedElsewhere, at(40_000));
         lease.end(Loss::SessionEnded, at(50_000));
         let reason = "node 1 is down".to_owned();
         assert_eq!(lease.deadline_or_loss(at(1)), Err(Loss::NotRenewed { reason }));

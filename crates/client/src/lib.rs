@@ -8,7 +8,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
 //! let client = holdfast_client::Client::new(["127.0.0.1:7400", "127.0.0.1:7410"])?;
-//! let guard = client.lock("orders").ttl(Duration::from_secs(30)).wait(Duration::from_secs(10)).acquire().await?;
+//! let guard = client.lock("orders").ttl(Duration::from_secs(30)).timeout(Duration::from_secs(10)).acquire().await?;
 //! println!("write with token {}", guard.token());
 //! guard.release().await?;
 //! # Ok(())
@@ -31,7 +31,6 @@ mod clock;
 mod election;
 mod error;
 mod guard;
-mod handover;
 mod held_locks;
 mod hold;
 mod hold_limits;
@@ -58,6 +57,7 @@ mod sessions;
 mod subtree;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod tree;
 
 pub use client::{Client, ClientBuilder};
@@ -65,7 +65,6 @@ pub use clock::Moment;
 pub use election::{Election, Leadership};
 pub use error::Error;
 pub use guard::Guard;
-pub use handover::HandoverError;
 pub use hold::Hold;
 pub use holdfast_api::{ElectionBody, LeaderBody};
 pub use holdfast_types::{
@@ -81,9 +80,10 @@ pub use observer::{ElectionChange, Observer};
 pub use release_request::ReleaseRequest;
 pub use retry::Call;
 pub use session::SessionHandle;
-pub use subtree::{Change, Subtree};
+pub use subtree::{Subtree, SubtreeChange};
 pub use tokio_util::sync::CancellationToken;
-pub use tree::Node;
+pub use transfer::TransferError;
+pub use tree::CachedZnode;
 
 /// The doctests compile the code of this page.
 #[cfg(doctest)]

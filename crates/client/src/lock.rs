@@ -40,7 +40,7 @@ enum OwnerChoice {
 /// ```no_run
 /// # async fn example(client: holdfast_client::Client) -> Result<(), holdfast_client::Error> {
 /// use std::time::Duration;
-/// let guard = client.lock("orders/eu").ttl(Duration::from_secs(10)).wait(Duration::from_secs(5)).acquire().await?;
+/// let guard = client.lock("orders/eu").ttl(Duration::from_secs(10)).timeout(Duration::from_secs(5)).acquire().await?;
 /// println!("token {}, certain for {:?}", guard.token(), guard.remaining());
 /// guard.release().await
 /// # }
@@ -52,9 +52,9 @@ pub struct Lock<T = One> {
     names: Vec<String>,
     owner: OwnerChoice,
     pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     labels: BTreeMap<String, String>,
-    beacon: Option<Duration>,
+    progress_timeout: Option<Duration>,
     mode: Option<Mode>,
     options: HoldOptions,
     count: PhantomData<T>,
@@ -108,9 +108,9 @@ impl<T> Lock<T> {
             names,
             owner: OwnerChoice::Generated,
             ttl: None,
-            wait: None,
+            timeout: None,
             labels: BTreeMap::new(),
-            beacon: None,
+            progress_timeout: None,
             mode: None,
             options: HoldOptions::default(),
             count: PhantomData,
@@ -124,9 +124,10 @@ impl<T> Lock<T> {
         self
     }
 
-    /// Waits in the queue for at most `wait`; by default without limit.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+    /// Bounds the wait in the queue: after `timeout`, [`Lock::acquire`] fails with [`Error::Busy`]. Without a timeout it
+    /// waits without bound.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -145,7 +146,7 @@ impl<T> Lock<T> {
 
     /// Holds the lock for the session itself. Every caller that knows the session's name can then release it:
     /// `DELETE /v1/locks/NAME?session=…`. The session may acquire it again, like an [owner](Lock::owner).
-    pub fn as_session(mut self) -> Self {
+    pub fn owned_by_session(mut self) -> Self {
         self.owner = OwnerChoice::Session;
         self
     }
@@ -181,14 +182,16 @@ impl<T> Lock<T> {
                 Err(Error::Lost(_))
                     if is_own && (attempts < FRESH_SESSIONS_MAX || !limit.is_over()) => {}
                 // Only the queue entry is lost: the client reached no node in time.
-                Err(Error::Lost(Loss::NotRenewed { reason })) => return Err(Error::Retry(reason)),
+                Err(Error::Lost(Loss::NotRenewed { reason })) => {
+                    return Err(Error::Unavailable(reason));
+                }
                 result => return result,
             }
         }
     }
 
     fn wait_limit(&self) -> WaitLimit {
-        self.wait.map_or(WaitLimit::ENDLESS, WaitLimit::new)
+        self.timeout.map_or(WaitLimit::ENDLESS, WaitLimit::new)
     }
 
     pub(crate) fn names_an_owner(&self) -> bool {
@@ -203,7 +206,7 @@ impl<T> Lock<T> {
             OwnerChoice::Session => None,
         };
         if self.names.is_empty() {
-            return Err(Error::Argument("no lock is named: name at least one".to_owned()));
+            return Err(Error::InvalidArgument("no lock is named: name at least one".to_owned()));
         }
         let locks: Result<Vec<LockName>, _> = self.names.iter().map(LockName::new).collect();
         let mut labels = BTreeMap::new();
@@ -214,9 +217,9 @@ impl<T> Lock<T> {
         Ok(ClientLockRequest {
             locks: locks.map_err(argument)?,
             owner: owner.map(Owner::new).transpose().map_err(argument)?,
-            handed_over: false,
+            transferred: false,
             labels: Labels::new(labels).map_err(argument)?,
-            beacon: self.beacon,
+            progress_timeout: self.progress_timeout,
             mode: self.mode,
             options: self.options.clone(),
             request_timeout: self.client.calls().request_timeout,
@@ -225,10 +228,10 @@ impl<T> Lock<T> {
 }
 
 impl Lock {
-    /// Requires a [touch](Hold::touch) of the guard at least once in `every`; otherwise the client releases the lock. A
-    /// renewal shows that the process is alive, a touch shows that the work makes progress.
-    pub fn beacon(mut self, every: Duration) -> Self {
-        self.beacon = Some(every);
+    /// The maximum time between two calls of [`Hold::report_progress`]; after it, the client releases the lock with
+    /// [`Loss::Stalled`]. A renewal shows that the process is alive, a report shows that the work makes progress.
+    pub fn progress_timeout(mut self, timeout: Duration) -> Self {
+        self.progress_timeout = Some(timeout);
         self
     }
 
@@ -295,7 +298,7 @@ impl Lock {
     /// the semaphore grants nothing until the permits fit.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a lock in use that is not a semaphore; otherwise see [`Error`].
+    /// [`Error::Rejected`] for a lock in use that is not a semaphore; otherwise see [`Error`].
     pub async fn set_limit(&self, limit: u32) -> Result<(), Error> {
         let policy = PolicyChange { limit: Some(Some(limit)), ..PolicyChange::default() };
         for name in &self.names {
@@ -308,7 +311,7 @@ impl Lock {
     /// queue.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the wait ended before the grant; [`Error::Argument`] for an invalid name, ttl or label;
+    /// [`Error::Busy`] if the wait ended before the grant; [`Error::InvalidArgument`] for an invalid name, ttl or label;
     /// [`Error::Lost`] if a session that the caller named has ended; otherwise see [`Error`].
     pub async fn acquire(self) -> Result<Guard, Error> {
         let limit = self.wait_limit();
@@ -358,7 +361,7 @@ impl MultiLock {
     /// Acquires all locks. Dropping the future leaves every queue.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the wait ended before all locks were free together. [`Error::Refused`] for a repeated name,
+    /// [`Error::Busy`] if the wait ended before all locks were free together. [`Error::Rejected`] for a repeated name,
     /// more than 16 names, or an existing queue entry of the owner. Otherwise as [`Lock::acquire`].
     pub async fn acquire(self) -> Result<MultiGuard, Error> {
         let limit = self.wait_limit();

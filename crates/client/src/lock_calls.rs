@@ -18,11 +18,11 @@ use holdfast_types::{
     SessionName,
 };
 
-use crate::handover::handover_call;
 use crate::http::Method;
 use crate::lock_request::LOCKS_PATH;
 use crate::queue_entry::release_query;
 use crate::retry::Call;
+use crate::transfer::transfer_call;
 use crate::{Client, Error};
 
 /// Which locks to list, for [`Client::locks`]. By default all of them, in pages of the largest size.
@@ -46,26 +46,26 @@ impl Client {
     /// Releases a lock that the session itself holds, or leaves its queue. A repeated call has no further effect.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the holder, if another session holds the lock; otherwise see [`Error`].
+    /// [`Error::Rejected`] with the holder, if another session holds the lock; otherwise see [`Error`].
     pub async fn release(&self, lock: &LockName, session: &SessionName) -> Result<(), Error> {
         let query = self.release_of_hold(lock, session).await?;
         self.calls().send(&Call::new(Method::DELETE, query.target(&lock_path(lock)))).await
     }
 
-    /// Hands a lock that a session itself holds to another open session, which holds it immediately. A guard of this
-    /// program has [`Guard::hand_over`](crate::Guard::hand_over).
+    /// Transfers a lock that a session itself holds to another open session, which holds it immediately. A guard of this
+    /// program has [`Guard::transfer`](crate::Guard::transfer).
     ///
     /// # Errors
-    /// [`Error::Refused`] if the session does not hold the lock; [`Error::Lost`] if one of the sessions is not open;
-    /// otherwise see [`Error`]. After [`Error::Unknown`], read the lock to find its holder.
-    pub async fn hand_over(
+    /// [`Error::Rejected`] if the session does not hold the lock; [`Error::Lost`] if one of the sessions is not open;
+    /// otherwise see [`Error`]. After [`Error::OutcomeUnknown`], read the lock to find its holder.
+    pub async fn transfer(
         &self,
         lock: &LockName,
         from: &SessionName,
         to: &SessionName,
     ) -> Result<HandedOverBody, Error> {
         let release = self.release_of_hold(lock, from).await?;
-        self.calls().json(&handover_call(lock, release, to, None)).await
+        self.calls().json(&transfer_call(lock, release, to, None)).await
     }
 
     /// Builds the release of the session's own hold by its token, so that a late copy of the call affects no later
@@ -75,7 +75,7 @@ impl Client {
         lock: &LockName,
         session: &SessionName,
     ) -> Result<Query, Error> {
-        let body = self.look(lock).await?;
+        let body = self.lock_state(lock).await?;
         let mut holders = body.holders.iter();
         let hold = holders.find(|holder| holder.session == *session && holder.owner.is_none());
         let target = hold.map(|hold| ReleaseTarget::Hold(hold.token)).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self, lock: &LockName) -> Result<LockBody, Error> {
+    pub async fn lock_state(&self, lock: &LockName) -> Result<LockBody, Error> {
         self.calls().get(lock_path(lock)).await
     }
 
@@ -109,7 +109,7 @@ impl Client {
     /// Requests the holders of a lock to release it.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the named session does not hold the lock; otherwise see [`Error`].
+    /// [`Error::Rejected`] if the named session does not hold the lock; otherwise see [`Error`].
     pub async fn request_release(
         &self,
         request: &RequestRelease,
@@ -128,7 +128,7 @@ impl Client {
     /// Changes the policy of a lock immediately and for all callers. `None` keeps a value. Returns the policy.
     ///
     /// # Errors
-    /// [`Error::Refused`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
+    /// [`Error::Rejected`] if a lock in use would become a semaphore, or the reverse; otherwise see [`Error`].
     pub async fn set_policy(
         &self,
         lock: &LockName,
@@ -168,7 +168,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn each_lock(
+    pub async fn for_each_lock(
         &self,
         mut query: LockQuery,
         mut visit: impl FnMut(LockBody),

@@ -74,10 +74,10 @@ pub(crate) struct ClientLockRequest {
     /// Never empty.
     pub(crate) locks: Vec<LockName>,
     pub(crate) owner: Option<Owner>,
-    /// Whether another session handed the hold over: no attempt of this client acquired it.
-    pub(crate) handed_over: bool,
+    /// Whether another session transferred the hold: no attempt of this client acquired it.
+    pub(crate) transferred: bool,
     pub(crate) labels: Labels,
-    pub(crate) beacon: Option<Duration>,
+    pub(crate) progress_timeout: Option<Duration>,
     /// `None` is exclusive, or the mode of the existing hold.
     pub(crate) mode: Option<Mode>,
     /// A multi-lock supports only `max_hold` and `queue_max`.
@@ -88,7 +88,7 @@ pub(crate) struct ClientLockRequest {
 impl ClientLockRequest {
     /// Builds the request of another guard for the same owner, whose hold may have another mode by now.
     pub(crate) fn reentry(&self) -> Self {
-        Self { handed_over: false, mode: None, ..self.clone() }
+        Self { transferred: false, mode: None, ..self.clone() }
     }
 
     /// Builds the call that acquires the locks, or renews the attempt's hold.

@@ -15,9 +15,9 @@ pub enum Loss {
     SessionEnded,
     /// The session is open but no longer holds the lock. Another call of the session released it, a client deleted its
     /// znode, or the cluster returned no cause.
-    TakenAway,
-    /// An operator broke the lock (`holdfast unlock --force`, `POST /v1/force-releases/NAME`).
-    Broken {
+    ReleasedElsewhere,
+    /// An operator force-released the lock (`holdfast unlock --force`, `POST /v1/force-releases/NAME`).
+    ForceReleased {
         /// The operator's reason, if a node still has it.
         reason: Option<String>,
     },
@@ -26,16 +26,16 @@ pub enum Loss {
         /// The reason of the request.
         reason: Option<String>,
     },
-    /// The guard or another call of the session handed the lock to another session.
-    HandedOver,
-    /// The guard was not touched within its beacon interval: the work makes no progress, so the client released the
-    /// lock.
+    /// The guard or another call of the session transferred the lock to another session.
+    Transferred,
+    /// No [`report_progress`](crate::Hold::report_progress) call within the [progress
+    /// timeout](crate::Lock::progress_timeout): the client released the lock.
     Stalled {
-        /// The interval of the beacon.
-        every: Duration,
+        /// The progress timeout.
+        timeout: Duration,
     },
     /// `max_hold` has passed, so the client released the lock.
-    HeldTooLong {
+    MaxHoldExceeded {
         /// The value of `max_hold`.
         max: Duration,
     },
@@ -44,7 +44,7 @@ pub enum Loss {
 impl Loss {
     /// Whether the client ended the hold while the cluster would keep it.
     pub(crate) fn is_ended_by_client(&self) -> bool {
-        matches!(self, Self::Stalled { .. } | Self::HeldTooLong { .. } | Self::Revoked { .. })
+        matches!(self, Self::Stalled { .. } | Self::MaxHoldExceeded { .. } | Self::Revoked { .. })
     }
 }
 
@@ -55,19 +55,19 @@ impl std::fmt::Display for Loss {
                 write!(f, "no renewal was acknowledged before the deadline: {reason}")
             }
             Self::SessionEnded => f.write_str("the session has ended"),
-            Self::TakenAway => f.write_str("the session no longer holds the lock"),
-            Self::Broken { reason } => {
-                write!(f, "an operator broke the lock{}", because(reason.as_deref()))
+            Self::ReleasedElsewhere => f.write_str("the session no longer holds the lock"),
+            Self::ForceReleased { reason } => {
+                write!(f, "an operator force-released the lock{}", because(reason.as_deref()))
             }
             Self::Revoked { reason } => {
                 let because = because(reason.as_deref());
                 write!(f, "the lock was not released by the deadline of a release request{because}")
             }
-            Self::HandedOver => f.write_str("the lock was handed to another session"),
-            Self::Stalled { every } => {
-                write!(f, "no progress for {every:?}, so the lock was released")
+            Self::Transferred => f.write_str("the lock was transferred to another session"),
+            Self::Stalled { timeout } => {
+                write!(f, "no progress for {timeout:?}, so the lock was released")
             }
-            Self::HeldTooLong { max } => {
+            Self::MaxHoldExceeded { max } => {
                 write!(f, "the lock was held for {max:?}, its max_hold, and was released")
             }
         }

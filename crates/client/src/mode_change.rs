@@ -23,23 +23,23 @@ impl Guard {
     /// [`Lock::upgradable`](crate::Lock::upgradable). Dropping the future leaves the guard upgradable.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the other holders did not leave in time: the guard is still upgradable. [`Error::Refused`] if
+    /// [`Error::Busy`] if the other holders did not leave in time: the guard is still upgradable. [`Error::Rejected`] if
     /// the guard is shared; [`Error::Lost`] if the lock is lost.
-    pub async fn upgrade(&mut self, wait: Duration) -> Result<FencingToken, Error> {
+    pub async fn upgrade(&mut self, timeout: Duration) -> Result<FencingToken, Error> {
         self.ensure()?;
         if self.mode() == Mode::Exclusive {
             return Ok(self.token());
         }
         let mut change = ModeChange::begin(&self.hold, &self.locks.request, self.mode());
-        let limit = WaitLimit::new(wait);
+        let limit = WaitLimit::new(timeout);
         loop {
             let wait = limit.next_call();
             let Delivery { result, in_doubt } = change.call(Mode::Exclusive, wait).await?;
             match result {
                 Ok(answer) => return change.completed(answer),
-                Err(Error::Unknown(_) | Error::Retry(_)) if !limit.is_over() => {}
+                Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
                 Err(Error::Busy(_)) if !wait.is_zero() && !limit.is_over() => {}
-                Err(error @ (Error::Busy(_) | Error::Refused(_))) if !in_doubt => {
+                Err(error @ (Error::Busy(_) | Error::Rejected(_))) if !in_doubt => {
                     change.rejected();
                     return Err(error);
                 }
@@ -56,7 +56,7 @@ impl Guard {
     /// upgradable to shared.
     ///
     /// # Errors
-    /// [`Error::Argument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
+    /// [`Error::InvalidArgument`] if the mode is not weaker; [`Error::Lost`] if the lock is lost.
     pub async fn downgrade(&mut self, to: Mode) -> Result<(), Error> {
         self.ensure()?;
         if self.mode() == to {
@@ -68,7 +68,9 @@ impl Guard {
         );
         if !is_weaker {
             let (from, to) = (self.mode().as_str(), to.as_str());
-            return Err(Error::Argument(format!("{to} is not weaker than {from}: use upgrade()")));
+            return Err(Error::InvalidArgument(format!(
+                "{to} is not weaker than {from}: use upgrade()"
+            )));
         }
         ModeChange::begin(&self.hold, &self.locks.request, to).complete_fallback().await
     }
@@ -137,15 +139,17 @@ impl ModeChange {
                 // The guard was released meanwhile, and this call may have acquired the lock again.
                 self.is_over = true;
                 self.hold.session.release_in_background(vec![self.hold.entry.clone()]);
-                return Err(Error::Lost(Loss::TakenAway));
+                return Err(Error::Lost(Loss::ReleasedElsewhere));
             }
             match result {
                 Ok(answer) => return self.completed(answer).map(drop),
-                Err(Error::Retry(_) | Error::Unknown(_) | Error::Foreign(_)) => {}
+                Err(
+                    Error::Unavailable(_) | Error::OutcomeUnknown(_) | Error::UnexpectedResponse(_),
+                ) => {}
                 Err(error) => {
                     // The cluster no longer has the hold.
                     self.is_over = true;
-                    self.hold.entry.lose(Loss::TakenAway);
+                    self.hold.entry.lose(Loss::ReleasedElsewhere);
                     return Err(error);
                 }
             }

@@ -87,11 +87,11 @@ impl MultiGuard {
     /// Releases one of the locks, waits for the confirmation, and keeps the other locks.
     ///
     /// # Errors
-    /// [`Error::Argument`] if the guard does not have the lock; otherwise as [`Guard::release`].
+    /// [`Error::InvalidArgument`] if the guard does not have the lock; otherwise as [`Guard::release`].
     pub async fn release_one(&mut self, lock: &str) -> Result<(), Error> {
         match self.0.take(lock) {
             Some(mut locks) => locks.release().await,
-            None => Err(Error::Argument(format!("this guard does not hold {lock}"))),
+            None => Err(Error::InvalidArgument(format!("this guard does not hold {lock}"))),
         }
     }
 

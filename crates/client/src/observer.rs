@@ -74,8 +74,8 @@ impl Observer {
     /// Returns the current leader first, then each change. Dropping the future loses no change.
     ///
     /// # Errors
-    /// [`Error::Retry`] if no node kept a stream open within the request timeout: the next call continues from the same
-    /// point. [`Error::Refused`] if the cluster rejected the call. [`Error::Foreign`] for an event that the client
+    /// [`Error::Unavailable`] if no node kept a stream open within the request timeout: the next call continues from the same
+    /// point. [`Error::Rejected`] if the cluster rejected the call. [`Error::UnexpectedResponse`] for an event that the client
     /// cannot decode: the next call continues after that event.
     pub async fn next_change(&mut self) -> Result<ElectionChange, Error> {
         let mut until = None;
@@ -104,7 +104,7 @@ impl Observer {
     async fn open(&mut self, until: Instant) -> Result<(), Error> {
         if self.short_streams > 1 {
             if Instant::now() >= until {
-                return Err(Error::Retry("the nodes end the stream at once".to_owned()));
+                return Err(Error::Unavailable("the nodes end the stream at once".to_owned()));
             }
             tokio::time::sleep_until(self.open_at.min(until).into()).await;
         }
@@ -179,7 +179,7 @@ struct Event {
 impl Event {
     fn body<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let undecodable =
-            |error| Error::Foreign(format!("undecodable {} event: {error}", self.name));
+            |error| Error::UnexpectedResponse(format!("undecodable {} event: {error}", self.name));
         serde_json::from_str(&self.data).map_err(undecodable)
     }
 }

@@ -5,10 +5,11 @@ use crate::Error;
 /// 64 random bits.
 ///
 /// # Errors
-/// [`Error::Argument`] if the operating system has none: no unique name can be generated.
+/// [`Error::InvalidArgument`] if the operating system has none: no unique name can be generated.
 pub(crate) fn bits() -> Result<u64, Error> {
-    getrandom::u64()
-        .map_err(|error| Error::Argument(format!("no randomness for a unique name: {error}")))
+    getrandom::u64().map_err(|error| {
+        Error::InvalidArgument(format!("no randomness for a unique name: {error}"))
+    })
 }
 
 /// A number from 0 to 255; 0 if the operating system has no randomness.

@@ -1,7 +1,7 @@
 //! The retry loop of every call: it tries the nodes in turn until one answers or the call's time is over.
 //!
 //! The client repeats a call without an answer if it is idempotent. Most calls are: they name a session and an attempt
-//! or a request id. The result is [`Error::Unknown`] only if no later answer settles the call.
+//! or a request id. The result is [`Error::OutcomeUnknown`] only if no later answer settles the call.
 //! Bounds: one request in flight for each call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,7 +102,8 @@ impl Delivery<HttpResponse> {
     /// Parses the body as JSON.
     pub(crate) fn json<T: DeserializeOwned>(self) -> Delivery<T> {
         let read = |answer: Answer<HttpResponse>| {
-            let body = answer.body.json().map_err(|error| Error::Foreign(error.to_string()))?;
+            let body =
+                answer.body.json().map_err(|error| Error::UnexpectedResponse(error.to_string()))?;
             Ok(Answer { body, sent: answer.sent })
         };
         Delivery { result: self.result.and_then(read), in_doubt: self.in_doubt }
@@ -170,7 +171,7 @@ impl Nodes {
                     AttemptOutcome::MayBeDone(reason) => {
                         *lost_answer = Some(reason.clone());
                         if !call.idempotent {
-                            return Err(Error::Unknown(reason));
+                            return Err(Error::OutcomeUnknown(reason));
                         }
                         last_reason = reason;
                     }
@@ -183,7 +184,9 @@ impl Nodes {
             if left.is_zero() {
                 // A read changes nothing, so a lost answer leaves no doubt.
                 let lost_answer = lost_answer.clone().filter(|_| call.method != Method::GET);
-                return Err(lost_answer.map_or(Error::Retry(last_reason), Error::Unknown));
+                return Err(
+                    lost_answer.map_or(Error::Unavailable(last_reason), Error::OutcomeUnknown)
+                );
             }
             tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -230,7 +233,7 @@ impl Nodes {
                 AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
             };
             if Instant::now() >= until {
-                return Err(Error::Retry(reason));
+                return Err(Error::Unavailable(reason));
             }
             number = number.wrapping_add(1);
             if number.wrapping_sub(first).is_multiple_of(self.bases.len()) {
@@ -277,7 +280,7 @@ fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
         return if response.status.is_server_error() {
             AttemptOutcome::MayBeDone(reason)
         } else {
-            AttemptOutcome::Rejected(Error::Foreign(reason))
+            AttemptOutcome::Rejected(Error::UnexpectedResponse(reason))
         };
     };
     let reason = format!("{base}: {}: {}", problem.code, problem.title);
@@ -290,6 +293,6 @@ fn classify<T>(base: &str, response: &HttpResponse) -> AttemptOutcome<T> {
     } else if problem.retryable {
         AttemptOutcome::NotDone(reason)
     } else {
-        AttemptOutcome::Rejected(Error::Refused(Box::new(problem)))
+        AttemptOutcome::Rejected(Error::Rejected(Box::new(problem)))
     }
 }

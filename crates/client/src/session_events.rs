@@ -132,7 +132,7 @@ impl SessionPoll {
                 && !is_holder(&calls, session, entry.lock(), *token).await
                 && is_held_here()
             {
-                entry.lose(Loss::TakenAway);
+                entry.lose(Loss::ReleasedElsewhere);
             }
         }
         self.unguarded.retain(|hold| is_listed(&hold.lock, hold.token));
@@ -217,18 +217,18 @@ fn deliver_event(session: &Session, event: &EventBody) {
 fn loss_of(entry: &ClientQueueEntry, event: &EventBody) -> Loss {
     let is = |cause: LossCause| event.cause.as_deref() == Some(cause.as_str());
     if is(LossCause::Broken) {
-        Loss::Broken { reason: event.reason.clone() }
+        Loss::ForceReleased { reason: event.reason.clone() }
     } else if is(LossCause::Revoked) {
         let request = entry.release_request.borrow();
         Loss::Revoked { reason: request.as_ref().and_then(|request| request.reason.clone()) }
     } else if is(LossCause::HandedOver) {
-        Loss::HandedOver
+        Loss::Transferred
     } else if is(LossCause::SessionClosed) || is(LossCause::SessionExpired) {
         Loss::SessionEnded
     } else if let (true, Some(max)) = (is(LossCause::MaxHold), entry.limits.borrow().max_hold()) {
-        Loss::HeldTooLong { max }
+        Loss::MaxHoldExceeded { max }
     } else {
-        Loss::TakenAway
+        Loss::ReleasedElsewhere
     }
 }
 
@@ -259,7 +259,7 @@ async fn is_holder(calls: &Calls, session: &Session, lock: &LockName, token: Fen
         // A node lists only the first of many holders, so the token identifies the hold.
         Ok(_) => {
             let target = format!("{}?token={token}", fence_path(lock));
-            !matches!(calls.get::<FenceBody>(target).await, Err(Error::Refused(_)))
+            !matches!(calls.get::<FenceBody>(target).await, Err(Error::Rejected(_)))
         }
         Err(_) => true,
     }

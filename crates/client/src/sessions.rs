@@ -56,7 +56,7 @@ impl Sessions {
             return Ok(SessionUse::of(session));
         }
         if open.len() >= SESSIONS_MAX && !open.contains_key(&ttl) {
-            return Err(Error::Argument(format!(
+            return Err(Error::InvalidArgument(format!(
                 "the locks of one client have at most {SESSIONS_MAX} different times-to-live: use fewer"
             )));
         }
@@ -95,7 +95,7 @@ impl Sessions {
         if let (SessionNaming::Named(name), Some(_)) = (&self.naming, requested)
             && self.ttl != requested
         {
-            return Err(Error::Argument(format!(
+            return Err(Error::InvalidArgument(format!(
                 "set the time-to-live of the named session {name} on the client builder, not on a lock"
             )));
         }

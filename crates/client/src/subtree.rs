@@ -11,7 +11,7 @@ use holdfast_api::ErrorCode;
 use holdfast_types::{Revision, ZnodePath};
 
 use crate::error::argument;
-use crate::tree::{Node, is, too_many};
+use crate::tree::{CachedZnode, is, too_many};
 use crate::{Client, Error};
 
 /// Nodes in one cache.
@@ -21,7 +21,7 @@ const WAIT: Duration = Duration::from_secs(20);
 
 /// A change of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SubtreeChange {
     /// A new node.
     Created(ZnodePath),
     /// New data, or the node was deleted and created again.
@@ -37,12 +37,12 @@ pub enum Change {
     },
 }
 
-/// A node and everything below it, as of [`Subtree::revision`] or later. [`Subtree::next`] updates it.
+/// A node and everything below it, as of [`Subtree::revision`] or later. [`Subtree::next_change`] updates it.
 #[derive(Debug)]
 pub struct Subtree {
     client: Client,
     root: ZnodePath,
-    nodes: BTreeMap<ZnodePath, Node>,
+    nodes: BTreeMap<ZnodePath, CachedZnode>,
     /// `nodes` contains all changes up to this revision.
     revision: Revision,
     /// `nodes` and `pending` contain all changes up to this revision, which is not before `revision`.
@@ -61,13 +61,13 @@ impl Client {
     ///     for (path, node) in config.nodes() {
     ///         println!("{path} = {}", node.text());
     ///     }
-    ///     println!("{:?}", config.next().await?);
+    ///     println!("{:?}", config.next_change().await?);
     /// }
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] for an invalid path, or too many nodes below it; otherwise see [`Error`].
+    /// [`Error::InvalidArgument`] for an invalid path, or too many nodes below it; otherwise see [`Error`].
     pub async fn subtree(&self, path: impl AsRef<str>) -> Result<Subtree, Error> {
         let root = ZnodePath::new(path).map_err(argument)?;
         let (nodes, revision) = read(self, &root).await?;
@@ -90,11 +90,11 @@ impl Subtree {
     }
 
     /// All cached nodes, in path order.
-    pub fn nodes(&self) -> &BTreeMap<ZnodePath, Node> {
+    pub fn nodes(&self) -> &BTreeMap<ZnodePath, CachedZnode> {
         &self.nodes
     }
 
-    pub fn get(&self, path: &str) -> Option<&Node> {
+    pub fn get(&self, path: &str) -> Option<&CachedZnode> {
         self.nodes.get(path)
     }
 
@@ -106,9 +106,9 @@ impl Subtree {
     /// Waits for the next change and applies it. Dropping the future loses no change.
     ///
     /// # Errors
-    /// [`Error::Argument`] if the subtree has too many nodes; otherwise see [`Error`]. The next call continues from the
+    /// [`Error::InvalidArgument`] if the subtree has too many nodes; otherwise see [`Error`]. The next call continues from the
     /// current state.
-    pub async fn next(&mut self) -> Result<Change, Error> {
+    pub async fn next_change(&mut self) -> Result<SubtreeChange, Error> {
         loop {
             while let Some(path) = self.pending.front().cloned() {
                 let read = self.client.calls().node(&path).await?;
@@ -137,22 +137,22 @@ impl Subtree {
     }
 
     /// Updates the cache with a node that was just read, and returns the change, if any.
-    fn update(&mut self, path: ZnodePath, read: Option<Node>) -> Option<Change> {
+    fn update(&mut self, path: ZnodePath, read: Option<CachedZnode>) -> Option<SubtreeChange> {
         let Some(node) = read else {
-            return self.nodes.remove(&path).map(|_| Change::Deleted(path));
+            return self.nodes.remove(&path).map(|_| SubtreeChange::Deleted(path));
         };
         match self.nodes.insert(path.clone(), node.clone()) {
-            None => Some(Change::Created(path)),
-            Some(before) if before != node => Some(Change::Changed(path)),
+            None => Some(SubtreeChange::Created(path)),
+            Some(before) if before != node => Some(SubtreeChange::Changed(path)),
             Some(_) => None,
         }
     }
 
-    async fn read_again(&mut self) -> Result<Change, Error> {
+    async fn read_again(&mut self) -> Result<SubtreeChange, Error> {
         let since = self.revision;
         let (nodes, revision) = read(&self.client, &self.root).await?;
         (self.nodes, self.revision, self.received_until) = (nodes, revision, revision);
-        Ok(Change::Gap { since, until: revision })
+        Ok(SubtreeChange::Gap { since, until: revision })
     }
 }
 
@@ -170,7 +170,7 @@ fn is_within(root: &ZnodePath, path: &ZnodePath) -> bool {
 async fn read(
     client: &Client,
     root: &ZnodePath,
-) -> Result<(BTreeMap<ZnodePath, Node>, Revision), Error> {
+) -> Result<(BTreeMap<ZnodePath, CachedZnode>, Revision), Error> {
     // The revision is read first, so that the first watch reports changes during the read of the nodes.
     let revision = client.calls().current_revision(root).await?;
     let mut nodes = BTreeMap::new();

@@ -194,14 +194,14 @@ async fn a_generated_session_that_ended_while_idle_is_replaced() {
 async fn a_refused_call_is_not_repeated() {
     let (address, acquires) = lock_node(|_| Some(problem("bad-duration", 400, false))).await;
     let error = acquire(&client([address])).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(_)) && !error.is_retryable(), "{error:?}");
+    assert!(matches!(error, Error::Rejected(_)) && !error.is_retryable(), "{error:?}");
     assert_eq!(acquires.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn a_call_that_no_node_received_is_a_retry() {
     let error = acquire(&client([unused_address().await])).await.unwrap_err();
-    assert!(matches!(error, Error::Retry(_)) && error.is_retryable(), "{error:?}");
+    assert!(matches!(error, Error::Unavailable(_)) && error.is_retryable(), "{error:?}");
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn a_call_without_an_answer_is_unknown_and_its_entry_is_released() {
     .await;
     let client = client([address]);
     let error = acquire(&client).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     assert!(calls.load(Ordering::SeqCst) > 2, "the client repeats the call");
     until("the entry is released", || releases.load(Ordering::SeqCst) > 0).await;
 }
@@ -231,13 +231,13 @@ async fn a_waiter_that_reaches_no_node_stops_when_its_session_is_over() {
     .await;
     let client = Client::builder([address]).named_session("me").build().unwrap();
     let error = client.lock("job").acquire().await.unwrap_err();
-    assert!(matches!(error, Error::Retry(_)), "{error:?}");
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
 }
 
 #[tokio::test]
 async fn an_answer_of_another_program_is_foreign() {
     let (address, _) = node(|_, _| Some((200, "<html>".to_owned()))).await;
-    assert!(matches!(acquire(&client([address])).await, Err(Error::Foreign(_))));
+    assert!(matches!(acquire(&client([address])).await, Err(Error::UnexpectedResponse(_))));
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn names_are_checked_before_anything_is_sent() {
         client.lock("job").ttl(Duration::ZERO),
         client.lock("job").label("", "x"),
     ] {
-        assert!(matches!(bad.acquire().await, Err(Error::Argument(_))));
+        assert!(matches!(bad.acquire().await, Err(Error::InvalidArgument(_))));
     }
 }
 

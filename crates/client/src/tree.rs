@@ -19,7 +19,7 @@ use crate::retry::Call;
 
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct CachedZnode {
     /// The data.
     pub data: Vec<u8>,
     /// The number of changes of the data.
@@ -30,7 +30,7 @@ pub struct Node {
     pub is_ephemeral: bool,
 }
 
-impl Node {
+impl CachedZnode {
     /// The data as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.data).into_owned()
@@ -38,12 +38,12 @@ impl Node {
 }
 
 pub(crate) fn too_many(root: &ZnodePath, max: usize) -> Error {
-    Error::Argument(format!("more than {max} nodes below {root}: choose a smaller subtree"))
+    Error::InvalidArgument(format!("more than {max} nodes below {root}: choose a smaller subtree"))
 }
 
 impl Calls {
     /// Reads a node; `None` if it does not exist.
-    pub(crate) async fn node(&self, path: &ZnodePath) -> Result<Option<Node>, Error> {
+    pub(crate) async fn node(&self, path: &ZnodePath) -> Result<Option<CachedZnode>, Error> {
         let delivery = self.deliver(&Call::get(tree_path(path))).await;
         found(delivery.result.and_then(|answer| read_node(answer.body)))
     }
@@ -51,7 +51,7 @@ impl Calls {
     /// Lists the nodes at a path and below it; empty if the path does not exist.
     ///
     /// # Errors
-    /// [`Error::Argument`] for more than `max` nodes.
+    /// [`Error::InvalidArgument`] for more than `max` nodes.
     pub(crate) async fn paths_below(
         &self,
         root: &ZnodePath,
@@ -117,9 +117,9 @@ pub(crate) fn is(error: &Error, code: ErrorCode) -> bool {
     error.problem().is_some_and(|problem| problem.code == code)
 }
 
-fn read_node(response: HttpResponse) -> Result<Node, Error> {
+fn read_node(response: HttpResponse) -> Result<CachedZnode, Error> {
     let headers = &response.headers;
-    Ok(Node {
+    Ok(CachedZnode {
         version: header(headers, node_headers::VERSION)?,
         created: Revision(header(headers, node_headers::CREATED_REVISION)?),
         is_ephemeral: header::<String>(headers, node_headers::KIND)? == "ephemeral",
@@ -130,5 +130,5 @@ fn read_node(response: HttpResponse) -> Result<Node, Error> {
 fn header<T: FromStr>(headers: &HeaderMap, name: &str) -> Result<T, Error> {
     let text = headers.get(name).and_then(|value| value.to_str().ok());
     let value = text.and_then(|text| text.parse().ok());
-    value.ok_or_else(|| Error::Foreign(format!("the answer has no header {name}")))
+    value.ok_or_else(|| Error::UnexpectedResponse(format!("the answer has no header {name}")))
 }

@@ -57,14 +57,14 @@ impl From<Error> for CommandFailure {
         match &error {
             Error::Busy(_) => Self::NotAcquired(format!("{error} (wait longer with --wait)")),
             Error::Lost(_) => Self::Lost(error.to_string()),
-            Error::Argument(_) => Self::usage(error),
-            Error::Retry(_) => Self::failed(format!(
+            Error::InvalidArgument(_) => Self::usage(error),
+            Error::Unavailable(_) => Self::failed(format!(
                 "{error}: is the cluster running, and does --addr or HOLDFAST_ADDR name its nodes?"
             )),
-            Error::Unknown(reason) => Self::failed(format!(
+            Error::OutcomeUnknown(reason) => Self::failed(format!(
                 "the outcome is unknown, read the current state before you repeat the command: {reason}"
             )),
-            Error::Refused(_) | Error::Foreign(_) => Self::failed(error),
+            Error::Rejected(_) | Error::UnexpectedResponse(_) => Self::failed(error),
         }
     }
 }

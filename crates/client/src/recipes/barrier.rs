@@ -33,20 +33,20 @@ impl Barrier {
     /// wait both break the barrier for its waiting parties.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the barrier broke
-    /// ([`Error::is_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
-    pub async fn arrive(&self, wait: Duration) -> Result<TrippedBody, Error> {
+    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Rejected`] if the barrier broke
+    /// ([`Error::is_barrier_broken`]), or if the waiting parties named another party count; otherwise see [`Error`].
+    pub async fn arrive(&self, timeout: Duration) -> Result<TrippedBody, Error> {
         let path = barrier_path(&checked_name(&self.name)?);
-        let (passed, entry) = arrive(&self.client, path, self.parties, wait).await?;
+        let (tripped, entry) = arrive(&self.client, path, self.parties, timeout).await?;
         entry.disarm();
-        Ok(passed)
+        Ok(tripped)
     }
 
     /// Returns the parties that have arrived.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<BarrierBody, Error> {
+    pub async fn state(&self) -> Result<BarrierBody, Error> {
         self.client.calls().get(barrier_path(&checked_name(&self.name)?)).await
     }
 }
@@ -74,7 +74,7 @@ pub(super) async fn arrive(
     match client.calls().repeat_until(until, || session.is_alive(), call).await {
         Ok(passed) => Ok((passed, entry)),
         Err(error) => {
-            if matches!(error, Error::Busy(_) | Error::Refused(_) | Error::Lost(_)) {
+            if matches!(error, Error::Busy(_) | Error::Rejected(_) | Error::Lost(_)) {
                 entry.disarm();
             }
             Err(error)

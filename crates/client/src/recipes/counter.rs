@@ -36,7 +36,7 @@ impl Counter {
     /// Adds `amount` exactly once, even if the client sends several copies of the call.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the result does not fit 64 bits; otherwise see [`Error`].
+    /// [`Error::Rejected`] if the result does not fit 64 bits; otherwise see [`Error`].
     pub async fn add(&self, amount: i64) -> Result<CounterBody, Error> {
         self.change(Method::POST, Query::default().with(&recipe::ADD, &amount)).await
     }
@@ -52,7 +52,7 @@ impl Counter {
     /// Replaces the value if the counter has this version.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it has another version; otherwise see [`Error`].
+    /// [`Error::Rejected`] if it has another version; otherwise see [`Error`].
     pub async fn set_if(&self, value: i64, version: u64) -> Result<CounterBody, Error> {
         let query = Query::default().with(&recipe::VALUE, &value);
         self.change(Method::PUT, query.with(&recipe::VERSION, &version)).await

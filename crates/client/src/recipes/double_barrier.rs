@@ -32,19 +32,19 @@ impl DoubleBarrier {
     /// and does not affect the other parties.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Refused`] if the present parties named another
+    /// [`Error::Busy`] if the others did not arrive in time; [`Error::Rejected`] if the present parties named another
     /// party count; otherwise see [`Error`].
-    pub async fn enter(&self, wait: Duration) -> Result<Inside, Error> {
+    pub async fn enter(&self, timeout: Duration) -> Result<DoubleBarrierGuard, Error> {
         let path = double_barrier_path(&checked_name(&self.name)?);
-        let (passed, entry) = arrive(&self.client, path, self.parties, wait).await?;
-        Ok(Inside { passed, entry })
+        let (tripped, entry) = arrive(&self.client, path, self.parties, timeout).await?;
+        Ok(DoubleBarrierGuard { tripped, entry })
     }
 
     /// Returns the parties that wait to enter and the parties inside.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn look(&self) -> Result<BarrierBody, Error> {
+    pub async fn state(&self) -> Result<BarrierBody, Error> {
         self.client.calls().get(double_barrier_path(&checked_name(&self.name)?)).await
     }
 }
@@ -53,25 +53,25 @@ impl DoubleBarrier {
 /// session.
 #[derive(Debug)]
 #[must_use = "dropping it leaves"]
-pub struct Inside {
-    passed: TrippedBody,
+pub struct DoubleBarrierGuard {
+    tripped: TrippedBody,
     entry: BarrierEntry,
 }
 
-impl Inside {
+impl DoubleBarrierGuard {
     /// The answer to [`DoubleBarrier::enter`].
-    pub fn passed(&self) -> &TrippedBody {
-        &self.passed
+    pub fn tripped(&self) -> &TrippedBody {
+        &self.tripped
     }
 
     /// Leaves, and waits until all parties have left.
     ///
     /// # Errors
-    /// [`Error::Busy`] if others are still inside after the wait; this party has left in any case. Otherwise see
+    /// [`Error::Busy`] if others are still inside after the timeout; this party has left in any case. Otherwise see
     /// [`Error`].
-    pub async fn leave(self, wait: Duration) -> Result<(), Error> {
+    pub async fn leave(self, timeout: Duration) -> Result<(), Error> {
         let BarrierEntry { client, session, target } = &self.entry;
-        let until = Instant::now() + wait;
+        let until = Instant::now() + timeout;
         let call = |wait: Duration| {
             let wait = match wait {
                 Duration::ZERO => String::new(),

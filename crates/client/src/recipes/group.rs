@@ -238,7 +238,7 @@ impl MembershipZnode {
         for stat in body.results.iter().filter_map(stat_of) {
             if stat.kind != ZnodeKindBody::Ephemeral {
                 let reason = format!("{path} is not ephemeral, so it is not a membership");
-                return Err(Error::Argument(reason));
+                return Err(Error::InvalidArgument(reason));
             }
         }
         Ok(body.revision)

@@ -34,7 +34,7 @@ impl Latch {
     /// Creates the latch, unless one with the same count exists.
     ///
     /// # Errors
-    /// [`Error::Refused`] if one with another count exists; otherwise see [`Error`].
+    /// [`Error::Rejected`] if one with another count exists; otherwise see [`Error`].
     pub async fn create(&self, count: u32) -> Result<LatchBody, Error> {
         let query = Query::default().with(&recipe::COUNT, &count);
         let target = query.target(&latch_path(&checked_name(&self.name)?));
@@ -45,7 +45,7 @@ impl Latch {
     /// the key.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the latch does not exist; otherwise see [`Error`].
+    /// [`Error::Rejected`] if the latch does not exist; otherwise see [`Error`].
     pub async fn count_down(&self, key: impl AsRef<str>) -> Result<u32, Error> {
         let key = RequestId::new(key).map_err(argument)?;
         self.send_count_down(Query::default().with(&recipe::KEY, &key)).await
@@ -75,13 +75,13 @@ impl Latch {
         Ok(body.left)
     }
 
-    /// Waits until the latch is open; a wait of zero only reads the latch.
+    /// Waits until the latch is open; a timeout of zero only reads the latch.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the latch is not open in time; [`Error::Refused`] if it does not exist; otherwise see
+    /// [`Error::Busy`] if the latch is not open in time; [`Error::Rejected`] if it does not exist; otherwise see
     /// [`Error`].
-    pub async fn wait(&self, wait: Duration) -> Result<LatchBody, Error> {
-        let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + wait);
+    pub async fn wait(&self, timeout: Duration) -> Result<LatchBody, Error> {
+        let (path, until) = (latch_path(&checked_name(&self.name)?), Instant::now() + timeout);
         let call = |wait| Call::get(Query::default().with(&recipe::WAIT, &wait).target(&path));
         loop {
             match self.client.calls().repeat_until(until, || true, call).await {
@@ -91,7 +91,7 @@ impl Latch {
         }
     }
 
-    /// Deletes the latch. Callers that wait for it get [`Error::Refused`].
+    /// Deletes the latch. Callers that wait for it get [`Error::Rejected`].
     ///
     /// # Errors
     /// See [`Error`].

@@ -2,7 +2,7 @@
 //! call has no effect.
 //!
 //! A wait that is longer than one call repeats the call with the same id, which keeps the place. Dropping the future of
-//! a wait, or an [`Inside`], gives up the place.
+//! a wait, or an [`DoubleBarrierGuard`], gives up the place.
 
 mod barrier;
 mod counter;
@@ -20,7 +20,7 @@ use crate::{Client, Error, random};
 
 pub use barrier::Barrier;
 pub use counter::Counter;
-pub use double_barrier::{DoubleBarrier, Inside};
+pub use double_barrier::{DoubleBarrier, DoubleBarrierGuard};
 pub use group::{Group, GroupMember, Membership};
 pub use latch::Latch;
 

@@ -18,7 +18,7 @@ async fn an_observer_pauses_and_gives_up_if_every_stream_ends_at_once() {
     for events in ["", "event: reconnect\ndata: {}\n\n", "id: 3\nevent: bookmark\ndata: {}\n\n"] {
         let (mut observer, calls) = observing(|_| events.to_owned()).await;
         let change = tokio::time::timeout(Duration::from_secs(10), observer.next_change()).await;
-        assert!(matches!(change, Ok(Err(Error::Retry(_)))), "{events:?}: {change:?}");
+        assert!(matches!(change, Ok(Err(Error::Unavailable(_)))), "{events:?}: {change:?}");
         assert!(calls.load(Ordering::SeqCst) <= 5, "{events:?}: {calls:?}");
     }
 }

@@ -96,18 +96,22 @@ async fn dropping_an_acquire_future_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn a_missed_beacon_releases_the_lock() {
+async fn a_missed_progress_report_releases_the_lock() {
     let (client, lines) = granting("").await;
     let every = Duration::from_millis(150);
-    let guard = client.lock("job").beacon(every).acquire().await.unwrap();
+    let guard = client.lock("job").progress_timeout(every).acquire().await.unwrap();
     let cancelled = guard.cancel_token();
     let begun = Instant::now();
     while begun.elapsed() < every * 2 {
-        guard.touch().unwrap();
+        guard.report_progress().unwrap();
         tokio::task::yield_now().await;
     }
-    assert_eq!(guard.lost().await, Loss::Stalled { every });
-    assert_eq!(guard.touch(), Err(Loss::Stalled { every }), "a late touch is no renewal");
+    assert_eq!(guard.lost().await, Loss::Stalled { timeout: every });
+    assert_eq!(
+        guard.report_progress(),
+        Err(Loss::Stalled { timeout: every }),
+        "a late report is no renewal"
+    );
     cancelled.cancelled().await;
     until("it is released while the guard still lives", || released(&lines) == 1).await;
     assert!(matches!(guard.release().await, Err(Error::Lost(Loss::Stalled { .. }))));
@@ -119,7 +123,7 @@ async fn a_lock_is_released_when_max_hold_has_passed() {
     let max = Duration::from_millis(150);
     let guard = client.lock("job").max_hold(max).acquire().await.unwrap();
     assert!(guard.remaining() <= max);
-    assert_eq!(guard.lost().await, Loss::HeldTooLong { max });
+    assert_eq!(guard.lost().await, Loss::MaxHoldExceeded { max });
     until("it is released", || released(&lines) >= 1).await;
     assert!(!guard.is_held());
 }
@@ -147,8 +151,8 @@ async fn a_lost_lock_is_not_reentered() {
     let (address, _) =
         lock_node(|call| Some((200, grant(if call == 0 { 7 } else { 8 }, 0, 30_000)))).await;
     let guard = acquire(&client([address])).await.unwrap();
-    assert!(matches!(guard.reenter().await, Err(Error::Lost(Loss::TakenAway))));
-    assert_eq!(guard.ensure(), Err(Loss::TakenAway));
+    assert!(matches!(guard.reenter().await, Err(Error::Lost(Loss::ReleasedElsewhere))));
+    assert_eq!(guard.ensure(), Err(Loss::ReleasedElsewhere));
 }
 
 #[tokio::test]
@@ -168,7 +172,7 @@ async fn a_lock_that_the_session_no_longer_holds_is_lost_and_not_acquired_again(
         (address, acquires)
     };
     let guard = acquire(&client([address])).await.unwrap();
-    assert_eq!(guard.lost().await, Loss::TakenAway);
+    assert_eq!(guard.lost().await, Loss::ReleasedElsewhere);
     assert_eq!(acquires.load(Ordering::SeqCst), 1);
 }
 
@@ -194,7 +198,7 @@ async fn work_under_a_lock_is_cancelled_by_its_loss() {
             std::future::pending::<()>().await;
         })
         .await;
-    assert!(matches!(done, Err(Error::Lost(Loss::HeldTooLong { .. }))), "{done:?}");
+    assert!(matches!(done, Err(Error::Lost(Loss::MaxHoldExceeded { .. }))), "{done:?}");
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     until("it is released", || released(&lines) >= 1).await;
 }
@@ -213,7 +217,7 @@ async fn the_blocking_client_holds_renews_and_releases() {
     let (address, acquires) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
     let work = move || {
         let client = blocking::Client::new([address]).unwrap();
-        let guard = client.lock("job").wait(Duration::from_secs(1)).acquire().unwrap();
+        let guard = client.lock("job").timeout(Duration::from_secs(1)).acquire().unwrap();
         assert_eq!((guard.token().0, guard.is_held()), (7, true));
         assert_eq!(guard.lost_within(Duration::from_millis(10)), None);
         guard.release().unwrap();
@@ -227,5 +231,5 @@ async fn the_blocking_client_holds_renews_and_releases() {
 #[tokio::test]
 async fn the_blocking_client_rejects_calls_inside_a_runtime() {
     let client = blocking::Client::new([unused_address().await]).unwrap();
-    assert!(matches!(client.lock("job").acquire(), Err(Error::Argument(_))));
+    assert!(matches!(client.lock("job").acquire(), Err(Error::InvalidArgument(_))));
 }

@@ -115,7 +115,7 @@ async fn a_rejected_upgrade_changes_nothing_and_an_uncertain_one_is_reverted() {
     assert!(matches!(busy, Error::Busy(_)), "{busy:?}");
     assert_eq!(requests(&lines, "mode=upgradable"), 1);
     let doubt = guard.upgrade(Duration::ZERO).await.unwrap_err();
-    assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
+    assert!(matches!(doubt, Error::OutcomeUnknown(_)), "{doubt:?}");
     assert_eq!(requests(&lines, "mode=upgradable"), 2, "the old mode is restored: {lines:?}");
     assert_eq!((guard.mode(), guard.is_held()), (Mode::Upgradable, true));
 }
@@ -140,8 +140,8 @@ async fn a_downgrade_detects_that_the_cluster_no_longer_has_the_hold() {
     .await;
     let mut guard = acquire(&client([address])).await.unwrap();
     let refused = guard.downgrade(Mode::Shared).await.unwrap_err();
-    assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
-    assert_eq!(guard.ensure(), Err(Loss::TakenAway));
+    assert!(matches!(refused, Error::Rejected(_)), "{refused:?}");
+    assert_eq!(guard.ensure(), Err(Loss::ReleasedElsewhere));
 }
 
 #[tokio::test]
@@ -211,6 +211,6 @@ async fn a_hold_that_is_neither_listed_nor_valid_is_lost() {
     for (total, valid) in [(1, true), (300, false)] {
         let (guard, _) = lagging(false, total, valid).await;
         let lost = tokio::time::timeout(Duration::from_secs(10), guard.lost()).await;
-        assert_eq!(lost.unwrap(), Loss::TakenAway, "of {total}");
+        assert_eq!(lost.unwrap(), Loss::ReleasedElsewhere, "of {total}");
     }
 }

@@ -48,7 +48,7 @@ async fn all_locks_are_acquired_by_one_call_and_released_by_one() {
     assert_eq!(both.hold("b").unwrap().token().0, 8);
     assert!(both.hold("c").is_none() && both.is_held());
     assert_eq!(requests(&lines, "POST /v1/locks?name=a&name=b&session="), 1);
-    assert!(matches!(both.release_one("c").await, Err(Error::Argument(_))));
+    assert!(matches!(both.release_one("c").await, Err(Error::InvalidArgument(_))));
     both.release_one("a").await.unwrap();
     assert_eq!(requests(&lines, "DELETE /v1/locks/a?"), 1);
     both.release().await.unwrap();
@@ -64,11 +64,11 @@ async fn the_loss_of_one_lock_is_reported_and_the_other_stays_held() {
     let both = client.lock_many(["a", "b"]).acquire().await.unwrap();
     let cancelled = both.cancel_token();
     let (lock, loss) = tokio::time::timeout(Duration::from_secs(10), both.lost()).await.unwrap();
-    assert_eq!((lock.as_str(), &loss), ("b", &Loss::TakenAway));
-    assert_eq!(both.ensure(), Err(Loss::TakenAway));
+    assert_eq!((lock.as_str(), &loss), ("b", &Loss::ReleasedElsewhere));
+    assert_eq!(both.ensure(), Err(Loss::ReleasedElsewhere));
     assert!(both.hold("a").unwrap().is_held());
     cancelled.cancelled().await;
-    assert!(matches!(both.release().await, Err(Error::Lost(Loss::TakenAway))));
+    assert!(matches!(both.release().await, Err(Error::Lost(Loss::ReleasedElsewhere))));
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn an_acquire_with_an_unknown_outcome_is_released() {
     })
     .await;
     let doubt = client([address]).lock_many(["a", "b"]).try_acquire().await.unwrap_err();
-    assert!(matches!(doubt, Error::Unknown(_)), "{doubt:?}");
+    assert!(matches!(doubt, Error::OutcomeUnknown(_)), "{doubt:?}");
     until("it is released", || requests(&lines, "DELETE /v1/locks?name=a&name=b&") == 1).await;
 }
 
@@ -129,14 +129,14 @@ async fn every_view_reports_the_hand_over_before_the_call() {
     let view = guard.hold();
     *views.lock().unwrap() = Some(view.clone());
     let cancelled = guard.cancel_token();
-    assert_eq!(guard.hand_over(&to(), Some("worker")).await.unwrap().0, 9);
+    assert_eq!(guard.transfer(&to(), Some("worker")).await.unwrap().0, 9);
     assert_eq!(
         *at_the_call.lock().unwrap(),
-        Some(Err(Loss::HandedOver)),
+        Some(Err(Loss::Transferred)),
         "the sender ends its hold first"
     );
     assert!(cancelled.is_cancelled());
-    assert_eq!(view.lost().await, Loss::HandedOver);
+    assert_eq!(view.lost().await, Loss::Transferred);
     assert_eq!(requests(&lines, "&to=you&to_owner=worker"), 1);
     assert_eq!(requests(&lines, "POST /v1/transfers/job?"), 1);
     assert_eq!(requests(&lines, "DELETE"), 0, "nothing is released");
@@ -147,11 +147,11 @@ async fn a_rejected_hand_over_returns_a_guard_of_the_same_hold() {
     let (client, _) = handing(|_| Some(problem("in-use", 409, false))).await;
     let guard = client.lock("job").acquire().await.unwrap();
     let view = guard.hold();
-    let failure = guard.hand_over(&to(), None).await.unwrap_err();
-    assert!(matches!(failure.error, Error::Refused(_)), "{failure:?}");
+    let failure = guard.transfer(&to(), None).await.unwrap_err();
+    assert!(matches!(failure.error, Error::Rejected(_)), "{failure:?}");
     let guard = failure.guard.expect("a guard of the same hold");
     assert_eq!((guard.token().0, guard.is_held()), (7, true));
-    assert_eq!(view.ensure(), Err(Loss::HandedOver), "a lost view stays lost");
+    assert_eq!(view.ensure(), Err(Loss::Transferred), "a lost view stays lost");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_hand_over_whose_answer_was_lost_is_sent_again_and_gets_its_first_answ
     let handed = r#"{"lock":"job","to":"you","token":9,"revision":3}"#;
     let (client, lines) = handing(move |call| (call > 0).then(|| (200, handed.to_owned()))).await;
     let guard = client.lock("job").acquire().await.unwrap();
-    assert_eq!(guard.hand_over(&to(), None).await.unwrap().0, 9);
+    assert_eq!(guard.transfer(&to(), None).await.unwrap().0, 9);
     assert_eq!(requests(&lines, "&token=7&to=you"), 2, "both copies name the token of the hold");
 }
 
@@ -168,8 +168,11 @@ async fn a_hand_over_with_an_unknown_outcome_is_released() {
     let (client, lines) = handing(|_| None).await;
     let client = client.request_timeout(Duration::from_millis(300));
     let guard = client.lock("job").acquire().await.unwrap();
-    let failure = guard.hand_over(&to(), None).await.unwrap_err();
-    assert!(matches!(failure.error, Error::Unknown(_)) && failure.guard.is_none(), "{failure:?}");
+    let failure = guard.transfer(&to(), None).await.unwrap_err();
+    assert!(
+        matches!(failure.error, Error::OutcomeUnknown(_)) && failure.guard.is_none(),
+        "{failure:?}"
+    );
     until("it is released", || requests(&lines, "&attempt=") >= 2).await;
 }
 
@@ -192,7 +195,7 @@ async fn a_leader_replaces_its_value_and_never_acquires_the_leadership_again() {
     leadership.proclaim("b").await.unwrap();
     assert_eq!((leadership.value(), leadership.token().0), ("b", 7));
     let lost = leadership.proclaim("c").await.unwrap_err();
-    assert!(matches!(lost, Error::Lost(Loss::TakenAway)), "{lost:?}");
+    assert!(matches!(lost, Error::Lost(Loss::ReleasedElsewhere)), "{lost:?}");
     assert!(!leadership.is_held());
     drop(leadership);
     until("the new hold is released", || requests(&lines, "DELETE /v1/locks/elections/db?") == 1)
@@ -235,7 +238,7 @@ async fn the_token_of_a_multi_lock_ignores_a_lock_that_was_released_alone() {
     let early = tokio::time::timeout(Duration::from_millis(50), cancelled.cancelled()).await;
     assert!(early.is_err(), "the deadline of a released lock cancels the token");
     assert_eq!((both.ensure(), requests(&lines, "DELETE /v1/locks/a?")), (Ok(()), 1));
-    both.hold("b").unwrap().entry.lose(Loss::TakenAway);
+    both.hold("b").unwrap().entry.lose(Loss::ReleasedElsewhere);
     cancelled.cancelled().await;
 }
 
@@ -255,14 +258,14 @@ async fn each_lock_that_the_client_gives_up_is_released_once_while_the_guard_liv
 }
 
 #[tokio::test]
-async fn a_touch_moves_the_deadline_of_a_guard() {
+async fn a_progress_report_moves_the_deadline_of_a_guard() {
     let (address, _) = lock_node(|_| Some((200, grant(7, 0, 30_000)))).await;
-    let beacon = Duration::from_secs(10);
-    let guard = client([address]).lock("job").beacon(beacon).acquire().await.unwrap();
+    let timeout = Duration::from_secs(10);
+    let guard = client([address]).lock("job").progress_timeout(timeout).acquire().await.unwrap();
     let first = guard.deadline_moment().unwrap();
     let moved = guard.deadline_after(first);
-    let touched = async { guard.touch() };
-    let (moved, touched) = tokio::join!(moved, touched);
-    touched.unwrap();
+    let reported = async { guard.report_progress() };
+    let (moved, reported) = tokio::join!(moved, reported);
+    reported.unwrap();
     assert!(moved.unwrap() > first);
 }

@@ -164,7 +164,7 @@ async fn a_grant_whose_answer_is_delayed_is_requested_again() {
     let client = Client::builder([address, stuck]).build().unwrap();
     let _handle = client.session().await.unwrap();
     client.prefer(1);
-    let guard = client.lock("job").wait(Duration::from_secs(30));
+    let guard = client.lock("job").timeout(Duration::from_secs(30));
     let guard = tokio::time::timeout(Duration::from_secs(5), guard.acquire()).await;
     assert_eq!(guard.unwrap().unwrap().token().0, 7);
     assert_eq!(acquires.load(Ordering::SeqCst), 1);
@@ -209,7 +209,7 @@ async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_agai
     .await;
     assert!(guard.is_held() && guard.deadline() > first);
     has_room.store(true, Ordering::SeqCst);
-    assert_eq!(guard.lost().await, Loss::Broken { reason: Some("stuck".to_owned()) });
+    assert_eq!(guard.lost().await, Loss::ForceReleased { reason: Some("stuck".to_owned()) });
 }
 
 #[tokio::test]

@@ -68,6 +68,6 @@ async fn count_held(endpoints: Vec<String>) -> Result<u64, String> {
     let client = Client::new(endpoints).map_err(|error| error.to_string())?;
     let query = LockQuery { prefix: Some(PREFIX.to_owned()), held: true, ..LockQuery::default() };
     let mut held = 0;
-    client.each_lock(query, |_| held += 1).await.map_err(|error| error.to_string())?;
+    client.for_each_lock(query, |_| held += 1).await.map_err(|error| error.to_string())?;
     Ok(held)
 }

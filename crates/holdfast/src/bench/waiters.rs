@@ -194,7 +194,7 @@ async fn wait_until_queued(
     let name = LockName::new(lock).map_err(|error| error.to_string())?;
     let until = Instant::now() + QUEUEING_TIMEOUT;
     loop {
-        let waiting = client.look(&name).await.map_err(|error| error.to_string())?.waiters;
+        let waiting = client.lock_state(&name).await.map_err(|error| error.to_string())?.waiters;
         if waiting == count {
             return Ok(());
         }

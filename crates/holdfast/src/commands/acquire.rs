@@ -221,11 +221,11 @@ impl Acquirer {
 }
 
 fn with_options<T>(lock: Lock<T>, args: &AcquireArgs) -> Lock<T> {
-    let lock = lock.as_session();
+    let lock = lock.owned_by_session();
     let lock = if args.shared { lock.shared() } else { lock };
     let lock = args.queue_max.into_iter().fold(lock, Lock::queue_max);
     let lock = args.max_hold.into_iter().fold(lock, Lock::max_hold);
-    args.waiting.wait.into_iter().fold(lock, Lock::wait)
+    args.waiting.wait.into_iter().fold(lock, Lock::timeout)
 }
 
 /// Applies the options that a multi-lock does not have.
@@ -249,7 +249,7 @@ fn timeout(args: &WaitingArgs) -> Duration {
 
 /// Returns the loss of the locks, or the loss that will follow at the deadline.
 pub(super) fn loss(guard: &MultiGuard) -> Loss {
-    let coming = || guard.holds().next().map_or(Loss::TakenAway, Hold::next_loss);
+    let coming = || guard.holds().next().map_or(Loss::ReleasedElsewhere, Hold::next_loss);
     guard.ensure().err().unwrap_or_else(coming)
 }
 

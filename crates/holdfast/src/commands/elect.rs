@@ -107,7 +107,7 @@ enum ElectionRow<'a> {
 }
 
 async fn who(args: &OneLockArgs) -> Result<(), CommandFailure> {
-    let body = args.cluster.client()?.election(args.name.as_str()).look().await?;
+    let body = args.cluster.client()?.election(args.name.as_str()).state().await?;
     let candidates = body.candidates.iter().map(ElectionRow::Candidate);
     let rows = body.leader.iter().map(ElectionRow::Leader).chain(candidates);
     answer_rows(
@@ -166,7 +166,7 @@ async fn ls(args: ElectLsArgs) -> Result<(), CommandFailure> {
     let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
     let mut elections: Vec<ListedElection> = Vec::new();
     let visit = |lock| elections.extend(listed(lock));
-    args.cluster.quick_client()?.each_lock(query, visit).await?;
+    args.cluster.quick_client()?.for_each_lock(query, visit).await?;
     let names = elections.iter().map(|listed| &listed.election);
     let header = ["election", "leader", "value", "token", "candidates"];
     let text = table(header, elections.iter().map(row));

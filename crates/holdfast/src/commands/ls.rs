@@ -62,7 +62,7 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     };
     let mut locks = Vec::new();
     let client = args.cluster.quick_client()?;
-    let revision = client.each_lock(query, |lock| locks.push(lock)).await?;
+    let revision = client.for_each_lock(query, |lock| locks.push(lock)).await?;
     // The cluster deletes unused locks after a while; the list omits them until then.
     locks.retain(|lock| lock.held || lock.waiters > 0 || lock.cooldown.is_some());
     sort(&mut locks, args.sort);

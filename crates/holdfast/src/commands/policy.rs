@@ -81,7 +81,7 @@ pub(crate) async fn run(args: PolicyArgs) -> Result<(), CommandFailure> {
     };
     let body = if policy == PolicyChange::default() {
         // A change would create the lock; a read does not.
-        let body = client.look(name).await?;
+        let body = client.lock_state(name).await?;
         body.policy.unwrap_or_else(|| PolicyBody::new(LockPolicy::DEFAULT))
     } else {
         client.set_policy(name, &policy).await?

@@ -53,7 +53,7 @@ async fn first_busy<'l>(
 ) -> Result<Option<LockBody>, (&'l LockName, Error)> {
     let mut first = None;
     for lock in locks {
-        let body = client.look(lock).await.map_err(|error| (lock, error))?;
+        let body = client.lock_state(lock).await.map_err(|error| (lock, error))?;
         if body.held || body.cooldown.is_some() {
             return Ok(Some(body));
         }

@@ -50,7 +50,7 @@ pub(super) async fn request_release(
     })?;
     match usize::try_from(body.asked).unwrap_or(usize::MAX) {
         0 => write_stderr(&format!("holdfast: {lock} is not held")),
-        asked => match client.look(lock).await {
+        asked => match client.lock_state(lock).await {
             Ok(body) => report(&body, asked),
             Err(_) => write_stderr(&format!("holdfast: asked {asked} holders of {lock}")),
         },

@@ -142,7 +142,8 @@ impl ZnodeArgs {
     }
 
     async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, CommandFailure> {
-        let foreign = |error: serde_json::Error| Error::Foreign(error.to_string()).into();
+        let foreign =
+            |error: serde_json::Error| Error::UnexpectedResponse(error.to_string()).into();
         serde_json::from_slice(&self.send(call).await?).map_err(foreign)
     }
 }

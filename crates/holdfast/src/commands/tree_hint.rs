@@ -14,10 +14,10 @@ const HINTS: [(ErrorCode, &str); 5] = [
 
 /// Replaces the hint for HTTP in an error with the hint for the command line.
 pub(super) fn with_tree_hint(error: Error) -> Error {
-    let Error::Refused(mut problem) = error else { return error };
+    let Error::Rejected(mut problem) = error else { return error };
     let hint = HINTS.iter().find(|(code, _)| *code == problem.code);
     if let Some((_, hint)) = hint {
         problem.hint = Some((*hint).into());
     }
-    Error::Refused(problem)
+    Error::Rejected(problem)
 }

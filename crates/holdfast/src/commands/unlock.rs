@@ -50,7 +50,7 @@ pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {
     match (&args.reason, &args.session, &args.to) {
         (Some(reason), _, _) if args.force => force_release(&client, &args.name, reason).await,
         (Some(_), ..) => Err(CommandFailure::usage("--reason needs --force or --ask")),
-        (None, Some(session), Some(to)) => hand_over(&client, &args, session, to).await,
+        (None, Some(session), Some(to)) => transfer(&client, &args, session, to).await,
         (None, Some(session), None) => release(&client, &args.name, session).await,
         (None, None, _) => Err(CommandFailure::usage(
             "name the session with --session, or use --force --reason TEXT",
@@ -69,12 +69,12 @@ async fn release(
             Ok(())
         }
         Err(Error::Lost(_)) => {
-            let body = client.look(lock).await?;
+            let body = client.lock_state(lock).await?;
             Err(not_held(lock, session, body.holder(), &no_session(session)))
         }
-        Err(Error::Refused(problem)) => {
+        Err(Error::Rejected(problem)) => {
             let holder = problem.facts.holder.clone();
-            let error = Error::Refused(problem).to_string();
+            let error = Error::Rejected(problem).to_string();
             Err(not_held(lock, session, holder.as_deref(), &error))
         }
         Err(error) => Err(error.into()),
@@ -98,14 +98,14 @@ fn not_held(
     }
 }
 
-async fn hand_over(
+async fn transfer(
     client: &Client,
     args: &UnlockArgs,
     session: &SessionName,
     to: &SessionName,
 ) -> Result<(), CommandFailure> {
     let lock = &args.name;
-    let handed = client.hand_over(lock, session, to).await;
+    let handed = client.transfer(lock, session, to).await;
     if let Err(Error::Lost(_)) = handed {
         return Err(CommandFailure::failed(format!(
             "one of {session} and {to} is not an open session: see holdfast who {lock}"
@@ -123,7 +123,7 @@ async fn force_release(
     lock: &LockName,
     reason: &Reason,
 ) -> Result<(), CommandFailure> {
-    let body = client.look(lock).await?;
+    let body = client.lock_state(lock).await?;
     if body.holders.is_empty() {
         write_stderr(&format!("holdfast: {lock} is not held"));
     }

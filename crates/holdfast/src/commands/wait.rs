@@ -36,7 +36,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<(), CommandFailure> {
     let client = cluster.client()?;
     let until = args.wait.map(|wait| Instant::now() + wait);
     loop {
-        let body = client.look(name).await?;
+        let body = client.lock_state(name).await?;
         if body.held == args.held {
             if matches!(cluster.format(), Format::Json | Format::Jsonl) {
                 answer(cluster.format(), &body, "", "");

@@ -130,7 +130,7 @@ fn a_lock_that_others_take_away_ends_the_command_at_once_and_the_message_says_ho
         ["unlock", "job", "--ask", "--revoke", "--deadline", "50ms", "--reason", "patch day"];
     let release = ["unlock", "job", "--session", "mine"];
     for (words, expected) in [
-        (&force[..], "an operator broke the lock (reason: stuck)"),
+        (&force[..], "an operator force-released the lock (reason: stuck)"),
         (&revoke[..], "deadline of a release request (reason: patch day)"),
         (&release[..], "the session no longer holds the lock"),
     ] {
@@ -169,7 +169,7 @@ fn lock_and_elect_learn_at_once_that_an_operator_took_their_lock() {
     for end in [lock.wait(), elect.wait()] {
         assert_eq!(end.code, Some(76), "{}", end.stderr);
         assert!(
-            end.stderr.contains("an operator broke the lock (reason: stuck)"),
+            end.stderr.contains("an operator force-released the lock (reason: stuck)"),
             "{}",
             end.stderr
         );

@@ -291,13 +291,13 @@ async fn row_09_a_guard_gives_its_lock_back_however_the_work_ends() {
         if how == "cancel" {
             work.abort();
         }
-        let next = other.lock(&lock).wait(DEADLINE).acquire().await;
+        let next = other.lock(&lock).timeout(DEADLINE).acquire().await;
         next.unwrap_or_else(|error| panic!("{how}: {error}")).release().await.expect("released");
         drop(work.await);
     }
     // A session that never releases the lock loses it at its TTL.
     let forgotten = http.begin(Method::PUT, "/v1/locks/forgotten?session=gone&ttl=1s");
     forgotten.await.expect("a task").assert_status(200);
-    let next = other.lock("forgotten").wait(DEADLINE).acquire().await.expect("after its time");
+    let next = other.lock("forgotten").timeout(DEADLINE).acquire().await.expect("after its time");
     next.release().await.expect("released");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_client::recipes::Group;
-use holdfast_client::{Change, Client, Loss, Node, ZnodePath, blocking};
+use holdfast_client::{CachedZnode, Client, Loss, SubtreeChange, ZnodePath, blocking};
 use holdfast_lab::{Cluster, DEADLINE, Http, Method, Request, until};
 
 use crate::lab::{client, one};
@@ -93,8 +93,8 @@ async fn put(http: &Http, at: &str, data: &str) {
     assert!(matches!(reply.status, 200 | 201), "{reply}");
 }
 
-async fn next(subtree: &mut holdfast_client::Subtree) -> Change {
-    let next = tokio::time::timeout(DEADLINE, subtree.next()).await;
+async fn next(subtree: &mut holdfast_client::Subtree) -> SubtreeChange {
+    let next = tokio::time::timeout(DEADLINE, subtree.next_change()).await;
     next.expect("a change in time").expect("an answer")
 }
 
@@ -106,31 +106,31 @@ async fn row_81g_a_cached_subtree_follows_every_change_across_nodes() {
     put(http, "/shopping", "beside it").await;
     let client = Client::new(addresses(&cluster)).expect("a client");
     let mut shop = client.subtree("/shop").await.expect("read");
-    assert_eq!(shop.get("/shop/a").map(Node::text).as_deref(), Some("1"));
+    assert_eq!(shop.get("/shop/a").map(CachedZnode::text).as_deref(), Some("1"));
     assert_eq!(shop.nodes().len(), 2, "the directory and its child, and not what begins alike");
     put(http, "/shop/a", "2").await;
     put(http, "/shopping", "still beside it").await;
     put(http, "/shop/b/c", "3").await;
-    assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
-    assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b")));
-    assert_eq!(next(&mut shop).await, Change::Created(path("/shop/b/c")));
-    assert_eq!(shop.get("/shop/b/c").map(Node::text).as_deref(), Some("3"));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Changed(path("/shop/a")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Created(path("/shop/b")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Created(path("/shop/b/c")));
+    assert_eq!(shop.get("/shop/b/c").map(CachedZnode::text).as_deref(), Some("3"));
     // The node is killed between two requests: another node continues from the same revision.
     let known = shop.revision();
     let leader = cluster.wait_ready().await;
     put(http, "/shop/a", "4").await;
     http.delete("/v1/tree/shop/b/c").await.assert_status(204);
     cluster.node(leader).kill();
-    assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
-    assert_eq!(next(&mut shop).await, Change::Deleted(path("/shop/b/c")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Changed(path("/shop/a")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Deleted(path("/shop/b/c")));
     assert!(shop.get("/shop/b/c").is_none() && shop.revision() >= known);
     // A cancelled and repeated call loses no change.
-    let short = tokio::time::timeout(Duration::from_millis(200), shop.next()).await;
+    let short = tokio::time::timeout(Duration::from_millis(200), shop.next_change()).await;
     assert!(short.is_err(), "{short:?}");
     let alive = cluster.others(leader).next().expect("a node");
     until("a leader", DEADLINE, || async { alive.is_ready().await }).await;
     put(&alive.http, "/shop/z", "5").await;
-    assert_eq!(next(&mut shop).await, Change::Created(path("/shop/z")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Created(path("/shop/z")));
 }
 
 /// More changes than a node keeps: 65,536.
@@ -157,13 +157,15 @@ async fn row_81g_what_the_cluster_has_forgotten_is_said_to_be_a_gap_and_read_ane
     http.delete("/v1/tree/shop/b").await.assert_status(204);
     put(&http, "/shop/c", "1").await;
     overflow(&http).await;
-    let Change::Gap { since, until } = next(&mut shop).await else { panic!("no gap is said") };
+    let SubtreeChange::Gap { since, until } = next(&mut shop).await else {
+        panic!("no gap is said")
+    };
     assert!(since == known && until > known, "{since} {until}");
     let names: Vec<String> = shop.nodes().keys().map(ToString::to_string).collect();
     assert_eq!(names, ["/shop", "/shop/a", "/shop/c"]);
-    assert_eq!(shop.get("/shop/a").map(Node::text).as_deref(), Some("2"));
+    assert_eq!(shop.get("/shop/a").map(CachedZnode::text).as_deref(), Some("2"));
     put(&http, "/shop/a", "3").await;
-    assert_eq!(next(&mut shop).await, Change::Changed(path("/shop/a")));
+    assert_eq!(next(&mut shop).await, SubtreeChange::Changed(path("/shop/a")));
 }
 
 /// The same with the blocking client, on a separate thread.
@@ -181,11 +183,13 @@ async fn row_81f_programs_without_async_join_leave_and_follow() {
         let values: Vec<String> =
             group.members().expect("an answer").into_iter().map(|member| member.value).collect();
         assert_eq!(values, ["there"]);
-        let change = followed.next_within(DEADLINE).expect("an answer");
-        assert_eq!(change, Some(Change::Created(path("/groups/web"))));
+        let change = followed.next_change_within(DEADLINE).expect("an answer");
+        assert_eq!(change, Some(SubtreeChange::Created(path("/groups/web"))));
         member.leave().expect("left");
         assert!(group.members().expect("an answer").is_empty());
-        while let Some(change) = followed.next_within(Duration::from_millis(500)).expect("heard") {
+        while let Some(change) =
+            followed.next_change_within(Duration::from_millis(500)).expect("heard")
+        {
             println!("{change:?}");
         }
         assert_eq!(followed.nodes().len(), 1, "the directory alone");

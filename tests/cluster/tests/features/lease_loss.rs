@@ -21,7 +21,7 @@ async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stal
     assert_eq!(store.read(guard.token().0), Some(0));
     links.isolate_client();
     let warned = async {
-        let left = guard.jeopardy().await;
+        let left = guard.at_risk().await;
         (Instant::now(), left, guard.is_held())
     };
     let told = async {
@@ -29,7 +29,7 @@ async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stal
         (Instant::now(), loss)
     };
     let granted = async {
-        let guard = next.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+        let guard = next.lock("orders").timeout(DEADLINE).acquire().await.expect("the lock");
         (Instant::now(), guard)
     };
     let ((warned_at, left, still_held), (told_at, loss), (granted_at, heir)) =
@@ -37,7 +37,7 @@ async fn row_64_jeopardy_comes_before_the_loss_the_loss_before_the_next_and_stal
     assert!(still_held && left > Duration::ZERO && left < TTL / 2, "{left:?}");
     assert!(matches!(loss, Loss::NotRenewed { .. }), "{loss:?}");
     assert!(warned_at < told_at && told_at < granted_at, "warned, told, and then granted");
-    assert_eq!(guard.jeopardy().await, Duration::ZERO, "once it is lost nothing is left");
+    assert_eq!(guard.at_risk().await, Duration::ZERO, "once it is lost nothing is left");
     // The former holder writes with its stale token.
     assert_eq!(store.read(heir.token().0), Some(0));
     assert!(!store.write(guard.token().0, 13), "refused");

@@ -76,7 +76,7 @@ async fn row_34_a_lock_is_taken_for_ever_for_a_time_or_tried_for_a_time_by_clien
     let plain = client.lock("a").acquire().await.expect("held");
     assert!(plain.grant().ends_in_ms.is_none(), "{:?}", plain.grant());
     // tryLock(wait, lease)
-    let short = client.lock("a").wait(wait).max_hold(lease).acquire().await.expect_err("held");
+    let short = client.lock("a").timeout(wait).max_hold(lease).acquire().await.expect_err("held");
     assert_eq!(short.problem().expect("a problem").code.as_str(), "wait-timeout");
     plain.release().await.expect("released");
     // lock(lease)

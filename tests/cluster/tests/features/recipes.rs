@@ -24,7 +24,7 @@ async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_thro
                 assert!(body.version > first.version);
                 won += 1;
             }
-            Err(Error::Refused(problem)) if problem.code.as_str() == "version-mismatch" => {
+            Err(Error::Rejected(problem)) if problem.code.as_str() == "version-mismatch" => {
                 refused += 1;
             }
             Err(error) => panic!("{error}"),
@@ -40,7 +40,7 @@ async fn row_12_of_those_who_replace_the_version_they_read_exactly_one_gets_thro
                 let read = stock.get().await.expect("read");
                 match stock.set_if(read.value - 1, read.version).await {
                     Ok(_) => return retries,
-                    Err(Error::Refused(_)) => retries += 1,
+                    Err(Error::Rejected(_)) => retries += 1,
                     Err(error) => panic!("{error}"),
                 }
             }

@@ -31,11 +31,11 @@ async fn row_72_the_rust_client_enters_waits_for_a_time_and_releases() {
         (second.token(), Some(2))
     );
     let wait = std::time::Duration::from_millis(100);
-    assert!(matches!(import(&other).wait(wait).acquire().await, Err(Error::Busy(_))));
+    assert!(matches!(import(&other).timeout(wait).acquire().await, Err(Error::Busy(_))));
     first.release().await.expect("released");
     assert_eq!(http.lock("a").await["held"], true);
     second.release().await.expect("released");
-    let next = import(&other).wait(DEADLINE).acquire().await.expect("free");
+    let next = import(&other).timeout(DEADLINE).acquire().await.expect("free");
     next.release().await.expect("released");
 }
 

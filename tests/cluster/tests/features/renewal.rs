@@ -64,22 +64,23 @@ async fn row_36_a_missed_beacon_gives_the_lock_back_and_the_longest_hold_wins_ov
     let (cluster, _http) = one().await;
     let client = client(&cluster);
     let every = Duration::from_millis(300);
-    let stuck = client.lock("stuck").beacon(every).acquire().await.expect("held");
+    let stuck = client.lock("stuck").progress_timeout(every).acquire().await.expect("held");
     // The process is alive, and another guard renews the session.
     let _other = client.lock("other").acquire().await.expect("held");
-    let next = client.lock("stuck").wait(DEADLINE).acquire().await.expect("given back");
-    assert_eq!(stuck.ensure(), Err(Loss::Stalled { every }));
+    let next = client.lock("stuck").timeout(DEADLINE).acquire().await.expect("given back");
+    assert_eq!(stuck.ensure(), Err(Loss::Stalled { timeout: every }));
     assert!(next.token() > stuck.token());
     let max = 2 * TTL;
-    let long = client.lock("long").beacon(every).max_hold(max).acquire().await.expect("held");
+    let long =
+        client.lock("long").progress_timeout(every).max_hold(max).acquire().await.expect("held");
     let mut progress = tokio::time::interval(every / 4);
     let loss = loop {
         progress.tick().await;
-        if let Err(loss) = long.touch() {
+        if let Err(loss) = long.report_progress() {
             break loss;
         }
     };
-    assert_eq!(loss, Loss::HeldTooLong { max });
-    let next = client.lock("long").wait(DEADLINE).acquire().await;
+    assert_eq!(loss, Loss::MaxHoldExceeded { max });
+    let next = client.lock("long").timeout(DEADLINE).acquire().await;
     assert!(next.expect("it is over there, too").token() > long.token());
 }

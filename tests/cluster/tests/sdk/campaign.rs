@@ -72,15 +72,15 @@ enum Next {
 
 impl Next {
     async fn acquire(client: &Client, lock: &str, kind: &str) -> Result<Self, Error> {
-        let one = client.lock(lock).wait(DEADLINE * 2);
+        let one = client.lock(lock).timeout(DEADLINE * 2);
         Ok(match kind {
             "leader" => {
-                let election = client.election(lock).wait(DEADLINE * 2);
+                let election = client.election(lock).timeout(DEADLINE * 2);
                 Self::One(Box::new(election.campaign("next").await?.into_guard()))
             }
             "several" => {
                 let multi_lock = client.lock_many([lock.to_owned(), format!("{lock}/too")]);
-                Self::MultiLock(multi_lock.wait(DEADLINE * 2).acquire().await?)
+                Self::MultiLock(multi_lock.timeout(DEADLINE * 2).acquire().await?)
             }
             "permits" => Self::One(Box::new(one.limit(2).acquire().await?)),
             _ => Self::One(Box::new(one.acquire().await?)),
@@ -130,7 +130,7 @@ impl Trial {
         let name = lock_of(&lock, kind);
         let taking = tokio::spawn(take_and_write(next.clone(), lock, kind, file.clone()));
         until("the next one to wait", DEADLINE, || async {
-            next.look(&name).await.is_ok_and(|lock| lock.waiters == 1)
+            next.lock_state(&name).await.is_ok_and(|lock| lock.waiters == 1)
         })
         .await;
         Self { kind, ttl, file, holder, token, next: taking }

@@ -29,10 +29,10 @@ async fn candidate(
     election: &str,
     value: &'static str,
 ) -> tokio::task::JoinHandle<Result<Leadership, Error>> {
-    let before = client.election(election).look().await.expect("read").candidates_total;
+    let before = client.election(election).state().await.expect("read").candidates_total;
     let campaign = tokio::spawn(client.election(election).ttl(TTL).campaign(value));
     until("a candidate", DEADLINE, || async {
-        let seen = client.election(election).look().await;
+        let seen = client.election(election).state().await;
         seen.is_ok_and(|seen| seen.candidates_total > before)
     })
     .await;
@@ -169,16 +169,17 @@ async fn who_is_not_elected_in_time_is_told_who_leads_and_stands_no_more() {
     let busy = one.election("db").try_campaign("me too").await.expect_err("of the same program");
     assert_eq!(busy.holder().and_then(|holder| holder.value.as_deref()), Some("one"));
     let wait = Duration::from_millis(200);
-    let late = other.election("db").wait(wait).campaign("two").await.expect_err("it leads still");
+    let late =
+        other.election("db").timeout(wait).campaign("two").await.expect_err("it leads still");
     assert!(matches!(late, Error::Busy(_)), "{late}");
     let withdrawn = tokio::time::timeout(wait, other.election("db").campaign("three")).await;
     assert!(withdrawn.is_err());
     until("nobody to stand", DEADLINE, || async {
-        one.election("db").look().await.is_ok_and(|seen| seen.candidates_total == 0)
+        one.election("db").state().await.is_ok_and(|seen| seen.candidates_total == 0)
     })
     .await;
     let bad = one.election("a//b").campaign("x").await.expect_err("no name");
-    assert!(matches!(bad, Error::Argument(_)), "{bad}");
+    assert!(matches!(bad, Error::InvalidArgument(_)), "{bad}");
     led.resign().await.expect("resigned");
 }
 
@@ -204,7 +205,7 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
         assert_eq!(led.lost_within(Duration::from_millis(10)), None);
         led.resign()?;
 
-        let mut both = client.lock_many(["a", "b"]).wait(DEADLINE).acquire()?;
+        let mut both = client.lock_many(["a", "b"]).timeout(DEADLINE).acquire()?;
         assert_eq!(both.tokens().len(), 2);
         assert!(matches!(client.lock("a").try_acquire(), Err(Error::Busy(_))));
         both.release_one("a")?;
@@ -215,9 +216,9 @@ async fn programs_without_async_stand_observe_take_several_and_hand_on() {
         let guard = client.lock("c").acquire()?;
         let first = guard.token();
         let view: holdfast_client::Hold = guard.hold();
-        let handed = guard.hand_over(session.name(), None).map_err(|not| not.error)?;
-        assert!(handed > first && view.ensure() == Err(Loss::HandedOver));
-        let received = client.lock("c").receive()?.expect("it is ours");
+        let handed = guard.transfer(session.name(), None).map_err(|not| not.error)?;
+        assert!(handed > first && view.ensure() == Err(Loss::Transferred));
+        let received = client.lock("c").receive_transfer()?.expect("it is ours");
         assert_eq!(received.token(), handed);
         received.release()
     };

@@ -30,7 +30,7 @@ async fn a_held_lock_outlives_the_leader_that_granted_it() {
     renewed(&guard).await;
     renewed(&guard).await;
     assert!(guard.is_held());
-    let seen = client.look(guard.lock()).await.expect("an answer");
+    let seen = client.lock_state(guard.lock()).await.expect("an answer");
     assert_eq!(seen.holder().map(|holder| holder.token), Some(guard.token()));
     guard.release().await.expect("released");
 }
@@ -41,7 +41,8 @@ async fn a_waiter_keeps_its_place_when_the_leader_dies_and_is_granted_next() {
     let (holder, waiter) = (client(addresses(&cluster)), client(addresses(&cluster)));
     let guard = holder.lock("orders").acquire().await.expect("the lock");
     let waiting = tokio::spawn(waiter.lock("orders").acquire());
-    let waits = || async { holder.look(guard.lock()).await.is_ok_and(|seen| seen.waiters == 1) };
+    let waits =
+        || async { holder.lock_state(guard.lock()).await.is_ok_and(|seen| seen.waiters == 1) };
     until("a waiter", DEADLINE, waits).await;
     let leader = cluster.wait_ready().await;
     cluster.node(leader).kill();
@@ -67,7 +68,8 @@ async fn a_waiter_whose_node_stands_still_is_told_by_its_own_renewals() {
     let (holder, waiter) = (client(others), client(endpoints));
     let guard = holder.lock("orders").acquire().await.expect("the lock");
     let waiting = tokio::spawn(waiter.lock("orders").acquire());
-    let waits = || async { holder.look(guard.lock()).await.is_ok_and(|seen| seen.waiters == 1) };
+    let waits =
+        || async { holder.lock_state(guard.lock()).await.is_ok_and(|seen| seen.waiters == 1) };
     until("a waiter", DEADLINE, waits).await;
     cluster.node(leader).pause().await;
     guard.release().await.expect("released");

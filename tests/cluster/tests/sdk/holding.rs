@@ -51,7 +51,7 @@ async fn a_dropped_guard_lets_the_next_in_though_its_session_lives_on() {
     assert_eq!(&busy.holder().expect("a holder").session, guard.session());
     let first = guard.token();
     drop(guard);
-    let next = other.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+    let next = other.lock("orders").timeout(DEADLINE).acquire().await.expect("the lock");
     assert!(next.token() > first);
     assert!(kept.is_held());
     next.release().await.expect("released");
@@ -74,7 +74,7 @@ async fn a_waiter_that_is_dropped_leaves_the_queue() {
 }
 
 async fn guard_waiters(client: &Client, guard: &holdfast_client::Guard) -> u32 {
-    client.look(guard.lock()).await.expect("an answer").waiters
+    client.lock_state(guard.lock()).await.expect("an answer").waiters
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,16 +92,16 @@ async fn a_lock_that_was_entered_twice_is_free_when_both_have_left() {
     drop(client.lock("orders").try_acquire().await.expect("it is free"));
 }
 
-/// A renewal shows that the process lives; the beacon shows that the work does.
+/// A renewal shows that the process lives; a progress report shows that the work advances.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_is_stuck_loses_its_lock_to_the_next_while_its_process_lives() {
     let cluster = Cluster::three().await;
     let client = Client::new(addresses(&cluster)).expect("a client");
     let every = Duration::from_millis(700);
-    let stuck = client.lock("orders").beacon(every).acquire().await.expect("the lock");
-    let next = client.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+    let stuck = client.lock("orders").progress_timeout(every).acquire().await.expect("the lock");
+    let next = client.lock("orders").timeout(DEADLINE).acquire().await.expect("the lock");
     assert!(!stuck.is_held(), "it knew before the next one could have it");
-    assert_eq!(stuck.touch(), Err(Loss::Stalled { every }));
+    assert_eq!(stuck.report_progress(), Err(Loss::Stalled { timeout: every }));
     assert!(next.token() > stuck.token());
 }
 
@@ -111,11 +111,11 @@ async fn a_lock_that_is_released_by_its_sessions_name_is_lost_and_not_taken_anew
     let cluster = Cluster::three().await;
     let client = Client::builder(addresses(&cluster)).ttl(Duration::from_secs(1)).build();
     let client = client.expect("a client");
-    let guard = client.lock("orders").as_session().acquire().await.expect("the lock");
+    let guard = client.lock("orders").owned_by_session().acquire().await.expect("the lock");
     client.release(guard.lock(), guard.session()).await.expect("released behind its back");
     let lost = tokio::time::timeout(DEADLINE, guard.lost()).await;
-    assert_eq!(lost.expect("in time"), Loss::TakenAway);
-    let seen = client.look(guard.lock()).await.expect("an answer");
+    assert_eq!(lost.expect("in time"), Loss::ReleasedElsewhere);
+    let seen = client.lock_state(guard.lock()).await.expect("an answer");
     assert!(!seen.held, "{seen:?}");
 }
 
@@ -135,11 +135,12 @@ async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     let endpoints = addresses(&cluster);
     let blocking = std::thread::spawn(move || {
         let builder = Client::builder(endpoints).ttl(LONG_TTL);
-        let client = holdfast_client::blocking::Client::of(builder).expect("a client");
+        let client = builder.build_blocking().expect("a client");
         let guard = client.lock("blocking").acquire().expect("the lock");
         guard.lost_within(DEADLINE).expect("it is lost")
     });
-    let held = || async { client.look(&lock_name("blocking")).await.expect("an answer").held };
+    let held =
+        || async { client.lock_state(&lock_name("blocking")).await.expect("an answer").held };
     until("the thread holds its lock", DEADLINE, held).await;
     let before = std::time::Instant::now();
     for lock in ["alone", "shared", "permit", "both/2", "blocking"] {
@@ -157,7 +158,7 @@ async fn every_guard_learns_at_once_that_an_operator_took_its_lock() {
     let blocked = tokio::task::spawn_blocking(|| blocking.join().expect("no panic")).await;
     assert!(before.elapsed() < AT_ONCE, "{:?}", before.elapsed());
     for loss in lost.into_iter().chain([blocked.expect("no panic")]) {
-        assert_eq!(loss, Loss::Broken { reason: Some("stuck".to_owned()) });
+        assert_eq!(loss, Loss::ForceReleased { reason: Some("stuck".to_owned()) });
     }
 }
 

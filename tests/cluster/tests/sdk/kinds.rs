@@ -15,7 +15,7 @@ fn client(cluster: &Cluster) -> Client {
 pub(crate) async fn queued(client: &Client, lock: &str, waiters: u32) {
     let name = LockName::new(lock).expect("a name");
     until("the queue", DEADLINE, || async {
-        client.look(&name).await.is_ok_and(|body| body.waiters == waiters)
+        client.lock_state(&name).await.is_ok_and(|body| body.waiters == waiters)
     })
     .await;
 }
@@ -71,8 +71,8 @@ async fn an_upgrade_waits_for_the_readers_and_brings_a_new_token_and_a_downgrade
     assert_eq!((editor.mode(), editor.token()), (Mode::Shared, token));
     let beside = other.lock("page").shared().try_acquire().await.expect("beside it");
     let refused = editor.upgrade(Duration::ZERO).await.expect_err("it is shared for good");
-    assert!(matches!(refused, Error::Refused(_)), "{refused}");
-    assert!(matches!(editor.downgrade(Mode::Upgradable).await, Err(Error::Argument(_))));
+    assert!(matches!(refused, Error::Rejected(_)), "{refused}");
+    assert!(matches!(editor.downgrade(Mode::Upgradable).await, Err(Error::InvalidArgument(_))));
     assert!(editor.is_held() && beside.is_held());
     editor.release().await.expect("released");
 }
@@ -99,7 +99,7 @@ async fn an_upgrade_that_is_dropped_leaves_the_hold_as_it_was() {
     let lost = tokio::time::timeout(ttl * 2, editor.lost()).await;
     assert!(lost.is_err() && editor.token() == token, "{lost:?}");
     drop(editor);
-    let free = other.lock("page").wait(DEADLINE).acquire().await;
+    let free = other.lock("page").timeout(DEADLINE).acquire().await;
     free.expect("given back").release().await.expect("released");
 }
 
@@ -114,7 +114,7 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
     assert_eq!(two.fence_resources(), ["pool#0", "pool#1"]);
     assert!(matches!(pool(&other).try_acquire().await, Err(Error::Busy(_))));
     let other_limit = other.semaphore("pool", 4).try_acquire().await.expect_err("it has 3");
-    assert!(matches!(other_limit, Error::Refused(_)), "{other_limit}");
+    assert!(matches!(other_limit, Error::Rejected(_)), "{other_limit}");
     let waiting = tokio::spawn(pool(&other).permits(2).acquire());
     queued(&one, "pool", 1).await;
     pool(&one).set_limit(5).await.expect("live");
@@ -123,7 +123,7 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
     pool(&one).set_limit(1).await.expect("nobody is revoked");
     assert!([&two, &third, &more].iter().all(|permit| permit.is_held()));
     assert_eq!(
-        one.look(&LockName::new("pool").expect("a name")).await.expect("read").permits_held,
+        one.lock_state(&LockName::new("pool").expect("a name")).await.expect("read").permits_held,
         Some(5)
     );
     for permit in [two, third, more] {
@@ -133,7 +133,7 @@ async fn a_semaphore_gives_out_its_permits_and_no_more_and_its_limit_is_live() {
     assert_eq!(last.slots(), [0]);
     other.close().await.expect("closed");
     assert!(
-        one.semaphore("pool", 1).wait(DEADLINE).acquire().await.is_ok(),
+        one.semaphore("pool", 1).timeout(DEADLINE).acquire().await.is_ok(),
         "it goes with its session"
     );
 }
@@ -156,7 +156,7 @@ async fn programs_without_async_have_the_same_kinds() {
         assert_eq!((permit.permits(), permit.slots()), (2, vec![0, 1]));
         assert!(matches!(pool.clone().try_acquire(), Err(Error::Busy(_))));
         pool.set_limit(3)?;
-        let third = client.semaphore("pool", 3).wait(DEADLINE).acquire()?;
+        let third = client.semaphore("pool", 3).timeout(DEADLINE).acquire()?;
         assert_eq!(third.fence_resources(), ["pool#2"]);
         third.release()?;
         permit.release()?;
@@ -196,7 +196,7 @@ async fn a_longest_hold_ends_here_before_it_ends_there() {
     let waiting = tokio::spawn(other.lock("report").acquire());
     // When the other client holds the lock, the guard must have reported the loss.
     let next = waiting.await.expect("a task").expect("its turn");
-    assert_eq!(guard.ensure(), Err(Loss::HeldTooLong { max }));
+    assert_eq!(guard.ensure(), Err(Loss::MaxHoldExceeded { max }));
     assert!(next.token() > guard.token());
 }
 
@@ -206,7 +206,7 @@ async fn a_shortest_hold_keeps_others_out_and_the_urgent_go_first() {
     let (one, other) = (client(&cluster), client(&cluster));
     let min = Duration::from_mins(1);
     let cron = one.lock("cron").min_hold(min).value("job 7").acquire().await.expect("held");
-    let seen = other.look(cron.lock()).await.expect("read");
+    let seen = other.lock_state(cron.lock()).await.expect("read");
     assert_eq!(seen.holders[0].value.as_deref(), Some("job 7"));
     cron.release().await.expect("released");
     let again = other.lock("cron").try_acquire().await.expect_err("once in a minute");
@@ -224,6 +224,6 @@ async fn a_shortest_hold_keeps_others_out_and_the_urgent_go_first() {
     patient.await.expect("a task").expect("then the other").release().await.expect("released");
     let strict = one.lock("once").owner("me").not_reentrant();
     let held = strict.clone().acquire().await.expect("held");
-    assert!(matches!(strict.try_acquire().await, Err(Error::Refused(_))));
+    assert!(matches!(strict.try_acquire().await, Err(Error::Rejected(_))));
     drop(held);
 }

@@ -61,7 +61,7 @@ async fn a_process_that_was_stopped_beyond_its_ttl_asks_for_no_write_when_it_wak
         async move {
             let (mut paused, first) = writer(&endpoints, &lock, &file).await;
             paused.signal(Signal::SIGSTOP);
-            let guard = next.lock(&lock).wait(DEADLINE).acquire().await.expect("the lock");
+            let guard = next.lock(&lock).timeout(DEADLINE).acquire().await.expect("the lock");
             assert!(guard.token().0 > first);
             let (granted, before) = (journal::now(), journal::lines(&file));
             guard.ensure().expect("the next one holds");
@@ -90,7 +90,7 @@ async fn the_lock_of_a_killed_process_is_the_next_ones_after_its_ttl() {
     let alive = Instant::now();
     killed.signal(Signal::SIGKILL);
     killed.end().await;
-    let guard = next.lock("killed").wait(DEADLINE).acquire().await.expect("the lock");
+    let guard = next.lock("killed").timeout(DEADLINE).acquire().await.expect("the lock");
     // The last renewal may be up to a third of the TTL before the kill.
     assert!(alive.elapsed() + TTL / 3 + Duration::from_millis(50) >= TTL);
     assert!(guard.token().0 > first);
@@ -115,7 +115,7 @@ async fn a_client_that_is_cut_off_knows_before_the_next_one_is_granted() {
                 (Instant::now(), loss)
             };
             let granted = async {
-                let next = next.lock(&lock).wait(DEADLINE).acquire().await.expect("the lock");
+                let next = next.lock(&lock).timeout(DEADLINE).acquire().await.expect("the lock");
                 (Instant::now(), guard.is_held(), next)
             };
             let ((told_at, loss), (granted_at, still_held, next)) = tokio::join!(told, granted);
@@ -142,7 +142,7 @@ async fn work_under_a_lock_is_cancelled_before_the_next_one_begins() {
     let other = async {
         let hold = has_begun.await.expect("the work begins");
         links.isolate_client();
-        let next = next.lock("orders").wait(DEADLINE).acquire().await.expect("the lock");
+        let next = next.lock("orders").timeout(DEADLINE).acquire().await.expect("the lock");
         assert!(!hold.is_held());
         (Instant::now(), next)
     };

@@ -65,7 +65,7 @@ async fn one_member_that_is_taken_away_is_told_and_the_others_are_held_until_giv
     assert_eq!(broken.status, 200);
     let (lock, loss) = tokio::time::timeout(DEADLINE, both.lost()).await.expect("in time");
     let reason = Some("maintenance".to_owned());
-    assert_eq!((lock.as_str(), loss), ("b", Loss::Broken { reason }));
+    assert_eq!((lock.as_str(), loss), ("b", Loss::ForceReleased { reason }));
     assert!(both.hold("a").expect("a member").is_held() && !both.is_held());
     assert!(!waiting.is_finished());
     drop(both);
@@ -93,8 +93,8 @@ async fn all_or_none_and_one_by_one() {
     both.release().await.expect("released");
     drop(other.lock("b").try_acquire().await.expect("it is free"));
     let twice = one.lock_many(["a", "a"]).acquire().await.expect_err("named twice");
-    assert!(matches!(twice, Error::Refused(_)), "{twice}");
-    let dropped = one.lock_many(["a", "b"]).wait(DEADLINE);
+    assert!(matches!(twice, Error::Rejected(_)), "{twice}");
+    let dropped = one.lock_many(["a", "b"]).timeout(DEADLINE);
     let blocker = other.lock("a").acquire().await.expect("held");
     let given_up = tokio::time::timeout(Duration::from_millis(200), dropped.acquire()).await;
     assert!(given_up.is_err());
@@ -113,11 +113,14 @@ async fn a_hold_is_handed_to_a_session_that_receives_it() {
     let (view, first) = (guard.hold(), guard.token());
     let waiting = tokio::spawn(third.lock("orders").acquire());
     queued(&giver, "orders", 1).await;
-    assert!(receiver.lock("orders").receive().await.expect("asked").is_none(), "nothing was given");
-    let asking = tokio::spawn(receiver.lock("orders").wait(DEADLINE).receive());
-    let handed = guard.hand_over(session.name(), None).await.expect("handed on");
+    assert!(
+        receiver.lock("orders").receive_transfer().await.expect("asked").is_none(),
+        "nothing was given"
+    );
+    let asking = tokio::spawn(receiver.lock("orders").timeout(DEADLINE).receive_transfer());
+    let handed = guard.transfer(session.name(), None).await.expect("handed on");
     assert!(handed > first);
-    assert_eq!(view.ensure(), Err(Loss::HandedOver));
+    assert_eq!(view.ensure(), Err(Loss::Transferred));
     let theirs = tokio::time::timeout(DEADLINE, asking).await.expect("in time");
     let theirs = theirs.expect("no panic").expect("asked").expect("it was given");
     assert_eq!(theirs.token(), handed);
@@ -125,8 +128,9 @@ async fn a_hold_is_handed_to_a_session_that_receives_it() {
     // The received guard is renewed and released once, like any other.
     let lost = tokio::time::timeout(Duration::from_secs(4), theirs.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
-    let second = receiver.lock("orders").receive().await.expect_err("there is a guard of it");
-    assert!(matches!(second, Error::Argument(_)), "{second}");
+    let second =
+        receiver.lock("orders").receive_transfer().await.expect_err("there is a guard of it");
+    assert!(matches!(second, Error::InvalidArgument(_)), "{second}");
     theirs.release().await.expect("released");
     let next = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
     assert!(next.expect("no panic").expect("held").token() > handed);
@@ -139,21 +143,21 @@ async fn a_hold_is_handed_to_one_who_waits_and_not_to_one_who_is_gone() {
     let guard = giver.lock("orders").acquire().await.expect("held");
     let nobody = SessionName::new("nobody").expect("a name");
     let token = guard.token();
-    let not = guard.hand_over(&nobody, None).await.expect_err("it is not open");
-    assert!(matches!(not.error, Error::Argument(_)), "{not:?}");
+    let not = guard.transfer(&nobody, None).await.expect_err("it is not open");
+    assert!(matches!(not.error, Error::InvalidArgument(_)), "{not:?}");
     let guard = not.guard.expect("it goes on");
     assert_eq!((guard.token(), guard.is_held()), (token, true));
     let session = receiver.session().await.expect("open").name().clone();
     let waiting = tokio::spawn(receiver.lock("orders").owner("worker").acquire());
     queued(&giver, "orders", 1).await;
-    let handed = guard.hand_over(&session, Some("worker")).await.expect("handed on");
+    let handed = guard.transfer(&session, Some("worker")).await.expect("handed on");
     let theirs = tokio::time::timeout(DEADLINE, waiting).await.expect("in time");
     let theirs = theirs.expect("no panic").expect("held");
     assert_eq!(theirs.token(), handed);
     let again = theirs.reenter().await.expect("once more");
-    let not = again.hand_over(giver.session().await.expect("open").name(), None).await;
+    let not = again.transfer(giver.session().await.expect("open").name(), None).await;
     let not = not.expect_err("entered twice");
-    assert!(matches!(not.error, Error::Argument(_)), "{not:?}");
+    assert!(matches!(not.error, Error::InvalidArgument(_)), "{not:?}");
     drop(not);
     theirs.release().await.expect("released");
 }

@@ -24,18 +24,18 @@ async fn parties_of_one_client_and_another_pass_together_and_are_told_when_they_
         async move { start.arrive(DEADLINE).await }
     });
     until("the arrival", DEADLINE, || async {
-        there.look().await.is_ok_and(|body| body.arrived.len() == 1)
+        there.state().await.is_ok_and(|body| body.arrived.len() == 1)
     })
     .await;
     let short = there.arrive(Duration::from_millis(50)).await.expect_err("one is missing");
     assert!(matches!(short, Error::Busy(_)), "{short}");
     let told = waiting.await.expect("a task").expect_err("it broke");
-    assert!(told.is_broken(), "{told}");
+    assert!(told.is_barrier_broken(), "{told}");
 
     let dropped = tokio::time::timeout(Duration::from_millis(300), there.arrive(DEADLINE)).await;
     assert!(dropped.is_err());
     until("the place to be given up", DEADLINE, || async {
-        start.look().await.is_ok_and(|body| body.arrived.is_empty())
+        start.state().await.is_ok_and(|body| body.arrived.is_empty())
     })
     .await;
 }
@@ -55,7 +55,7 @@ async fn a_client_that_ends_has_counted_and_left() {
     let theirs = other.double_barrier("room", 2);
     let (mine, yours) = tokio::join!(room.enter(DEADLINE), theirs.enter(DEADLINE));
     let (mine, yours) = (mine.expect("inside"), yours.expect("inside"));
-    assert_eq!(mine.passed().generation, yours.passed().generation);
+    assert_eq!(mine.tripped().generation, yours.tripped().generation);
     let leaving = tokio::spawn(mine.leave(DEADLINE));
     drop(session);
     other.close().await.expect("closed");
@@ -79,9 +79,9 @@ async fn counters_add_up_and_are_replaced_at_a_version() {
     }
     let now = hits.get().await.expect("read");
     assert_eq!(now.value, 40);
-    assert!(matches!(hits.set_if(1, now.version - 1).await, Err(Error::Refused(_))));
+    assert!(matches!(hits.set_if(1, now.version - 1).await, Err(Error::Rejected(_))));
     assert_eq!(hits.set_if(i64::MAX, now.version).await.expect("set").value, i64::MAX);
-    assert!(matches!(hits.add(1).await, Err(Error::Refused(_))));
+    assert!(matches!(hits.add(1).await, Err(Error::Rejected(_))));
     hits.delete().await.expect("gone");
     assert_eq!(hits.get().await.expect("read").value, 0);
 }

@@ -167,12 +167,12 @@ async fn guards_of_one_client_have_a_shard_each_and_one_too_many_waits() {
     assert_eq!(second.lock().as_str(), "stock/1");
     assert!(matches!(stock.clone().try_acquire().await, Err(Error::Busy(_))));
     let other = client.lock("stock").shards(3).acquire().await.expect_err("there are two");
-    assert!(matches!(other, Error::Refused(_)), "{other}");
+    assert!(matches!(other, Error::Rejected(_)), "{other}");
     let again = second.reenter().await.expect("once more");
     assert_eq!((again.shard(), again.token()), (Some(1), second.token()));
     let waiting = tokio::spawn(stock.acquire());
     until("somebody to wait", DEADLINE, || async {
-        client.look(first.lock()).await.is_ok_and(|body| body.waiters == 1)
+        client.lock_state(first.lock()).await.is_ok_and(|body| body.waiters == 1)
     })
     .await;
     let token = first.token();
@@ -180,7 +180,8 @@ async fn guards_of_one_client_have_a_shard_each_and_one_too_many_waits() {
     let third = waiting.await.expect("a task").expect("its turn");
     assert!(third.shard() == Some(0) && third.token() > token);
     drop((second, again));
-    let named = client.lock("stock").shard(1).wait(DEADLINE).acquire().await.expect("free again");
+    let named =
+        client.lock("stock").shard(1).timeout(DEADLINE).acquire().await.expect("free again");
     assert_eq!(named.shard(), Some(1));
 }
 

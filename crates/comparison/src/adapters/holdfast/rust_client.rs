@@ -44,7 +44,7 @@ impl Adapter for HoldfastRustClient {
         let guard = if timeout.is_zero() {
             request.try_acquire().await?
         } else {
-            request.wait(timeout).acquire().await?
+            request.timeout(timeout).acquire().await?
         };
         let held = HeldLock::new(lock, "").with_token(guard.token().0);
         let held = held.for_ttl(Instant::now(), guard.remaining());
@@ -71,8 +71,10 @@ impl From<Error> for LockError {
         match error {
             Error::Busy(_) => Self::Busy,
             Error::Lost(_) => Self::Lost(text),
-            Error::Retry(_) | Error::Unknown(_) => Self::Unreachable(text),
-            Error::Refused(_) | Error::Foreign(_) | Error::Argument(_) => Self::Rejected(text),
+            Error::Unavailable(_) | Error::OutcomeUnknown(_) => Self::Unreachable(text),
+            Error::Rejected(_) | Error::UnexpectedResponse(_) | Error::InvalidArgument(_) => {
+                Self::Rejected(text)
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ fn failed(error: &Error, probe: &LockName) -> Finding {
 async fn measure(address: &str, probe: &LockName) -> Result<Vec<(&'static str, Duration)>, Error> {
     let builder =
         Client::builder([address]).ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT);
-    let client = builder.build().map_err(|error| Error::Argument(error.to_string()))?;
+    let client = builder.build().map_err(|error| Error::InvalidArgument(error.to_string()))?;
     let mut steps = Vec::new();
     let mut start = Instant::now();
     let mut done = |step| {
@@ -59,7 +59,7 @@ async fn measure(address: &str, probe: &LockName) -> Result<Vec<(&'static str, D
     };
     let session = client.session().await?;
     done("session");
-    let guard = client.lock(probe.as_str()).wait(STEP_TIMEOUT).acquire().await?;
+    let guard = client.lock(probe.as_str()).timeout(STEP_TIMEOUT).acquire().await?;
     done("acquire");
     guard.release().await?;
     done("release");

@@ -200,7 +200,7 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {
 async fn acquire(args: &DrillArgs) -> Result<(Client, Guard), CommandFailure> {
     let client = args.cluster.nodes.client_with(|builder| builder.session_prefix("fence-drill"));
     let client = client.map_err(unclear)?;
-    let guard = client.lock(args.lock.as_str()).wait(WAIT).acquire().await;
+    let guard = client.lock(args.lock.as_str()).timeout(WAIT).acquire().await;
     Ok((client, guard.map_err(no_lock)?))
 }
 

@@ -1,4 +1,4 @@
-//! Handing a hold from one session to another without a gap: the sender's side and the receiver's side.
+//! Transfers of a hold from one session to another without a gap: the sender's side and the receiver's side.
 //!
 //! The sender ends its hold first: before it sends the call, every view of the hold reports the loss. The cluster may
 //! give the lock to the receiver at any time after that. If the cluster certainly rejects the call, the sender gets a
@@ -29,23 +29,23 @@ use crate::session::{Session, SessionUse};
 use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};
 
-/// A failed hand-over.
+/// A failed transfer.
 #[derive(Debug, ThisError)]
-#[error("not handed over: {error}")]
-pub struct HandoverError {
+#[error("the lock was not transferred: {error}")]
+pub struct TransferError {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
 }
 
-impl From<HandoverError> for Error {
-    fn from(failure: HandoverError) -> Self {
+impl From<TransferError> for Error {
+    fn from(failure: TransferError) -> Self {
         failure.error
     }
 }
 
-impl HandoverError {
+impl TransferError {
     fn kept(error: Error, guard: Guard) -> Self {
         Self { error, guard: Some(Box::new(guard)) }
     }
@@ -56,35 +56,35 @@ impl HandoverError {
 }
 
 impl Guard {
-    /// Hands the lock to another open session, which holds it immediately with a new token: no waiter is granted in
+    /// Transfers the lock to another open session, which holds it immediately with a new token: no waiter is granted in
     /// between. The receiver is `owner` within that session, or the session itself. It gets its guard from a waiting
-    /// acquire, or from [`Lock::receive`]. Returns the receiver's token.
+    /// acquire, or from [`Lock::receive_transfer`]. Returns the receiver's token.
     ///
-    /// Stop the work under the lock first: once the call starts, every view of this hold reports [`Loss::HandedOver`].
+    /// Stop the work under the lock first: once the call starts, every view of this hold reports [`Loss::Transferred`].
     ///
     /// # Errors
-    /// [`HandoverError`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
+    /// [`TransferError`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
     /// unknown, the client releases a remaining hold in the background.
-    pub async fn hand_over(
+    pub async fn transfer(
         mut self,
         to: &SessionName,
         owner: Option<&str>,
-    ) -> Result<FencingToken, HandoverError> {
-        self.ensure().map_err(|loss| HandoverError::without_guard(Error::Lost(loss)))?;
+    ) -> Result<FencingToken, TransferError> {
+        self.ensure().map_err(|loss| TransferError::without_guard(Error::Lost(loss)))?;
         let owner = match owner.map(Owner::new).transpose() {
             Ok(owner) => owner,
-            Err(error) => return Err(HandoverError::kept(argument(error), self)),
+            Err(error) => return Err(TransferError::kept(argument(error), self)),
         };
         let session = self.session.clone();
         if !session.entries.is_alone(&self.entry) {
             let error = argument("the lock was re-entered: release the other guards first");
-            return Err(HandoverError::kept(error, self));
+            return Err(TransferError::kept(error, self));
         }
         let limits = self.end_locally();
         let target = ReleaseTarget::Hold(self.token());
         let owned_by = self.entry.owner.as_ref();
         let query = release_query(Query::default(), &session.name, owned_by, target);
-        let call = handover_call(self.lock(), query, to, owner.as_ref());
+        let call = transfer_call(self.lock(), query, to, owner.as_ref());
         let Delivery { result, in_doubt } =
             session.calls.deliver(&call).await.json::<HandedOverBody>();
         match result {
@@ -93,13 +93,13 @@ impl Guard {
                 Ok(answer.body.token)
             }
             // An earlier copy of the call may have succeeded, and the receiver's session may have ended since.
-            Err(Error::Refused(problem)) if in_doubt => {
-                Err(HandoverError::without_guard(Error::Unknown(problem.title.to_string())))
+            Err(Error::Rejected(problem)) if in_doubt => {
+                Err(TransferError::without_guard(Error::OutcomeUnknown(problem.title.to_string())))
             }
             Err(error) if leaves_nothing_behind(&error, in_doubt) => {
                 Err(self.keep(&session, to, limits, error).await)
             }
-            Err(error) => Err(HandoverError::without_guard(error)),
+            Err(error) => Err(TransferError::without_guard(error)),
         }
     }
 
@@ -107,7 +107,7 @@ impl Guard {
     fn end_locally(&self) -> HoldLimits {
         let limits = self.entry.limits.borrow().clone();
         self.entry.enter(EntryStage::Leaving);
-        self.entry.lose(Loss::HandedOver);
+        self.entry.lose(Loss::Transferred);
         self.locks.stop();
         limits
     }
@@ -124,33 +124,35 @@ impl Guard {
         to: &SessionName,
         limits: HoldLimits,
         error: Error,
-    ) -> HandoverError {
+    ) -> TransferError {
         let error = match error {
             // One of the two sessions has ended; a renewal shows whether it is this one.
             Error::Lost(loss) => {
                 let now = Moment::now();
                 let Ok(deadline) = session.deadline_or_loss(now) else {
-                    return HandoverError::without_guard(Error::Lost(loss));
+                    return TransferError::without_guard(Error::Lost(loss));
                 };
                 if session.calls.keep_alive(&session.name, deadline.left(now)).await.is_err() {
-                    return HandoverError::without_guard(Error::Lost(loss));
+                    return TransferError::without_guard(Error::Lost(loss));
                 }
-                Error::Argument(format!("session {to} is not open: the receiver opens it first"))
+                Error::InvalidArgument(format!(
+                    "session {to} is not open: the receiver opens it first"
+                ))
             }
-            Error::Refused(problem) if problem.code == ErrorCode::NotHolder => {
+            Error::Rejected(problem) if problem.code == ErrorCode::NotHolder => {
                 self.forget();
-                return HandoverError::without_guard(Error::Lost(Loss::TakenAway));
+                return TransferError::without_guard(Error::Lost(Loss::ReleasedElsewhere));
             }
             other @ (Error::Busy(_)
-            | Error::Retry(_)
-            | Error::Unknown(_)
-            | Error::Refused(_)
-            | Error::Foreign(_)
-            | Error::Argument(_)) => other,
+            | Error::Unavailable(_)
+            | Error::OutcomeUnknown(_)
+            | Error::Rejected(_)
+            | Error::UnexpectedResponse(_)
+            | Error::InvalidArgument(_)) => other,
         };
         self.forget();
         let guard = self.renewed(limits);
-        HandoverError::kept(error, guard)
+        TransferError::kept(error, guard)
     }
 
     /// Returns another guard of the same hold, with new views.
@@ -174,8 +176,8 @@ impl Guard {
 }
 
 impl Lock {
-    /// Returns the guard of a lock that is [handed over](Guard::hand_over) to this client's session. The call waits as
-    /// long as [`Lock::wait`] allows, then returns `None`; without a wait it does not wait. The receiver is the
+    /// Returns the guard of a lock that is [transferred](Guard::transfer) to this client's session. The call waits as
+    /// long as [`Lock::timeout`] allows, then returns `None`; without a timeout it does not wait. The receiver is the
     /// [`Lock::owner`], or the session itself. The call never acquires the lock: use [`Lock::acquire`] to queue.
     ///
     /// ```no_run
@@ -183,8 +185,8 @@ impl Lock {
     /// use std::time::Duration;
     /// // The sender needs the name of the session, which must be open.
     /// let session = client.session().await?;
-    /// println!("hand it to {}", session.name());
-    /// let received = client.lock("orders").wait(Duration::from_secs(60)).receive().await?;
+    /// println!("transfer it to {}", session.name());
+    /// let received = client.lock("orders").timeout(Duration::from_secs(60)).receive_transfer().await?;
     /// if let Some(guard) = received {
     ///     println!("write with token {}", guard.token());
     /// }
@@ -193,12 +195,12 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`] if this program already has a guard of the lock; otherwise see [`Error`].
-    pub async fn receive(self) -> Result<Option<Guard>, Error> {
-        let limit = self.wait.map_or_else(WaitLimit::none, WaitLimit::new);
+    /// [`Error::InvalidArgument`] if this program already has a guard of the lock; otherwise see [`Error`].
+    pub async fn receive_transfer(self) -> Result<Option<Guard>, Error> {
+        let limit = self.timeout.map_or_else(WaitLimit::none, WaitLimit::new);
         let session_use = self.client.session_for(self.ttl).await?;
         let session = session_use.session();
-        let request = self.handover_request()?;
+        let request = self.transfer_request()?;
         let lock = &request.locks[0];
         loop {
             let body: LockBody = session.calls.get(lock_path(lock)).await?;
@@ -222,11 +224,11 @@ impl Lock {
     }
 
     /// Builds the request for a hold that no attempt of this client acquired.
-    fn handover_request(&self) -> Result<ClientLockRequest, Error> {
+    fn transfer_request(&self) -> Result<ClientLockRequest, Error> {
         let request = self.request()?;
         let options = HoldOptions { value: request.options.value, ..HoldOptions::default() };
         let owner = request.owner.clone().filter(|_| self.names_an_owner());
-        Ok(ClientLockRequest { owner, handed_over: true, mode: None, options, ..request })
+        Ok(ClientLockRequest { owner, transferred: true, mode: None, options, ..request })
     }
 }
 
@@ -239,11 +241,13 @@ impl ClientLockRequest {
     ) -> Result<Option<Guard>, Error> {
         let lock = &self.locks[0];
         if session.entries.has_owner(lock, self.owner.as_ref()) {
-            return Err(Error::Argument(format!("this program has a guard of {lock} already")));
+            return Err(Error::InvalidArgument(format!(
+                "this program has a guard of {lock} already"
+            )));
         }
         match self.acquire_one(session).await {
             Ok(guard) if guard.token() == token => Ok(Some(guard)),
-            // The call acquired a free lock, which is not the handed-over hold.
+            // The call acquired a free lock, which is not the transferred hold.
             Ok(guard) => guard.release().await.map(|()| None),
             Err(Error::Busy(_)) => Ok(None),
             Err(error) => Err(error),
@@ -251,8 +255,8 @@ impl ClientLockRequest {
     }
 }
 
-/// The call that hands the hold of a release over to another session.
-pub(crate) fn handover_call(
+/// The call that transfers the hold of a release to another session.
+pub(crate) fn transfer_call(
     lock: &LockName,
     release: Query,
     to: &SessionName,
@@ -278,7 +282,7 @@ async fn lock_change(
     match session.calls.changes(&lock, since, wait, true).await {
         // The cluster no longer has the changes since this revision: the caller reads the lock again.
         Err(error) if is(&error, ErrorCode::RevisionCompacted) => Ok(()),
-        Err(Error::Retry(_) | Error::Unknown(_)) | Ok(_) => Ok(()),
+        Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
 }
