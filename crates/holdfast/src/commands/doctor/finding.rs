@@ -1,5 +1,6 @@
 //! The result of a check: its severity, its address, and the next step.
 
+use anstyle::AnsiColor;
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -17,6 +18,16 @@ impl Severity {
             Self::Ok => "ok",
             Self::Warn => "warn",
             Self::Fail => "fail",
+        }
+    }
+
+    /// The colour of a verdict in the table.
+    pub(super) fn color(verdict: &str) -> Option<AnsiColor> {
+        match verdict {
+            "ok" => Some(AnsiColor::Green),
+            "warn" => Some(AnsiColor::Yellow),
+            "fail" => Some(AnsiColor::Red),
+            _ => None,
         }
     }
 }

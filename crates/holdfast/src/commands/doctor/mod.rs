@@ -19,7 +19,7 @@ use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
 use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, print, short_time, table};
+use crate::output::{answer_rows, color_first_words, cell, print, short_time, table};
 
 /// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -116,6 +116,7 @@ fn show(format: Format, report: &DoctorReport) {
         ]
     });
     let text = table(["", "check", "at", "found", "what to do"], rows);
+    let text = color_first_words(&text, Severity::color);
     answer_rows(format, report, &report.checks, [""], &text);
 }
 
