@@ -117,7 +117,7 @@ codes! {
     EphemeralParent, "ephemeral-parent", false, "This znode cannot have children",
         "The parent is an ephemeral znode, which is deleted with its session and has no children. The entries of a \
          lock's queue are such znodes, so a lock's name must not extend the name of an entry. Nothing was done.";
-    NodeExists, "node-exists", false, "The znode already exists",
+    ZnodeExists, "znode-exists", false, "The znode already exists",
         "The call creates a znode and never replaces one, because it has If-None-Match: *, a kind of znode or an \
          access list. The problem names the znode. Nothing was done. A plain PUT replaces the data of an existing \
          znode.";

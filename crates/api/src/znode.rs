@@ -175,7 +175,7 @@ pub struct SubtreeBody {
     /// The path.
     pub path: ZnodePath,
     /// The znode, and every znode below it that the caller may read.
-    pub nodes: Vec<ZnodeBody>,
+    pub znodes: Vec<ZnodeBody>,
     /// The `page_token` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_page_token: Option<String>,
@@ -187,7 +187,7 @@ impl SubtreeBody {
     pub fn new(path: ZnodePath, page: Page<NodeView>) -> Self {
         Self {
             path,
-            nodes: page.items.into_iter().map(ZnodeBody::from).collect(),
+            znodes: page.items.into_iter().map(ZnodeBody::from).collect(),
             next_page_token: page.next,
             revision: page.revision,
         }
@@ -276,9 +276,11 @@ mod tests {
         assert_eq!(children["children"][0]["name"], "b");
         assert_eq!(children["children"][0]["version"], 3);
         assert_eq!((&children["next_page_token"], &children["revision"]), (&"b".into(), &4.into()));
-        let nodes = serde_json::to_value(SubtreeBody::new(path("/a"), page(None))).unwrap();
-        assert_eq!(nodes["nodes"][0]["path"], "/a/b");
-        assert!(nodes.get("next_page_token").is_none() && nodes["nodes"][0]["revision"].is_null());
+        let listed = serde_json::to_value(SubtreeBody::new(path("/a"), page(None))).unwrap();
+        assert_eq!(listed["znodes"][0]["path"], "/a/b");
+        assert!(
+            listed.get("next_page_token").is_none() && listed["znodes"][0]["revision"].is_null()
+        );
         let list = AclBody::new(path("/a"), &[AclEntry::open()], &stat(0), Revision(4));
         let expected = r#"{"path":"/a","acl":["world:anyone:cdrwa"],"acl_version":1,"revision":4}"#;
         assert_eq!(serde_json::to_string(&list).unwrap(), expected);

@@ -65,7 +65,7 @@ impl Calls {
             let Some(page) = found(self.get::<SubtreeBody>(target).await)? else {
                 return Ok(Vec::new());
             };
-            paths.extend(page.nodes.into_iter().map(|node| node.path));
+            paths.extend(page.znodes.into_iter().map(|znode| znode.path));
             if paths.len() > max {
                 return Err(too_many(root, max));
             }

@@ -56,10 +56,7 @@ fn print_text(text: &str) {
 }
 
 /// Colours the first word of each line of a table.
-pub(crate) fn color_first_words(
-    table: &str,
-    color: impl Fn(&str) -> Option<AnsiColor>,
-) -> String {
+pub(crate) fn color_first_words(table: &str, color: impl Fn(&str) -> Option<AnsiColor>) -> String {
     let line = |line: &str| {
         let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
         match color(word) {

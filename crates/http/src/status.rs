@@ -56,7 +56,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::InUse
         | ErrorCode::Deadlock
         | ErrorCode::EphemeralParent
-        | ErrorCode::NodeExists
+        | ErrorCode::ZnodeExists
         | ErrorCode::NotEmpty
         | ErrorCode::CountMismatch
         | ErrorCode::BarrierBroken

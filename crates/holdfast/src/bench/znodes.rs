@@ -59,7 +59,7 @@ pub(super) async fn create(
         calls: count.div_ceil(PER_CALL),
         clients,
         request: |number| Ok(transaction(number)),
-        is_done: |kind| kind == "node-exists",
+        is_done: |kind| kind == "znode-exists",
     };
     bulk.make(endpoints).await
 }

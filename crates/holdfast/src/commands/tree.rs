@@ -202,7 +202,7 @@ async fn ls(args: &TreeLsArgs) -> Result<(), CommandFailure> {
             let page: SubtreeBody = node.read(call).await?;
             let named =
                 |node: ZnodeBody| ChildBody { name: node.path.to_string(), stat: node.stat };
-            found.extend(page.nodes.into_iter().map(named));
+            found.extend(page.znodes.into_iter().map(named));
             page.next_page_token
         } else {
             let page: ChildrenBody = node.read(call).await?;

@@ -6,7 +6,7 @@ use holdfast_client::Error;
 /// The next step after an error, for the command line.
 const HINTS: [(ErrorCode, &str); 5] = [
     (ErrorCode::NotFound, "holdfast tree create creates it; with --parents also its parents"),
-    (ErrorCode::NodeExists, "holdfast tree set replaces its data"),
+    (ErrorCode::ZnodeExists, "holdfast tree set replaces its data"),
     (ErrorCode::NotEmpty, "add --recursive to delete its descendants too"),
     (ErrorCode::VersionMismatch, "read it again, and use the version that you have read"),
     (ErrorCode::Forbidden, "authenticate with --user NAME:PASSWORD or HOLDFAST_USER"),

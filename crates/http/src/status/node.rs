@@ -16,7 +16,7 @@ pub(super) fn of_rejection(rejection: TreeRejection) -> HttpError {
             let detail = format!("znode '{path}' exists already");
             let hint =
                 "PUT without If-None-Match, ephemeral, container, ttl and acl replaces its data";
-            about(path, ErrorCode::NodeExists, detail, hint)
+            about(path, ErrorCode::ZnodeExists, detail, hint)
         }
         TreeRejection::NotEmpty { path } => {
             let detail = format!("'{path}' has children");

@@ -145,7 +145,7 @@ fn a_rejection_of_the_tree_has_the_path_and_its_own_facts() {
         (
             Rejection::Tree(TreeRejection::ZnodeExists { path: path.clone() }),
             409,
-            ErrorCode::NodeExists,
+            ErrorCode::ZnodeExists,
         ),
         (Rejection::Tree(TreeRejection::NotEmpty { path: path.clone() }), 409, ErrorCode::NotEmpty),
         (below, 409, ErrorCode::EphemeralParent),

@@ -1,4 +1,4 @@
-//! `PUT /v1/tree/{path}?acl`: replace the access list of a node. The body is `{"acl": [...]}`.
+//! `PUT /v1/tree/{path}?acl`: replace the access list of a znode. The body is `{"acl": [...]}`.
 
 use axum::http::StatusCode;
 use axum::http::header::ETAG;
@@ -18,9 +18,9 @@ use crate::status::HttpError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AclParam {
     Absent,
-    /// `?acl` without a value: the call replaces the list of a node.
+    /// `?acl` without a value: the call replaces the list of a znode.
     InBody,
-    /// `?acl=ENTRY`: the list of a new node.
+    /// `?acl=ENTRY`: the list of a new znode.
     Entries(Vec<AclEntry>),
 }
 
@@ -58,7 +58,7 @@ fn entries(body: &[u8]) -> Result<Vec<AclEntry>, ParamError> {
     fields.values(ACL.name).map(|text| AclEntry::parse(&ACL, text)).collect()
 }
 
-/// Checks that a call which replaces a list has no parameter for creating a node.
+/// Checks that a call which replaces a list has no parameter for creating a znode.
 ///
 /// # Errors
 /// [`ParamError`] names the first of `given` that is set.

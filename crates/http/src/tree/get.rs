@@ -1,4 +1,4 @@
-//! `GET /v1/tree/{path}`: a node's data, stat, children, subtree or access list.
+//! `GET /v1/tree/{path}`: a znode's data, stat, children, subtree or access list.
 
 use axum::http::header::ETAG;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -119,7 +119,7 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
 }
 
-/// The part of a node that a call reads.
+/// The part of a znode that a call reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aspect {
     Data,
@@ -170,7 +170,7 @@ fn read_reply<T>(found: Response<T>, reply: impl FnOnce(T, Revision) -> Reply) -
     reply(value, revision).at(revision).stale(leader_contact)
 }
 
-/// The stat of a node as headers, for a reply whose body is the data.
+/// The stat of a znode as headers, for a reply whose body is the data.
 fn stat_headers(stat: &Stat) -> Vec<(HeaderName, HeaderValue)> {
     use node_headers::{
         ACL_VERSION, CHILDREN, CHILDREN_REVISION, CHILDREN_VERSION, CREATED_AT, CREATED_REVISION,

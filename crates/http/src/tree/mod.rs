@@ -1,10 +1,10 @@
-//! Calls on nodes of the tree: one file for each call. The raw body is the data of the node, entity tags are
+//! Calls on znodes: one file for each call. The raw body is the data of the znode, entity tags are
 //! versions.
 
 pub(crate) mod acl;
 pub(crate) mod delete;
 pub(crate) mod get;
-mod new_node;
+mod new_znode;
 pub(crate) mod post;
 pub(crate) mod put;
 pub(crate) mod txn;
@@ -36,7 +36,7 @@ const CREATE_ERRORS: [ErrorCode; 7] = [
     ErrorCode::NotFound,
     ErrorCode::ShardsMismatch,
     ErrorCode::EphemeralParent,
-    ErrorCode::NodeExists,
+    ErrorCode::ZnodeExists,
     ErrorCode::SessionExpired,
 ];
 
@@ -55,7 +55,7 @@ fn unexpected_reply() -> HttpError {
     internal("the reply does not belong to the operation")
 }
 
-/// 201 with the path of the new node.
+/// 201 with the path of the new znode.
 fn created(path: ZnodePath, stat: Stat, revision: Revision) -> Reply {
     let location = HeaderValue::try_from(tree_path(&path));
     let reply = stat_reply(StatusCode::CREATED, path, stat, revision);

@@ -1,4 +1,4 @@
-//! `POST /v1/tree/{dir}?sequential`: create a node whose name gets the directory's next number.
+//! `POST /v1/tree/{dir}?sequential`: create a znode whose name gets the directory's next number.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use holdfast_api::parameters::tree::{
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, Schemas, ZnodeBody, params};
 use holdfast_types::{AclEntry, Data, Op, OpReply, RequestId, SessionName, ZnodePath};
 
-use super::new_node::{KindParams, NewNode};
+use super::new_znode::{KindParams, NewZnode};
 use super::{CREATE_ERRORS, ETAG, LOCATION, change, created, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
@@ -68,7 +68,7 @@ async fn post(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     check_name(&directory, &name)?;
     let acl = Some(acl).filter(|acl| !acl.is_empty());
     let data = Data::from(&call.body[..]);
-    let create = NewNode { kind, acl, parents }.named(directory, name, data, true);
+    let create = NewZnode { kind, acl, parents }.named(directory, name, data, true);
     match change(call, caller, Op::Create(create)).await? {
         (OpReply::Created { path, stat }, revision) => Ok(created(path, stat, revision)),
         _ => Err(unexpected_reply()),

@@ -1,6 +1,6 @@
-//! `PUT /v1/tree/{path}`: create a node, or replace its data.
+//! `PUT /v1/tree/{path}`: create a znode, or replace its data.
 //!
-//! A PUT without a precondition is one log entry that carries both commands: replace the data if the node exists,
+//! A PUT without a precondition is one log entry that carries both commands: replace the data if the znode exists,
 //! create it otherwise. Large data would be in that entry twice, so the handler tries one command and then the other.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use holdfast_types::{
 use sha1::{Digest as _, Sha1};
 
 use super::acl::{self, AclParam};
-use super::new_node::{KindParams, NewNode};
+use super::new_znode::{KindParams, NewZnode};
 use super::{ETAG, IF_MATCH, LOCATION, change, created, stat_reply, unexpected_reply};
 use crate::body::BodyKind;
 use crate::call::CallContext;
@@ -34,7 +34,7 @@ use crate::status::HttpError;
 
 /// Data of up to this many bytes is proposed for both cases in one log entry.
 const BOTH_CASES_BYTES_MAX: usize = 16 * 1024;
-/// The maximum number of attempts with large data, while other callers create and delete the node.
+/// The maximum number of attempts with large data, while other callers create and delete the znode.
 const TRIES_MAX: usize = 8;
 const IF_NONE_MATCH: Header = Header::text(
     "if-none-match",
@@ -64,7 +64,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
         ErrorCode::EphemeralParent,
-        ErrorCode::NodeExists,
+        ErrorCode::ZnodeExists,
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
     ],
@@ -99,9 +99,9 @@ async fn put(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 #[derive(Debug)]
 enum PutKind {
     ReplaceAcl,
-    /// The call names a kind or an access list, so it never replaces an existing node.
-    Create(NewNode),
-    CreateOrReplace(NewNode),
+    /// The call names a kind or an access list, so it never replaces an existing znode.
+    Create(NewZnode),
+    CreateOrReplace(NewZnode),
 }
 
 fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, ParamError> {
@@ -120,7 +120,7 @@ fn put_kind(params: PutParams, has_session: bool) -> Result<PutKind, ParamError>
         AclParam::Entries(entries) => Some(entries),
     };
     let kind = KindParams { ephemeral, container, ttl }.kind(has_session)?;
-    let new = NewNode { kind, acl, parents };
+    let new = NewZnode { kind, acl, parents };
     Ok(match (&new.kind, &new.acl) {
         (None, None) => PutKind::CreateOrReplace(new),
         _ => PutKind::Create(new),
@@ -131,7 +131,7 @@ async fn create(
     call: &CallContext<'_>,
     path: ZnodePath,
     caller: Caller,
-    new: NewNode,
+    new: NewZnode,
 ) -> Result<Reply, HttpError> {
     let precondition = Precondition::of(&call.parts.headers)?;
     if path == ZnodePath::root() {
@@ -148,7 +148,7 @@ async fn create_or_replace(
     call: &CallContext<'_>,
     path: ZnodePath,
     caller: Caller,
-    new: NewNode,
+    new: NewZnode,
 ) -> Result<Reply, HttpError> {
     let data = Data::from(&call.body[..]);
     let replaced = match Precondition::of(&call.parts.headers)? {
@@ -177,7 +177,7 @@ fn put_reply(path: ZnodePath, done: (OpReply, Revision)) -> Result<Reply, HttpEr
     }
 }
 
-/// Replaces the data if the node exists, and creates the node otherwise. Data above [`BOTH_CASES_BYTES_MAX`] is sent
+/// Replaces the data if the znode exists, and creates the znode otherwise. Data above [`BOTH_CASES_BYTES_MAX`] is sent
 /// for one case first, and for the other if its condition fails. With a request id the order is fixed and each attempt
 /// has its own id. A repeated call therefore takes the same steps and receives the stored replies.
 async fn put_either_way(
@@ -185,7 +185,7 @@ async fn put_either_way(
     mut caller: Caller,
     path: &ZnodePath,
     data: Data,
-    new: NewNode,
+    new: NewZnode,
 ) -> Result<(OpReply, Revision), HttpError> {
     let replace = |data| Op::SetData { path: path.clone(), data, version: None };
     let exists = |exists| Condition::Exists { path: path.clone(), exists };
@@ -246,7 +246,7 @@ fn next_id(id: &RequestId) -> Result<RequestId, HttpError> {
 
 fn root_exists() -> HttpError {
     let facts = Facts { path: Some(ZnodePath::root()), ..Facts::default() };
-    let problem = Problem::new(ErrorCode::NodeExists, "the root always exists");
+    let problem = Problem::new(ErrorCode::ZnodeExists, "the root always exists");
     Box::new(problem.hint("name a znode in the path of the call: /v1/tree/NAME").facts(facts))
 }
 

@@ -172,11 +172,11 @@ async fn the_creation_of_the_root_is_rejected_with_node_exists() {
     let node = Node::start().await;
     node.call("PUT", "/v1/sessions/me").await;
     for target in ["/v1/tree/?container", "/v1/tree?ephemeral&session=me"] {
-        node.call("PUT", target).await.problem(409, "node-exists");
+        node.call("PUT", target).await.problem(409, "znode-exists");
     }
     let headers = [("If-None-Match", "*")];
     let reply = call_with(node.address, "PUT", "/v1/tree/", &headers, "").await;
-    assert_eq!(reply.problem(409, "node-exists")["path"], "/");
+    assert_eq!(reply.problem(409, "znode-exists")["path"], "/");
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_change_can_depend_on_the_version() {
     let node = Node::start().await;
     let absent = [("If-None-Match", "*")];
     assert_eq!(send(&node, "PUT", "/v1/tree/a", &absent, "1").await.status, 201);
-    let problem = send(&node, "PUT", "/v1/tree/a", &absent, "2").await.problem(409, "node-exists");
+    let problem = send(&node, "PUT", "/v1/tree/a", &absent, "2").await.problem(409, "znode-exists");
     assert_eq!(problem["path"], "/a");
     let matching = [("If-Match", "\"0\"")];
     assert_eq!(send(&node, "PUT", "/v1/tree/a", &matching, "2").await.status, 200);
@@ -148,7 +148,7 @@ async fn ephemerals_are_deleted_with_their_session_and_have_no_children() {
     put(&node, target, "").await.problem(410, "session-expired");
     node.call("PUT", "/v1/sessions/me").await;
     assert_eq!(put(&node, target, "here").await.status, 201);
-    put(&node, target, "again").await.problem(409, "node-exists");
+    put(&node, target, "again").await.problem(409, "znode-exists");
     let stat = node.call("GET", "/v1/tree/worker?stat").await.json();
     assert_eq!(stat["kind"], "ephemeral");
     assert!(stat["session_number"].as_u64().is_some_and(|number| number > 0), "{stat}");
@@ -169,7 +169,7 @@ async fn the_kind_of_a_node_is_returned_and_can_be_set_only_at_its_creation() {
     assert_eq!(node.call("GET", "/v1/tree/c").await.header("holdfast-kind"), Some("container"));
     let stat = node.call("GET", "/v1/tree/t?stat").await.json();
     assert_eq!((&stat["kind"], &stat["ttl_ms"]), (&"ttl".into(), &3_600_000.into()));
-    put(&node, "/v1/tree/t?ttl=1h", "").await.problem(409, "node-exists");
+    put(&node, "/v1/tree/t?ttl=1h", "").await.problem(409, "znode-exists");
     put(&node, "/v1/tree/t?ttl=3600", "").await.problem(400, "bad-duration");
     put(&node, "/v1/tree/t2?ttl=1h&container", "").await.problem(400, "invalid-argument");
     assert_eq!(put(&node, "/v1/tree/t", "data").await.status, 200, "a plain PUT replaces");
@@ -189,10 +189,10 @@ async fn lists_of_nodes_have_stats_and_are_returned_in_pages() {
     assert_eq!(names(&rest.json(), "children", "name"), ["c"]);
     assert!(rest.json()["next_page_token"].is_null());
     let page = node.call("GET", "/v1/tree/d?recursive&limit=3").await.json();
-    let mut found = names(&page, "nodes", "path");
+    let mut found = names(&page, "znodes", "path");
     let next = page["next_page_token"].as_str().unwrap();
     let rest = node.call("GET", &format!("/v1/tree/d?recursive&page_token={next}")).await.json();
-    found.extend(names(&rest, "nodes", "path"));
+    found.extend(names(&rest, "znodes", "path"));
     found.sort();
     assert_eq!(found, ["/d", "/d/a", "/d/b", "/d/b/x", "/d/c"]);
     let root = node.call("GET", "/v1/tree/?children").await.json();

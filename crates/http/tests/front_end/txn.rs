@@ -42,7 +42,7 @@ async fn a_rejected_operation_aborts_the_transaction_and_its_index_is_returned()
     node.call("PUT", "/v1/tree/a").await;
     let ops = |last: Value| json!({"then": [{"create": "/b"}, {"set": "/a", "data": "x"}, last]});
     for (last, status, code) in [
-        (json!({"create": "/a"}), 409, "node-exists"),
+        (json!({"create": "/a"}), 409, "znode-exists"),
         (json!({"delete": "/none"}), 404, "not-found"),
         (json!({"set": "/a", "data": "", "version": 7}), 412, "version-mismatch"),
         (json!({"check": "/a", "version": 7}), 412, "version-mismatch"),

@@ -29,7 +29,7 @@ fn race(cluster: &Cluster, target: &'static str, headers: Headers) -> Vec<JoinHa
 #[tokio::test(flavor = "multi_thread")]
 async fn of_conditional_writes_that_race_on_all_nodes_exactly_one_wins() {
     let cluster = Cluster::three().await;
-    let created: (Headers, _, _) = (&[("if-none-match", "*")], 409, "node-exists");
+    let created: (Headers, _, _) = (&[("if-none-match", "*")], 409, "znode-exists");
     let replaced: (Headers, _, _) = (&[("if-match", "\"0\"")], 412, "version-mismatch");
     for (headers, status, code) in [created, replaced] {
         let mut winners = Vec::new();
@@ -185,8 +185,8 @@ async fn every_refusal_has_its_code_on_a_node_that_does_not_lead() {
     for (method, target, headers, status, code) in [
         (Method::GET, "/v1/tree/none", &[] as Headers, 404, "not-found"),
         (Method::PUT, "/v1/tree/none/x", &[], 404, "not-found"),
-        (Method::PUT, "/v1/tree/a", &[("if-none-match", "*")], 409, "node-exists"),
-        (Method::PUT, "/v1/tree/a?container", &[], 409, "node-exists"),
+        (Method::PUT, "/v1/tree/a", &[("if-none-match", "*")], 409, "znode-exists"),
+        (Method::PUT, "/v1/tree/a?container", &[], 409, "znode-exists"),
         (Method::DELETE, "/v1/tree/a", &[], 409, "not-empty"),
         (Method::PUT, "/v1/tree/a", &[("if-match", "\"7\"")], 412, "version-mismatch"),
         (Method::DELETE, "/v1/tree/a/b", &[("if-match", "\"7\"")], 412, "version-mismatch"),

@@ -16,7 +16,7 @@ const NAMES: &[(&str, &str, i32)] = &[
     ("NotAllowed", "forbidden", -102),
     ("BadVersion", "version-mismatch", -103),
     ("NoChildrenForEphemerals", "ephemeral-parent", -108),
-    ("ZnodeExists", "node-exists", -110),
+    ("ZnodeExists", "znode-exists", -110),
     ("NotEmpty", "not-empty", -111),
     ("BadAcl", "invalid-argument", -114),
     ("QuotaExceeded", "quota-exceeded", -125),

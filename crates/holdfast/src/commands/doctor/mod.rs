@@ -19,7 +19,7 @@ use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
 use crate::arguments::{ClusterArgs, Format, lock_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, color_first_words, cell, print, short_time, table};
+use crate::output::{answer_rows, cell, color_first_words, print, short_time, table};
 
 /// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);

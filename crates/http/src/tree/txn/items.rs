@@ -18,7 +18,7 @@ use holdfast_types::{
 };
 use serde_json::{Value, json};
 
-use crate::tree::new_node::{KindParams, NewNode};
+use crate::tree::new_znode::{KindParams, NewZnode};
 
 const DATA: Param = Param::text_or_empty("data", "The data as text; may be empty");
 const DATA_BASE64: Param =
@@ -199,7 +199,7 @@ fn create(op: CreateOp, has_session: bool) -> Result<Op, ParamError> {
     let data = node_data(op.data, op.data_base64)?.unwrap_or_default();
     let kind = KindParams { ephemeral, container, ttl }.kind(has_session)?;
     let acl = Some(op.acl).filter(|acl| !acl.is_empty());
-    Ok(Op::Create(NewNode { kind, acl, parents }.named(directory, name, data, sequential)))
+    Ok(Op::Create(NewZnode { kind, acl, parents }.named(directory, name, data, sequential)))
 }
 
 fn read<T: CallParams>(pairs: JsonPairs) -> Result<T, ParamError> {

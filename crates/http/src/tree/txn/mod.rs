@@ -48,7 +48,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::NotFound,
         ErrorCode::ShardsMismatch,
         ErrorCode::EphemeralParent,
-        ErrorCode::NodeExists,
+        ErrorCode::ZnodeExists,
         ErrorCode::NotEmpty,
         ErrorCode::SessionExpired,
         ErrorCode::VersionMismatch,
@@ -142,7 +142,7 @@ fn lists(body: &[u8]) -> Result<Lists, ParamError> {
     Ok(lists)
 }
 
-/// Parses each item. `has_session`: the transaction names a session, which owns its ephemeral nodes.
+/// Parses each item. `has_session`: the transaction names a session, which owns its ephemeral znodes.
 fn items(lists: Lists, has_session: bool) -> Result<Items, ParamError> {
     let operation = |pairs| items::operation(pairs, has_session);
     Ok(Items {

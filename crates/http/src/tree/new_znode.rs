@@ -1,4 +1,4 @@
-//! How a call creates a node: its kind, its access list, and missing directories.
+//! How a call creates a znode: its kind, its access list, and missing directories.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use holdfast_types::{AclEntry, Create, CreateKind, Data, ZnodePath};
 use crate::status::HttpError;
 
 #[derive(Clone, Debug)]
-pub(super) struct NewNode {
-    /// `None` creates a persistent node.
+pub(super) struct NewZnode {
+    /// `None` creates a persistent znode.
     pub(super) kind: Option<CreateKind>,
     /// `None` grants every permission to every client.
     pub(super) acl: Option<Vec<AclEntry>>,
     pub(super) parents: bool,
 }
 
-impl NewNode {
-    /// Builds the operation that creates the node at a path.
+impl NewZnode {
+    /// Builds the operation that creates the znode at a path.
     ///
     /// # Errors
     /// `bad-name` for a path at which no node can be created.
@@ -27,7 +27,7 @@ impl NewNode {
         Ok(self.named(directory, name, data, false))
     }
 
-    /// Builds the operation that creates the node in a directory. The name of a sequential node gets the directory's
+    /// Builds the operation that creates the znode in a directory. The name of a sequential znode gets the directory's
     /// next number.
     pub(super) fn named(
         self,
@@ -42,7 +42,7 @@ impl NewNode {
     }
 }
 
-/// The parameters that choose the kind of a new node.
+/// The parameters that choose the kind of a new znode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KindParams {
     pub(super) ephemeral: bool,
@@ -54,7 +54,7 @@ impl KindParams {
     /// Returns the kind, or `None` if no parameter selects one.
     ///
     /// # Errors
-    /// [`ParamError`] for two kinds, and for an ephemeral node without a session.
+    /// [`ParamError`] for two kinds, and for an ephemeral znode without a session.
     pub(super) fn kind(self, has_session: bool) -> Result<Option<CreateKind>, ParamError> {
         let ephemeral = self.ephemeral.then_some(("ephemeral", CreateKind::Ephemeral));
         let container = self.container.then_some(("container", CreateKind::Container));
