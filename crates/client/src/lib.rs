@@ -30,6 +30,7 @@ mod client;
 mod clock;
 mod election;
 mod error;
+mod error_text;
 mod guard;
 mod held_locks;
 mod hold;

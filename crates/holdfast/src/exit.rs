@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use holdfast_client::Error;
 
+use crate::hints::{common_hint, tree_hint};
+
 /// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum CommandFailure {
@@ -31,6 +33,21 @@ impl CommandFailure {
     /// Creates a usage error with exit code 2.
     pub(crate) fn usage(reason: impl fmt::Display) -> Self {
         Self::Usage(reason.to_string())
+    }
+
+    /// Converts the error of a call about znodes.
+    pub(crate) fn of_tree_call(error: Error) -> Self {
+        match tree_hint(&error) {
+            None => Self::from(error),
+            hint => Self::rejected(&error, hint),
+        }
+    }
+
+    fn rejected(error: &Error, hint: Option<&str>) -> Self {
+        Self::Failed(match hint {
+            Some(hint) => format!("{error} ({hint})"),
+            None => error.to_string(),
+        })
     }
 
     /// Returns `true` if the failure has no message.
@@ -64,7 +81,8 @@ impl From<Error> for CommandFailure {
             Error::OutcomeUnknown(reason) => Self::failed(format!(
                 "the outcome is unknown, read the current state before you repeat the command: {reason}"
             )),
-            Error::Rejected(_) | Error::UnexpectedResponse(_) => Self::failed(error),
+            Error::Rejected(_) => Self::rejected(&error, common_hint(&error)),
+            Error::UnexpectedResponse(_) => Self::failed(error),
         }
     }
 }
@@ -80,5 +98,25 @@ impl fmt::Display for CommandFailure {
             | Self::Code(_, Some(reason)) => f.write_str(reason),
             Self::Code(code, None) => write!(f, "exit code {code}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::{ErrorCode, Problem};
+
+    use super::*;
+
+    #[test]
+    fn a_rejection_has_the_hint_of_the_command_line_or_none() {
+        let rejected = |code| {
+            Error::Rejected(Box::new(Problem::new(code, "why").hint("add ?parents, or PATCH it")))
+        };
+        let tree = CommandFailure::of_tree_call(rejected(ErrorCode::NotFound)).to_string();
+        assert!(tree.contains("why (holdfast tree create"), "{tree}");
+        let limit = CommandFailure::of_tree_call(rejected(ErrorCode::LimitMismatch)).to_string();
+        assert!(limit.contains("why (holdfast policy NAME --limit N"), "{limit}");
+        let other = CommandFailure::from(rejected(ErrorCode::NotFound)).to_string();
+        assert!(other.ends_with("why"), "{other}");
     }
 }

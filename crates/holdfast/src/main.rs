@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod dev;
 mod exit;
+mod hints;
 mod metric;
 mod output;
 mod process_metrics;

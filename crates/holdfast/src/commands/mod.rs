@@ -29,7 +29,6 @@ pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod tree;
-mod tree_hint;
 pub(crate) mod unlock;
 pub(crate) mod wait;
 mod watch;

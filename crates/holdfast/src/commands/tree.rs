@@ -14,7 +14,6 @@ use holdfast_client::{Call, Error};
 use holdfast_types::{SessionName, ZnodePath};
 use serde::de::DeserializeOwned;
 
-use super::tree_hint::with_tree_hint;
 use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
@@ -138,7 +137,7 @@ impl ZnodeArgs {
     async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
         let headers = self.user.headers().into_iter().chain(call.headers).collect();
         let answer = self.cluster.client()?.call_raw(&Call { headers, ..call }).await;
-        answer.map(|answer| answer.body).map_err(|error| with_tree_hint(error).into())
+        answer.map(|answer| answer.body).map_err(CommandFailure::of_tree_call)
     }
 
     async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, CommandFailure> {

@@ -10,7 +10,6 @@ use holdfast_api::{ChangeBody, Query};
 use holdfast_types::Revision;
 
 use super::changes::{WAIT, changes};
-use super::tree_hint::with_tree_hint;
 use crate::arguments::{ClusterArgs, UserArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer, check};
@@ -38,7 +37,7 @@ pub(crate) async fn run(args: WatchArgs) -> Result<(), CommandFailure> {
     let poll = async |since, wait| {
         let query = Query::default().with(&watch::PREFIX, &prefix);
         let body = changes(&client, query, args.user.headers(), since, wait).await;
-        body.map_err(|error| CommandFailure::from(with_tree_hint(error)))
+        body.map_err(CommandFailure::of_tree_call)
     };
     let mut since = match args.since {
         Some(since) => Revision(since),
