@@ -157,6 +157,9 @@ pub(crate) static ROUTES: &[&Route] = &[
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
     const ALIKE_MIN: f64 = 0.8;
     let path = path.trim_end_matches('/');
+    if path == "/v1" {
+        return Some(DOCS.pattern);
+    }
     let alike = |route: &Route| {
         let pattern = route.pattern;
         let (asked, full) = (base(path), base(pattern));
@@ -190,6 +193,7 @@ mod tests {
         assert_eq!(nearest("/v1/cluster/"), Some("/v1/cluster"));
         assert_eq!(nearest("/v1/tre/a/b"), Some("/v1/tree/{path}"));
         assert_eq!(nearest("/v1/txns"), Some("/v1/txn"));
+        assert_eq!(nearest("/v1/"), Some("/docs"));
         assert_eq!(nearest("/readz"), Some("/readyz"));
         assert_eq!(nearest("/metric"), Some("/metrics"));
         assert_eq!(nearest("/favicon.ico"), None);

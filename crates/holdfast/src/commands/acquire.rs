@@ -23,6 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The default of `--timeout` for a caller that does not wait: the duration of a leader election.
 const TIMEOUT_SHORT: Duration = Duration::from_secs(3);
 
+const KIND: &str = "Kind of lock";
+const LESS_COMMON: &str = "Less common";
+
 /// Which locks to acquire, and how.
 #[derive(Debug, Args)]
 pub(super) struct AcquireArgs {
@@ -35,32 +38,32 @@ pub(super) struct AcquireArgs {
     #[command(flatten)]
     pub(super) waiting: WaitingArgs,
     /// Hold the lock together with other shared holders.
-    #[arg(long, conflicts_with = "permits")]
+    #[arg(help_heading = KIND, long, conflicts_with = "permits")]
     pub(super) shared: bool,
     /// Acquire N permits of a semaphore; with `/LIMIT` an unused lock becomes a semaphore of LIMIT permits.
-    #[arg(long, value_name = "N[/LIMIT]", value_parser = permits)]
+    #[arg(help_heading = KIND, long, value_name = "N[/LIMIT]", value_parser = permits)]
     pub(super) permits: Option<PermitsOfLimit>,
     /// Acquire one of N shards, each a lock of its own: a free one, or else the one with the shortest queue. The first
     /// caller sets N, and later callers must name the same number.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(help_heading = KIND, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) shards: Option<u32>,
     /// Acquire the shard with this number, from 0.
-    #[arg(long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
+    #[arg(help_heading = KIND, long, value_name = "I", value_parser = clap::value_parser!(u32).range(0..1024))]
     pub(super) shard: Option<u32>,
     /// Fail at once instead of queueing when this many callers or more wait already.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) queue_max: Option<u32>,
     /// The hold ends after this time, regardless of renewals; `run` stops the command before.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "TIME", value_parser = duration)]
     pub(super) max_hold: Option<Duration>,
     /// No other session gets the lock before this time after the grant, even if it is released earlier.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "TIME", value_parser = duration)]
     pub(super) min_hold: Option<Duration>,
     /// The priority in the queue, 0 to 9: one level equals ten seconds of waiting.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub(super) priority: u8,
     /// A text that is shown with the queue entry, e.g. an address or a job number.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "TEXT")]
     pub(super) value: Option<String>,
 }
 
@@ -80,10 +83,10 @@ pub(super) struct WaitingArgs {
     #[arg(long = "try", conflicts_with = "wait")]
     pub(super) try_once: bool,
     /// How long to look for a node that replies: 10s; 3s with --try or a shorter --wait.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "TIME", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// A label of the session that other callers see; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(help_heading = LESS_COMMON, long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub(super) label: Vec<(String, String)>,
     /// Print no progress on stderr.
     #[arg(short, long)]

@@ -33,6 +33,8 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// spin.
 const PAUSE: Duration = Duration::from_secs(1);
 
+const LOSS: &str = "When the lock is lost, or not acquired";
+
 /// Run a command while holding one or several locks; stop it before a lock can be lost.
 #[derive(Debug, Args)]
 #[command(
@@ -47,7 +49,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(super) acquire: AcquireArgs,
     /// The exit code if the lock was not acquired.
-    #[arg(long, value_name = "CODE", default_value_t = 75)]
+    #[arg(help_heading = LOSS, long, value_name = "CODE", default_value_t = 75)]
     pub(super) busy_exit: u8,
     #[command(flatten)]
     pub(super) command: CommandArgs,
@@ -57,13 +59,13 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(super) struct CommandArgs {
     /// What to do with the command when the lock is about to be lost.
-    #[arg(long, value_enum, default_value_t = OnLoss::Term)]
+    #[arg(help_heading = LOSS, long, value_enum, default_value_t = OnLoss::Term)]
     pub(super) on_loss: OnLoss,
     /// The time from SIGTERM to SIGKILL; at most a third of the ttl, so that renewals have time.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(help_heading = LOSS, long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(super) grace: Duration,
     /// The signal for the command when a caller asks for the release of the lock (holdfast unlock --ask): TERM, USR1, none.
-    #[arg(long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
+    #[arg(help_heading = LOSS, long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
     pub(super) on_release_request: OnReleaseRequest,
     #[command(flatten)]
     pub(super) nodes: NodesArgs,
