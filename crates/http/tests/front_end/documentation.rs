@@ -12,22 +12,25 @@ use crate::node::Node;
 const DOCUMENT: &str = include_str!("../../../../docs/http-api.md");
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/http-api.md");
 /// The sections with executed curl lines.
-const FIRST: &str = "\n## Waiting and knowing\n";
+const FIRST: &str = "\n## Locks\n";
 const LAST: &str = "\n## Cluster and node\n";
 /// Prefixes of numbers and times that differ between runs.
-const VARIABLE: [&str; 15] = [
+const VARIABLE: [&str; 18] = [
     "revision\":",
     "revision: ",
     "_at\":\"",
     "session_number\":",
+    "incarnation\":",
     "restart_from\":",
     "id: ",
     "\"token\":",
+    "\"ticket\":",
     "generation\":",
     "index\":",
     "waited_ms\":",
     "for_ms\":",
-    "s_in_ms\":",
+    "_in_ms\":",
+    "renewal_ms\":",
     "for another ",
     "retry_after_ms\":",
     "\"counter\":\"hits\",\"version\":",
