@@ -158,7 +158,7 @@ codes! {
          write. Retry-After has the remaining time. Add &wait=10s to queue.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
         "The wait of the call timed out. The caller does not hold the lock and is no longer in the queue. Send the \
-         call again to queue again, at the end.";
+         call again to queue at the end; a call that names its attempt needs a larger one.";
     NotYet, "not-yet", true, "The awaited event has not happened yet",
         "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double \
          barrier. The problem has their number. An arrival whose wait times out is withdrawn, which breaks the barrier \

@@ -300,7 +300,11 @@ fn busy(
     context: &ErrorContext<'_>,
 ) -> HttpError {
     let queued = code == ErrorCode::WaitTimeout;
-    let hint = if queued { "send the call again to queue again" } else { "add &wait=10s to queue" };
+    let hint = if queued {
+        "send the call again, with a larger attempt if it named one, to queue again"
+    } else {
+        "add &wait=10s to queue"
+    };
     let facts = Facts {
         lock: context.lock.cloned(),
         holder: holder.map(|holder| Box::new(HolderBody::new(holder, context.now))),
