@@ -21,6 +21,7 @@ use crate::lock_request::{ClientLockRequest, WaitLimit};
 use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::retry::{Answer, Delivery};
 use crate::session::{Session, SessionUse};
+use crate::spans::record_attempt;
 use crate::{Error, Guard, Loss};
 
 impl ClientLockRequest {
@@ -33,6 +34,7 @@ impl ClientLockRequest {
     ) -> Result<HeldLocks, Error> {
         let attempt =
             if self.transferred { Attempt::UNNAMED } else { attempt::next_after(Attempt::UNNAMED) };
+        record_attempt(attempt);
         let sharded = self.options.is_sharded();
         let entry = |lock: &LockName| {
             Arc::new(ClientQueueEntry::new(lock.clone(), self.owner.clone(), attempt, sharded))
@@ -55,7 +57,9 @@ impl ClientLockRequest {
                 // The node died, held the call for the maximum time, or has no leader. The queue entry still exists.
                 Err(Error::OutcomeUnknown(_) | Error::Unavailable(_)) if !limit.is_over() => {}
                 Err(Error::Rejected(problem)) if let Some(newest) = newest_attempt(&problem) => {
-                    pending.begin_attempt(attempt::next_after(newest));
+                    let attempt = attempt::next_after(newest);
+                    record_attempt(attempt);
+                    pending.begin_attempt(attempt);
                 }
                 // The API bounds the wait of one call, so the acquire continues with another call.
                 Err(Error::Busy(problem))
@@ -98,6 +102,10 @@ impl Guard {
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock was lost meanwhile: the call does not acquire it again. Otherwise see [`Error`].
+    #[tracing::instrument(
+        level = "debug", name = "acquire", skip_all, err(level = "debug"),
+        fields(lock = %self.lock(), session = %self.session.name, attempt = tracing::field::Empty)
+    )]
     pub async fn reenter(&self) -> Result<Guard, Error> {
         self.ensure()?;
         let guard = self.locks.request.reentry().acquire_one(&self.session).await?;

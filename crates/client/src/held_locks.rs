@@ -14,7 +14,7 @@ use crate::hold::{Hold, first_deadline, first_loss};
 use crate::lock_request::ClientLockRequest;
 use crate::queue_entry::{ClientQueueEntry, EntryStage};
 use crate::session::SessionUse;
-use crate::{Error, Loss};
+use crate::{Error, Loss, spans};
 
 /// Dropping the value releases its locks in the background.
 #[derive(Debug)]
@@ -54,6 +54,10 @@ impl HeldLocks {
     ///
     /// # Errors
     /// [`Error::Lost`] if one of the locks was lost before.
+    #[tracing::instrument(
+        level = "debug", skip_all, err(level = "debug"),
+        fields(lock = %spans::locks(&self.entries()), session = %self.session.session().name)
+    )]
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
         if self.holds.is_empty() {
             return Ok(());
@@ -107,6 +111,7 @@ async fn watch_losses(mut holds: Vec<Hold>, cancel: CancellationToken) {
         let (index, loss) = first_loss(&holds).await;
         let Hold { session, entry, .. } = holds.remove(index);
         let is_ended_by_client = loss.is_ended_by_client();
+        tracing::debug!(lock = %entry.lock(), session = %session.name, %loss, "lock lost");
         entry.lose(loss);
         cancel.cancel();
         // A hold in `Leaving` already has a release.

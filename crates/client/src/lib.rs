@@ -55,6 +55,7 @@ mod retry;
 mod session;
 mod session_events;
 mod sessions;
+mod spans;
 mod subtree;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use crate::error::argument;
 use crate::held_locks::HeldLocks;
 use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::generated_owner;
+use crate::spans::record_session;
 use crate::{Client, Error, Guard, Hold, Loss, MultiGuard, random};
 
 /// Attempts of one [`Lock::try_acquire`] that may fail because the idle session has ended.
@@ -49,7 +50,7 @@ enum OwnerChoice {
 #[must_use = "nothing is sent before `acquire`"]
 pub struct Lock<T = One> {
     pub(crate) client: Client,
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     owner: OwnerChoice,
     pub(crate) ttl: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
@@ -170,6 +171,10 @@ impl<T> Lock<T> {
         self
     }
 
+    #[tracing::instrument(
+        level = "debug", name = "acquire", skip_all, err(level = "debug"),
+        fields(lock = %self.names.join(","), session = tracing::field::Empty, attempt = tracing::field::Empty)
+    )]
     async fn acquire_within(self, limit: WaitLimit) -> Result<HeldLocks, Error> {
         let request = self.request()?;
         let mut attempts = 0;
@@ -177,6 +182,7 @@ impl<T> Lock<T> {
             attempts += 1;
             let session = self.client.session_for(self.ttl).await?;
             let is_own = session.session().is_own;
+            record_session(&session.session().name);
             match request.clone().acquire(session, limit).await {
                 // The session ended while it was idle, or while the entry was queued. The caller held nothing.
                 Err(Error::Lost(_))

@@ -18,6 +18,7 @@ use crate::session_events::SessionPoll;
 use crate::{Error, Loss};
 
 /// Runs until the session is over, or can have no more users.
+#[tracing::instrument(level = "debug", name = "renew", skip_all, fields(session = %session.name))]
 pub(crate) async fn renew_while_used(session: Arc<Session>) {
     tokio::select! {
         () = serve(&session) => {}
@@ -76,6 +77,7 @@ async fn notice_suspensions(session: &Session) -> Infallible {
 /// Closes a session when its last user is gone. The cluster may keep a session that has ended for the client, because a
 /// node renews it for a waiting call.
 async fn close_after_loss(session: &Session, loss: Loss) {
+    tracing::debug!(%loss, "session over");
     session.end(loss);
     let mut users = session.users.subscribe();
     if users.borrow().count > 0 {
@@ -138,6 +140,7 @@ async fn renew(session: &Session, events: &mut SessionPoll) {
         }
         Err(Error::Lost(loss)) => session.end(loss),
         Err(error) => {
+            tracing::debug!(%error, "renewal failed");
             let failure = error.to_string();
             session.lease.send_modify(|lease| lease.renewal_failed(failure, Moment::now()));
         }

@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::error::argument;
 use crate::lease::{Acknowledged, Lease};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, QueueEntries, release_call};
-use crate::{Error, Loss, random};
+use crate::{Error, Loss, random, spans};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionUsers {
@@ -130,17 +130,22 @@ impl Session {
 
     /// Releases entries in the background, until the outcome is certain or the session is over.
     pub(crate) fn release_in_background(self: &Arc<Self>, entries: Vec<Arc<ClientQueueEntry>>) {
-        let session = self.clone();
         enter_leaving(&entries);
-        self.runtime.spawn(async move {
-            while session.is_alive() {
-                if !session.release(&entries).await.is_err_and(|error| error.is_uncertain()) {
-                    break;
-                }
-            }
-            session.entries.remove_all(&entries);
-        });
+        self.runtime.spawn(release_until_certain(self.clone(), entries));
     }
+}
+
+#[tracing::instrument(
+    level = "debug", name = "release", skip_all,
+    fields(lock = %spans::locks(&entries), session = %session.name, background = true)
+)]
+async fn release_until_certain(session: Arc<Session>, entries: Vec<Arc<ClientQueueEntry>>) {
+    while session.is_alive() {
+        if !session.release(&entries).await.is_err_and(|error| error.is_uncertain()) {
+            break;
+        }
+    }
+    session.entries.remove_all(&entries);
 }
 
 fn enter_leaving(entries: &[Arc<ClientQueueEntry>]) {

@@ -14,6 +14,7 @@ mod guards;
 mod kinds;
 mod multi_lock;
 mod renewal;
+mod spans;
 
 /// Waits for a condition, with a deadline.
 async fn until(what: &str, condition: impl Fn() -> bool) {

@@ -26,6 +26,7 @@ use crate::lock_request::{ClientLockRequest, HoldOptions, WaitLimit};
 use crate::queue_entry::{ClientQueueEntry, EntryStage, release_query};
 use crate::retry::{Call, Delivery};
 use crate::session::{Session, SessionUse};
+use crate::spans::record_session;
 use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};
 
@@ -65,6 +66,10 @@ impl Guard {
     /// # Errors
     /// [`TransferError`], with a guard of the hold if the cluster certainly rejected the call. If the outcome is
     /// unknown, the client releases a remaining hold in the background.
+    #[tracing::instrument(
+        level = "debug", skip_all, err(level = "debug"),
+        fields(lock = %self.lock(), session = %self.session.name, to = %to)
+    )]
     pub async fn transfer(
         mut self,
         to: &SessionName,
@@ -196,10 +201,15 @@ impl Lock {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if this program already has a guard of the lock; otherwise see [`Error`].
+    #[tracing::instrument(
+        level = "debug", name = "receive_transfer", skip_all, err(level = "debug"),
+        fields(lock = %self.names.join(","), session = tracing::field::Empty)
+    )]
     pub async fn receive_transfer(self) -> Result<Option<Guard>, Error> {
         let limit = self.timeout.map_or_else(WaitLimit::none, WaitLimit::new);
         let session_use = self.client.session_for(self.ttl).await?;
         let session = session_use.session();
+        record_session(&session.name);
         let request = self.transfer_request()?;
         let lock = &request.locks[0];
         loop {
