@@ -94,5 +94,10 @@ struct Semantics;
 
 /// The doctests compile the code of this page.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The doctests compile the code of this page.
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/sdk.md")]
 struct Guide;

@@ -21,6 +21,7 @@ mod manifest;
 pub mod mutations;
 pub mod policy;
 pub mod private_words;
+pub mod published;
 pub mod scripts;
 pub mod size;
 pub mod source;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use holdfast_tests_tidy::{
     Source, Tree, Violation, bans, constants, cycles, dependencies, documents, features, fences,
-    formats, guarantees, headers, layers, mutations, private_words, scripts, size, type_names,
-    words,
+    formats, guarantees, headers, layers, mutations, private_words, published, scripts, size,
+    type_names, words,
 };
 
 fn tree() -> Tree {
@@ -144,6 +144,11 @@ fn members_take_their_versions_and_lints_from_the_root() {
 #[test]
 fn every_dependency_is_used() {
     none(&dependencies::unused(&tree()).unwrap());
+}
+
+#[test]
+fn published_packages_have_what_a_registry_needs() {
+    none(&published::check(&tree()).unwrap());
 }
 
 #[test]
