@@ -28,7 +28,6 @@ pub const TEXT: &[PrivateWord] = &[
     ("gatherers", "barrier waiters"),
     ("grant_what_waited_for_time", "`grant_due_waiters`"),
     ("hung_up", "disconnected"),
-    ("newcomer", "new arrival"),
     ("patience", "`request_timeout`, or the deadline of what"),
     ("planted", "mutation"),
     ("pulse", "pause detector"),
