@@ -3,22 +3,24 @@
 //! [`Blocking`] wraps a value of the async client. One thread with its own runtime renews sessions while the caller
 //! works. The blocking client must not be used inside an async runtime. Bounds: those of the async client.
 
+mod runtime;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_api::{CounterBody, ElectionBody, LatchBody, LeaderBody, TrippedBody};
-use holdfast_types::{FencingToken, SessionName};
-use tokio::runtime::{Builder, Handle, Runtime};
+use holdfast_api::{
+    BarrierBody, ClusterBody, CounterBody, ElectionBody, ForceReleasedBody, HandedOverBody,
+    LatchBody, LeaderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestedBody, TrippedBody,
+};
+use holdfast_types::{FencingToken, LockName, PolicyChange, Reason, RequestRelease, SessionName};
 
+use self::runtime::ClientRuntime;
 use crate::error::argument;
 use crate::recipes::GroupMember;
 use crate::{
-    ElectionChange, Error, Hold, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
+    ElectionChange, Error, Hold, LockQuery, Loss, Many, Mode, One, ReleaseRequest, SessionHandle,
     SubtreeChange, recipes,
 };
-
-/// The maximum time for releasing dropped guards before the runtime ends.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A handle to a cluster; see [`crate::Client`].
 ///
@@ -92,7 +94,7 @@ impl<T> Blocking<T> {
         self.runtime.block_on(call(&self.value))
     }
 
-    /// Sets options of a value that is a builder: `.with(|lock| lock.owner("importer").max_hold(limit))`.
+    /// Sets options of a value that is a builder: `.with(|election| election.with(|lock| lock.max_hold(limit)))`.
     pub fn with(self, options: impl FnOnce(T) -> T) -> Self {
         Self { value: options(self.value), runtime: self.runtime }
     }
@@ -193,6 +195,15 @@ macro_rules! blocking {
 blocking!(crate::Client {
     ref session() -> SessionHandle;
     ref close() -> ();
+    ref cluster() -> ClusterBody;
+    ref close_session(session: &SessionName) -> ();
+    ref lock_state(lock: &LockName) -> LockBody;
+    ref locks(query: &LockQuery) -> LocksBody;
+    ref release(lock: &LockName, session: &SessionName) -> ();
+    ref transfer(lock: &LockName, from: &SessionName, to: &SessionName) -> HandedOverBody;
+    ref force_release(lock: &LockName, token: Option<FencingToken>, reason: &Reason) -> ForceReleasedBody;
+    ref request_release(request: &RequestRelease) -> ReleaseRequestedBody;
+    ref set_policy(lock: &LockName, change: &PolicyChange) -> PolicyBody;
     ref subtree(path: impl AsRef<str>) => crate::Subtree;
     new lock(name: impl Into<String>) => crate::Lock;
     new semaphore(name: impl Into<String>, limit: u32) => crate::Lock;
@@ -209,15 +220,31 @@ blocking!(crate::Lock {
     ref set_limit(limit: u32) -> ();
     set ttl(ttl: Duration);
     set timeout(timeout: Duration);
+    set label(key: impl Into<String>, value: impl Into<String>);
+    set owner(owner: impl Into<String>);
+    set owned_by_session();
     set shared();
     set upgradable();
+    set limit(limit: u32);
     set permits(permits: u32);
     set shards(count: u32);
     set shard(shard: u32);
+    set priority(priority: u8);
+    set not_reentrant();
+    set value(value: impl Into<String>);
+    set queue_max(max: u32);
+    set max_hold(max: Duration);
+    set min_hold(min: Duration);
+    set progress_timeout(timeout: Duration);
 });
 blocking!(crate::MultiLock {
     set ttl(ttl: Duration);
     set timeout(timeout: Duration);
+    set label(key: impl Into<String>, value: impl Into<String>);
+    set owner(owner: impl Into<String>);
+    set owned_by_session();
+    set queue_max(max: u32);
+    set max_hold(max: Duration);
     set shared();
     own acquire() => crate::MultiGuard;
     own try_acquire() => crate::MultiGuard;
@@ -256,9 +283,11 @@ blocking!(recipes::Latch {
 });
 blocking!(recipes::Barrier {
     ref arrive(timeout: Duration) -> TrippedBody;
+    ref state() -> BarrierBody;
 });
 blocking!(recipes::DoubleBarrier {
     ref enter(timeout: Duration) => recipes::DoubleBarrierGuard;
+    ref state() -> BarrierBody;
 });
 blocking!(recipes::DoubleBarrierGuard {
     own leave(timeout: Duration) -> ();
@@ -295,6 +324,18 @@ impl Client {
         crate::Client::builder(endpoints)
     }
 
+    /// Acquires a lock, runs `work` and releases the lock; see [`Lock::with_lock`].
+    ///
+    /// # Errors
+    /// As [`Lock::with_lock`].
+    pub fn with_lock<T>(
+        &self,
+        name: impl Into<String>,
+        work: impl FnOnce(&Hold) -> T,
+    ) -> Result<T, Error> {
+        self.lock(name).with_lock(work)
+    }
+
     /// See [`crate::Client::lock_many`].
     pub fn lock_many<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> MultiLock {
         self.wrap(self.value.lock_many(names))
@@ -308,13 +349,7 @@ impl crate::ClientBuilder {
     /// As [`Client::new`].
     pub fn build_blocking(self) -> Result<Client, Error> {
         let client = self.build().map_err(argument)?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("holdfast-client")
-            .enable_all()
-            .build()
-            .map_err(argument)?;
-        let runtime = ClientRuntime { client: client.clone(), runtime: Some(runtime) };
+        let runtime = ClientRuntime::start(client.clone())?;
         Ok(Blocking { value: client, runtime: Arc::new(runtime) })
     }
 }
@@ -393,7 +428,7 @@ pub struct TransferError {
 
 impl MultiGuard {
     /// Waits up to `timeout` for the loss of a lock; `None` if all are still held.
-    pub fn lost_within(&self, timeout: Duration) -> Option<(crate::LockName, Loss)> {
+    pub fn lost_within(&self, timeout: Duration) -> Option<(LockName, Loss)> {
         self.within(timeout, self.value.lost()).ok().flatten()
     }
 
@@ -401,7 +436,7 @@ impl MultiGuard {
     pub fn release_requested_within(
         &self,
         timeout: Duration,
-    ) -> Option<(crate::LockName, ReleaseRequest)> {
+    ) -> Option<(LockName, ReleaseRequest)> {
         self.within(timeout, self.value.release_requested()).ok().flatten()
     }
 }
@@ -448,35 +483,5 @@ impl Subtree {
     ) -> Result<Option<SubtreeChange>, Error> {
         let next = self.value.next_change();
         self.runtime.block_on(async { tokio::time::timeout(timeout, next).await.ok().transpose() })
-    }
-}
-
-/// The runtime of a client and of all values created from it. Dropping the last value shuts it down.
-#[derive(Debug)]
-struct ClientRuntime {
-    client: crate::Client,
-    /// `None` only during the drop.
-    runtime: Option<Runtime>,
-}
-
-impl ClientRuntime {
-    fn block_on<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let runtime = self.runtime.as_ref().ok_or_else(|| argument("the client is shut down"))?;
-        if Handle::try_current().is_ok() {
-            return Err(argument("inside an async runtime use holdfast_client::Client instead"));
-        }
-        runtime.block_on(work)
-    }
-}
-
-impl Drop for ClientRuntime {
-    fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
-        if Handle::try_current().is_err() {
-            let closed = async { tokio::time::timeout(CLOSE_TIMEOUT, self.client.close()).await };
-            // The cluster releases the remaining locks when their time-to-live has passed.
-            drop(runtime.block_on(closed));
-        }
-        runtime.shutdown_background();
     }
 }

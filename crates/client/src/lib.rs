@@ -1,24 +1,75 @@
-//! The Rust client: acquires locks over HTTP, keeps them alive, and reports when they are lost.
+//! The Rust client: acquires locks over HTTP, renews them, and reports when they are lost.
 //!
 //! Any node accepts calls, and retries are safe because every call names its session. A hold's deadline counts from the
-//! *sending* of the last acknowledged renewal. The client therefore always reports the loss before the cluster grants
-//! the lock to another client.
+//! *sending* of the last acknowledged renewal. If no renewal succeeds, the client therefore reports the loss before the
+//! cluster grants the lock to another client.
 //!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::time::Duration;
-//! let client = holdfast_client::Client::new(["127.0.0.1:7400", "127.0.0.1:7410"])?;
-//! let guard = client.lock("orders").ttl(Duration::from_secs(30)).timeout(Duration::from_secs(10)).acquire().await?;
-//! println!("write with token {}", guard.token());
-//! guard.release().await?;
-//! # Ok(())
-//! # }
+//! ```toml
+//! [dependencies]
+//! holdfast-client = "0.1"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 //! ```
 //!
-//! A client has one session, renewed at a third of its time-to-live while a guard needs it, and no longer. A [`Guard`]
-//! exists only while the lock is held. Its methods compare the clock with the deadline on each call, so a process that
-//! was paused sees the loss in its own guard. No client can stop a write that is already in flight; the fencing token
-//! protects against it.
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use holdfast_client::Client;
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::new(["10.0.0.1:7400", "10.0.0.2:7400", "10.0.0.3:7400"])?;
+//!     let guard = client.lock("orders").timeout(Duration::from_secs(30)).acquire().await?;
+//!     guard.ensure()?;
+//!     println!("UPDATE orders SET state = 'sent', fence = {0} WHERE id = 1 AND fence <= {0}", guard.token());
+//!     guard.release().await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | intent | method |
+//! |---|---|
+//! | acquire a lock, and wait without bound | [`Client::lock`], [`Lock::acquire`] |
+//! | wait for at most 30 s | [`Lock::timeout`] |
+//! | acquire only a free lock | [`Lock::try_acquire`] |
+//! | run a closure under a lock, cancelled at the loss | [`Client::with_lock`] |
+//! | check the lock before each write | [`Guard::ensure`](Hold::ensure) |
+//! | reject stale writes in the store | [`Guard::token`](Hold::token) |
+//! | react to a late renewal | [`Guard::at_risk`](Hold::at_risk) |
+//! | react to the loss | [`Guard::lost`](Hold::lost), [`Guard::cancel_token`] |
+//! | react to a release request | [`Guard::release_requested`](Hold::release_requested) |
+//! | release the lock if the work hangs | [`Lock::progress_timeout`], [`Guard::report_progress`](Hold::report_progress) |
+//! | bound the hold | [`Lock::max_hold`] |
+//! | several readers, one writer | [`Lock::shared`], [`Lock::upgradable`], [`Guard::upgrade`] |
+//! | at most N holders | [`Client::semaphore`] |
+//! | several locks, all or none | [`Client::lock_many`] |
+//! | one of N shards of a hot resource | [`Lock::shards`] |
+//! | elect a leader | [`Client::election`], [`Election::campaign`], [`Election::observe`] |
+//! | transfer a lock to another session | [`Guard::transfer`], [`Lock::receive_transfer`] |
+//! | latches, barriers, counters, groups | [`recipes`] |
+//! | a cache of a subtree | [`Client::subtree`] |
+//! | read or force-release any lock | [`Client::lock_state`], [`Client::force_release`] |
+//! | without an async runtime | [`blocking::Client`] |
+//!
+//! [`Lock::acquire`] waits without bound unless [`Lock::timeout`] is set. Each variant of [`Error`] is one decision of
+//! the caller, each variant of [`Loss`] one cause.
+//!
+//! A client has one session, renewed while a guard needs it, and no longer. A [`Guard`] exists only while the lock is
+//! held. Its methods compare the clock with the deadline on each call, so a process that was paused sees the loss in
+//! its own guard. No client can stop a write that is already in flight; the fencing token protects against it.
+//!
+//! # Tracing
+//!
+//! The crate emits spans and events of the `tracing` crate at level debug. Their targets start with `holdfast_client`.
+//!
+//! | span | fields | duration |
+//! |---|---|---|
+//! | `acquire` | `lock`, `session`, `attempt` | one acquire or re-entry, from the call to its result |
+//! | `release` | `lock`, `session`, `background` | one release; `background` is set after the drop of a guard |
+//! | `renew` | `session` | the renewal of one session, from its first to its last use |
+//! | `transfer`, `receive_transfer` | `lock`, `session`, `to` | one transfer |
+//!
+//! A failed call has an event with its error. The events `lock lost`, `session over` and `renewal failed` have the
+//! cause. Neither a successful renewal nor a repetition of a call has a span or an event.
 //!
 //! Queues: none. Each session has one task with one call in flight; each guard has one task without calls.
 
@@ -68,6 +119,8 @@ pub use election::{Election, Leadership};
 pub use error::Error;
 pub use guard::Guard;
 pub use hold::Hold;
+/// The bodies and the error codes of the HTTP API, which some methods return.
+pub use holdfast_api as api;
 pub use holdfast_api::{ElectionBody, LeaderBody};
 pub use holdfast_types::{
     FencingToken, LockName, Mode, PolicyChange, QueueOrder, Reason, RequestRelease, Revision,

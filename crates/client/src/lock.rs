@@ -126,7 +126,8 @@ impl<T> Lock<T> {
     }
 
     /// Bounds the wait in the queue: after `timeout`, [`Lock::acquire`] fails with [`Error::Busy`]. Without a timeout it
-    /// waits without bound.
+    /// waits without bound. The search for a node that answers has its own bound,
+    /// [`request_timeout`](crate::ClientBuilder::request_timeout).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
