@@ -5,6 +5,18 @@ use std::process::Command;
 
 use crate::program::DevCluster;
 
+/// The documents, in the order in which their commands run.
+const DOCUMENTS: [&str; 8] = [
+    "docs/cli.md",
+    "docs/semantics.md",
+    "docs/how-to/cron-job.md",
+    "docs/how-to/leader-election.md",
+    "docs/how-to/limit-concurrency.md",
+    "docs/how-to/from-zookeeper.md",
+    "docs/how-to/from-redis.md",
+    "docs/how-to/from-consul.md",
+];
+
 /// The blocks of commands with their output: `$ ` starts a command, and the following lines are its output.
 fn shown(document: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
@@ -27,9 +39,10 @@ fn the_commands_of_the_guide_print_what_it_shows() {
     let cluster = DevCluster::start(&["--nodes", "1"]);
     let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let [first, second] = ["docs/cli.md", "docs/semantics.md"].map(shown);
-    assert!(first.len() > 3 && second.len() > 10, "{first:?} {second:?}");
-    for (command, answer) in first.into_iter().chain(second) {
+    let shown = DOCUMENTS.map(|document| (document, shown(document)));
+    let empty = shown.iter().filter(|(_, commands)| commands.is_empty());
+    assert_eq!(empty.map(|(document, _)| *document).collect::<Vec<_>>(), [""; 0]);
+    for (command, answer) in shown.into_iter().flat_map(|(_, commands)| commands) {
         let mut shell = Command::new("sh");
         shell.args(["-c", &command]).env("PATH", &path).env_remove("HOLDFAST_SESSION");
         // The documents export these variables before the commands.
