@@ -8,6 +8,8 @@
 mod arguments;
 mod bench;
 mod cli;
+mod color;
+mod columns;
 mod commands;
 mod config;
 mod dev;

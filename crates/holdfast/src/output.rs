@@ -8,7 +8,6 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Reset};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
@@ -49,22 +48,10 @@ pub(crate) fn check() -> Result<(), CommandFailure> {
     }
 }
 
-/// Prints text for people. Its colours are removed if `NO_COLOR` is set or stdout is not a terminal.
+/// Prints text for people. Its colors are removed if `NO_COLOR` is set or stdout is not a terminal.
 fn print_text(text: &str) {
     let mut out = anstream::AutoStream::auto(io::stdout()).lock();
     record_write_error(writeln!(out, "{text}").and_then(|()| out.flush()));
-}
-
-/// Colours the first word of each line of a table.
-pub(crate) fn color_first_words(table: &str, color: impl Fn(&str) -> Option<AnsiColor>) -> String {
-    let line = |line: &str| {
-        let (word, rest) = line.split_at(line.find(' ').unwrap_or(line.len()));
-        match color(word) {
-            Some(color) => format!("{}{word}{}{rest}", color.on_default().render(), Reset.render()),
-            None => line.to_owned(),
-        }
-    };
-    table.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints progress or an error and a line end on stderr.
@@ -145,13 +132,6 @@ pub(crate) fn short_time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_known_first_words_of_a_table_are_colored() {
-        let color = |word: &str| (word == "fail").then_some(AnsiColor::Red);
-        let colored = color_first_words("check\nfail  disk", color);
-        assert_eq!(colored, "check\n\u{1b}[31mfail\u{1b}[0m  disk");
-    }
 
     #[test]
     fn times_are_short() {

@@ -1,7 +1,8 @@
 //! The result of a check: its severity, its address, and the next step.
 
-use anstyle::AnsiColor;
 use serde::Serialize;
+
+use crate::color::Tone;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -21,12 +22,12 @@ impl Severity {
         }
     }
 
-    /// The colour of a verdict in the table.
-    pub(super) fn color(verdict: &str) -> Option<AnsiColor> {
+    /// The tone of a verdict in the table.
+    pub(super) fn tone(verdict: &str) -> Option<Tone> {
         match verdict {
-            "ok" => Some(AnsiColor::Green),
-            "warn" => Some(AnsiColor::Yellow),
-            "fail" => Some(AnsiColor::Red),
+            "ok" => Some(Tone::Good),
+            "warn" => Some(Tone::Attention),
+            "fail" => Some(Tone::Problem),
             _ => None,
         }
     }

@@ -18,9 +18,12 @@ use self::checks::{best_view, check_all};
 use self::finding::{DoctorReport, Finding, Severity};
 use self::probe::{ProbedAddress, Prober};
 use crate::arguments::{ClusterArgs, Format, lock_name};
+use crate::color::color_first_words;
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, color_first_words, print, short_time, table};
+use crate::output::{answer_rows, cell, print, short_time, table};
 
+/// The name of the probe lock without `--probe`.
+pub(crate) const PROBE: &str = "holdfast-doctor";
 /// The time for a lagging node to apply the entries that the others had applied.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(50);
@@ -35,7 +38,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     look_only: bool,
     /// The probe lock, which is acquired and released through every node.
-    #[arg(long, value_name = "NAME", default_value = "holdfast-doctor", value_parser = lock_name)]
+    #[arg(long, value_name = "NAME", default_value = PROBE, value_parser = lock_name)]
     probe: LockName,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -116,7 +119,7 @@ fn show(format: Format, report: &DoctorReport) {
         ]
     });
     let text = table(["", "check", "at", "found", "what to do"], rows);
-    let text = color_first_words(&text, Severity::color);
+    let text = color_first_words(&text, Severity::tone);
     answer_rows(format, report, &report.checks, [""], &text);
 }
 

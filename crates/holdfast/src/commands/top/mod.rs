@@ -1,7 +1,16 @@
-//! `holdfast top`: the most contended locks, every second on a terminal, otherwise once.
+//! `holdfast top`: the locks in use. On a terminal a full screen with keys, otherwise one table of the most contended
+//! locks.
+//!
+//! `reading` reads the cluster, `view` has the state of the screen, `render` turns it into lines, `screen` writes them,
+//! and `live` connects the four.
+
+mod live;
+mod reading;
+mod render;
+mod screen;
+mod view;
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::parameters::LIMIT;
@@ -12,51 +21,47 @@ use holdfast_client::Call;
 use super::lock_text::{longest_held, sessions_text};
 use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, check, short_time, table};
+use crate::output::{answer_rows, cell, short_time, table};
 
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Moves the cursor to the top left corner and clears the terminal.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+/// The number of locks in the table without `--count`.
+const COUNT_DEFAULT: usize = 20;
 
-/// Show the most contended locks; on a terminal every second until ^C.
+/// Show the most contended locks; on a terminal as a full screen with keys, until q.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Keys on a terminal: s selects the next order; / filters by name, Enter keeps the filter, Esc clears\n\
+                  it; arrows or j and k scroll; q or ^C quits."
+)]
 pub(crate) struct TopArgs {
     /// Only locks whose names start with this.
     prefix: Option<String>,
-    /// The number of locks.
-    #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
-    count: usize,
+    /// The maximum number of locks; by default 20, and on a terminal all.
+    #[arg(short = 'n', long, value_parser = list_length)]
+    count: Option<usize>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
 pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
-    let client = args.cluster.client()?;
+    let format = args.cluster.format();
+    if format == Format::Table && std::io::stdout().is_terminal() {
+        let client = args.cluster.quick_client()?;
+        return live::show(client, args.prefix, args.count.unwrap_or(usize::MAX)).await;
+    }
     let query = Query::default()
         .with(&SORT, &"contention")
-        .with(&LIMIT, &args.count)
+        .with(&LIMIT, &args.count.unwrap_or(COUNT_DEFAULT))
         .with_some(&PREFIX, args.prefix.as_ref().filter(|prefix| !prefix.is_empty()));
     let call = Call::get(query.target("/v1/locks"));
-    let format = args.cluster.format();
-    let repeat = format == Format::Table && std::io::stdout().is_terminal();
-    let clear = if repeat { CLEAR } else { "" };
-    let mut ticks = tokio::time::interval(INTERVAL);
-    loop {
-        ticks.tick().await;
-        let body: ContentionBody = client.call(&call).await?;
-        let names = body.locks.iter().map(|explained| &explained.lock.lock);
-        answer_rows(format, &body, &body.locks, names, &format!("{clear}{}", show(&body)));
-        check()?;
-        if !repeat {
-            return Ok(());
-        }
-    }
+    let body: ContentionBody = args.cluster.client()?.call(&call).await?;
+    let names = body.locks.iter().map(|explained| &explained.lock.lock);
+    answer_rows(format, &body, &body.locks, names, &show(&body));
+    Ok(())
 }
 
-/// The locks that are held or have waiters.
 fn show(body: &ContentionBody) -> String {
-    let in_use = |explained: &&ExplainedBody| explained.lock.held || explained.lock.waiters > 0;
-    let rows: Vec<_> = body.locks.iter().filter(in_use).map(row).collect();
+    let in_use = body.locks.iter().filter(|explained| reading::is_shown(&explained.lock));
+    let rows: Vec<_> = in_use.map(row).collect();
     if rows.is_empty() {
         return "no locks are held or waited for".to_owned();
     }
