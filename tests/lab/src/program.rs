@@ -3,8 +3,8 @@
 //! Bounds: one thread per stream reads into an unbounded queue, because test programs print little. Every wait has a
 //! deadline. When the test panics, the unread lines of standard error are printed.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -32,18 +32,34 @@ pub struct End {
 #[derive(Debug)]
 pub struct Program {
     child: Child,
+    stdin: Option<ChildStdin>,
     stdout: Lines,
     stderr: Lines,
 }
 
 impl Program {
     /// Starts the command with empty standard input.
-    pub fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub fn start(command: Command) -> Self {
+        Self::start_with(command, Stdio::null())
+    }
+
+    /// Starts the command; [`Self::write_line`] writes to its standard input.
+    pub fn start_with_input(command: Command) -> Self {
+        Self::start_with(command, Stdio::piped())
+    }
+
+    fn start_with(mut command: Command, stdin: Stdio) -> Self {
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let stdout = Lines::of(child.stdout.take().expect("its stdout"));
         let stderr = Lines::of(child.stderr.take().expect("its stderr"));
-        Self { child, stdout, stderr }
+        Self { stdin: child.stdin.take(), child, stdout, stderr }
+    }
+
+    /// Writes a line to standard input.
+    pub fn write_line(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("a program with input");
+        writeln!(stdin, "{line}").expect("the program reads its input");
     }
 
     /// The next line of standard output.

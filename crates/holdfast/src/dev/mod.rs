@@ -1,11 +1,16 @@
 //! `holdfast dev`: a whole cluster on this machine.
 //!
 //! The nodes are ordinary `serve` processes of this executable with ordinary configuration files. The supervisor
-//! reports a dead node and does not restart it, so failures are visible. `layout` has the directories, ports and
-//! files, `supervisor` starts and stops the processes, and `table` formats the output.
+//! reports a dead node and does not restart it by itself, so failures are visible. `layout` has the directories, ports
+//! and files, `supervisor` starts and stops the processes, and `table` formats the output. `input` reads keys and lines,
+//! `command` translates them, and `console` applies them.
 
+mod command;
+mod console;
 mod data;
+mod input;
 mod layout;
+mod node_log;
 mod supervisor;
 mod table;
 
@@ -18,8 +23,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use self::command::DevCommand;
+use self::console::DevConsole;
+use self::input::DevInputs;
+use crate::color::Tone;
 use crate::exit::CommandFailure;
-use crate::output::{print, write_stderr};
+use crate::output::print;
 use crate::signals::StopSignals;
 
 /// The time limit for the nodes to start and elect a leader.
@@ -27,6 +36,10 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Start a whole cluster on this machine, for development.
 #[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Keys on a terminal: 1 to 5 select a node; k kills it, p pauses or resumes it (SIGSTOP, SIGCONT),\n\
+                  r restarts it with its data and ports; ? prints the keys; q or ^C stops all nodes."
+)]
 pub(crate) struct DevArgs {
     /// The number of nodes: 1, 3 or 5. The default is the number of nodes in --data, or 3.
     #[arg(long, value_name = "N", value_parser = node_count)]
@@ -40,6 +53,9 @@ pub(crate) struct DevArgs {
     /// The level of the logs of the nodes in node.log.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
+    /// Read commands from stdin, one a line: kill N, pause N, resume N, restart N, help, stop.
+    #[arg(long)]
+    commands: bool,
 }
 
 fn node_count(text: &str) -> Result<u64, String> {
@@ -81,7 +97,7 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
         Some(Err(reason)) => Err(CommandFailure::Failed(reason)),
         Some(Ok(view)) => {
             print(&table::announce(&view, &cluster, data.is_temporary()));
-            watch(&mut cluster, &mut signals).await
+            watch(&mut cluster, &mut signals, args.commands).await
         }
     };
     cluster.stop().await;
@@ -89,18 +105,35 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
     end
 }
 
-/// Reports dead nodes until a signal arrives.
-async fn watch(cluster: &mut DevCluster, signals: &mut StopSignals) -> Result<(), CommandFailure> {
+/// Reports events and applies commands, until a stop command or a signal. Without commands, the end of all nodes is a
+/// failure.
+async fn watch(
+    cluster: &mut DevCluster,
+    signals: &mut StopSignals,
+    lines: bool,
+) -> Result<(), CommandFailure> {
+    let nodes = cluster.layout().ids().max().unwrap_or(1);
+    let mut inputs = if lines { DevInputs::lines(nodes) } else { DevInputs::keys(nodes) };
+    let mut console = DevConsole::new(cluster, START_TIMEOUT);
+    if inputs.is_open() {
+        console.print(Tone::Plain, &inputs.help());
+    }
     loop {
-        let exit = tokio::select! {
-            exit = cluster.next_exit() => exit,
+        tokio::select! {
+            event = console.next() => {
+                if !console.handle(&event) && !inputs.is_open() {
+                    return Err(CommandFailure::failed(
+                        "all nodes have ended; the last lines of their logs have the reason",
+                    ));
+                }
+            }
+            command = inputs.next() => match command {
+                Ok(DevCommand::Stop) => return Ok(()),
+                Ok(DevCommand::Help) => console.print(Tone::Plain, &inputs.help()),
+                Ok(DevCommand::Change(change, node)) => console.change(change, node).await,
+                Err(reason) => console.print(Tone::Attention, &reason),
+            },
             _ = signals.next() => return Ok(()),
-        };
-        write_stderr(&format!("holdfast: {exit}"));
-        if cluster.running() == 0 {
-            return Err(CommandFailure::failed(
-                "all nodes have ended; the last lines of their logs have the reason",
-            ));
         }
     }
 }

@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::fs::File;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -21,13 +19,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::layout::Layout;
+use super::node_log;
 
 /// The time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 /// The time between two reads of the leader while the cluster starts.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The length of the printed end of a log, bytes.
-const TAIL_LEN: u64 = 2_000;
 
 /// The exit of a node.
 #[derive(Debug)]
@@ -35,7 +32,8 @@ pub(crate) struct NodeExit {
     pub(crate) node: u64,
     pid: u32,
     status: std::io::Result<ExitStatus>,
-    last_line: String,
+    /// The last error in the log of this process.
+    last_error: Option<String>,
 }
 
 impl fmt::Display for NodeExit {
@@ -46,10 +44,10 @@ impl fmt::Display for NodeExit {
             Err(error) => return write!(f, "{error}"),
         };
         write!(f, "{status}")?;
-        // The last line of a node killed by a signal is unrelated to its end.
-        let by_itself = status.code().is_some();
-        if by_itself && !self.last_line.is_empty() {
-            write!(f, ": {}", self.last_line)?;
+        // An error that a node logged before a signal killed it did not end it.
+        let error = self.last_error.as_ref().filter(|_| status.code().is_some());
+        if let Some(error) = error {
+            write!(f, ": {error}")?;
         }
         Ok(())
     }
@@ -58,6 +56,7 @@ impl fmt::Display for NodeExit {
 struct NodeProcess {
     pid: u32,
     signals: mpsc::Sender<Signal>,
+    paused: bool,
     /// The write end of the child's stdin. Dropping it stops the child.
     _stdin: Option<ChildStdin>,
 }
@@ -88,19 +87,21 @@ impl DevCluster {
 
     /// Starts a node that is not running.
     pub(crate) fn spawn(&mut self, node: u64) -> Result<(), String> {
+        let log = self.layout.log_file(node);
+        let log_start = node_log::len(&log);
         let mut child =
             self.command(node).map_err(|error| format!("cannot start node {node}: {error}"))?;
         let pid = child.id().ok_or_else(|| format!("node {node} ended at its start"))?;
         let stdin = child.stdin.take();
         let (signals, inbox) = mpsc::channel(4);
-        let (report, log) = (self.report.clone(), self.layout.log_file(node));
+        let report = self.report.clone();
         tokio::spawn(async move {
             let status = run_child(child, inbox).await;
-            let last_line = tail(&log).lines().last().unwrap_or_default().to_owned();
+            let last_error = node_log::last_error(&log, log_start);
             // An error means that the cluster was dropped.
-            drop(report.send(NodeExit { node, pid, status, last_line }).await);
+            drop(report.send(NodeExit { node, pid, status, last_error }).await);
         });
-        self.nodes.insert(node, NodeProcess { pid, signals, _stdin: stdin });
+        self.nodes.insert(node, NodeProcess { pid, signals, paused: false, _stdin: stdin });
         Ok(())
     }
 
@@ -138,6 +139,28 @@ impl DevCluster {
     /// Returns the number of running nodes.
     pub(crate) fn running(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// Returns the number of nodes, running or not.
+    pub(super) fn size(&self) -> usize {
+        self.layout.ids().count()
+    }
+
+    /// Returns the number of running nodes that are not paused.
+    pub(super) fn active(&self) -> usize {
+        self.nodes.values().filter(|node| !node.paused).count()
+    }
+
+    pub(super) fn is_paused(&self, node: u64) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.paused)
+    }
+
+    /// Pauses or resumes a node with SIGSTOP or SIGCONT, if it is running.
+    pub(super) async fn set_paused(&mut self, node: u64, paused: bool) {
+        self.signal(node, if paused { Signal::SIGSTOP } else { Signal::SIGCONT }).await;
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.paused = paused;
+        }
     }
 
     /// Resolves with the next exit of a node.
@@ -192,7 +215,7 @@ impl DevCluster {
 
     /// Returns the last lines of the log of a node.
     pub(crate) fn log_tail(&self, node: u64) -> String {
-        tail(&self.layout.log_file(node))
+        node_log::tail(&self.layout.log_file(node))
     }
 
     /// Sends a signal to a node, if it is running.
@@ -208,6 +231,8 @@ impl DevCluster {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             for node in self.layout.ids() {
                 self.signal(node, signal).await;
+                // A paused process handles SIGTERM only after SIGCONT.
+                self.signal(node, Signal::SIGCONT).await;
             }
             let all_ended = async {
                 while self.running() > 0 {
@@ -258,22 +283,6 @@ async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     first.filter(|view| view.nodes.iter().all(|node| node.healthy)).ok_or(1)
 }
 
-/// Returns the last whole lines of a file.
-fn tail(path: &Path) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let len = fs::metadata(path)?.len();
-        file.seek(SeekFrom::Start(len.saturating_sub(TAIL_LEN)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_LEN).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
-        Err(error) => format!("({} cannot be read: {error})", path.display()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
@@ -281,13 +290,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_log_line_is_shown_for_a_node_that_ended_by_itself() {
-        let exit = |raw: i32| {
-            let last_line = "session expired session=me".to_owned();
-            let status = Ok(ExitStatus::from_raw(raw));
-            NodeExit { node: 2, pid: 812, status, last_line }.to_string()
+    fn the_last_error_is_shown_for_a_node_that_ended_by_itself() {
+        let exit = |raw: i32, last_error: Option<&str>| {
+            let (status, last_error) =
+                (Ok(ExitStatus::from_raw(raw)), last_error.map(str::to_owned));
+            NodeExit { node: 2, pid: 812, status, last_error }.to_string()
         };
-        assert_eq!(exit(9), "node 2 (pid 812) ended: signal: 9 (SIGKILL)");
-        assert!(exit(70 << 8).ends_with("exit status: 70: session expired session=me"));
+        let error = Some("holdfast: the log is corrupt");
+        assert_eq!(exit(9, error), "node 2 (pid 812) ended: signal: 9 (SIGKILL)");
+        let ended = "node 2 (pid 812) ended: exit status: 70";
+        assert_eq!(exit(70 << 8, None), ended);
+        assert_eq!(exit(70 << 8, error), format!("{ended}: holdfast: the log is corrupt"));
     }
 }

@@ -163,6 +163,69 @@ fn a_node_that_dies_is_reported_and_the_others_continue() {
 }
 
 #[test]
+fn commands_kill_pause_and_restart_nodes_and_a_lock_stays_held() {
+    let mut cluster = DevCluster::start(&["--nodes", "3", "--commands"]);
+    let help = cluster.program().next_stderr_line();
+    assert!(help.contains("kill N, pause N, resume N, restart N"), "{help}");
+    let mut holder = cluster.spawn_client(&["lock", "job", "--session", "me"]);
+    let token = holder.next_stdout_line();
+    let pids = cluster.node_pids();
+    for (command, events) in [
+        ("kill 2", &["node 2 killed; 2 of 3 nodes run, the cluster has a quorum"][..]),
+        ("pause 2", &["node 2 is not running: restart it first"]),
+        ("restart 2", &["node 2 is starting", "node 2 restarted, ready; 3 of 3 nodes run"]),
+        ("pause 3", &["node 3 paused; 2 of 3 nodes run, the cluster has a quorum"]),
+        ("kill 1", &["node 1 killed; 1 of 3 nodes run, the cluster has no quorum"]),
+        ("resume 3", &["node 3 resumed; 2 of 3 nodes run, the cluster has a quorum"]),
+        ("restart 1", &["node 1 is starting", "node 1 restarted, ready; 3 of 3 nodes run"]),
+        ("restart 3", &["node 3 is starting", "node 3 restarted, ready; 3 of 3 nodes run"]),
+        ("kill 4", &["\"4\" is not a node: use 1 to 3"]),
+    ] {
+        cluster.program().write_line(command);
+        for event in events {
+            let line = cluster.program().next_stderr_line();
+            assert!(line.contains(event), "{command}: {line}");
+        }
+        match command {
+            "kill 2" => assert!(!program::is_running(pids[1])),
+            "pause 3" => program::eventually("node 3 stops", || is_stopped(pids[2])),
+            _ => {}
+        }
+    }
+    let who = cluster.client(&["who", "job"]);
+    assert!(
+        who.stdout.contains("held by me") && who.stdout.contains(&format!("token {token}")),
+        "{who:?}"
+    );
+    assert!(holder.ended().is_none(), "the holder never lost the lock");
+    cluster.program().write_line("stop");
+    assert_eq!(cluster.program().wait().code, Some(0));
+}
+
+/// Whether SIGSTOP has stopped a process.
+fn is_stopped(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().any(|line| line.starts_with("State:") && line.contains('T'))
+}
+
+#[test]
+fn a_node_that_fails_by_itself_is_reported_with_its_last_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let mut cluster = DevCluster::start(&["--nodes", "1", "--data", data, "--commands"]);
+    cluster.program().next_stderr_line();
+    cluster.program().write_line("kill 1");
+    cluster.program().next_stderr_line();
+    std::fs::write(dir.path().join("node1/data/identity"), "damaged").unwrap();
+    cluster.program().write_line("restart 1");
+    cluster.program().next_stderr_line();
+    let line = cluster.program().next_stderr_line();
+    assert!(line.contains("ended: exit status: 70: failed to open the store"), "{line}");
+    let line = cluster.program().next_stderr_line();
+    assert!(line.contains("0 of 1 nodes run, the cluster has no quorum"), "{line}");
+}
+
+#[test]
 fn data_in_a_given_directory_is_kept_and_reused() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap();

@@ -8,6 +8,10 @@ pub(crate) use holdfast_lab::{End, Program, eventually, is_running, send};
 
 /// Starts the binary under test, without the variables that configure the client.
 pub(crate) fn spawn(args: &[&str], environment: &[(&str, &str)]) -> Program {
+    Program::start(command(args, environment))
+}
+
+fn command(args: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HOLDFAST_") {
@@ -15,7 +19,7 @@ pub(crate) fn spawn(args: &[&str], environment: &[(&str, &str)]) -> Program {
         }
     }
     command.args(args).envs(environment.iter().copied());
-    Program::start(command)
+    command
 }
 
 /// Runs the binary under test to its end.
@@ -56,7 +60,8 @@ impl DevCluster {
     pub(crate) fn start(args: &[&str]) -> Self {
         let port = free_ports(5);
         let port_text = port.to_string();
-        let mut program = spawn(&[&["dev", "--port", &port_text], args].concat(), &[]);
+        let args = [&["dev", "--port", &port_text], args].concat();
+        let mut program = Program::start_with_input(command(&args, &[]));
         let mut before_ready = String::new();
         let ready = loop {
             let line = program.next_stdout_line();
