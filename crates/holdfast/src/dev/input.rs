@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::command::{DevCommand, DevCommands};
@@ -30,22 +31,24 @@ pub(super) struct DevInputs {
     /// `None` without input, and after its end.
     inputs: Option<mpsc::Receiver<DevInput>>,
     key_mode: Option<KeyMode>,
+    /// SIGCONT.
+    continued: Option<unix::Signal>,
 }
 
 impl DevInputs {
     /// Reads lines from stdin. The end of stdin is the end of the commands, and not of the cluster.
     pub(super) fn lines(nodes: u64) -> Self {
-        Self { commands: DevCommands::new(nodes), inputs: Some(start(read_lines)), key_mode: None }
+        let (commands, inputs) = (DevCommands::new(nodes), Some(start(read_lines)));
+        Self { commands, inputs, key_mode: None, continued: None }
     }
 
     /// Reads keys if this process is in the foreground of a terminal; otherwise it has no input.
     pub(super) fn keys(nodes: u64) -> Self {
-        let stdin = io::stdin();
-        let is_terminal = stdin.is_terminal() && io::stderr().is_terminal();
-        let foreground = is_terminal && tcgetpgrp(&stdin) == Ok(getpgrp());
-        let key_mode = foreground.then(KeyMode::start).and_then(Result::ok);
+        let usable = io::stderr().is_terminal() && is_foreground();
+        let key_mode = usable.then(KeyMode::start).and_then(Result::ok);
         let inputs = key_mode.as_ref().map(|_| start(read_keys));
-        Self { commands: DevCommands::new(nodes), inputs, key_mode }
+        let continued = signal(SignalKind::from_raw(Signal::SIGCONT as i32)).ok();
+        Self { commands: DevCommands::new(nodes), inputs, key_mode, continued }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -66,7 +69,14 @@ impl DevInputs {
     /// The input is not a command, or requires a selected node.
     pub(super) async fn next(&mut self) -> Result<DevCommand, String> {
         while let Some(inputs) = &mut self.inputs {
-            let command = match inputs.recv().await {
+            let input = tokio::select! {
+                input = inputs.recv() => input,
+                () = next_signal(self.continued.as_mut()), if self.key_mode.is_some() => {
+                    resume_key_mode();
+                    continue;
+                }
+            };
+            let command = match input {
                 Some(DevInput::Key(key)) => self.commands.press(key),
                 Some(DevInput::Line(line)) => self.commands.parse(&line),
                 None => {
@@ -79,6 +89,13 @@ impl DevInputs {
             }
         }
         std::future::pending().await
+    }
+}
+
+async fn next_signal(signal: Option<&mut unix::Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 
@@ -104,8 +121,24 @@ fn read_keys(inputs: &mpsc::Sender<DevInput>) {
             Ok(_) if inputs.blocking_send(DevInput::Key(char::from(byte[0]))).is_err() => return,
             Ok(_) => {}
             Err(_) if !io::stdin().is_terminal() => return,
-            Err(_) => std::thread::sleep(BACKGROUND_INTERVAL),
+            Err(_) => {
+                std::thread::sleep(BACKGROUND_INTERVAL);
+                resume_key_mode();
+            }
         }
+    }
+}
+
+/// Whether stdin is a terminal that belongs to the job of this process.
+fn is_foreground() -> bool {
+    io::stdin().is_terminal() && tcgetpgrp(io::stdin()) == Ok(getpgrp())
+}
+
+/// Sets the mode again: a shell replaces the mode when it stops a job, and keeps its own when it continues the job.
+fn resume_key_mode() {
+    if is_foreground() {
+        // An error means that the terminal has disconnected.
+        drop(KeyMode::set());
     }
 }
 
@@ -118,11 +151,16 @@ struct KeyMode {
 
 impl KeyMode {
     fn start() -> nix::Result<Self> {
+        Self::set().map(|before| Self { before })
+    }
+
+    /// Returns the previous mode.
+    fn set() -> nix::Result<Termios> {
         let before = tcgetattr(io::stdin())?;
         let mut keys = before.clone();
         keys.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
         tcsetattr(io::stdin(), SetArg::TCSANOW, &keys)?;
-        Ok(Self { before })
+        Ok(before)
     }
 }
 
