@@ -1,6 +1,6 @@
 //! Encodes values as versioned, checksummed bytes, and decodes them. No other crate uses bincode.
 //!
-//! All data on disk and between nodes is in this envelope (`docs/formats/envelope.md`):
+//! All data on disk and between nodes is in this envelope (`docs/contributing/formats/envelope.md`):
 //!
 //! ```text
 //! offset  0..2   magic   "HF"

@@ -1,8 +1,8 @@
 //! Durable storage for one node: a log of records with Raft metadata, snapshot files, small checksummed files, and
 //! rebuildable databases.
 //!
-//! This crate writes all files of a node, and is the only crate that uses sled (`docs/adr/0002`, `docs/adr/0008`,
-//! `docs/formats/storage.md`). It uses no async runtime and does not interpret the bytes.
+//! This crate writes all files of a node, and is the only crate that uses sled (`docs/contributing/adr/0002`, `docs/contributing/adr/0008`,
+//! `docs/contributing/formats/storage.md`). It uses no async runtime and does not interpret the bytes.
 //!
 //! - After `Ok` to a durable request, a power cut does not undo the request.
 //! - After any crash the log equals a prefix of the requests, which includes all acknowledged requests.

@@ -1,7 +1,7 @@
 //! A database of rebuildable data, on sled 0.34.7. It never prevents the start of a node.
 //!
 //! An open replaces a damaged database by an empty one. Power-cut tests established the rules for durable data in sled
-//! (`docs/adr/0002`):
+//! (`docs/contributing/adr/0002`):
 //!
 //! - sled's `flush` only starts write-back (`sync_file_range`), so [`sync`](RebuildableDatabase::sync) calls `flush`
 //!   and then `fdatasync` on a second descriptor of `<dir>/db`. The background flusher is off.

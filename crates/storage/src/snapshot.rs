@@ -5,7 +5,7 @@
 //! the previous snapshot.
 //!
 //! A damaged current snapshot is an error. An older snapshot cannot replace it, because the log before the current one
-//! is purged. Memory: one part at a time. Format: `docs/formats/storage.md`.
+//! is purged. Memory: one part at a time. Format: `docs/contributing/formats/storage.md`.
 
 mod format;
 mod reader;

@@ -2,7 +2,7 @@
 //!
 //! Names, paths, lock sets and TTLs are valid by construction; `apply` checks the other bounds. There is no I/O and no
 //! behaviour beyond validation. Types in the log or on the wire between nodes derive `Serialize` and `Deserialize`.
-//! The order of their variants and fields is part of the format (`docs/formats/`).
+//! The order of their variants and fields is part of the format (`docs/contributing/formats/`).
 
 mod acl;
 mod command;

@@ -1,4 +1,4 @@
-//! Checks which crates may name a dependency, and which names a crate must not use (`docs/architecture.md`).
+//! Checks which crates may name a dependency, and which names a crate must not use (`docs/contributing/architecture.md`).
 //!
 //! [`crate::policy`] has the tables. Packages of `tests/` are exempt.
 

@@ -1,11 +1,11 @@
-//! Checks that the table of envelope kinds in `docs/formats/` matches the code.
+//! Checks that the table of envelope kinds in `docs/contributing/formats/` matches the code.
 
 use std::collections::BTreeMap;
 
 use crate::lexer::Token;
 use crate::{Source, Tree, Violation};
 
-const DOCUMENT: &str = "docs/formats/envelope.md";
+const DOCUMENT: &str = "docs/contributing/formats/envelope.md";
 const CODE: &str = "crates/codec/src/lib.rs";
 
 /// Compares the numbers of `enum Kind` with the rows `| 1 | `Record` | …` of the document.

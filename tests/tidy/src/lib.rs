@@ -1,6 +1,6 @@
 //! The rules of `CONTRIBUTING.md` as code: each checker takes a [`Tree`] and returns the violations of its rule.
 //!
-//! [`policy`] has the tables of allowed names and the size limits; `docs/architecture.md` has the table of layers.
+//! [`policy`] has the tables of allowed names and the size limits; `docs/contributing/architecture.md` has the table of layers.
 //! `tests/tree.rs` applies every checker to the repository. The unit tests of a checker contain violations that it must
 //! report. The checkers read Rust as tokens, so comments and strings never count as code. They start no process and use
 //! no network.

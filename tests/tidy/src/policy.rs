@@ -45,7 +45,7 @@ pub struct ForbiddenUse {
     pub instead: &'static str,
 }
 
-/// The absences of `docs/architecture.md`.
+/// The absences of `docs/contributing/architecture.md`.
 pub const ABSENCES: &[ForbiddenUse] = &[
     ForbiddenUse {
         krate: "machine",

@@ -92,7 +92,8 @@ const ENDINGS: [&str; 8] = [".rs", ".toml", ".py", ".c", ".java", ".sh", ".yml",
 /// The lists of what is not to be written.
 const LISTS: [&str; 2] = ["tests/tidy/src/private_words.rs", "tests/tidy/src/type_names.rs"];
 /// Documents of the past.
-const HISTORY: [&str; 3] = ["docs/adr/", "docs/glossary.md", "CHANGELOG.md"];
+const HISTORY: [&str; 3] =
+    ["docs/contributing/adr/", "docs/contributing/glossary.md", "CHANGELOG.md"];
 
 /// Private words in any text of the tree.
 pub fn text(tree: &Tree) -> Vec<Violation> {
@@ -208,7 +209,7 @@ mod tests {
         let tree = Tree::of([
             ("crates/new/src/lib.rs", line.as_str()),
             ("docs/new.md", document.as_str()),
-            ("docs/adr/0001.md", document.as_str()),
+            ("docs/contributing/adr/0001.md", document.as_str()),
         ]);
         let found: Vec<String> = text(&tree).into_iter().map(|found| found.path).collect();
         assert_eq!(found, ["crates/new/src/lib.rs", "docs/new.md"]);

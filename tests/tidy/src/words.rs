@@ -1,4 +1,4 @@
-//! Checks the names of modules and of their declarations against the glossary (`docs/glossary.md`).
+//! Checks the names of modules and of their declarations against the glossary (`docs/contributing/glossary.md`).
 //!
 //! The lists contain only words that are wrong in every name of the workspace, to avoid false reports.
 

@@ -114,7 +114,7 @@ impl Config {
 }
 
 /// The default number of threads. The other half serves the log, `apply` and the system. More threads cost more in
-/// wake-ups than they gain: docs/performance.md.
+/// wake-ups than they gain: docs/contributing/performance.md.
 fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
 }

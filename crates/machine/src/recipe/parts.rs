@@ -1,4 +1,4 @@
-//! Converts recipes to parts of a snapshot (`docs/formats/snapshot.md`) and back. A load rebuilds the indexes.
+//! Converts recipes to parts of a snapshot (`docs/contributing/formats/snapshot.md`) and back. A load rebuilds the indexes.
 
 use std::ops::Bound;
 use std::sync::Arc;

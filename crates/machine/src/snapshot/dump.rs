@@ -1,4 +1,4 @@
-//! Writes the machine as a sequence of snapshot parts (`docs/formats/snapshot.md`).
+//! Writes the machine as a sequence of snapshot parts (`docs/contributing/formats/snapshot.md`).
 //!
 //! Bounds: a part has at most [`PART_ITEMS`] items, and about [`PART_BYTES`] unless one item alone is larger.
 

@@ -1,4 +1,4 @@
-//! Snapshots: dumps the machine as a sequence of bounded parts, and loads it. `docs/formats/snapshot.md` specifies
+//! Snapshots: dumps the machine as a sequence of bounded parts, and loads it. `docs/contributing/formats/snapshot.md` specifies
 //! them.
 
 mod dump;

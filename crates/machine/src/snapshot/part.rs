@@ -1,4 +1,4 @@
-//! The parts of a snapshot and their items (`docs/formats/snapshot.md`), and the approximate size of each.
+//! The parts of a snapshot and their items (`docs/contributing/formats/snapshot.md`), and the approximate size of each.
 //!
 //! Items without derived state use the machine's own types.
 

@@ -1,5 +1,5 @@
 //! Golden bytes of each part of a snapshot inside the codec's envelope. If this test fails, older snapshots cannot be
-//! read, and the change needs a new version (`docs/formats/README.md`). `UPDATE_GOLDEN=1` rewrites the file.
+//! read, and the change needs a new version (`docs/contributing/formats/README.md`). `UPDATE_GOLDEN=1` rewrites the file.
 #![expect(clippy::disallowed_methods, reason = "the golden bytes are a file")]
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Sends a batch: as one entry of this node's log, or as one call to the leader.
 //!
 //! The result of a batch is either final for each caller or "certainly not appended". A batch that may have been
-//! appended is never returned (`docs/formats/peer-protocol.md`).
+//! appended is never returned (`docs/contributing/formats/peer-protocol.md`).
 
 use holdfast_types::{Command, Entry, NodeId};
 use openraft::errors::ClientWriteError;

@@ -1,7 +1,7 @@
 //! The serialized form of all data that this crate writes to disk and sends to peers.
 //!
 //! The crate serializes no openraft type, because the layout of openraft's types may change with any release.
-//! `docs/formats/peer-protocol.md` describes the formats, and golden bytes in `tests.rs` verify them. Enums are
+//! `docs/contributing/formats/peer-protocol.md` describes the formats, and golden bytes in `tests.rs` verify them. Enums are
 //! append-only.
 
 mod calls;

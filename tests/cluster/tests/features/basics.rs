@@ -174,7 +174,7 @@ async fn row_05_one_command_measures_both_kinds_of_contention_and_the_results_ar
             assert_eq!(report["violations"], 0, "{report}");
         }
     }
-    let published = include_str!("../../../../docs/performance.md");
+    let published = include_str!("../../../../docs/contributing/performance.md");
     for words in ["holdfast bench", "p50", "p99"] {
         assert!(published.contains(words), "{words}");
     }

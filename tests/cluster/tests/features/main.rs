@@ -1,4 +1,4 @@
-//! Tests of the mechanisms in docs/features.md, named after their rows.
+//! Tests of the mechanisms in docs/contributing/features.md, named after their rows.
 //!
 //! Nodes are real processes; the tests use HTTP, the Rust client, or the command line. Every test covers one sentence of
 //! the table. The other tests of this crate cover load, faults and power cuts.
