@@ -30,6 +30,7 @@ impl RecordedSpans {
         let writer = recorded.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
             .with_span_events(FmtSpan::CLOSE)
             .with_writer(move || writer.clone())
             .finish();
