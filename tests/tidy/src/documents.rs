@@ -1,10 +1,10 @@
 //! Checks that the links, paths and tests that documents name exist.
 //!
-//! The parser reads a subset of Markdown: links outside code, headings as anchors, and code spans that look like a path
-//! of this repository.
+//! Code spans are read line by line: those that look like a path of this repository must be one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::markdown::Page;
 use crate::{Source, Tree, Violation};
 
 /// The document from which all others must be reachable.
@@ -30,21 +30,8 @@ fn spans(line: &str) -> (String, Vec<&str>) {
     (outside, pieces.into_iter().skip(1).step_by(2).collect())
 }
 
-/// Targets of the links of a document, with their lines.
-fn links(text: &str) -> Vec<(usize, String)> {
-    let mut found = Vec::new();
-    for (line, content) in prose(text) {
-        let (outside, _) = spans(content);
-        for piece in outside.split("](").skip(1) {
-            let target = piece.split([')', ' ']).next().unwrap_or_default();
-            found.push((line, target.to_owned()));
-        }
-    }
-    found
-}
-
 /// A link's path from the root, and its anchor; `None` for an external link.
-fn resolve(document: &str, target: &str) -> Option<(String, String)> {
+pub(crate) fn resolve(document: &str, target: &str) -> Option<(String, String)> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
@@ -68,33 +55,26 @@ fn resolve(document: &str, target: &str) -> Option<(String, String)> {
 
 /// Links to files, folders or headings that do not exist.
 pub fn broken_links(tree: &Tree) -> Vec<Violation> {
+    let parsed = tree.ending(".md").map(|(path, text)| (path, Page::parse(text)));
+    let pages: BTreeMap<&str, Page> = parsed.collect();
+    let has = |path: &str, anchor: &String| {
+        pages.get(path).is_none_or(|page| page.anchors.contains(anchor))
+    };
     let mut found = Vec::new();
-    for (document, text) in tree.ending(".md") {
-        for (line, target) in links(text) {
-            let Some((path, anchor)) = resolve(document, &target) else { continue };
+    for (document, page) in &pages {
+        for (line, target) in &page.links {
+            let Some((path, anchor)) = resolve(document, target) else { continue };
             let reason = if !tree.exists(&path) {
                 "there is no such file"
-            } else if !anchor.is_empty() && !has_anchor(tree, &path, &anchor) {
+            } else if !anchor.is_empty() && !has(&path, &anchor) {
                 "there is no such heading"
             } else {
                 continue;
             };
-            found.push(Violation::at(document, line, format!("the link `{target}`: {reason}")));
+            found.push(Violation::at(document, *line, format!("the link `{target}`: {reason}")));
         }
     }
     found
-}
-
-fn has_anchor(tree: &Tree, path: &str, anchor: &str) -> bool {
-    let headings = prose(tree.text(path).unwrap_or_default());
-    let mut titles = headings.filter(|(_, line)| line.starts_with('#'));
-    titles.any(|(_, line)| slug(line.trim_start_matches('#')) == anchor)
-}
-
-/// The anchor that GitHub generates for a heading.
-fn slug(title: &str) -> String {
-    let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Files of `docs/` that no chain of links reaches from the README.
@@ -106,11 +86,12 @@ pub fn unreachable(tree: &Tree) -> Vec<Violation> {
             continue;
         }
         let text = tree.ending(".md").find(|(path, _)| *path == document).map(|(_, text)| text);
-        let links = links(text.unwrap_or_default());
+        let links = Page::parse(text.unwrap_or_default()).links;
         let paths = links.iter().filter_map(|(_, target)| resolve(&document, target));
         next.extend(paths.map(|(path, _)| path));
     }
-    let docs = tree.files().map(|(path, _)| path).filter(|path| path.starts_with("docs/"));
+    let docs = tree.files().map(|(path, _)| path);
+    let docs = docs.filter(|path| path.starts_with("docs/") && !path.contains("/."));
     let what = "no document links to it: link it from README.md or from the index of its folder";
     docs.filter(|path| !reached.contains(*path)).map(|path| Violation::of(path, what)).collect()
 }
@@ -211,6 +192,7 @@ mod tests {
             ("docs/a.md", "[b](adr/b.md)"),
             ("docs/adr/b.md", ""),
             ("docs/lonely.md", "[a](a.md)"),
+            ("docs/.words", ""),
         ]);
         let found: Vec<_> =
             unreachable(&tree).into_iter().map(|violation| violation.path).collect();

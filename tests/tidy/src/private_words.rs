@@ -8,7 +8,7 @@ use crate::{Source, Tree, Violation};
 
 /// A private word, and the field's word. The word is the identifier of [`WHOLE`]; else in lower case, with `_` between
 /// its parts.
-type PrivateWord = (&'static str, &'static str);
+pub(crate) type PrivateWord = (&'static str, &'static str);
 
 /// Wrong wherever it stands.
 pub const TEXT: &[PrivateWord] = &[
@@ -155,6 +155,11 @@ fn words_of(list: &'static [PrivateWord], text: &str) -> Vec<&'static PrivateWor
     let squeezed = text.replace('_', "").to_ascii_lowercase();
     let maybe = |word: &str| word.split('_').all(|part| squeezed.contains(part));
     list.iter().filter(|private| maybe(private.0) && has_word(text, private.0)).collect()
+}
+
+/// The words of [`TEXT`] in a text, each with the field's word.
+pub(crate) fn in_text(text: &str) -> Vec<&'static PrivateWord> {
+    words_of(TEXT, text)
 }
 
 /// Whether an identifier or word of a text has the word as a part.

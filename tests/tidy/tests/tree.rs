@@ -6,8 +6,8 @@ use std::path::Path;
 
 use holdfast_tests_tidy::{
     Source, Tree, Violation, bans, constants, cycles, dependencies, documents, features, fences,
-    formats, guarantees, headers, layers, mutations, private_words, published, scripts, size,
-    type_names, words,
+    formats, guarantees, headers, layers, mutations, pages, private_words, published, scripts,
+    size, type_names, words,
 };
 
 fn tree() -> Tree {
@@ -205,4 +205,26 @@ fn scripts_are_short_and_executable() {
 #[test]
 fn ci_runs_the_test_command_of_the_readme() {
     none(&scripts::ci_runs_the_tests(&tree()));
+}
+
+#[test]
+fn the_contents_of_the_site_list_every_page() {
+    none(&pages::contents(&tree()));
+}
+
+#[test]
+fn sentences_of_the_pages_for_users_are_short() {
+    none(&pages::long_sentences(&tree()));
+}
+
+#[test]
+fn pages_for_users_have_no_private_word() {
+    none(&pages::private_words(&tree()));
+}
+
+#[test]
+fn the_pages_for_users_do_not_grow() {
+    let words = pages::words(&tree());
+    println!("words of the pages for users: {words}, at most {}", pages::WORDS_MAX);
+    assert!(words <= pages::WORDS_MAX, "{words} words: shorten a page");
 }
