@@ -1,4 +1,4 @@
-"""The entry of the conformance kit: which judge, against whom. See docs/zookeeper.md.
+"""The entry of the conformance kit: which judge, against whom. See docs/contributing/zookeeper.md.
 
 Owns the command line, the exit code (0 all hold, 1 something does not, 3 a step cannot run here) and the end of every
 process. Refuses to know what any judge does.

@@ -1,6 +1,6 @@
 //! The intended differences between holdfast and `ZooKeeper`, each with its reason and a narrow condition.
 //!
-//! `docs/zookeeper.md` describes these differences, and the requests that the scripts leave out.
+//! `docs/contributing/zookeeper.md` describes these differences, and the requests that the scripts leave out.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use crate::documents::{code_spans, has_test, named_test};
 use crate::{Source, Tree, Violation};
 
 /// The document with the promises.
-pub const DOCUMENT: &str = "docs/guarantees.md";
+pub const DOCUMENT: &str = "docs/contributing/verification.md";
 /// The number of promises.
 pub const PROMISES: usize = 10;
 

@@ -12,7 +12,7 @@ pub(crate) const KEYS: &[&str] = &[
     "zookeeper.tick",
     "zookeeper.connections_per_address_max",
     "zookeeper.frame_max",
-    "zookeeper.words",
+    "zookeeper.four_letter_commands",
     "raft.listen",
     "raft.heartbeat",
     "raft.election_min",

@@ -49,7 +49,7 @@ impl ZooKeeperConfig {
                 defaults.connections_per_address_max,
             )?,
             frame_max: layers.or("zookeeper.frame_max", frame, defaults.frame_bytes_max)?,
-            words: layers.or("zookeeper.words", words, defaults.words)?,
+            words: layers.or("zookeeper.four_letter_commands", words, defaults.words)?,
         };
         let enabled = layers.or("zookeeper.enabled", units::boolean, true)?;
         Ok(enabled.then_some(zookeeper))
