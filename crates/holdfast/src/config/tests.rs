@@ -130,7 +130,7 @@ fn the_zookeeper_front_end_has_the_address_of_the_member_and_the_defaults_of_zoo
     assert_eq!(zookeeper.frame_max, 1_048_575);
     let text = format!(
         "{GOOD}\n[zookeeper]\nlisten = \"0.0.0.0:7402\"\ntick = \"1s\"\nconnections_per_address_max = 0\n\
-         frame_max = \"64KiB\"\nwords = \"*\"\n"
+         frame_max = \"64KiB\"\nfour_letter_commands = \"*\"\n"
     );
     let zookeeper = file(&text).load().zookeeper.unwrap();
     assert_eq!(zookeeper.listen.to_string(), "0.0.0.0:7402");
