@@ -78,7 +78,7 @@ pub struct ReportArguments {
     /// The directory of the rows, and of the report.
     #[arg(long, value_name = "DIR", default_value = "target/comparison")]
     pub out: PathBuf,
-    /// Write the report here too, as `comparison.md` and `comparison.html`.
+    /// Write the report here too, as `comparison.md` and `comparison-plots.html`.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ pub struct ReportArguments {
 pub struct AllArguments {
     #[command(flatten)]
     pub run: RunArguments,
-    /// Write the report here too, as `comparison.md` and `comparison.html`.
+    /// Write the report here too, as `comparison.md` and `comparison-plots.html`.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
 }

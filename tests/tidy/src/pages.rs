@@ -53,6 +53,20 @@ pub fn contents(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// Links from pages of the site to files that are not on it.
+pub fn links_off_the_site(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (path, text) in tree.ending(".md").filter(|(path, _)| path.starts_with("docs/")) {
+        for (line, target) in Page::parse(text).links {
+            if resolve(path, &target).is_some_and(|(path, _)| !path.starts_with("docs/")) {
+                let what = format!("`{target}` is not on the site: write its path as code");
+                found.push(Violation::at(path, line, what));
+            }
+        }
+    }
+    found
+}
+
 /// Sentences of the pages for users that are too long.
 pub fn long_sentences(tree: &Tree) -> Vec<Violation> {
     unless_listed(tree, LONG_SENTENCES, too_long)
@@ -138,6 +152,18 @@ mod tests {
             "docs/new.md: add the page to docs/SUMMARY.md: the site has only the pages that it lists",
         ];
         assert_eq!(lines(&contents(&tree)), expected);
+    }
+
+    #[test]
+    fn links_to_files_that_are_not_on_the_site_are_caught() {
+        let text = "[a](../a.md)\n[b](../CONTRIBUTING.md)\n[c](https://c.example) [d](#d)\n# d\n";
+        let tree = Tree::of([("docs/how-to/b.md", text), ("README.md", "[c](CONTRIBUTING.md)")]);
+        assert_eq!(lines(&links_off_the_site(&tree)), [""; 0]);
+        let tree = Tree::of([("docs/b.md", text), ("README.md", "[c](CONTRIBUTING.md)")]);
+        let expected = ["a.md", "CONTRIBUTING.md"].into_iter().enumerate().map(|(i, name)| {
+            format!("docs/b.md:{}: `../{name}` is not on the site: write its path as code", i + 1)
+        });
+        assert_eq!(lines(&links_off_the_site(&tree)), expected.collect::<Vec<_>>());
     }
 
     #[test]

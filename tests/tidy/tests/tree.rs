@@ -210,6 +210,7 @@ fn ci_runs_the_test_command_of_the_readme() {
 #[test]
 fn the_contents_of_the_site_list_every_page() {
     none(&pages::contents(&tree()));
+    none(&pages::links_off_the_site(&tree()));
 }
 
 #[test]

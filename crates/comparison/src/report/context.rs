@@ -31,7 +31,7 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     }
     blocks.push(Block::Link(
         "The page with plots and all cases".to_owned(),
-        "comparison.html".to_owned(),
+        "comparison-plots.html".to_owned(),
     ));
     blocks.push(Block::Heading("How to repeat it".to_owned()));
     blocks.push(Block::Code(commands(figures)));

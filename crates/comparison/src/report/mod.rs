@@ -44,10 +44,10 @@ impl Report {
         Self { markdown: document::markdown(&blocks), html: html::page(&blocks) }
     }
 
-    /// Writes `comparison.md` and `comparison.html` into a directory; returns their paths.
+    /// Writes `comparison.md` and `comparison-plots.html` into a directory; returns their paths.
     pub fn write(&self, directory: &Path) -> std::io::Result<[PathBuf; 2]> {
         std::fs::create_dir_all(directory)?;
-        let paths = ["comparison.md", "comparison.html"].map(|name| directory.join(name));
+        let paths = ["comparison.md", "comparison-plots.html"].map(|name| directory.join(name));
         for (path, text) in paths.iter().zip([&self.markdown, &self.html]) {
             std::fs::write(path, text)?;
         }
