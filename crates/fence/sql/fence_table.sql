@@ -2,7 +2,8 @@
 -- PostgreSQL 14 or later. Safe to run again; run it inside a transaction (psql -1) or as one migration step.
 -- All objects are created in the current schema and stay bound to it.
 
-SELECT pg_advisory_xact_lock(hashtext('holdfast fence schema'));  -- serializes concurrent installations
+-- Serializes concurrent installations until the transaction ends.
+DO $lock$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('holdfast fence schema')); END $lock$;
 
 CREATE TABLE IF NOT EXISTS fence (
     resource text        PRIMARY KEY,

@@ -2,12 +2,13 @@
 
 mod drill;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use holdfast_api::{FenceBody, fence_path};
 use holdfast_client::Call;
-use holdfast_fence::recipes;
+use holdfast_fence::{guard_table_for_sql, recipes};
+use holdfast_types::LockName;
 
-use crate::arguments::OneLockArgs;
+use crate::arguments::{OneLockArgs, lock_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, print};
 
@@ -24,15 +25,21 @@ pub(crate) enum FenceCommand {
 
 /// Print the guard for a store.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[command(group = ArgGroup::new("store").args(["postgres", "mysql", "sqlite", "redis", "file"]).required(true))]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag, and clap accepts only one of them"
 )]
 pub(crate) struct FenceInitArgs {
-    /// SQL for `PostgreSQL` 14 or later: a table, a function and a trigger.
+    /// SQL for `PostgreSQL` 14 or later: a table, a function and a trigger function.
     #[arg(long)]
     postgres: bool,
+    /// With --postgres: also the trigger that guards this table, TABLE or SCHEMA.TABLE.
+    #[arg(long, value_name = "NAME", requires = "lock", conflicts_with_all = ["mysql", "sqlite", "redis", "file"])]
+    table: Option<String>,
+    /// The lock that protects the table: its trigger accepts only tokens of this lock.
+    #[arg(long, value_name = "NAME", requires = "table", value_parser = lock_name)]
+    lock: Option<LockName>,
     /// SQL for `MySQL` and `MariaDB`: a table and two procedures.
     #[arg(long)]
     mysql: bool,
@@ -59,7 +66,7 @@ pub(crate) struct FenceCheckArgs {
 pub(crate) async fn run(command: FenceCommand) -> Result<(), CommandFailure> {
     match command {
         FenceCommand::Init(args) => {
-            print(recipe(&args).trim_end());
+            print(recipe(&args)?.trim_end());
             Ok(())
         }
         FenceCommand::Check(args) => check(&args).await,
@@ -67,10 +74,11 @@ pub(crate) async fn run(command: FenceCommand) -> Result<(), CommandFailure> {
     }
 }
 
-fn recipe(args: &FenceInitArgs) -> String {
+fn recipe(args: &FenceInitArgs) -> Result<String, CommandFailure> {
     if args.postgres {
-        format!("BEGIN;\n{}\nCOMMIT;", recipes::POSTGRES_SCHEMA)
-    } else if args.mysql {
+        return postgres_recipe(args);
+    }
+    Ok(if args.mysql {
         recipes::mysql_script()
     } else if args.sqlite {
         let check = recipes::SQLITE_CHECK.lines().map(|line| format!("-- {line}\n"));
@@ -80,7 +88,17 @@ fn recipe(args: &FenceInitArgs) -> String {
         recipes::REDIS_KEY.to_owned()
     } else {
         recipes::FILE_SCRIPT.to_owned()
-    }
+    })
+}
+
+fn postgres_recipe(args: &FenceInitArgs) -> Result<String, CommandFailure> {
+    let trigger = match (&args.table, &args.lock) {
+        (Some(table), Some(lock)) => {
+            guard_table_for_sql(table, lock.as_str()).map_err(CommandFailure::failed)?
+        }
+        (None, _) | (_, None) => String::new(),
+    };
+    Ok(format!("BEGIN;\n{}\n{trigger}COMMIT;", recipes::POSTGRES_SCHEMA))
 }
 
 async fn check(args: &FenceCheckArgs) -> Result<(), CommandFailure> {
