@@ -4,7 +4,7 @@
 //! raises the mark before the holder reads. The guards exist as text ([`recipes`]) and, each behind a feature, as
 //! transactions: `postgres::begin`, `mysql::begin`, `sqlite::begin`, `redis::begin`, `files::begin`, and
 //! `http::FenceLayer` for HTTP services. No guard calls the cluster. The only state of this crate is the set of calls
-//! in flight of the HTTP layer. `docs/fencing.md` explains the rules and has recipes for other stores.
+//! in flight of the HTTP layer. `docs/fencing.md` explains the rules; `docs/fencing/` has a page for each store.
 
 mod claim;
 mod error;
@@ -31,7 +31,26 @@ pub use sql::{
     try_table_sql,
 };
 
-/// The Rust examples of the guide.
-#[cfg(all(doctest, feature = "postgres"))]
-#[doc = include_str!("../../../docs/fencing.md")]
-mod guide {}
+/// The Rust examples of the pages.
+#[cfg(all(
+    doctest,
+    feature = "postgres",
+    feature = "mysql",
+    feature = "sqlite",
+    feature = "redis",
+    feature = "http"
+))]
+mod guide {
+    #[doc = include_str!("../../../docs/fencing/files.md")]
+    mod files {}
+    #[doc = include_str!("../../../docs/fencing/http.md")]
+    mod http {}
+    #[doc = include_str!("../../../docs/fencing/mysql.md")]
+    mod mysql {}
+    #[doc = include_str!("../../../docs/fencing/postgresql.md")]
+    mod postgresql {}
+    #[doc = include_str!("../../../docs/fencing/redis.md")]
+    mod redis {}
+    #[doc = include_str!("../../../docs/fencing/sqlite.md")]
+    mod sqlite {}
+}

@@ -20,7 +20,7 @@ use scratch::Postgres;
 use skip::postgres_or_skip;
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
-const GUIDE: &str = include_str!("../../../docs/fencing.md");
+const GUIDE: &str = include_str!("../../../docs/fencing/postgresql.md");
 const STOCK: i64 = 100;
 const TABLES: &str = "CREATE TABLE good (id bigint PRIMARY KEY, stock bigint NOT NULL, fence bigint NOT NULL DEFAULT 0);
     CREATE TABLE sale (token bigint NOT NULL);";
@@ -356,7 +356,7 @@ async fn outcomes(
 }
 
 /// Rule 3 at every level: the successor reads all writes that the predecessor's token committed, or the guard rejects
-/// the transaction. The outcomes must be the table in `docs/fencing.md`.
+/// the transaction. The outcomes must be the table in `docs/fencing/postgresql.md`.
 #[tokio::test]
 async fn at_all_nine_pairs_of_levels_a_successor_reads_its_predecessors_writes_or_is_rejected() {
     let Some(postgres) = postgres_or_skip().await else { return };
@@ -373,5 +373,5 @@ async fn at_all_nine_pairs_of_levels_a_successor_reads_its_predecessors_writes_o
     }
     eprintln!("{table}");
     assert!(lost.is_empty(), "writes of the predecessor were lost:\n{lost}");
-    assert!(GUIDE.contains(&table), "docs/fencing.md has another table:\n{table}");
+    assert!(GUIDE.contains(&table), "docs/fencing/postgresql.md has another table:\n{table}");
 }

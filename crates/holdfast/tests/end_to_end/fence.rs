@@ -1,12 +1,13 @@
-//! `holdfast fence`: the verdicts of the drill, the token check, and every command of docs/fencing.md.
+//! `holdfast fence`: the verdicts of the drill, the token check, and every command of the pages about fencing.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::endpoint::{Endpoint, Kind};
 use crate::fence_postgres;
 use crate::program::{DevCluster, End, holdfast};
+use crate::scratch::bin_dir;
 use crate::servers::{Server, mariadb_or_skip, redis_or_skip};
 
 fn drill(cluster: &DevCluster, endpoint: &Endpoint, more: &[&str]) -> End {
@@ -75,6 +76,16 @@ fn a_drill_that_cannot_start_names_the_fix() {
     );
     assert_eq!(holdfast(&["fence", "init"]).code, Some(2));
     assert_eq!(holdfast(&["fence", "init", "--redis", "--mysql"]).code, Some(2));
+    for store in ["--mysql", "--sqlite", "--redis", "--file"] {
+        let ran = holdfast(&["fence", "init", store, "--table", "orders", "--lock", "orders"]);
+        assert_eq!(ran.code, Some(2), "{store}: {}", ran.stderr);
+    }
+    for incomplete in [["--table", "orders"], ["--lock", "orders"]] {
+        let ran = holdfast(&[&["fence", "init", "--postgres"][..], &incomplete].concat());
+        assert_eq!(ran.code, Some(2), "{incomplete:?}: {}", ran.stderr);
+    }
+    let malformed = ["fence", "init", "--postgres", "--table", "a.b.c", "--lock", "orders"];
+    assert_eq!(holdfast(&malformed).code, Some(1));
 }
 
 /// The commands of the page with their output. A command that ends in `\` continues on the next line.
@@ -95,21 +106,97 @@ fn shown(page: &str) -> Vec<(String, String)> {
     commands
 }
 
-/// A directory with the tested binary, and with store clients configured for the test servers.
-fn clients(redis: Option<&Server>, mariadb: Option<&Server>) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let binary = Path::new(env!("CARGO_BIN_EXE_holdfast"));
-    std::os::unix::fs::symlink(binary, directory.path().join("holdfast")).unwrap();
-    for (name, server, flag) in [("redis-cli", redis, "-s"), ("mariadb", mariadb, "--socket")] {
-        let Some(server) = server else { continue };
-        let real = format!("exec /usr/bin/{name} {flag} '{}' \"$@\"\n", server.socket().display());
-        let path = directory.path().join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{real}")).unwrap();
-        let executable =
-            <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-        std::fs::set_permissions(path, executable).unwrap();
+/// `docs/fencing.md` and the page of each store.
+fn pages() -> Vec<PathBuf> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let stores = std::fs::read_dir(docs.join("fencing")).unwrap();
+    let mut pages: Vec<PathBuf> = stores.map(|page| page.unwrap().path()).collect();
+    pages.push(docs.join("fencing.md"));
+    pages
+}
+
+/// The stores of the pages; an absent store's commands are not run.
+struct PageStores {
+    redis: Option<Server>,
+    mariadb: Option<Server>,
+    shop: Option<fence_postgres::Shop>,
+    has_sqlite: bool,
+}
+
+impl PageStores {
+    fn start() -> Self {
+        let has_sqlite = Path::new("/usr/bin/sqlite3").exists();
+        if !has_sqlite {
+            eprintln!(
+                "SKIPPED: no sqlite3 found: its commands are not run; install it: apt-get install sqlite3"
+            );
+        }
+        let (redis, mariadb, shop) = (redis_or_skip(), mariadb_or_skip(), fence_postgres::shop());
+        Self { redis, mariadb, shop, has_sqlite }
     }
-    directory
+
+    fn has_store_of(&self, command: &str) -> bool {
+        let stores = [
+            ("redis-cli", self.redis.is_some()),
+            ("mariadb", self.mariadb.is_some()),
+            ("sqlite3", self.has_sqlite),
+            ("$DATABASE_URL", self.shop.is_some()),
+        ];
+        stores.iter().all(|(name, is_there)| *is_there || !command.contains(name))
+    }
+
+    /// A directory with the tested binary, and with store clients configured for the test servers.
+    fn clients(&self) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let link = |binary: &Path, name| {
+            std::os::unix::fs::symlink(binary, directory.path().join(name)).unwrap();
+        };
+        link(Path::new(env!("CARGO_BIN_EXE_holdfast")), "holdfast");
+        let psql = bin_dir().map(|bin| bin.join("psql")).filter(|psql| psql.is_file());
+        if let Some(psql) = psql {
+            link(&psql, "psql");
+        }
+        let servers = [("redis-cli", &self.redis, "-s"), ("mariadb", &self.mariadb, "--socket")];
+        for (name, server, flag) in servers {
+            let Some(server) = server else { continue };
+            let socket = server.socket();
+            let real = format!("exec /usr/bin/{name} {flag} '{}' \"$@\"\n", socket.display());
+            let path = directory.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{real}")).unwrap();
+            let executable =
+                <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+            std::fs::set_permissions(path, executable).unwrap();
+        }
+        directory
+    }
+
+    /// Runs the commands of a page on a new cluster, in a new directory. Returns the number of commands, and each one
+    /// that failed or printed something else than the page shows.
+    fn run(&self, page: &str, path: &str) -> (usize, String) {
+        let (cluster, endpoint) =
+            (DevCluster::start(&["--nodes", "1"]), Endpoint::start(Kind::Guarded));
+        let work = tempfile::tempdir().unwrap();
+        let url = self.shop.as_ref().map(fence_postgres::Shop::url).unwrap_or_default();
+        let (mut ran, mut objections) = (0, String::new());
+        for (command, answer) in shown(page) {
+            if !self.has_store_of(&command) {
+                continue;
+            }
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command.replace("127.0.0.1:8080", &endpoint.address())]);
+            shell.env("PATH", path).env_remove("HOLDFAST_SESSION").current_dir(work.path());
+            shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
+            shell.env("DATABASE_URL", &url);
+            let output = shell.output().unwrap();
+            ran += 1;
+            let (printed, complaints) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if printed != answer || !output.status.success() {
+                writeln!(objections, "$ {command}\nprinted:\n{printed}{complaints}").unwrap();
+            }
+        }
+        (ran, objections)
+    }
 }
 
 /// Waits until the command succeeds.
@@ -122,50 +209,22 @@ fn until_it_answers(path: &str, command: &str) {
 }
 
 #[test]
-fn the_commands_of_the_page_about_fencing_print_what_it_shows() {
-    let (redis, mariadb) = (redis_or_skip(), mariadb_or_skip());
-    let has_sqlite = Path::new("/usr/bin/sqlite3").exists();
-    if !has_sqlite {
-        eprintln!(
-            "SKIPPED: no sqlite3 found: its commands are not run; install it: apt-get install sqlite3"
-        );
-    }
-    let directory = clients(redis.as_ref(), mariadb.as_ref());
+fn the_commands_of_the_pages_about_fencing_print_what_they_show() {
+    let stores = PageStores::start();
+    let directory = stores.clients();
     let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
-    if redis.is_some() {
+    if stores.redis.is_some() {
         until_it_answers(&path, "redis-cli ping | grep PONG");
     }
-    if mariadb.is_some() {
+    if stores.mariadb.is_some() {
         until_it_answers(&path, "mariadb --user root -e 'CREATE DATABASE IF NOT EXISTS shop'");
     }
-    let database = fence_postgres::shop();
-    let url = database.as_ref().map(fence_postgres::Shop::url).unwrap_or_default();
-    let cluster = DevCluster::start(&["--nodes", "1"]);
-    let endpoint = Endpoint::start(Kind::Guarded);
-    let work = tempfile::tempdir().unwrap();
-    let page = include_str!("../../../../docs/fencing.md");
     let (mut ran, mut objections) = (0, String::new());
-    for (command, answer) in shown(page) {
-        let absent = [
-            ("redis-cli", redis.is_some()),
-            ("mariadb", mariadb.is_some()),
-            ("sqlite3", has_sqlite),
-            ("--postgres \"", database.is_some()),
-        ];
-        if absent.iter().any(|(name, is_there)| command.contains(name) && !is_there) {
-            continue;
-        }
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &command.replace("127.0.0.1:8080", &endpoint.address())]);
-        shell.env("PATH", &path).env_remove("HOLDFAST_SESSION").current_dir(work.path());
-        shell.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", cluster.port()));
-        shell.env("DATABASE_URL", &url);
-        let output = shell.output().unwrap();
-        ran += 1;
-        let (printed, complaints) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if printed != answer {
-            writeln!(objections, "$ {command}\nprinted:\n{printed}{complaints}").unwrap();
+    for page in pages() {
+        let (commands, objection) = stores.run(&std::fs::read_to_string(&page).unwrap(), &path);
+        ran += commands;
+        if !objection.is_empty() {
+            writeln!(objections, "{}:\n{objection}", page.display()).unwrap();
         }
     }
     assert!(objections.is_empty(), "{objections}");

@@ -1,5 +1,5 @@
-//! `holdfast fence drill --postgres` against a real database: tables with each guard of docs/fencing.md, and without a
-//! guard.
+//! `holdfast fence drill --postgres` against a real database: tables with each guard of docs/fencing/postgresql.md,
+//! and without a guard.
 
 use holdfast_fence::{guard_table_for_sql, schema_sql};
 use tokio::runtime::Runtime;
@@ -8,8 +8,8 @@ use crate::program::{DevCluster, End, holdfast};
 use crate::scratch::Postgres;
 use crate::skip::postgres_or_skip;
 
-/// A database with the tables of a shop. A trigger guards `seckill_good`, `carts` has no guard, and each row of `rows`
-/// compares its own mark.
+/// A database with the tables of a shop. A trigger guards `seckill_good`, `carts` and `orders` have no guard, and each
+/// row of `rows` compares its own mark.
 pub(crate) struct Shop {
     postgres: Postgres,
     runtime: Runtime,
@@ -29,6 +29,8 @@ pub(crate) fn shop() -> Option<Shop> {
          {guard}
          CREATE TABLE carts (n bigint NOT NULL);
          INSERT INTO carts VALUES (0);
+         CREATE TABLE orders (id bigint PRIMARY KEY, pieces bigint NOT NULL);
+         INSERT INTO orders VALUES (7, 100);
          CREATE TABLE rows (id bigint PRIMARY KEY, n bigint NOT NULL, fence bigint NOT NULL DEFAULT 0);
          INSERT INTO rows VALUES (1, 0, 0);",
         schema = schema_sql()
@@ -134,6 +136,24 @@ fn the_drill_of_a_table_after_init_prints_the_trigger_that_is_missing() {
     assert_eq!(bare.stderr.lines().last(), Some(TRIGGER), "{}", bare.stderr);
     let forgotten = shop.drill(&cluster, &["--sql", FORGOTTEN]);
     assert!(forgotten.stderr.contains("fence_check"), "{}", forgotten.stderr);
+}
+
+/// `fence init --table` installs the functions and the trigger in one step, which can be repeated.
+#[test]
+fn init_with_a_table_installs_its_trigger() {
+    let Some(shop) = shop() else { return };
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    shop.run("DROP FUNCTION fence_guard CASCADE");
+    let init = ["fence", "init", "--postgres", "--table", "orders", "--lock", "orders"];
+    let migration = holdfast(&init).stdout;
+    let guard = guard_table_for_sql("orders", "orders").unwrap();
+    assert!(migration.ends_with(&format!("\n{guard}COMMIT;\n")), "{migration}");
+    for _ in 0..2 {
+        shop.run(&migration);
+        let ran = shop.drill(&cluster, &["--table", "orders", "-o", "value"]);
+        assert_eq!(ran.stdout.trim(), "guarded", "{}", ran.stderr);
+    }
+    assert_eq!(shop.number("SELECT pieces FROM orders"), 100, "the drill changes no data");
 }
 
 #[test]

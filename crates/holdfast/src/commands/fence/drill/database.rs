@@ -67,7 +67,7 @@ impl<'a> DrilledDatabase<'a> {
     /// Returns the fix for an accepted stale write. A statement to run is on a separate line.
     pub(super) async fn fix(&self) -> String {
         let Some(trigger) = &self.trigger else {
-            return "the statement must compare the token, or call fence_check first: docs/fencing.md".to_owned();
+            return "the statement must compare the token, or call fence_check first: docs/fencing/postgresql.md".to_owned();
         };
         let statement = trigger.trim_end();
         match tokio::time::timeout(WRITE_TIMEOUT, self.is_installed()).await {

@@ -150,7 +150,7 @@ impl<'a> DrilledStore<'a> {
     async fn fix(&self) -> String {
         match self {
             Self::Http(_) => "the endpoint must compare Fencing-Token where the data is written, and answer 412: \
-                docs/fencing.md".to_owned(),
+                docs/fencing/http.md".to_owned(),
             Self::Postgres(database) => database.fix().await,
         }
     }
