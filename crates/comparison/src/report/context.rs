@@ -14,9 +14,8 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
     let mut blocks = vec![
         Block::Title("Comparison with other locks".to_owned()),
         Block::Text(
-            "`scripts/compare` generates this page from its measurements; do not edit it. The same work runs under holdfast and \
-             under locks in common use, each on its real servers. The page compares speed, order of grants, failover and \
-             safety, and lists where other systems are better and why."
+            "The same work under holdfast and under locks in common use, each on its real servers. `scripts/compare` measures and \
+             writes this page."
                 .to_owned(),
         ),
     ];
@@ -33,7 +32,12 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
         "The page with plots and all cases".to_owned(),
         "comparison-plots.html".to_owned(),
     ));
-    blocks.push(Block::Heading("How to repeat it".to_owned()));
+    blocks
+}
+
+/// How to repeat the measurement, the machine and the systems.
+pub(super) fn setup(figures: &Figures<'_>) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading("How to repeat it".to_owned())];
     blocks.push(Block::Code(commands(figures)));
     blocks.push(Block::Heading("Machine".to_owned()));
     blocks.push(Block::Text(

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalogue::{BASELINE, position};
+use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
     Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed, SystemInfo,
 };
+use crate::servers::ServerKind;
 use crate::statistics::{Spread, number, per};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,6 +132,19 @@ impl<'a> Figures<'a> {
         let mut systems: Vec<&str> = self.speed.keys().copied().collect();
         systems.sort_by_key(|system| (position(system), *system));
         systems
+    }
+
+    /// The systems of a plot with lines: the first one of each kind of server, at most six.
+    pub(super) fn drawn(&self) -> Vec<&'a str> {
+        const LINES_MAX: usize = 6;
+        let mut kinds = Vec::new();
+        let is_first = |system: &&str| {
+            let kind = named(system).map(|system| system.kind);
+            let is_new = kind != Some(ServerKind::RedisSynced) && !kinds.contains(&kind);
+            kinds.push(kind);
+            is_new
+        };
+        self.systems().into_iter().filter(is_first).take(LINES_MAX).collect()
     }
 
     /// Returns the number of a system's colour, equal in every plot.

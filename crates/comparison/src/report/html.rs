@@ -3,15 +3,17 @@
 use super::document::{Block, Table};
 use super::plots::escaped;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
-color:#1a1a1a;background:#fff}table{border-collapse:collapse;font-size:.85rem;margin:1rem 0;display:block;overflow-x:auto}\
-th,td{border:1px solid #ccc;padding:.25rem .5rem;text-align:right}th:first-child,td:first-child{text-align:left}\
-td.words{text-align:left}code,pre{background:#f3f3f3;padding:.1rem .25rem}pre{padding:.75rem;overflow-x:auto}\
-.warning{background:#fff3cd;border-left:.4rem solid #d39e00;padding:.75rem 1rem}svg{width:100%;height:auto;margin:1rem 0}\
-svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .grid{stroke:#ddd}";
+const STYLE: &str = ":root{--text:#1a1a1a;--back:#fff;--line:#ccc;--code:#f3f3f3;--own:#e2f0ff;--warn:#fff3cd;--grid:#ddd}\
+@media(prefers-color-scheme:dark){:root{--text:#ddd;--back:#181818;--line:#444;--code:#2a2a2a;--own:#17324d;--warn:#4d3d00;--grid:#333}}\
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+color:var(--text);background:var(--back)}table{border-collapse:collapse;font-size:.85rem;margin:1rem 0;display:block;overflow-x:auto}\
+th,td{border:1px solid var(--line);padding:.25rem .5rem;text-align:left;vertical-align:top}td.number{text-align:right}\
+tr.own td{background:var(--own)}code,pre{background:var(--code);padding:.1rem .25rem}pre{padding:.75rem;overflow-x:auto}\
+.warning{background:var(--warn);border-left:.4rem solid #d39e00;padding:.75rem 1rem}svg{width:100%;height:auto;margin:1rem 0}\
+svg text{font:12px system-ui,sans-serif;fill:var(--text)}svg text.title{font-weight:600}svg .grid{stroke:var(--grid)}";
 
-/// The maximum length of a cell that is not prose; prose is left-aligned.
-const PROSE: usize = 40;
+/// The prefix of holdfast's rows, which are highlighted.
+const OWN: &str = "holdfast";
 
 /// The page.
 pub(super) fn page(blocks: &[Block]) -> String {
@@ -64,10 +66,13 @@ fn rows(table: &Table) -> String {
     let head = table.header.iter().map(|cell| format!("<th>{}</th>", prose(cell)));
     let body = table.rows.iter().map(|row| {
         let cells = row.iter().map(|cell| {
-            let class = if cell.len() > PROSE { " class=\"words\"" } else { "" };
+            let is_number = cell.starts_with(|first: char| first.is_ascii_digit());
+            let class = if is_number { " class=\"number\"" } else { "" };
             format!("<td{class}>{}</td>", prose(cell))
         });
-        format!("<tr>{}</tr>", cells.collect::<String>())
+        let own = row.first().is_some_and(|name| name.starts_with(OWN));
+        let class = if own { " class=\"own\"" } else { "" };
+        format!("<tr{class}>{}</tr>", cells.collect::<String>())
     });
     format!(
         "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>",
@@ -76,11 +81,18 @@ fn rows(table: &Table) -> String {
     )
 }
 
-/// Formats text, with code between backticks.
+/// Formats text, with code between backticks, and strong text between two asterisks.
 fn prose(words: &str) -> String {
-    let pieces = words.split('`').enumerate();
-    let marked = pieces.map(|(at, piece)| {
-        if at % 2 == 1 { format!("<code>{}</code>", escaped(piece)) } else { escaped(piece) }
+    let strong = |piece: &str| alternate(piece, "**", "strong", &escaped);
+    alternate(words, "`", "code", &strong)
+}
+
+/// Puts every second piece between two marks into an element.
+fn alternate(text: &str, mark: &str, element: &str, inner: &dyn Fn(&str) -> String) -> String {
+    let pieces = text.split(mark).enumerate();
+    let marked = pieces.map(|(at, piece)| match at % 2 {
+        1 => format!("<{element}>{}</{element}>", escaped(piece)),
+        _ => inner(piece),
     });
     marked.collect()
 }

@@ -1,23 +1,24 @@
 //! The report: a page with plots and a summary in Markdown, both generated only from rows.
 //!
-//! `figures` combines repetitions, `advantages` finds the cases in which other systems are better, `document` and
-//! `html` write, `plots` draws.
+//! `summary` and `features` are the first screen. `figures` combines repetitions, `advantages` finds the cases in which
+//! other systems are better, `document` and `html` write, `plots` draws.
 
 mod advantages;
 mod context;
 mod document;
 mod faults;
+mod features;
 mod figures;
 mod html;
 mod plots;
 mod reasons;
 mod speed;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 
-use advantages::Advantage;
 use document::{Block, Table};
 use figures::Figures;
 
@@ -35,11 +36,14 @@ impl Report {
     pub fn of(rows: &[Row]) -> Self {
         let figures = Figures::of(rows);
         let mut blocks = context::beginning(&figures);
+        blocks.extend(summary::summary(&figures));
+        blocks.extend(better_systems(&figures));
+        blocks.extend(features::features());
         blocks.extend(speed::speed(&figures));
         blocks.extend(faults::fairness(&figures));
         blocks.extend(faults::safety(&figures));
         blocks.extend(faults::failover(&figures));
-        blocks.extend(better_systems(&figures));
+        blocks.extend(context::setup(&figures));
         blocks.extend(context::end(&figures));
         Self { markdown: document::markdown(&blocks), html: html::page(&blocks) }
     }
@@ -55,25 +59,33 @@ impl Report {
     }
 }
 
+/// One row and one sentence for each system that is better in something.
 fn better_systems(figures: &Figures<'_>) -> Vec<Block> {
-    let mut table =
-        Table::with(["system", "better in, by up to (in how many of the cases)", "why"]);
+    let mut table = Table::with(["system", "better in", "why"]);
     let advantages = advantages::advantages(figures);
-    // Advantages with the same reason share a row.
-    for alike in
-        advantages.chunk_by(|one, next| one.system == next.system && one.why() == next.why())
-    {
-        let better: Vec<String> = alike.iter().map(Advantage::text).collect();
-        let Some(first) = alike.first() else { continue };
-        table.add([first.system.clone(), better.join("; "), first.why().to_owned()]);
+    for of_one in advantages.chunk_by(|one, next| one.system == next.system) {
+        let greatest = of_one.iter().max_by(|one, other| one.factor.total_cmp(&other.factor));
+        let Some(greatest) = greatest else { continue };
+        let others: Vec<&str> = of_one
+            .iter()
+            .filter(|one| one.property != greatest.property)
+            .map(|one| one.property.text())
+            .collect();
+        let also = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; also in {}", others.join(", "))
+        };
+        let better = format!("{}{also}", greatest.text());
+        table.add([greatest.system.clone(), better, greatest.why().to_owned()]);
     }
     let words = if table.is_empty() {
         "In no case of these rows."
     } else {
-        "Only differences of at least 5% that no repetition contradicts:"
+        "Differences of at least 5% that no repetition contradicts, with the largest factor:"
     };
     vec![
-        Block::Heading("Where other systems are better than holdfast, and why".to_owned()),
+        Block::Heading("Where other systems are better than holdfast".to_owned()),
         Block::Text(words.to_owned()),
         Block::Table(table),
     ]

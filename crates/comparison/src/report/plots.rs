@@ -9,10 +9,12 @@ const COLOURS: [&str; 10] = [
     "#555555", "#b8a000",
 ];
 
+/// The prefix of holdfast's lines, which are thicker.
+const OWN: &str = "holdfast";
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 220.0;
-const TOP: f64 = 20.0;
+const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 const LINES_HEIGHT: f64 = 420.0;
 const ROW_HEIGHT: f64 = 24.0;
@@ -177,6 +179,12 @@ impl Svg {
         ));
     }
 
+    /// The title, above the picture.
+    fn title(&mut self, text: &str) {
+        let text = escaped(text);
+        self.add(format_args!("<text class=\"title\" x=\"4\" y=\"13\">{text}</text>"));
+    }
+
     fn dot(&mut self, colour: &str, [x, y]: [f64; 2], under_pointer: &str) {
         let title = escaped(under_pointer);
         self.add(format_args!(
@@ -212,10 +220,12 @@ pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> 
         svg.x_tick(x.position(*tick), bottom, *tick);
     }
     svg.text("middle", [LEFT + width / 2.0, LINES_HEIGHT - 10.0], across);
-    svg.text("start", [4.0, 12.0], up);
+    svg.title(title);
+    svg.text("start", [4.0, 28.0], up);
     for (number, line) in lines.iter().enumerate() {
         let (colour, dashes) = (colour(line.colour), dashes(line.colour));
-        let thick = format!("stroke=\"{colour}\" stroke-width=\"2\"{dashes}");
+        let stroke = if line.name.starts_with(OWN) { 4 } else { 2 };
+        let thick = format!("stroke=\"{colour}\" stroke-width=\"{stroke}\"{dashes}");
         for pair in line.points.windows(2) {
             let [from, to] = [0, 1].map(|at| [x.position(pair[at].x), y_at(pair[at].y)]);
             svg.line(&thick, from, to);
@@ -239,6 +249,7 @@ pub(super) fn dots(title: &str, across: &str, rows: &[DotRow]) -> String {
     let values = rows.iter().flat_map(|row| row.values.iter().map(|(value, _)| *value));
     let x = Axis::over(values, ROW_NAME_WIDTH, WIDTH - ROW_NAME_WIDTH - 40.0);
     let mut svg = Svg::new(bottom + BOTTOM, title);
+    svg.title(title);
     for tick in x.ticks() {
         svg.x_tick(x.position(tick), bottom, tick);
     }
@@ -264,6 +275,7 @@ pub(super) fn orders(title: &str, squares: &[(String, &[u32])]) -> String {
     const PER_ROW: usize = 6;
     let rows = count(squares.len().div_ceil(PER_ROW));
     let mut svg = Svg::new(rows * (SIDE + 2.0 * GAP) + GAP, title);
+    svg.title(title);
     for (number, (name, order)) in squares.iter().enumerate() {
         let left = count(number % PER_ROW) * (SIDE + GAP) + 4.0;
         let top = count(number / PER_ROW) * (SIDE + 2.0 * GAP) + 1.5 * GAP;

@@ -88,7 +88,8 @@ fn lines(
         let points: Vec<PlotPoint> = cases.iter().filter_map(point).collect();
         PlotLine { name: (*system).to_owned(), colour: figures.colour(system), points }
     };
-    figures.systems().iter().map(line).filter(|line| !line.points.is_empty()).collect()
+    let drawn = figures.drawn();
+    drawn.iter().map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
 type Quantile = fn(&Measured) -> f64;
