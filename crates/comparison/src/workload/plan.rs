@@ -52,7 +52,7 @@ const FULL: PlanSize = PlanSize {
     open_clients: 64,
     repetitions: 3,
     warmup_ms: 300,
-    window_ms: 1500,
+    window_ms: 5000,
 };
 
 const QUICK: PlanSize = PlanSize {
