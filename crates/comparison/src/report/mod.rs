@@ -64,20 +64,12 @@ fn better_systems(figures: &Figures<'_>) -> Vec<Block> {
     let mut table = Table::with(["system", "better in", "why"]);
     let advantages = advantages::advantages(figures);
     for of_one in advantages.chunk_by(|one, next| one.system == next.system) {
-        let greatest = of_one.iter().max_by(|one, other| one.factor.total_cmp(&other.factor));
-        let Some(greatest) = greatest else { continue };
-        let others: Vec<&str> = of_one
-            .iter()
-            .filter(|one| one.property != greatest.property)
-            .map(|one| one.property.text())
-            .collect();
-        let also = if others.is_empty() {
-            String::new()
-        } else {
-            format!("; also in {}", others.join(", "))
-        };
-        let better = format!("{}{also}", greatest.text());
-        table.add([greatest.system.clone(), better, greatest.why().to_owned()]);
+        let Some((first, others)) = of_one.split_first() else { continue };
+        let others: Vec<&str> = others.iter().map(|one| one.property.text()).collect();
+        let also =
+            if others.is_empty() { String::new() } else { format!("; also {}", others.join("; ")) };
+        let better = format!("{}{also}", first.text());
+        table.add([first.system.clone(), better, first.why().to_owned()]);
     }
     let words = if table.is_empty() {
         "In no case of these rows."

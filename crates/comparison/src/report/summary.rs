@@ -75,7 +75,7 @@ fn safety(figures: &Figures<'_>) -> Option<String> {
     };
     let all = systems.len();
     (all > 0).then(|| {
-        format!("**Safety:** under these faults {oversold} of {all} locks oversold{fence}.")
+        format!("**Safety:** without a fence {oversold} of {all} locks oversold under one of these faults{fence}.")
     })
 }
 
@@ -165,7 +165,7 @@ mod tests {
         ];
         let text = super::super::document::markdown(&summary(&Figures::of(&rows)));
         for expected in [
-            "under these faults 1 of 3 locks oversold; holdfast with its fence sold exactly the stock under every fault.",
+            "without a fence 1 of 3 locks oversold under one of these faults; holdfast with its fence sold exactly the stock under every fault.",
             "holdfast made 4,000 cycles a second, 4 times zookeeper-curator; the fastest, redis-set-nx-px, made 2 times as many.",
             "took 700 ms with holdfast, 2,000 ms with etcd-lock (medians).",
             "| holdfast-http | oversold 5 | ok |",
