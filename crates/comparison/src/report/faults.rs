@@ -151,8 +151,6 @@ fn gaps(row: &Failover) -> [String; 6] {
 }
 
 fn dots(row: &Failover, colour: usize) -> Option<DotRow> {
-    let values =
-        row.gaps_ms.iter().map(|gap| (*gap, format!("{}: {} ms", row.system, label(*gap))));
-    let values: Vec<(f64, String)> = values.collect();
+    let values = row.gaps_ms.clone();
     (!values.is_empty()).then(|| DotRow { name: row.system.clone(), colour, values })
 }

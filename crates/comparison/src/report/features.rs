@@ -80,14 +80,14 @@ const FEATURES: [Feature; 12] = [
         ],
     ),
     (
-        "licence",
+        "license",
         [
             "MIT or Apache-2.0",
             "Apache-2.0",
             "Apache-2.0",
             "Business Source License",
             "several; Redisson Apache-2.0",
-            "PostgreSQL licence",
+            "PostgreSQL License",
         ],
     ),
 ];

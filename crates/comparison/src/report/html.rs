@@ -66,7 +66,8 @@ fn rows(table: &Table) -> String {
     let head = table.header.iter().map(|cell| format!("<th>{}</th>", prose(cell)));
     let body = table.rows.iter().map(|row| {
         let cells = row.iter().map(|cell| {
-            let is_number = cell.starts_with(|first: char| first.is_ascii_digit());
+            let is_number = cell.starts_with(|first: char| first.is_ascii_digit())
+                && !cell.contains(|c: char| c.is_ascii_alphabetic());
             let class = if is_number { " class=\"number\"" } else { "" };
             format!("<td{class}>{}</td>", prose(cell))
         });

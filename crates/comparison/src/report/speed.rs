@@ -80,16 +80,16 @@ fn lines(
     across: impl Fn(&CaseKey) -> f64,
     up: impl Fn(&CaseFigures) -> Option<Spread>,
 ) -> Vec<PlotLine> {
-    let line = |system: &&str| {
+    let line = |(colour, system): (usize, &&str)| {
         let point = |case: &CaseKey| {
             let Spread { median, min, max, .. } = up(figures.cell(system, *case)?)?;
             (median > 0.0).then(|| PlotPoint { x: across(case), y: median, low: min, high: max })
         };
         let points: Vec<PlotPoint> = cases.iter().filter_map(point).collect();
-        PlotLine { name: (*system).to_owned(), colour: figures.colour(system), points }
+        PlotLine { name: (*system).to_owned(), colour, points }
     };
     let drawn = figures.drawn();
-    drawn.iter().map(line).filter(|line| !line.points.is_empty()).collect()
+    drawn.iter().enumerate().map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
 type Quantile = fn(&Measured) -> f64;
@@ -140,11 +140,8 @@ fn quantiles(figures: &Figures<'_>, cases: &[CaseKey]) -> Table {
 fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<DotRow> {
     let row = |system: &&str| {
         let cell = figures.cell(system, case)?;
-        let values = QUANTILES.iter().filter_map(|(quantile, of)| {
-            let median = cell.time(of)?.median;
-            Some((median, format!("{system}, {quantile}: {} ms", label(median))))
-        });
-        let values: Vec<(f64, String)> = values.collect();
+        let medians = QUANTILES.iter().filter_map(|(_, of)| Some(cell.time(of)?.median));
+        let values: Vec<f64> = medians.collect();
         let row = DotRow { name: (*system).to_owned(), colour: figures.colour(system), values };
         (!row.values.is_empty()).then_some(row)
     };
