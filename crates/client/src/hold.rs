@@ -33,6 +33,12 @@ impl Hold {
         self.grant.borrow().token
     }
 
+    /// The smallest token of the lock that was still valid at the grant: the floor of a shared holder or a permit, for
+    /// `holdfast_fence::Claim::shared`.
+    pub fn min_valid_token(&self) -> FencingToken {
+        self.grant.borrow().min_valid_token
+    }
+
     /// The name of the lock; of a sharded lock, the name of the shard: `stock/3`.
     pub fn lock(&self) -> &LockName {
         self.entry.lock()

@@ -65,7 +65,10 @@ async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_it
         recorded.lock().unwrap().push(line.to_owned());
         if is_acquire(line) {
             let granted = grant(7, 0, 30_000).replace(r#""lock":"job""#, r#""lock":"job/3""#);
-            return Some((200, granted.replace(r#""revision""#, r#""shard":3,"revision""#)));
+            return Some((
+                200,
+                granted.replace(r#""revision""#, r#""shard":3,"min_valid_token":5,"revision""#),
+            ));
         }
         default_answer(line, "")
     })
@@ -73,6 +76,7 @@ async fn a_shard_is_requested_by_the_name_of_the_sharded_lock_and_released_by_it
     let client = client([address]);
     let guard = client.lock("job").shards(8).acquire().await.unwrap();
     assert_eq!((guard.shard(), guard.lock().as_str()), (Some(3), "job/3"));
+    assert_eq!(guard.min_valid_token().0, 5);
     let other = client.lock("job").shard(3).shards(8).acquire().await.unwrap();
     assert_eq!(requests(&lines, "shards=8"), 2, "{lines:?}");
     assert_eq!(requests(&lines, "shard=3"), 1, "{lines:?}");

@@ -62,7 +62,7 @@ pub(super) fn attempt_over(newest: Attempt, context: &ErrorContext<'_>) -> HttpE
 }
 
 pub(super) fn in_use(entries: u32, context: &ErrorContext<'_>) -> HttpError {
-    let detail = format!("{entries} callers hold the lock or wait for it");
+    let detail = format!("{entries} holders and waiters are in its queue");
     let hint = "change the limit or the shards while it has no holder and no waiter";
     about(ErrorCode::InUse, detail, hint, context)
 }

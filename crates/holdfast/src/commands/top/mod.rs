@@ -23,7 +23,7 @@ use crate::arguments::{ClusterArgs, Format, list_length};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, short_time, table};
 
-/// The number of locks in the table without `--count`.
+/// The number of locks in the table without `--limit`.
 const COUNT_DEFAULT: usize = 20;
 
 /// Show the most contended locks; on a terminal as a full screen with keys, until q.
@@ -36,8 +36,8 @@ pub(crate) struct TopArgs {
     /// Only locks whose names start with this.
     prefix: Option<String>,
     /// The maximum number of locks; by default 20, and on a terminal all.
-    #[arg(short = 'n', long, value_parser = list_length)]
-    count: Option<usize>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = list_length)]
+    limit: Option<usize>,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -46,11 +46,11 @@ pub(crate) async fn run(args: TopArgs) -> Result<(), CommandFailure> {
     let format = args.cluster.format();
     if format == Format::Table && std::io::stdout().is_terminal() {
         let client = args.cluster.quick_client()?;
-        return live::show(client, args.prefix, args.count.unwrap_or(usize::MAX)).await;
+        return live::show(client, args.prefix, args.limit.unwrap_or(usize::MAX)).await;
     }
     let query = Query::default()
         .with(&SORT, &"contention")
-        .with(&LIMIT, &args.count.unwrap_or(COUNT_DEFAULT))
+        .with(&LIMIT, &args.limit.unwrap_or(COUNT_DEFAULT))
         .with_some(&PREFIX, args.prefix.as_ref().filter(|prefix| !prefix.is_empty()));
     let call = Call::get(query.target("/v1/locks"));
     let body: ContentionBody = args.cluster.client()?.call(&call).await?;
