@@ -32,10 +32,15 @@ const FOREIGN_VARIABLES: &[&str] = &[
     "HOLDFAST_ADDR",
     "HOLDFAST_CONFIG",
     "HOLDFAST_DEADLINE",
+    "HOLDFAST_ELECTION",
     "HOLDFAST_LOCK",
     "HOLDFAST_SESSION",
+    "HOLDFAST_SHARD",
+    "HOLDFAST_SLOTS",
     "HOLDFAST_TOKEN",
+    "HOLDFAST_TOKENS",
     "HOLDFAST_TOKEN_FILE",
+    "HOLDFAST_USER",
 ];
 
 /// The prefix of all variables.

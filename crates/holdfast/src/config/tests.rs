@@ -214,6 +214,8 @@ fn an_unknown_variable_names_the_most_similar_key() {
 fn variables_of_clients_and_of_kubernetes_are_ignored() {
     file(GOOD)
         .env("HOLDFAST_ADDR", "127.0.0.1:7400")
+        .env("HOLDFAST_USER", "alice:secret")
+        .env("HOLDFAST_TOKENS", "orders 7")
         .env("HOLDFAST_SERVICE_HOST", "10.96.0.1")
         .env("HOLDFAST_PORT", "tcp://10.96.0.1:7400")
         .env("HOLDFAST_PORT_7400_TCP_ADDR", "10.96.0.1")
