@@ -41,7 +41,7 @@ async fn pipelined_requests_see_the_requests_before_them() {
     assert!(zxids.is_sorted(), "{zxids:?}");
 }
 
-/// Quotes docs/guarantees.md: a watch notice precedes the reply that would reveal the change.
+/// Quotes docs/guarantees.md: a watch notice precedes the response that shows the change.
 #[tokio::test]
 async fn an_event_precedes_the_reply_to_its_own_change() {
     let node = Node::start().await;
