@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::figures::{CaseFigures, CaseKey, Figures, system_of};
-use super::plots::label;
+use super::label::ratio;
+use super::outcome::SaleResult;
 use super::reasons::{Property, reason};
 use crate::catalogue::{BASELINE, named, position};
-use crate::record::{LoadLoop, LockLayout};
+use crate::record::{LoadLoop, LockLayout, Safety};
 use crate::statistics::{Spread, number, per};
 
 /// The minimum ratio of a difference.
@@ -26,23 +27,18 @@ pub(super) struct Advantage {
     pub(super) case: String,
     /// Infinite if one of the two is zero.
     pub(super) factor: f64,
-    /// The number of cases in which the system is better, of all compared cases.
-    pub(super) cases: u32,
-    pub(super) of: u32,
 }
 
 impl Advantage {
-    pub(super) fn why(&self) -> &'static str {
-        named(system_of(&self.system)).map_or("", |system| reason(system, self.property))
-    }
-
-    pub(super) fn text(&self) -> String {
+    /// Describes the advantage and its reason in one sentence.
+    pub(super) fn sentence(&self) -> String {
+        let why = named(system_of(&self.system)).map_or("", |system| reason(system, self.property));
         let factor = if self.factor.is_finite() {
-            format!("{}×, ", label(self.factor))
+            format!("{} times", ratio(self.factor))
         } else {
-            String::new()
+            "It has".to_owned()
         };
-        format!("{}: {factor}{} ({} of {})", self.property.text(), self.case, self.cases, self.of)
+        format!("{factor} {} ({}), {why}.", self.property.text(), self.case)
     }
 }
 
@@ -60,23 +56,19 @@ pub(super) fn advantages(figures: &Figures<'_>) -> Vec<Advantage> {
     let mut found: BTreeMap<(usize, &str, Property), Advantage> = BTreeMap::new();
     let matches = speed(figures).into_iter().chain(order(figures)).chain(gaps(figures));
     for one in matches.chain(harm(figures)) {
+        let Some(factor) = one.factor else { continue };
         let key = (position(system_of(one.system)), one.system, one.property);
         let advantage = found.entry(key).or_insert_with(|| Advantage {
             system: one.system.to_owned(),
             property: one.property,
             case: String::new(),
             factor: 0.0,
-            cases: 0,
-            of: 0,
         });
-        advantage.of += 1;
-        let Some(factor) = one.factor else { continue };
-        advantage.cases += 1;
         if factor > advantage.factor {
             (advantage.case, advantage.factor) = (one.case, factor);
         }
     }
-    found.into_values().filter(|advantage| advantage.cases > 0).collect()
+    found.into_values().collect()
 }
 
 /// Returns `true` for a lock of another system: the tables alone compare the others.
@@ -167,7 +159,7 @@ fn order<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
     others
         .map(|row| {
             let factor = below(spread(&row.inversions), spread(&baseline.inversions));
-            one(Property::Fairness, row.system.as_str(), "inversions", factor)
+            one(Property::Fairness, row.system.as_str(), "pairs out of order", factor)
         })
         .collect()
 }
@@ -192,28 +184,23 @@ fn gaps<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
         .collect()
 }
 
-/// Fewer oversold pieces, lost updates and double holders than holdfast without the fence.
+/// Faults under which the stock stays exact, while holdfast without the fence oversells. The number of oversold pieces
+/// depends on the moment, so it is not compared.
 fn harm<'a>(figures: &Figures<'a>) -> Vec<CaseComparison<'a>> {
-    let measured = || {
-        let rows = figures.safety.iter().copied();
-        rows.filter(|row| row.failure.is_none() && row.does_not_apply.is_none())
+    let has_oversold = |row: &Safety| SaleResult::of(row) == SaleResult::Oversold;
+    let keeps_books =
+        |row: &Safety| matches!(SaleResult::of(row), SaleResult::Exact | SaleResult::Stuck);
+    let rows = || figures.safety.iter().copied();
+    let baseline = |fault: &str| {
+        rows().find(|row| row.system == BASELINE && row.fault == fault).is_some_and(has_oversold)
     };
-    let sum = |row: &crate::record::Safety| {
-        Spread::of(&[number(row.oversold + row.lost_updates + row.double_holders)])
-    };
-    let mut found = Vec::new();
-    for row in measured().filter(|row| is_other(&row.system)) {
-        let Some(baseline) =
-            measured().find(|baseline| baseline.system == BASELINE && baseline.fault == row.fault)
-        else {
-            continue;
-        };
-        found.push(CaseComparison {
+    rows()
+        .filter(|row| is_other(&row.system) && keeps_books(row) && baseline(&row.fault))
+        .map(|row| CaseComparison {
             system: row.system.as_str(),
             property: Property::Safety,
             case: row.fault.clone(),
-            factor: below(sum(row), sum(baseline)),
-        });
-    }
-    found
+            factor: Some(f64::INFINITY),
+        })
+        .collect()
 }

@@ -3,22 +3,15 @@
 
 use super::document::{Block, Table};
 use super::figures::Figures;
-use crate::catalogue::{WakeUpKind, named, position};
+use crate::catalogue::position;
 use crate::machine::MachineInfo;
-use crate::record::{RunInfo, RunSize};
+use crate::record::{RunInfo, RunSize, SystemInfo};
 
 /// File systems in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
-    let mut blocks = vec![
-        Block::Title("Comparison with other locks".to_owned()),
-        Block::Text(
-            "The same work under holdfast and under locks in common use, each on its real servers. `scripts/compare` measures and \
-             writes this page."
-                .to_owned(),
-        ),
-    ];
+    let mut blocks = vec![Block::Title("Comparison with other locks".to_owned())];
     let size = figures.runs.iter().map(|run| run.size).min();
     blocks.extend(size.and_then(warning).map(|words| Block::Warning(words.to_owned())));
     if figures.runs.iter().any(|run| IN_MEMORY.contains(&run.machine.file_system.as_str())) {
@@ -28,11 +21,23 @@ pub(super) fn beginning(figures: &Figures<'_>) -> Vec<Block> {
                 .to_owned(),
         ));
     }
-    blocks.push(Block::Link(
-        "The page with plots and all cases".to_owned(),
-        "comparison-plots.html".to_owned(),
-    ));
     blocks
+}
+
+/// The date of the measurement, and the link to the other page.
+pub(super) fn origin(figures: &Figures<'_>) -> Vec<Block> {
+    let mut runs: Vec<String> = figures.runs.iter().map(|run| origin_of(run)).collect();
+    runs.dedup();
+    let link =
+        Block::Link("All plots and all cases".to_owned(), "comparison-plots.html".to_owned());
+    runs.into_iter().map(Block::Text).chain([link]).collect()
+}
+
+fn origin_of(run: &RunInfo) -> String {
+    format!(
+        "Measured {} at commit {} by `{}`, all servers on one machine with {} cores: compare ratios, not absolute numbers.",
+        run.began, run.commit, run.command, run.machine.cores
+    )
 }
 
 /// How to repeat the measurement, the machine and the systems.
@@ -42,11 +47,13 @@ pub(super) fn setup(figures: &Figures<'_>) -> Vec<Block> {
     blocks.push(Block::Heading("Machine".to_owned()));
     blocks.push(Block::Text(
         "The generator, the servers and their disks share one machine, so a number shows what they need together. Only the \
-         servers of one kind run at a time. There is no network, so the cost of an additional round trip is not shown."
+         servers of one kind run at a time. There is no network, so the cost of an additional round trip is not shown. Short windows \
+         on one small machine show an order of magnitude; they do not replace a measurement on your own servers. `scripts/compare` \
+         installs the distribution's packages, which can be older than the newest releases."
             .to_owned(),
     ));
     blocks.push(Block::Table(machines(figures)));
-    blocks.push(Block::Heading("Systems".to_owned()));
+    blocks.push(Block::Heading("Versions".to_owned()));
     blocks.push(Block::Table(systems(figures)));
     blocks
 }
@@ -121,25 +128,32 @@ fn describe(table: &mut Table, run: &RunInfo) {
     }
 }
 
+/// A row for each version and setting of servers, with the systems that were measured on them.
 fn systems(figures: &Figures<'_>) -> Table {
-    let mut table = Table::with(["system", "servers per lock", "version", "durability", "waiters"]);
-    let mut system_infos: Vec<_> = figures.system_infos.values().collect();
-    system_infos.sort_by_key(|info| position(&info.system));
-    for info in system_infos {
-        let waiting = named(&info.system).map_or("", |system| match system.wake_up {
-            WakeUpKind::Polling => "poll",
-            WakeUpKind::Event => "get an event and attempt again",
-            WakeUpKind::Reply => "get the reply at their turn",
-        });
-        table.add([
-            info.system.clone(),
-            info.nodes.to_string(),
-            info.version.clone(),
-            info.durability.clone(),
-            waiting.to_owned(),
-        ]);
+    let mut found: Vec<(&SystemInfo, Vec<&str>)> = Vec::new();
+    for info in infos(figures) {
+        let same = |(one, _): &&mut (&SystemInfo, Vec<&str>)| {
+            (one.nodes, &one.version, &one.durability)
+                == (info.nodes, &info.version, &info.durability)
+        };
+        match found.iter_mut().find(same) {
+            Some((_, systems)) => systems.push(&info.system),
+            None => found.push((info, vec![&info.system])),
+        }
+    }
+    let mut table = Table::with(["version", "servers of a lock", "durability", "systems"]);
+    for (info, systems) in found {
+        let (version, durability) = (info.version.clone(), info.durability.clone());
+        table.add([version, info.nodes.to_string(), durability, systems.join(", ")]);
     }
     table
+}
+
+/// The systems, in the order of reports.
+fn infos<'a>(figures: &Figures<'a>) -> Vec<&'a SystemInfo> {
+    let mut infos: Vec<&SystemInfo> = figures.system_infos.values().copied().collect();
+    infos.sort_by_key(|info| position(&info.system));
+    infos
 }
 
 /// Failures and known limitations.
@@ -160,14 +174,26 @@ pub(super) fn end(figures: &Figures<'_>) -> Vec<Block> {
          rejects the late write of a former holder."
             .to_owned(),
     ));
-    let mut table = Table::with(["system", "limitations"]);
-    let mut system_infos: Vec<_> = figures.system_infos.values().collect();
-    system_infos.sort_by_key(|info| position(&info.system));
-    for info in system_infos {
-        table.add([info.system.clone(), info.limitations.join("; ")]);
-    }
-    blocks.push(Block::Table(table));
+    blocks.push(Block::Table(limitations(figures)));
     blocks
+}
+
+/// A row for each limitation, with the systems that have it.
+fn limitations(figures: &Figures<'_>) -> Table {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for info in infos(figures) {
+        for limitation in &info.limitations {
+            match found.iter_mut().find(|(known, _)| known == limitation) {
+                Some((_, systems)) => systems.push(&info.system),
+                None => found.push((limitation, vec![&info.system])),
+            }
+        }
+    }
+    let mut table = Table::with(["limitation", "systems"]);
+    for (limitation, systems) in found {
+        table.add([limitation.to_owned(), systems.join(", ")]);
+    }
+    table
 }
 
 /// Formats a server's log as one line of limited length, without backticks.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::plots::Plot;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Block {
     Title(String),
@@ -14,8 +16,8 @@ pub(super) enum Block {
     Table(Table),
     /// A link: its text and its target.
     Link(String, String),
-    /// An SVG, only on the page with plots.
-    Plot(String),
+    /// Only on the page with plots.
+    Plot(Plot),
     /// A table that is too long for a summary, only on the page with plots.
     Detail(Table),
 }
@@ -96,7 +98,7 @@ mod tests {
         table.add(["1|2", "3\n4"]);
         let text = markdown(&[
             Block::Title("T".to_owned()),
-            Block::Plot("<svg></svg>".to_owned()),
+            Block::Plot(Plot { title: "P".to_owned(), svg: "<svg></svg>".to_owned() }),
             Block::Table(table.clone()),
             Block::Detail(table),
             Block::Table(Table::with(["left out"])),

@@ -2,10 +2,12 @@
 
 use super::document::{Block, Table};
 use super::figures::Figures;
-use super::plots::{self, DotRow, label};
+use super::label::label;
+use super::outcome::{faults, matrix};
+use super::plots::{self, DotRow};
 use super::speed::spread;
+use crate::adapters::no_lock;
 use crate::record::{Failover, Fairness, Safety};
-use crate::safety::FaultScenario;
 use crate::statistics::{Spread, number, pairs, quantile};
 
 const NONE: &str = "–";
@@ -26,7 +28,8 @@ pub(super) fn fairness(figures: &Figures<'_>) -> Vec<Block> {
             continue;
         }
         table.add(order(row));
-        squares.extend(row.orders.first().map(|order| (row.system.clone(), order.as_slice())));
+        let order = row.orders.first().filter(|order| !order.is_empty());
+        squares.extend(order.map(|order| (row.system.clone(), order.as_slice())));
     }
     let words = format!(
         "{} waiters enqueue one after the other, {} ms apart, while the lock is held. Then the holder releases, and each waiter \
@@ -75,28 +78,44 @@ pub(super) fn safety(figures: &Figures<'_>) -> Vec<Block> {
         table.add(sale(row));
     }
     let words = "The same flash sale runs under each lock: worker processes read the stock, think, and write it in separate \
-                 statements, so that only the lock protects it. Oversold pieces did not exist; a lost update is a sale that another \
-                 sale overwrote; double holders are critical sections that overlapped by the machine's clock. The fault is injected \
-                 while one worker is in the middle of a sale and the others wait. The next grant is the next entry of another worker, \
-                 so it includes the rest of the sale of a live holder (up to 1.8 s). Stuck: no other worker entered within the bound \
-                 of 20 s. Leases are 3 s where they can be chosen; the inventory is in a PostgreSQL of its own. With `+fence` the \
-                 token goes with every write, and the database rejects a stale one: two workers may still believe that they hold the \
-                 lock, but only one of them writes.";
+                 statements, so that only the lock protects it. The fault is injected while one worker is in the middle of a sale \
+                 and the others wait. The tool repeats a sale whose fault missed that moment, at most twice. Leases are 3 s where they can be chosen; the inventory is in a PostgreSQL of its own. With \
+                 `+fence` the token goes with every write, and the database rejects a stale one: two workers may still believe \
+                 that they hold the lock, but only one of them writes. The page with plots has the counts of each sale: a lost \
+                 update is a sale that another sale overwrote; double holders are critical sections that overlapped; the next \
+                 grant includes the rest of the sale of a live holder (up to 1.8 s).";
     vec![
         Block::Heading("Safety".to_owned()),
         Block::Text(words.to_owned()),
+        Block::Table(matrix(figures)),
         Block::Table(scenarios(figures)),
-        Block::Table(table),
+        Block::Table(exemptions(figures)),
+        Block::Detail(table),
     ]
 }
 
 /// The scenarios that were run.
 fn scenarios(figures: &Figures<'_>) -> Table {
     let mut table = Table::with(["fault", "what is done"]);
-    let was_run =
-        |fault: &FaultScenario| figures.safety.iter().any(|row| row.fault == fault.name());
-    for fault in FaultScenario::ALL.iter().filter(|fault| was_run(fault)) {
-        table.add([fault.name().to_owned(), fault.description().to_owned()]);
+    for fault in faults(figures) {
+        table.add([fault.name(), fault.description()]);
+    }
+    table
+}
+
+/// The systems to which a fault does not apply, for each fault and reason.
+fn exemptions(figures: &Figures<'_>) -> Table {
+    let mut found: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for row in figures.safety.iter().filter(|row| row.system != no_lock::LOCK.name) {
+        let Some(why) = row.does_not_apply.as_deref() else { continue };
+        match found.iter_mut().find(|(fault, known, _)| *fault == row.fault && *known == why) {
+            Some((.., systems)) => systems.push(&row.system),
+            None => found.push((&row.fault, why, vec![&row.system])),
+        }
+    }
+    let mut table = Table::with(["not run", "why", "systems"]);
+    for (fault, why, systems) in found {
+        table.add([fault.to_owned(), why.to_owned(), systems.join(", ")]);
     }
     table
 }
@@ -129,15 +148,14 @@ pub(super) fn failover(figures: &Figures<'_>) -> Vec<Block> {
     for row in &figures.failover {
         table.add(gaps(row));
     }
-    let rows: Vec<DotRow> =
-        figures.failover.iter().filter_map(|row| dots(row, figures.colour(&row.system))).collect();
+    let rows: Vec<DotRow> = figures.failover.iter().filter_map(|row| dots(row)).collect();
     vec![
         Block::Heading("Failover".to_owned()),
         Block::Text(
             "From `kill -9` of the leader, or of the only server, to the next grant.".to_owned(),
         ),
         Block::Table(table),
-        Block::Plot(plots::dots("Time to the next grant", "milliseconds", &rows)),
+        Block::Plot(plots::dots("Time to the next grant after the loss", "milliseconds", &rows)),
     ]
 }
 
@@ -150,7 +168,7 @@ fn gaps(row: &Failover) -> [String; 6] {
     [row.system.clone(), trials, at(0.5), at(0.99), at(1.0), row.method.clone()]
 }
 
-fn dots(row: &Failover, colour: usize) -> Option<DotRow> {
+fn dots(row: &Failover) -> Option<DotRow> {
     let values = row.gaps_ms.clone();
-    (!values.is_empty()).then(|| DotRow { name: row.system.clone(), colour, values })
+    (!values.is_empty()).then(|| DotRow { name: row.system.clone(), values })
 }

@@ -147,15 +147,6 @@ impl<'a> Figures<'a> {
         self.systems().into_iter().filter(is_first).take(LINES_MAX).collect()
     }
 
-    /// Returns the number of a system's colour, equal in every plot.
-    pub(super) fn colour(&self, system: &str) -> usize {
-        let mut systems: Vec<&str> = self.speed.keys().copied().collect();
-        systems.extend(self.failover.iter().map(|row| system_of(&row.system)));
-        systems.sort_by_key(|system| (position(system), *system));
-        systems.dedup();
-        systems.iter().position(|known| *known == system_of(system)).unwrap_or(0)
-    }
-
     pub(super) fn cases(&self, fits: impl Fn(&CaseKey) -> bool) -> Vec<CaseKey> {
         let cases: BTreeSet<CaseKey> =
             self.speed.values().flat_map(BTreeMap::keys).copied().filter(fits).collect();

@@ -1,15 +1,18 @@
 //! The report: a page with plots and a summary in Markdown, both generated only from rows.
 //!
-//! `summary` and `features` are the first screen. `figures` combines repetitions, `advantages` finds the cases in which
-//! other systems are better, `document` and `html` write, `plots` draws.
+//! `summary` is the first screen. `figures` combines repetitions, `outcome` judges sales, `advantages` finds the cases in
+//! which other systems are better, `document` and `html` write, `plots` draws.
 
 mod advantages;
+mod better;
 mod context;
 mod document;
 mod faults;
 mod features;
 mod figures;
 mod html;
+mod label;
+mod outcome;
 mod plots;
 mod reasons;
 mod speed;
@@ -19,7 +22,6 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use document::{Block, Table};
 use figures::Figures;
 
 use crate::Row;
@@ -37,7 +39,8 @@ impl Report {
         let figures = Figures::of(rows);
         let mut blocks = context::beginning(&figures);
         blocks.extend(summary::summary(&figures));
-        blocks.extend(better_systems(&figures));
+        blocks.extend(context::origin(&figures));
+        blocks.extend(better::better(&figures));
         blocks.extend(features::features());
         blocks.extend(speed::speed(&figures));
         blocks.extend(faults::fairness(&figures));
@@ -57,28 +60,4 @@ impl Report {
         }
         Ok(paths)
     }
-}
-
-/// One row and one sentence for each system that is better in something.
-fn better_systems(figures: &Figures<'_>) -> Vec<Block> {
-    let mut table = Table::with(["system", "better in", "why"]);
-    let advantages = advantages::advantages(figures);
-    for of_one in advantages.chunk_by(|one, next| one.system == next.system) {
-        let Some((first, others)) = of_one.split_first() else { continue };
-        let others: Vec<&str> = others.iter().map(|one| one.property.text()).collect();
-        let also =
-            if others.is_empty() { String::new() } else { format!("; also {}", others.join("; ")) };
-        let better = format!("{}{also}", first.text());
-        table.add([first.system.clone(), better, first.why().to_owned()]);
-    }
-    let words = if table.is_empty() {
-        "In no case of these rows."
-    } else {
-        "Differences of at least 5% that no repetition contradicts, with the largest factor:"
-    };
-    vec![
-        Block::Heading("Where other systems are better than holdfast".to_owned()),
-        Block::Text(words.to_owned()),
-        Block::Table(table),
-    ]
 }

@@ -1,45 +1,42 @@
 //! Plots as SVG, drawn by `plotters`: lines and rows of dots over logarithmic axes, and squares of points.
 //!
-//! The page needs no script, no font and no other file. Colours of text follow the page's style.
-
-use std::ops::Range;
+//! Text and axes are black and holdfast has a colour of its own; the page's style replaces both in dark mode.
 
 use plotters::coord::Shift;
-use plotters::coord::combinators::BindKeyPoints as _;
+use plotters::coord::combinators::{LogCoord, WithKeyPoints};
 use plotters::prelude::*;
 
-/// Colours that most readers with colour blindness can distinguish.
-const COLOURS: [RGBColor; 10] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
-    RGBColor(0x7f, 0x3c, 0x8d),
-    RGBColor(0x8c, 0x56, 0x4b),
-    RGBColor(0x77, 0x77, 0x77),
-    RGBColor(0xb8, 0xa0, 0x00),
+use super::label::label;
+
+/// The prefix of holdfast's names, which are highlighted.
+pub(super) const OWN: &str = "holdfast";
+const OWN_COLOUR: RGBColor = RGBColor(0, 114, 178);
+/// Colours of the other lines that most readers with colour blindness can distinguish.
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(148, 103, 189),
 ];
-/// The prefix of holdfast's lines, which are thicker.
-const OWN: &str = "holdfast";
-const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
-const FONT: (&str, u32) = ("sans-serif", 13);
-const TITLE: (&str, u32) = ("sans-serif", 16);
+const OTHERS: RGBColor = RGBColor(136, 136, 136);
+
 const WIDTH: u32 = 900;
-const LINES_HEIGHT: u32 = 440;
-const LEGEND_WIDTH: u32 = 190;
-const Y_AXIS_WIDTH: u32 = 75;
-const LEGEND_LEFT: i32 = 722;
-const LEGEND_TOP: i32 = 45;
-const LEGEND_LINE: i32 = 20;
+const LEGEND_WIDTH: i32 = 190;
+const LINES_HEIGHT: u32 = 400;
 const ROW_HEIGHT: u32 = 24;
 const ROW_NAME_WIDTH: u32 = 190;
-/// Title and axis of a plot of rows.
-const ROWS_FRAME: u32 = 100;
+const AXIS_HEIGHT: u32 = 50;
+const SQUARE_HEIGHT: u32 = 165;
+const SQUARES_PER_ROW: usize = 6;
+const FONT: (&str, u32) = ("sans-serif", 13);
 
-type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
-type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+/// A drawn plot with its title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plot {
+    pub(super) title: String,
+    pub(super) svg: String,
+}
 
 /// A median with its minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,12 +47,10 @@ pub(super) struct PlotPoint {
     pub(super) high: f64,
 }
 
+/// The points of one system, from left to right.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlotLine {
     pub(super) name: String,
-    /// The number of the line's colour, equal in every plot.
-    pub(super) colour: usize,
-    /// The points, from left to right.
     pub(super) points: Vec<PlotPoint>,
 }
 
@@ -63,235 +58,255 @@ pub(super) struct PlotLine {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DotRow {
     pub(super) name: String,
-    pub(super) colour: usize,
     pub(super) values: Vec<f64>,
 }
 
-fn colour(number: usize) -> RGBColor {
-    COLOURS.get(number % COLOURS.len()).copied().unwrap_or(BLACK)
-}
+type LogAxis = WithKeyPoints<LogCoord<f64>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Escapes text for HTML.
-pub(super) fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;")
-}
-
-/// Formats a number as a label: 0.01, 1, 1,000.
-pub(super) fn label(value: f64) -> String {
-    if value >= 1000.0 {
-        let whole = format!("{value:.0}");
-        let mut grouped = String::new();
-        for (at, digit) in whole.chars().enumerate() {
-            if at > 0 && (whole.len() - at).is_multiple_of(3) {
-                grouped.push(',');
-            }
-            grouped.push(digit);
-        }
-        return grouped;
-    }
-    let text = if value >= 100.0 {
-        format!("{value:.0}")
-    } else if value >= 10.0 {
-        format!("{value:.1}")
-    } else if value >= 0.1 || value == 0.0 {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.3}")
-    };
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
-/// The whole powers of ten around these values; values of zero or below have no place on the axis.
-fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
-    let logs = values.filter(|value| *value > 0.0 && value.is_finite()).map(f64::log10);
-    let (from, to) = logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), log| {
-        (from.min(log.floor()), to.max(log.ceil()))
-    });
-    let (from, to) = if from > to { (0.0, 1.0) } else { (from, to.max(from + 1.0)) };
-    10_f64.powf(from)..10_f64.powf(to)
-}
-
-/// The title of a plot: the first sentence of the text beside it.
-fn short(title: &str) -> &str {
-    title.split(['.', ':']).next().unwrap_or(title)
-}
-
-/// Draws into a picture of this height. A picture in memory has no failures.
-fn picture(height: u32, draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+/// Draws a plot. A comment with the error replaces a plot that does not fit its area.
+fn draw(title: &str, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Plot {
     let mut svg = String::new();
-    let drawn = {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        draw(&area).and_then(|()| area.present())
-    };
-    match drawn {
-        Ok(()) => svg,
-        Err(error) => format!("<p>{}</p>", escaped(&error.to_string())),
+    let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+    let drawn = draw(&area).and_then(|()| area.present());
+    drop(area);
+    if let Err(error) = drawn {
+        svg = format!("<!-- not drawn: {error} -->");
     }
+    Plot { title: title.to_owned(), svg }
 }
 
-/// Draws lines over logarithmic axes, with a bar from minimum to maximum at each point, and a legend.
-pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> String {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let mut xs: Vec<f64> = points().map(|point| point.x).collect();
-    xs.sort_by(f64::total_cmp);
-    xs.dedup();
-    let (first, last) = (xs.first().copied().unwrap_or(1.0), xs.last().copied().unwrap_or(10.0));
-    let x = (first..last.max(first * 2.0)).log_scale().with_key_points(xs);
-    let y = decades(points().flat_map(|point| [point.low, point.high]));
-    picture(LINES_HEIGHT, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(short(title), TITLE)
-            .margin_right(LEGEND_WIDTH)
-            .x_label_area_size(45)
-            .y_label_area_size(Y_AXIS_WIDTH)
-            .build_cartesian_2d(x, y.log_scale())?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GREY.mix(0.3))
-            .axis_style(GREY)
-            .label_style(FONT)
-            .x_label_formatter(&|value| label(*value))
-            .y_label_formatter(&|value| label(*value))
-            .x_desc(across)
-            .y_desc(up)
-            .draw()?;
-        for (number, line) in (0_i32..).zip(lines) {
-            let colour = colour(line.colour);
-            let style = colour.stroke_width(if line.name.starts_with(OWN) { 4 } else { 2 });
-            let medians = line.points.iter().map(|point| (point.x, point.y));
-            chart.draw_series(LineSeries::new(medians.clone(), style))?;
-            chart.draw_series(medians.map(|at| Circle::new(at, 3, colour.filled())))?;
-            let bars = line.points.iter().map(|point| {
-                PathElement::new([(point.x, point.low), (point.x, point.high)], colour)
-            });
-            chart.draw_series(bars)?;
-            let y = LEGEND_TOP + LEGEND_LINE * number;
-            area.draw(&PathElement::new([(LEGEND_LEFT, y), (LEGEND_LEFT + 24, y)], style))?;
-            area.draw(&Text::new(line.name.clone(), (LEGEND_LEFT + 32, y - 6), FONT))?;
-        }
-        Ok(())
+fn is_own(name: &str) -> bool {
+    name.starts_with(OWN)
+}
+
+/// Returns the powers of ten around the positive values, at least two.
+fn decades(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let logs: Vec<f64> =
+        values.filter(|value| *value > 0.0 && value.is_finite()).map(f64::log10).collect();
+    let first = logs.iter().copied().reduce(f64::min).unwrap_or(0.0).floor();
+    let last = logs.iter().copied().reduce(f64::max).unwrap_or(1.0).ceil().max(first + 1.0);
+    let next = |log: &f64| Some(log + 1.0).filter(|log| *log < last + 0.5);
+    std::iter::successors(Some(first), next).map(|log| 10_f64.powf(log)).collect()
+}
+
+/// Returns a logarithmic axis over these ticks, which are in order.
+fn log_axis(ticks: Vec<f64>) -> LogAxis {
+    let first = ticks.first().copied().unwrap_or(1.0);
+    let last = ticks.last().copied().unwrap_or(1.0).max(first * 2.0);
+    (first..last).log_scale().with_key_points(ticks)
+}
+
+/// Draws at most six lines over logarithmic axes, with a bar from minimum to maximum at each point, and a legend.
+pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> Plot {
+    draw(title, LINES_HEIGHT, |root| {
+        let (area, legend) = root.split_horizontally(WIDTH.cast_signed() - LEGEND_WIDTH);
+        draw_lines(&area, [across, up], lines)?;
+        draw_legend(&legend, lines)
     })
 }
 
-/// Draws a row of dots for each system over one logarithmic axis.
-pub(super) fn dots(title: &str, across: &str, rows: &[DotRow]) -> String {
-    let x = decades(rows.iter().flat_map(|row| row.values.iter().copied()));
-    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    picture(ROW_HEIGHT * count + ROWS_FRAME, |area| {
-        let mut chart = ChartBuilder::on(area)
-            .caption(short(title), TITLE)
-            .margin_right(30)
-            .x_label_area_size(45)
-            .y_label_area_size(ROW_NAME_WIDTH)
-            .build_cartesian_2d(x.log_scale(), 0.0..f64::from(count.max(1)))?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(GREY.mix(0.3))
-            .axis_style(GREY)
-            .label_style(FONT)
-            .disable_y_mesh()
-            .y_labels(0)
-            .x_label_formatter(&|value| label(*value))
-            .x_desc(across)
-            .draw()?;
-        for (number, row) in (0_u32..).zip(rows) {
-            // The first row is at the top.
-            let y = f64::from(count - number) - 0.5;
-            let colour = colour(row.colour);
-            let at = row.values.iter().map(|value| (*value, y));
-            chart.draw_series(LineSeries::new(at.clone(), colour.mix(0.5)))?;
-            chart.draw_series(at.map(|at| Circle::new(at, 4, colour.mix(0.7).filled())))?;
-            let (_, below) = chart.as_coord_spec().translate(&(1.0, y));
-            area.draw(&Text::new(row.name.clone(), (4, below - 6), FONT))?;
+fn draw_lines(area: &Area<'_>, [across, up]: [&str; 2], lines: &[PlotLine]) -> Drawn {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let y = decades(points.flat_map(|point| [point.low, point.high]));
+    let floor = y.first().copied().unwrap_or(1.0);
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .x_label_area_size(AXIS_HEIGHT)
+        .y_label_area_size(70)
+        .build_cartesian_2d(log_axis(places(lines)), log_axis(y))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .label_style(FONT)
+        .x_desc(across)
+        .y_desc(up)
+        .x_label_formatter(&|value| label(*value))
+        .y_label_formatter(&|value| label(*value))
+        .draw()?;
+    let numbered = lines.iter().zip(styles(lines));
+    let (own, others): (Vec<_>, Vec<_>) = numbered.partition(|(line, _)| is_own(&line.name));
+    others
+        .into_iter()
+        .chain(own)
+        .try_for_each(|(line, style)| draw_line(&mut chart, line, style, floor))
+}
+
+/// Returns each place across, once and in order.
+fn places(lines: &[PlotLine]) -> Vec<f64> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let mut places: Vec<f64> = points.map(|point| point.x).filter(|x| *x > 0.0).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places
+}
+
+/// Returns a style for each line: holdfast's is thick.
+fn styles(lines: &[PlotLine]) -> Vec<ShapeStyle> {
+    let mut colours = COLOURS.iter().cycle();
+    let mut style = |line: &PlotLine| {
+        if is_own(&line.name) {
+            return OWN_COLOUR.stroke_width(4);
         }
-        Ok(())
-    })
+        colours.next().unwrap_or(&OTHERS).stroke_width(2)
+    };
+    lines.iter().map(&mut style).collect()
+}
+
+fn draw_line(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<LogAxis, LogAxis>>,
+    line: &PlotLine,
+    style: ShapeStyle,
+    floor: f64,
+) -> Drawn {
+    let area = chart.plotting_area();
+    let medians: Vec<(f64, f64)> = line.points.iter().map(|point| (point.x, point.y)).collect();
+    area.draw(&PathElement::new(medians, style))?;
+    for PlotPoint { x, y, low, high } in &line.points {
+        let spread = vec![(*x, low.max(floor)), (*x, high.max(floor))];
+        area.draw(&PathElement::new(spread, style.color.stroke_width(1)))?;
+        area.draw(&Circle::new((*x, *y), 4, style.color.filled()))?;
+    }
+    Ok(())
+}
+
+/// Draws the names, in the order of the lines' right ends.
+fn draw_legend(area: &Area<'_>, lines: &[PlotLine]) -> Drawn {
+    let end = |line: &PlotLine| line.points.last().map_or(0.0, |point| point.y);
+    let mut named: Vec<(&PlotLine, ShapeStyle)> = lines.iter().zip(styles(lines)).collect();
+    named.sort_by(|(one, _), (other, _)| end(other).total_cmp(&end(one)));
+    for (y, (line, style)) in (40..).step_by(22).zip(named) {
+        area.draw(&PathElement::new(vec![(0, y), (22, y)], style))?;
+        area.draw(&Text::new(line.name.clone(), (30, y - 7), FONT))?;
+    }
+    Ok(())
+}
+
+/// Draws rows of dots on one logarithmic axis; a band highlights holdfast's rows.
+pub(super) fn dots(title: &str, across: &str, rows: &[DotRow]) -> Plot {
+    let count = u32::try_from(rows.len()).unwrap_or(0);
+    draw(title, ROW_HEIGHT * count + AXIS_HEIGHT + 24, |root| draw_dots(root, across, rows))
+}
+
+fn draw_dots(root: &Area<'_>, across: &str, rows: &[DotRow]) -> Drawn {
+    let ticks = decades(rows.iter().flat_map(|row| row.values.iter().copied()));
+    let ends = ticks.first().copied().zip(ticks.last().copied());
+    let (top, middles) = row_middles(rows.len());
+    let name = |y: &i32| {
+        let row = middles.iter().position(|middle| middle == y).and_then(|at| rows.get(at));
+        row.map_or_else(String::new, |row| row.name.clone())
+    };
+    let mut chart = ChartBuilder::on(root)
+        .margin(12)
+        .margin_right(36)
+        .x_label_area_size(AXIS_HEIGHT)
+        .y_label_area_size(ROW_NAME_WIDTH)
+        .build_cartesian_2d(log_axis(ticks), (0..top).with_key_points(middles.clone()))?;
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT).label_style(FONT).x_desc(across).y_label_formatter(&name);
+    mesh.x_label_formatter(&|value| label(*value)).draw()?;
+    let (area, rows) = (chart.plotting_area(), rows.iter().zip(&middles));
+    for (row, y) in rows {
+        if let Some((left, right)) = ends.filter(|_| is_own(&row.name)) {
+            let band = [(left, y - 1), (right, y + 1)];
+            area.draw(&Rectangle::new(band, OWN_COLOUR.mix(0.15).filled()))?;
+        }
+        row_of_dots(row, *y).try_for_each(|dot| area.draw(&dot))?;
+    }
+    Ok(())
+}
+
+/// Returns the height of an axis with these rows, and the middle of each row from above. Each row has two units.
+fn row_middles(rows: usize) -> (i32, Vec<i32>) {
+    let top = i32::try_from(rows.max(1)).unwrap_or(1) * 2;
+    (top, (0..top).filter(|y| y % 2 == 1).rev().collect())
+}
+
+fn row_of_dots(row: &DotRow, y: i32) -> impl Iterator<Item = Circle<(f64, i32), i32>> {
+    let colour = if is_own(&row.name) { OWN_COLOUR } else { OTHERS };
+    let values = row.values.iter().filter(|value| **value > 0.0);
+    values.map(move |value| Circle::new((*value, y), 4, colour.mix(0.8).filled()))
 }
 
 /// Draws a square for each order: the position at enqueue (across) against the position at grant (down).
-pub(super) fn orders(title: &str, squares: &[(String, &[u32])]) -> String {
-    const SIDE: u32 = 170;
-    const PER_ROW: usize = 5;
-    let rows = squares.len().div_ceil(PER_ROW).max(1);
-    let height = u32::try_from(rows).unwrap_or(1) * SIDE + 30;
-    picture(height, |area| {
-        let below = area.titled(short(title), TITLE)?;
-        let cells = below.split_evenly((rows, PER_ROW));
-        for (cell, (name, order)) in cells.iter().zip(squares) {
-            let count = f64::from(u32::try_from(order.len()).unwrap_or(u32::MAX));
-            let mut chart = ChartBuilder::on(cell)
-                .caption(name, FONT)
-                .margin(6)
-                .build_cartesian_2d(0.0..count, 0.0..count)?;
-            chart.configure_mesh().disable_mesh().axis_style(GREY).draw()?;
-            let dots = (0_u32..).zip(*order).map(|(position, waiter)| {
-                let at = (f64::from(*waiter) + 0.5, count - f64::from(position) - 0.5);
-                Circle::new(at, 3, colour(0).filled())
-            });
-            chart.draw_series(dots)?;
-        }
-        Ok(())
+pub(super) fn orders(title: &str, squares: &[(String, &[u32])]) -> Plot {
+    let rows = squares.len().div_ceil(SQUARES_PER_ROW).max(1);
+    let height = SQUARE_HEIGHT * u32::try_from(rows).unwrap_or(1);
+    draw(title, height, |root| {
+        let areas = root.split_evenly((rows, SQUARES_PER_ROW));
+        squares.iter().zip(&areas).try_for_each(|((name, order), area)| square(area, name, order))
     })
+}
+
+fn square(area: &Area<'_>, name: &str, order: &[u32]) -> Drawn {
+    let side = u32::try_from(order.len().max(1)).unwrap_or(1);
+    let chart = ChartBuilder::on(area)
+        .margin(8)
+        .caption(name, FONT)
+        .build_cartesian_2d(0..side, 0..side)?;
+    let area = chart.plotting_area();
+    area.draw(&Rectangle::new([(0, 0), (side, side)], OTHERS))?;
+    let colour = if is_own(name) { OWN_COLOUR } else { OTHERS };
+    for (waiter, down) in order.iter().zip((0..side).rev()) {
+        area.draw(&Circle::new((*waiter, down), 3, colour.filled()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn point(x: f64, y: f64) -> PlotPoint {
-        PlotPoint { x, y, low: y / 2.0, high: y * 2.0 }
+    fn line(name: &str, ys: &[f64]) -> PlotLine {
+        let points = ys.iter().zip([1.0, 16.0, 64.0]);
+        let points = points.map(|(y, x)| PlotPoint { x, y: *y, low: y / 2.0, high: y * 2.0 });
+        PlotLine { name: name.to_owned(), points: points.collect() }
     }
 
     #[test]
-    fn labels_have_three_significant_digits() {
-        for (value, expected) in [
-            (0.0, "0"),
-            (0.0123, "0.012"),
-            (0.5, "0.5"),
-            (1.0, "1"),
-            (12.34, "12.3"),
-            (100.0, "100"),
-            (1234.0, "1,234"),
-            (1_000_000.0, "1,000,000"),
-        ] {
-            assert_eq!(label(value), expected);
-        }
-    }
-
-    #[test]
-    fn an_axis_has_whole_decades_around_its_values() {
-        assert_eq!(decades([3.0, 700.0, 0.0].into_iter()), 1.0..1_000.0);
-        assert_eq!(decades([5.0].into_iter()), 1.0..10.0);
-        assert_eq!(decades(std::iter::empty()), 1.0..10.0);
+    fn an_axis_begins_and_ends_at_powers_of_ten() {
+        let label_of = |values: &[f64]| {
+            decades(values.iter().copied()).into_iter().map(label).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(label_of(&[3.0, 700.0, 0.0, f64::NAN]), "1 10 100 1,000");
+        assert_eq!(label_of(&[0.2, 10.0]), "0.1 1 10");
+        assert_eq!(label_of(&[10.0]), "10 100");
+        assert_eq!(label_of(&[]), "1 10");
     }
 
     #[test]
     fn nothing_to_plot_is_an_empty_plot() {
-        for svg in [lines("t", "a", "u", &[]), dots("t", "a", &[]), orders("t", &[])] {
-            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        for plot in [lines("t", "a", "u", &[]), dots("t", "a", &[]), orders("t", &[])] {
+            assert!(
+                plot.svg.starts_with("<svg") && plot.svg.trim_end().ends_with("</svg>"),
+                "{plot:?}"
+            );
+            assert!(!plot.svg.contains("NaN") && !plot.svg.contains("inf"), "{plot:?}");
         }
     }
 
     #[test]
-    fn every_point_and_title_is_there_and_names_are_escaped() {
-        let line = PlotLine {
-            name: "a<b".to_owned(),
-            colour: 12,
-            points: vec![point(1.0, 10.0), point(16.0, 20.0)],
-        };
-        let svg = lines("the title", "a", "u", &[line]);
-        assert_eq!(svg.matches("<circle").count(), 2);
-        assert!(svg.contains("a&lt;b") && !svg.contains("a<b") && svg.contains("the title"));
-        let row = DotRow { name: "r".to_owned(), colour: 0, values: vec![1.0] };
-        assert_eq!(dots("t", "a", &[row]).matches("<circle").count(), 1);
-        assert_eq!(orders("t", &[("o".to_owned(), &[2, 0, 1])]).matches("<circle").count(), 3);
+    fn every_point_is_there_and_names_are_escaped() {
+        let plot = lines("Title", "a", "u", &[line("a<b", &[10.0, 0.5])]);
+        assert_eq!((plot.title.as_str(), plot.svg.matches("<circle").count()), ("Title", 2));
+        assert!(plot.svg.contains("a&lt;b") && !plot.svg.contains("a<b"), "{plot:?}");
+        let row = DotRow { name: "r".to_owned(), values: vec![1.0, 0.0] };
+        assert_eq!(dots("t", "a", &[row]).svg.matches("<circle").count(), 1, "zero has no place");
+        let plot = orders("t", &[("o".to_owned(), &[2, 0, 1])]);
+        assert_eq!(plot.svg.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn only_the_line_of_holdfast_is_thick() {
+        let lines = [line("etcd-lock", &[1.0]), line("holdfast-http", &[1.0])];
+        let widths: Vec<u32> = styles(&lines).iter().map(|style| style.stroke_width).collect();
+        assert_eq!(widths, [2, 4]);
+    }
+
+    #[test]
+    fn the_legend_is_in_the_order_of_the_right_ends() {
+        let svg = lines("t", "a", "u", &[line("low", &[9.0, 1.0]), line("high", &[1.0, 9.0])]).svg;
+        assert!(svg.find("high") < svg.find("low"), "{svg}");
     }
 }

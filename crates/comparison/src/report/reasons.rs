@@ -17,35 +17,48 @@ pub(super) enum Property {
 }
 
 impl Property {
+    /// The advantage, after "7.7 times" or "It has".
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::Throughput => "cycles per second, a lock for each client",
-            Self::HandOver => "cycles per second on one lock",
+            Self::Throughput => "as many cycles a second",
+            Self::HandOver => "as many cycles a second on one lock",
+            Self::CycleTime => "faster cycles",
+            Self::RoundTrips => "fewer round trips for an acquire",
+            Self::ProcessorTime => "less processor time of the servers",
+            Self::Fairness => "a better order of grants",
+            Self::Failover => "faster to the next grant after a loss",
+            Self::Safety => "an exact stock under a fault",
+        }
+    }
+
+    /// The property in a list.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::HandOver => "hand-over of one lock",
             Self::CycleTime => "time of a cycle",
-            Self::RoundTrips => "round trips per acquire",
-            Self::ProcessorTime => "processor time of the servers",
+            Self::RoundTrips => "round trips",
+            Self::ProcessorTime => "processor time",
             Self::Fairness => "order of grants",
             Self::Failover => "time to the next grant after a loss",
-            Self::Safety => "what a fault does to the data",
+            Self::Safety => "stock exact under a fault",
         }
     }
 }
 
-/// Returns the reason for the advantage of this system over holdfast in this property.
+/// Returns the reason for the advantage of this system over holdfast in this property, as a clause.
 pub(super) fn reason(system: &System, property: Property) -> &'static str {
     match property {
         Property::HandOver if system.wake_up == WakeUpKind::Polling => {
-            "not hand-overs: there is no queue, so the client that has just released acquires again while the others sleep between two attempts; see the order of grants"
+            "which are not hand-overs: without a queue, the last holder acquires again while the others sleep"
         }
         Property::Throughput
         | Property::CycleTime
         | Property::ProcessorTime
         | Property::HandOver => cost(system),
-        Property::RoundTrips => {
-            "it needs fewer requests for one lock; each of holdfast's waits for two disks in any case"
-        }
+        Property::RoundTrips => "because one lock needs fewer requests",
         Property::Fairness => {
-            "its queue was in order where holdfast's was not: waiters reach holdfast's nodes by different ways, and the log's order counts"
+            "because holdfast's waiters reach three nodes, and the order in the log decides"
         }
         Property::Failover => failover(system),
         Property::Safety => safety(system),
@@ -55,33 +68,31 @@ pub(super) fn reason(system: &System, property: Property) -> &'static str {
 fn cost(system: &System) -> &'static str {
     match system.kind {
         ServerKind::Redis if system.is_redlock() => {
-            "five memories instead of disks: a majority that restarts forgets a held lock"
+            "because five servers reply from memory; a majority that restarts forgets a held lock"
         }
         ServerKind::Redis => {
-            "one server, in memory: nothing is written to a disk or replicated before the reply, so an acknowledged lock may be lost with the machine"
+            "because one server replies from memory; an acknowledged lock may be lost with the machine"
         }
         ServerKind::RedisSynced if system.is_redlock() => {
-            "five servers that do not have to agree with each other: no log, no order, no token, only a majority and a clock"
+            "because its five servers do not have to agree: it has no log, no order and no token"
         }
         ServerKind::RedisSynced => {
-            "one server and one disk: it is synced, but no other machine has it, so the lock is lost with that disk and unavailable while the server is down"
+            "because only one disk must be synced; the lock is lost with that disk"
         }
         ServerKind::Postgres | ServerKind::MariaDb if is_named_lock(system) => {
-            "the lock lives in the memory of one server and ends with the connection: nothing is written, nothing is replicated, nothing survives"
+            "because the lock lives in the memory of one server and ends with the connection"
         }
         ServerKind::MariaDb if !is_written_row(system) => {
-            "one server, which keeps row locks in memory: nothing is written for a transaction that only locks"
+            "because one server keeps row locks in memory; a transaction that only locks writes nothing"
         }
         ServerKind::Postgres | ServerKind::MariaDb => {
-            "one server and one disk: a commit waits for one sync and for no other machine"
+            "because a commit waits for one disk and for no other machine"
         }
         ServerKind::ZooKeeper => {
-            "it promises as much: three nodes, synced on a majority. Small binary frames on one connection cost it less than HTTP costs holdfast, and it has been tuned for many years"
+            "because small binary frames on one connection cost it less than HTTP costs holdfast; its guarantee is as strong"
         }
-        ServerKind::Etcd => {
-            "it promises as much: three nodes, synced on a majority. Here it simply does it better"
-        }
-        ServerKind::Holdfast => "another front-end of holdfast",
+        ServerKind::Etcd => "with a guarantee that is as strong",
+        ServerKind::Holdfast => "because it is another front-end of holdfast",
     }
 }
 
@@ -96,16 +107,16 @@ fn is_written_row(system: &System) -> bool {
 fn failover(system: &System) -> &'static str {
     match system.kind {
         ServerKind::Redis | ServerKind::RedisSynced if system.is_redlock() => {
-            "there is no leader to lose: four of five servers are still a majority"
+            "because there is no leader to lose: four of five servers are still a majority"
         }
         ServerKind::Redis | ServerKind::RedisSynced => {
-            "nothing had to detect the loss or to vote: the tool itself started or promoted the successor at once, which takes time in production"
+            "because the tool started or promoted the successor at once, without detection and vote"
         }
         ServerKind::Postgres | ServerKind::MariaDb => {
-            "nothing had to detect the loss or to vote: the tool started the same server again at once, on the same disk, which must still exist"
+            "because the tool started the same server with its disk at once, without detection and vote"
         }
         ServerKind::ZooKeeper | ServerKind::Etcd | ServerKind::Holdfast => {
-            "it detected the loss and voted sooner"
+            "because it detected the loss and elected a leader sooner"
         }
     }
 }
@@ -113,17 +124,15 @@ fn failover(system: &System) -> &'static str {
 fn safety(system: &System) -> &'static str {
     match system.kind {
         ServerKind::Postgres | ServerKind::MariaDb if !is_written_row(system) => {
-            "it has no time-out: a paused holder keeps the lock, no other client sells meanwhile, and all wait as long as it is paused"
+            "because it has no time-out: a paused holder keeps the lock, and all others wait"
         }
         ServerKind::ZooKeeper | ServerKind::Etcd | ServerKind::Holdfast => {
-            "its lease ended after the fault; a longer pause would have been seen as with holdfast without the fence"
+            "because its lease ended after the fault"
         }
         ServerKind::Redis
         | ServerKind::RedisSynced
         | ServerKind::Postgres
-        | ServerKind::MariaDb => {
-            "in this run the fault missed the moment in which it does harm; its limitations are listed below, each with a test that shows it"
-        }
+        | ServerKind::MariaDb => "because the fault missed the moment in each trial of this run",
     }
 }
 

@@ -3,7 +3,8 @@
 use super::advantages::case_text;
 use super::document::{Block, Table};
 use super::figures::{CaseFigures, CaseKey, Figures};
-use super::plots::{self, DotRow, PlotLine, PlotPoint, label};
+use super::label::label;
+use super::plots::{self, DotRow, PlotLine, PlotPoint};
 use crate::catalogue::{BASELINE, WakeUpKind, named};
 use crate::record::{LoadLoop, LockLayout, Measured};
 use crate::statistics::Spread;
@@ -22,12 +23,17 @@ pub(super) fn speed(figures: &Figures<'_>) -> Vec<Block> {
              the same case. The systems were measured in turns, in another order in each repetition."
         )),
     ];
-    blocks.extend(rates(figures, LockLayout::Spread, "Cycles per second, a lock for each client:"));
+    blocks.extend(rates(
+        figures,
+        LockLayout::Spread,
+        "Cycles per second, a lock for each client",
+        "",
+    ));
     blocks.extend(rates(
         figures,
         LockLayout::Hot,
-        "Cycles per second, all clients on one lock. Without a queue the same client may acquire it again and again while the \
-         others sleep: compare the order of grants.",
+        "Cycles per second, all clients on one lock",
+        "Without a queue the same client may acquire it again and again while the others sleep: compare the order of grants.",
     ));
     blocks.extend(times(figures));
     blocks.extend(open_loop(figures));
@@ -40,7 +46,7 @@ fn closed(locks: LockLayout) -> impl Fn(&CaseKey) -> bool {
     move |case| case.locks == locks && case.load == LoadLoop::Closed
 }
 
-fn rates(figures: &Figures<'_>, locks: LockLayout, title: &str) -> Vec<Block> {
+fn rates(figures: &Figures<'_>, locks: LockLayout, title: &str, note: &str) -> Vec<Block> {
     let cases = figures.cases(closed(locks));
     if cases.is_empty() {
         return Vec::new();
@@ -53,7 +59,8 @@ fn rates(figures: &Figures<'_>, locks: LockLayout, title: &str) -> Vec<Block> {
     }
     let lines = lines(figures, &cases, |case| f64::from(case.clients), CaseFigures::rate);
     let plot = plots::lines(title, "clients", "cycles per second", &lines);
-    vec![Block::Text(title.to_owned()), Block::Table(table), Block::Plot(plot)]
+    let text = format!("{title}. {note}").trim_end().to_owned();
+    vec![Block::Text(text), Block::Table(table), Block::Plot(plot)]
 }
 
 /// `12,345 (12,000–12,600) ×0.8`.
@@ -80,16 +87,16 @@ fn lines(
     across: impl Fn(&CaseKey) -> f64,
     up: impl Fn(&CaseFigures) -> Option<Spread>,
 ) -> Vec<PlotLine> {
-    let line = |(colour, system): (usize, &&str)| {
+    let line = |system: &&str| {
         let point = |case: &CaseKey| {
             let Spread { median, min, max, .. } = up(figures.cell(system, *case)?)?;
             (median > 0.0).then(|| PlotPoint { x: across(case), y: median, low: min, high: max })
         };
         let points: Vec<PlotPoint> = cases.iter().filter_map(point).collect();
-        PlotLine { name: (*system).to_owned(), colour, points }
+        PlotLine { name: (*system).to_owned(), points }
     };
     let drawn = figures.drawn();
-    drawn.iter().enumerate().map(line).filter(|line| !line.points.is_empty()).collect()
+    drawn.iter().map(line).filter(|line| !line.points.is_empty()).collect()
 }
 
 type Quantile = fn(&Measured) -> f64;
@@ -109,10 +116,11 @@ fn times(figures: &Figures<'_>) -> Vec<Block> {
         let Some(case) = cases.into_iter().min_by_key(|case| case.clients.abs_diff(16)) else {
             continue;
         };
-        let title = format!("Time of a cycle, milliseconds, {}:", case_text(case));
+        let title = format!("Time of a cycle, {}", case_text(case));
         let table = quantiles(figures, &[case]);
-        let plot = plots::dots(&title, "milliseconds: p50, p99, p99.9", &dots(figures, case));
-        blocks.extend([Block::Text(title), Block::Table(table), Block::Plot(plot)]);
+        let plot = plots::dots(&title, "p50, p99 and p99.9, milliseconds", &dots(figures, case));
+        let text = format!("{title}, milliseconds.");
+        blocks.extend([Block::Text(text), Block::Table(table), Block::Plot(plot)]);
     }
     blocks
 }
@@ -140,9 +148,8 @@ fn quantiles(figures: &Figures<'_>, cases: &[CaseKey]) -> Table {
 fn dots(figures: &Figures<'_>, case: CaseKey) -> Vec<DotRow> {
     let row = |system: &&str| {
         let cell = figures.cell(system, case)?;
-        let medians = QUANTILES.iter().filter_map(|(_, of)| Some(cell.time(of)?.median));
-        let values: Vec<f64> = medians.collect();
-        let row = DotRow { name: (*system).to_owned(), colour: figures.colour(system), values };
+        let values = QUANTILES.iter().filter_map(|(_, of)| Some(cell.time(of)?.median)).collect();
+        let row = DotRow { name: (*system).to_owned(), values };
         (!row.values.is_empty()).then_some(row)
     };
     figures.systems().iter().filter_map(row).collect()
@@ -167,8 +174,12 @@ fn open_loop(figures: &Figures<'_>) -> Vec<Block> {
         LoadLoop::Closed => 0.0,
     };
     let lines = lines(figures, &cases, rate, |cell| cell.time(|measured| measured.p99_ms));
-    let plot =
-        plots::lines("Open loop", "scheduled cycles per second", "p99, milliseconds", &lines);
+    let plot = plots::lines(
+        "Time of a cycle at a fixed rate (open loop)",
+        "scheduled cycles per second",
+        "p99, milliseconds",
+        &lines,
+    );
     vec![Block::Text(title.to_owned()), Block::Table(table), Block::Plot(plot)]
 }
 

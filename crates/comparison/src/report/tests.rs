@@ -109,14 +109,17 @@ fn the_report_says_where_another_system_is_better_and_why() {
         rows.push(Row::Safety(Safety { oversold, ..sale(system) }));
     }
     let markdown = Report::of(&rows).markdown;
-    let (_, better) = markdown.split_once("## Where other systems are better").unwrap();
+    let (_, better) = markdown.split_once("## Where others are better").unwrap();
     let (better, _) = better.split_once("\n## ").unwrap();
     let redis = line(better, "| redis-set-nx-px |");
     assert!(
-        redis.contains("9.5×, 16 clients") && redis.contains("lost with the machine"),
+        redis.contains("| 9.5 times as many cycles a second (16 clients), because")
+            && redis.contains("lost with the machine")
+            && redis.contains("| time of a cycle |"),
         "{redis}"
     );
-    assert!(line(better, "| zookeeper-curator |").contains("after a loss: 2×"), "{better}");
+    let curator = line(better, "| zookeeper-curator |");
+    assert!(curator.contains("| 2 times faster to the next grant after a loss"), "{better}");
     assert!(line(better, "| redisson-fair |").contains("order of grants"), "{better}");
     assert!(line(better, "| postgres-advisory |").contains("it has no time-out"), "{better}");
     for none in ["etcd-lock", "redlock", "no-lock", "+fence"] {
@@ -134,7 +137,7 @@ fn failover(system: &str) -> Failover {
 }
 
 fn sale(system: &str) -> Safety {
-    let fault = "holder paused".to_owned();
+    let fault = "holder-paused".to_owned();
     Safety { system: system.to_owned(), fault, workers: 4, sold: 100, ..Safety::default() }
 }
 
@@ -157,8 +160,12 @@ fn a_failure_is_reported_and_its_measurement_is_not_counted() {
     let failure_line = "- speed, redlock: redis-server ended during the run: last 'words'";
     assert_eq!(markdown.matches(failure_line).count(), 1, "once, in one line: {markdown}");
     assert!(markdown.contains("- failover, etcd-lock: etcd is not installed"));
-    assert!(line(markdown, "| etcd-lock | holder paused |").contains("failed, see below"));
-    assert!(line(markdown, "| redlock | holder paused |").contains("does not apply: has no clock"));
+    assert!(markdown.contains("| etcd-lock | failed |\n"), "{markdown}");
+    assert!(markdown.contains("| redlock | not run |\n"), "{markdown}");
+    assert!(markdown.contains("| holder-paused | has no clock | redlock |"), "{markdown}");
+    for detail in ["failed, see below", "does not apply: has no clock"] {
+        assert!(pages.html.contains(detail) && !markdown.contains(detail), "{detail}");
+    }
     assert!(line(markdown, "| etcd-lock | 0 of 1 |").contains("| – | – | – |"));
 }
 
@@ -195,6 +202,36 @@ fn machine_command_versions_and_caveats_are_on_both_pages() {
 }
 
 #[test]
+fn a_version_and_a_limitation_are_stated_once_with_their_systems() {
+    let rows = [system("redlock"), system("holdfast-http")];
+    let markdown = Report::of(&rows).markdown;
+    assert!(markdown.contains("| 7 | 1 | memory alone | holdfast-http, redlock |"), "{markdown}");
+    assert!(markdown.contains("| it forgets | holdfast-http, redlock |"), "{markdown}");
+}
+
+#[test]
+fn the_page_begins_with_the_result_and_the_setup_comes_later() {
+    let mut rows = rates("holdfast-http", [1000.0, 900.0, 1100.0]);
+    rows.extend([run(RunSize::Full), system("holdfast-http")]);
+    rows.push(Row::Safety(sale("holdfast-http+fence")));
+    rows.push(Row::Failover(Failover { gaps_ms: vec![800.0], ..failover("holdfast-http") }));
+    let markdown = Report::of(&rows).markdown;
+    let parts = [
+        "**Failover:**",
+        "| the holder is paused | **ok** |",
+        "Consul was not measured",
+        "Measured 2026-01-02 03:04 UTC at commit abc",
+        "## Where others are better",
+        "## Features",
+        "## Speed",
+        "## Machine",
+        "## Versions",
+    ];
+    let places = parts.map(|part| markdown.find(part).unwrap_or_else(|| panic!("no {part}")));
+    assert!(places.is_sorted(), "{markdown}");
+}
+
+#[test]
 fn the_page_with_plots_stands_alone_and_shows_every_part() {
     let mut rows = rates("holdfast-http", [1000.0, 900.0, 1100.0]);
     let mut open = speed("holdfast-http", 1, 250.0);
@@ -204,7 +241,7 @@ fn the_page_with_plots_stands_alone_and_shows_every_part() {
     rows.push(Row::Failover(Failover { gaps_ms: vec![800.0, 900.0], ..failover("holdfast-http") }));
     let html = Report::of(&rows).html;
     // Rates, times, the open loop, the order of grants, failover.
-    assert_eq!(html.matches("<svg").count(), 5, "{html}");
+    assert_eq!(html.matches("</figcaption><svg").count(), 5, "{html}");
     for bad in ["NaN", "inf\"", "src=", "href=", "<script", "url("] {
         assert!(!html.contains(bad), "{bad}");
     }

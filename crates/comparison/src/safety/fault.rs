@@ -44,6 +44,20 @@ impl FaultScenario {
         }
     }
 
+    /// The fault in plain words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::None => "no fault",
+            Self::HolderPaused => "the holder is paused",
+            Self::HolderKilled => "the holder is killed",
+            Self::ClientClock => "the clock of a client jumps",
+            Self::ServersRestarted => "all servers are killed and restarted",
+            Self::ReplicaPromoted => "a stale replica is promoted",
+            Self::ServerClock => "the clocks of the servers jump",
+            Self::LeaderIsolated => "the leader is paused",
+        }
+    }
+
     /// Describes the fault, for the report.
     pub fn description(self) -> &'static str {
         match self {

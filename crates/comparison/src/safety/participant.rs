@@ -94,8 +94,25 @@ impl Participant {
 
     /// Returns `true` if only the end of a connection releases the lock of a dead holder.
     pub fn ends_with_connection(self) -> bool {
-        let limitations = self.system.map(|system| system.lock.limitations).unwrap_or_default();
-        limitations.contains(&Limitation::EndsWithConnection)
+        self.has(Limitation::EndsWithConnection)
+    }
+
+    fn has(self, limitation: Limitation) -> bool {
+        self.system.is_some_and(|system| system.lock.limitations.contains(&limitation))
+    }
+
+    /// Returns `true` if the scenario gives the lock two holders by a known limitation, unless the fault comes too late.
+    pub fn has_two_holders_under(self, scenario: FaultScenario) -> bool {
+        match scenario {
+            FaultScenario::HolderPaused => self.has(Limitation::ExpiresUnderHolder),
+            FaultScenario::ClientClock => self.has(Limitation::ClientClocks),
+            FaultScenario::ServersRestarted => self.has(Limitation::EndsWithConnection),
+            FaultScenario::ReplicaPromoted => self.has(Limitation::LostOnFailover),
+            FaultScenario::None
+            | FaultScenario::HolderKilled
+            | FaultScenario::ServerClock
+            | FaultScenario::LeaderIsolated => false,
+        }
     }
 
     /// Returns the reason why a scenario does not apply.
@@ -153,6 +170,21 @@ mod tests {
         let ends = |name: &str| Participant::named(name).unwrap().ends_with_connection();
         assert!(ends("postgres-advisory") && ends("mariadb-for-update"));
         assert!(!ends("holdfast-http") && !ends("redlock") && !ends("postgres-lock-table"));
+    }
+
+    #[test]
+    fn two_holders_follow_from_a_limitation() {
+        let two = |name: &str, scenario| {
+            Participant::named(name).unwrap().has_two_holders_under(scenario)
+        };
+        let paused = FaultScenario::HolderPaused;
+        assert!(two("holdfast-http+fence", paused) && two("redlock", paused));
+        assert!(!two("postgres-advisory", paused) && !two("no-lock", paused));
+        assert!(two("postgres-advisory", FaultScenario::ServersRestarted));
+        assert!(!two("holdfast-http", FaultScenario::ServersRestarted));
+        assert!(two("redis-getset", FaultScenario::ClientClock));
+        assert!(two("redisson-lock", FaultScenario::ReplicaPromoted));
+        assert!(!two("redlock", FaultScenario::LeaderIsolated));
     }
 
     #[test]
