@@ -69,7 +69,7 @@ const USE: [Feature; 6] = [
     ]),
     ("HTTP calls for one acquire", ["one", "no HTTP", "two: lease, lock", "two: session, key", "no HTTP", "no HTTP", "no HTTP"]),
     ("watch a lock", [
-        "event stream, znode watches",
+        "event stream of a queue, watches of znodes",
         "watches",
         "watches",
         "blocking queries",
@@ -95,7 +95,7 @@ const OPERATION: [Feature; 6] = [
     ("authentication", ["**no**; access lists for znodes", "yes", "yes", "yes", "yes", "yes", "yes"]),
     ("change of members", ["**no**", "yes", "yes", "yes", "yes", "one server; replicas do not have its locks", "one server; replicas do not have its locks"]),
     ("backup", ["**no**", "yes", "yes", "yes", "yes", "yes, without advisory locks", "yes, without these locks"]),
-    ("first release", ["**none yet**", "2008; Curator 2011", "2013", "2014", "2009; Redisson 2014", "2006, with PostgreSQL 8.2", "MySQL 1995; MariaDB 2009"]),
+    ("first release", ["**none yet**", "2008; Curator 2011", "in 2013", "in 2014", "2009; Redisson 2014", "2006, with PostgreSQL 8.2", "MySQL 1995; MariaDB 2009"]),
     ("license", [
         "MIT or Apache-2.0",
         "Apache-2.0",
