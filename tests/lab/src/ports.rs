@@ -4,7 +4,8 @@
 //! `bind(0)` and to no outgoing connection. A node also sets `SO_REUSEADDR`, so it can bind and listen on the port.
 //! Connections are refused while the node is down.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Mutex;
 
 use tokio::net::TcpSocket;
 
@@ -24,6 +25,25 @@ impl Ports {
         self.reserved.push(socket);
         address
     }
+}
+
+/// Returns the first port of a free range for a `holdfast dev` with up to five nodes. The range stays reserved until the
+/// end of this process, because the process listens on its last port.
+pub fn free_ports(nodes: u16) -> u16 {
+    static OURS: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+    let offset = u16::try_from(std::process::id() % 180).expect("below 180") * 50;
+    let ranges = (0..180).map(|range| 20_000 + (offset + range * 50) % 9_000);
+    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+    let all_free = |first: u16| {
+        (0..nodes).all(|node| (0..3).all(|port| bind(first + node * 10 + port).is_some()))
+    };
+    let free = ranges.into_iter().find_map(|first| {
+        let last = bind(first + 49)?;
+        all_free(first).then_some((first, last))
+    });
+    let (first, last) = free.expect("a free range of ports");
+    OURS.lock().expect("no panic while it is held").push(last);
+    first
 }
 
 #[cfg(test)]

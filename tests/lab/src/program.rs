@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::sync::mpsc::{UnboundedReceiver, error::TryRecvError, unbounded_channel};
 
 use crate::process;
@@ -82,6 +83,12 @@ impl Program {
     /// Sends SIGINT.
     pub fn interrupt(&self) {
         self.signal(Signal::SIGINT);
+    }
+
+    /// Sends SIGINT to the process group that the program leads, as Ctrl-C in a terminal does.
+    pub fn interrupt_group(&self) {
+        let group = i32::try_from(self.child.id()).expect("a pid fits");
+        killpg(Pid::from_raw(group), Signal::SIGINT).expect("the program leads a process group");
     }
 
     /// Sends any signal.

@@ -1,11 +1,6 @@
 //! End-to-end tests of the binary: clusters, nodes, commands and committed files.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "a test that cannot continue panics"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot continue panics")]
 
 mod bench;
 mod cluster_config;

@@ -1,10 +1,8 @@
 //! The binary under test as a child process, and clusters of it on free ports.
 
-use std::net::TcpListener;
 use std::process::Command;
-use std::sync::Mutex;
 
-pub(crate) use holdfast_lab::{End, Program, eventually, is_running, send};
+pub(crate) use holdfast_lab::{End, Program, eventually, free_ports, is_running, send};
 
 /// Starts the binary under test, without the variables that configure the client.
 pub(crate) fn spawn(args: &[&str], environment: &[(&str, &str)]) -> Program {
@@ -25,25 +23,6 @@ fn command(args: &[&str], environment: &[(&str, &str)]) -> Command {
 /// Runs the binary under test to its end.
 pub(crate) fn holdfast(args: &[&str]) -> End {
     spawn(args, &[]).wait()
-}
-
-/// Returns the first port of a free range for `nodes` nodes. The range stays reserved until the end of this process,
-/// because the process listens on its last port.
-pub(crate) fn free_ports(nodes: u16) -> u16 {
-    static OURS: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
-    let offset = u16::try_from(std::process::id() % 180).unwrap() * 50;
-    let ranges = (0..180).map(|range| 20_000 + (offset + range * 50) % 9_000);
-    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
-    let all_free = |first: u16| {
-        (0..nodes).all(|node| (0..3).all(|port| bind(first + node * 10 + port).is_some()))
-    };
-    let free = ranges.into_iter().find_map(|first| {
-        let last = bind(first + 49)?;
-        all_free(first).then_some((first, last))
-    });
-    let (first, last) = free.expect("a free range of ports");
-    OURS.lock().unwrap().push(last);
-    first
 }
 
 /// A ready `holdfast dev`. Drop stops it in order, so that it removes its temporary directory.

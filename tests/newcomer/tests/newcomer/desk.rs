@@ -1,10 +1,17 @@
-//! The desk of a new user: a development cluster, and shells with `holdfast` on their path.
+//! The desk of a new user: a development cluster, and shells in a directory that looks like a built clone.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use holdfast_lab::{End, Program, binary};
+use holdfast_lab::{End, Program, binary, free_ports, send};
 use nix::sys::signal::Signal;
+
+use crate::page::{Section, Step};
+use crate::shell::Shell;
+
+/// The ports in the pages: those of `holdfast dev` without options.
+const SHOWN_PORT: u16 = 7_400;
 
 /// A development cluster of three nodes. Commands of the pages run against it, whatever its ports are.
 pub(crate) struct Desk {
@@ -12,70 +19,79 @@ pub(crate) struct Desk {
     port: u16,
     /// The process id of each node.
     nodes: Vec<u32>,
-    directory: tempfile::TempDir,
+    clone: tempfile::TempDir,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let port = free_ports();
+        let port = free_ports(3);
         let mut command = Command::new(binary());
-        command.args(["dev", "--port", &port.to_string()]);
-        let mut cluster = Program::start(command);
-        let mut nodes = Vec::new();
-        loop {
-            let line = cluster.next_stdout_line();
-            let second: Option<u32> =
-                line.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-            nodes.extend(second.filter(|_| line.starts_with(|first: char| first.is_ascii_digit())));
-            if line.starts_with("ready ") {
-                break;
-            }
-        }
+        command.args(["dev", "--commands", "--port", &port.to_string()]);
+        let mut cluster = Program::start_with_input(command);
+        let nodes = processes(&mut cluster);
         assert_eq!(nodes.len(), 3, "the table of the nodes");
-        Self { cluster, port, nodes, directory: tempfile::tempdir().expect("a directory") }
+        let clone = tempfile::tempdir().expect("a directory");
+        let release = clone.path().join("target/release");
+        std::fs::create_dir_all(&release).expect("a directory");
+        std::os::unix::fs::symlink(binary(), release.join("holdfast")).expect("a link");
+        Self { cluster, port, nodes, clone }
     }
 
     /// The working directory of the shells.
     pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
+        self.clone.path()
     }
 
-    /// Runs a command of a page in a shell of its own, as `bash` does it.
-    pub(crate) fn start(&self, command: &str) -> Program {
-        let bin = binary().parent().expect("a directory").display();
-        let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
-        let mut shell = Command::new("bash");
-        shell.args(["-c", &format!("exec {}", self.localized(command))]);
+    /// A shell with more variables, in which `export` has put `holdfast` on the path.
+    pub(crate) fn shell(&self, export: &Step, variables: &[(&str, &str)]) -> Shell {
+        let mut bash = self.command("bash");
+        bash.args(["--noprofile", "--norc"]).envs(variables.iter().copied());
+        let mut shell = Shell::start(bash);
+        assert_eq!(shell.run(export.clone()).code, 0);
+        shell
+    }
+
+    /// Runs a command that no page has.
+    pub(crate) fn holdfast(&self, args: &[&str]) -> End {
+        let mut command = self.command(binary());
+        command.args(args);
+        Program::start(command).wait()
+    }
+
+    /// A program that runs in the clone, and finds the cluster without options.
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.clone.path());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("HOLDFAST_") {
-                shell.env_remove(name);
+                command.env_remove(name);
             }
         }
-        shell.env("PATH", path).env("HOLDFAST_ADDR", format!("127.0.0.1:{}", self.port));
-        shell.current_dir(self.directory.path());
-        Program::start(shell)
+        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", self.port));
+        command
     }
 
-    pub(crate) fn run(&self, command: &str) -> End {
-        self.start(command).wait()
+    /// The section with the ports of this cluster instead of 7400, 7410 and 7420.
+    pub(crate) fn localized(&self, mut section: Section) -> Section {
+        for step in &mut section.steps {
+            for text in [&mut step.command, &mut step.shown] {
+                *text = (0..3).fold(std::mem::take(text), |text, node| {
+                    let [shown, port] = [SHOWN_PORT, self.port].map(|first| first + 10 * node);
+                    text.replace(&shown.to_string(), &port.to_string())
+                });
+            }
+        }
+        section
     }
 
-    /// Kills a node, counted from 0, as `kill -9` does.
-    pub(crate) fn kill_node(&self, node: usize) {
-        holdfast_lab::send(self.nodes[node], Signal::SIGKILL);
+    /// Kills a node as `kill -9` does.
+    pub(crate) fn kill(&self, node: usize) {
+        send(self.nodes[node - 1], Signal::SIGKILL);
     }
 
-    /// The HTTP address of a node, counted from 0.
-    pub(crate) fn address(&self, node: u16) -> String {
-        format!("127.0.0.1:{}", self.port + 10 * node)
-    }
-
-    /// The command with the ports of this cluster instead of 7400, 7410 and 7420.
-    fn localized(&self, command: &str) -> String {
-        (0..3).fold(command.to_owned(), |command, node| {
-            let port = (self.port + 10 * node).to_string();
-            command.replace(&format!("{}", 7_400 + 10 * node), &port)
-        })
+    /// Restarts a node, as its key does.
+    pub(crate) fn restart(&mut self, node: usize) {
+        self.cluster.write_line(&format!("restart {node}"));
     }
 }
 
@@ -88,12 +104,17 @@ impl Drop for Desk {
     }
 }
 
-/// The first of the ports that three nodes need: three each, ten apart.
-fn free_ports() -> u16 {
-    let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let all_free =
-        |first: &u16| (0..3).all(|node| (0..3).all(|port| is_free(first + 10 * node + port)));
-    let begin = 12_000 + u16::try_from(std::process::id() % 100).unwrap_or_default() * 40;
-    let mut candidates = (0..100).map(|step| 12_000 + (begin - 12_000 + step * 40) % 4_000);
-    candidates.find(all_free).expect("free ports")
+/// The process ids in the table that `holdfast dev` prints, in the order of the nodes.
+fn processes(cluster: &mut Program) -> Vec<u32> {
+    let mut nodes = Vec::new();
+    loop {
+        let line = cluster.next_stdout_line();
+        if line.starts_with("ready ") {
+            return nodes;
+        }
+        let mut words = line.split_whitespace();
+        if words.next().is_some_and(|first| first.parse::<u16>().is_ok()) {
+            nodes.extend(words.next().and_then(|pid| pid.parse::<u32>().ok()));
+        }
+    }
 }

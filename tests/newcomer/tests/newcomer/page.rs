@@ -1,55 +1,179 @@
-//! The commands of a page, in the order in which a reader gets to them.
+//! The sections of a page, with the commands in them and the output that the page shows.
+//!
+//! In `console` blocks, `A$ ` and `B$ ` are the prompts of two shells, `$ ` is the prompt of either, and all other lines are
+//! output. In it, `…` stands for any text. Each line of an `sh` block is a command.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// A Markdown page. The test must run all its commands, in order.
-pub(crate) struct Page {
-    text: String,
-    commands: VecDeque<String>,
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd, TextMergeStream};
+
+/// Commands that the tests do not run, with the reason.
+pub(crate) const NOT_RUN: [(&str, &str); 2] = [
+    ("git clone ", "the tests run in a clone"),
+    (
+        "./scripts/dev",
+        "`Desk` starts the cluster, from the program under test instead of a release build",
+    ),
+];
+
+/// A command of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The prompt of `A` or `B`.
+    pub shell: Option<char>,
+    pub command: String,
+    /// The output that the page shows; empty if it shows none.
+    pub shown: String,
 }
 
-impl Page {
-    /// Reads a page; `path` is relative to the root of the repository.
-    pub(crate) fn open(path: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-        let text = std::fs::read_to_string(&path).expect("the page exists");
-        // A prompt is `$`, or `A$` and `B$` for two shells.
-        let command = |line: &str| {
-            let (prompt, command) = line.split_once("$ ")?;
-            matches!(prompt, "" | "A" | "B").then(|| command.to_owned())
-        };
-        let blocks = blocks(&text, "console");
-        let commands = blocks.iter().flat_map(|block| block.lines().filter_map(command)).collect();
-        Self { text, commands }
-    }
+/// A heading, and the blocks below it. A test must run all its commands, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Section {
+    pub title: String,
+    pub steps: VecDeque<Step>,
+    pub sql: Vec<String>,
+}
 
-    /// The next command, which must begin with `start`.
+impl Section {
+    /// The next command, which begins with `start`.
     #[track_caller]
-    pub(crate) fn next(&mut self, start: &str) -> String {
-        let next = self.commands.pop_front().unwrap_or_default();
-        assert!(next.starts_with(start), "the page has {next:?}, the test expects {start:?}");
+    pub(crate) fn next(&mut self, start: &str) -> Step {
+        let next = self.steps.pop_front();
+        let next =
+            next.unwrap_or_else(|| panic!("{}: no more commands, expected {start}", self.title));
+        assert!(next.command.starts_with(start), "{}: {next:?}, expected {start}", self.title);
         next
-    }
-
-    /// All blocks of a language.
-    pub(crate) fn blocks(&self, language: &str) -> Vec<String> {
-        blocks(&self.text, language)
     }
 
     /// Checks that the test ran every command.
     #[track_caller]
-    pub(crate) fn finish(self) {
-        assert!(
-            self.commands.is_empty(),
-            "commands that the test does not run: {:?}",
-            self.commands
-        );
+    pub(crate) fn finish(&self) {
+        assert!(self.steps.is_empty(), "{}: not run: {:?}", self.title, self.steps);
+    }
+
+    fn add(&mut self, language: &str, text: &str) {
+        match language {
+            "sh" => self.steps.extend(text.lines().map(|line| step(None, line))),
+            "console" => text.lines().for_each(|line| self.add_line(line)),
+            "sql" => self.sql.push(text.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn add_line(&mut self, line: &str) {
+        let prompts = [("A$ ", Some('A')), ("B$ ", Some('B')), ("$ ", None)];
+        let command =
+            prompts.iter().find_map(|(prompt, shell)| Some((*shell, line.strip_prefix(prompt)?)));
+        match (command, self.steps.back_mut()) {
+            (Some((shell, command)), _) => self.steps.push_back(step(shell, command)),
+            (None, Some(last)) => last.shown.extend([line, "\n"]),
+            (None, None) => panic!("{}: an output without a command: {line}", self.title),
+        }
     }
 }
 
-fn blocks(text: &str, language: &str) -> Vec<String> {
-    let opening = format!("\n```{language}\n");
-    let block = |rest: &str| rest.split("\n```").next().unwrap_or_default().to_owned();
-    text.split(opening.as_str()).skip(1).map(block).collect()
+fn step(shell: Option<char>, command: &str) -> Step {
+    Step { shell, command: command.to_owned(), shown: String::new() }
+}
+
+/// The text of a page; `path` is relative to the root of the repository.
+pub(crate) fn text(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).expect("the page exists")
+}
+
+/// The sections of a page that have commands or SQL, without the commands of [`NOT_RUN`].
+pub(crate) fn sections(path: &str) -> Vec<Section> {
+    let mut all = read(&text(path));
+    for section in &mut all {
+        let runs = |step: &Step| !NOT_RUN.iter().any(|(start, _)| step.command.starts_with(start));
+        section.steps.retain(runs);
+    }
+    all.retain(|section| !section.steps.is_empty() || !section.sql.is_empty());
+    all
+}
+
+/// One section of a page.
+pub(crate) fn section(path: &str, title: &str) -> Section {
+    let found = sections(path).into_iter().find(|section| section.title == title);
+    found.unwrap_or_else(|| panic!("{path} has no section {title:?} with commands"))
+}
+
+fn read(text: &str) -> Vec<Section> {
+    let mut all = vec![Section::default()];
+    let (mut heading, mut language) = (false, None);
+    for event in TextMergeStream::new(Parser::new(text)) {
+        let section = all.last_mut().expect("one section at least");
+        if let Event::Start(Tag::Heading { .. }) = event {
+            all.push(Section::default());
+            heading = true;
+        } else if let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(name))) = event {
+            language = Some(name);
+        } else if let Event::End(end) = event {
+            heading &= !matches!(end, TagEnd::Heading(_));
+            language = language.filter(|_| end != TagEnd::CodeBlock);
+        } else if let Event::Text(text) | Event::Code(text) = event {
+            match &language {
+                Some(language) => section.add(language, &text),
+                None if heading => section.title.push_str(&text),
+                None => {}
+            }
+        }
+    }
+    all
+}
+
+/// Whether an output is the shown one: `…` stands for any text, and several spaces equal one.
+pub(crate) fn matches(shown: &str, output: &str) -> bool {
+    let narrow = |text: &str| {
+        let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let (shown, output) = (narrow(shown), narrow(output));
+    let mut parts: Vec<&str> = shown.split('…').map(str::trim).collect();
+    let (first, last) = (parts.remove(0), parts.pop());
+    let Some(mut rest) = output.strip_prefix(first) else { return false };
+    for part in parts {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_their_shells_and_outputs() {
+        let page = "# One\n\n```console\nA$ a\n1\n2\nB$ b\n$ c\n```\n\n```sh\nd  # why\n```\n\n## Two\n\n```sql\ne\n```\n";
+        let [_, one, two] = read(page).try_into().expect("three sections");
+        let shown = |step: &Step| (step.shell, step.command.clone(), step.shown.clone());
+        let expected = [
+            (Some('A'), "a", "1\n2\n"),
+            (Some('B'), "b", ""),
+            (None, "c", ""),
+            (None, "d  # why", ""),
+        ];
+        let expected =
+            expected.map(|(shell, command, output)| (shell, command.into(), output.into()));
+        assert_eq!(one.steps.iter().map(shown).collect::<Vec<_>>(), expected);
+        assert_eq!((two.title.as_str(), two.sql), ("Two", vec!["e\n".to_owned()]));
+    }
+
+    #[test]
+    fn dots_stand_for_any_text_and_nothing_else_does() {
+        for (shown, output, expected) in [
+            ("1\n", "1\n", true),
+            ("1\n", "12\n", false),
+            ("1\n", "1\n2\n", false),
+            ("a …\n", "a b\nc\n", true),
+            ("…\nb c …\n", "a\nb   c d\n", true),
+            ("…\nguarded: …\n", "A\nguarded\n", false),
+            ("a … c\n", "a b\n", false),
+        ] {
+            assert_eq!(matches(shown, output), expected, "{shown:?} {output:?}");
+        }
+    }
 }
