@@ -115,8 +115,10 @@ fn the_quick_start_leads_to_a_held_lock_a_refused_shell_and_a_hand_over() {
 #[test]
 fn the_quick_start_leads_from_a_dead_node_to_the_verdict_of_doctor_and_back() {
     let mut desk = Desk::new();
-    let [mut a, _] = two_shells(&desk, section(QUICK, START));
+    let [mut a, mut b] = two_shells(&desk, section(QUICK, START));
     let mut lose = desk.localized(section(QUICK, LOSE));
+    b.begin(section(QUICK, LOCK).next("holdfast lock orders"));
+    assert_eq!(b.next_line(), "1");
     desk.kill(3);
     let (status, doctor) = (lose.next("holdfast status"), lose.next("holdfast doctor"));
     lose.finish();
@@ -127,6 +129,10 @@ fn the_quick_start_leads_from_a_dead_node_to_the_verdict_of_doctor_and_back() {
     });
     assert_eq!(a.run(status).code, 0);
     assert_eq!(a.run(doctor.clone()).code, 1, "one check fails");
+    let who = desk.holdfast(&["who", "orders"]).stdout;
+    assert!(who.starts_with("orders is held by ") && who.contains("token 1\n"), "{who}");
+    b.interrupt();
+    assert_eq!(b.end().code, 0);
 
     desk.restart(3);
     let addresses = doctor.command.split_whitespace().last().unwrap();
