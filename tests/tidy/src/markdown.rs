@@ -46,13 +46,18 @@ impl Page {
 }
 
 impl Passage {
+    /// The words; a code span is one word.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.text.split_whitespace().filter(|token| is_word(token))
+    }
+
     /// The sentences. A sentence ends with a word that ends with one of `. ! ? : ;`, or with the passage.
     pub fn sentences(&self) -> Vec<Vec<&str>> {
         let ends = |word: &&str| {
             let closing: [char; 6] = [')', ']', '"', '\'', '*', '”'];
             word.trim_end_matches(closing).ends_with(['.', '!', '?', ':', ';'])
         };
-        let words: Vec<&str> = self.text.split_whitespace().filter(|word| is_word(word)).collect();
+        let words: Vec<&str> = self.words().collect();
         words.split_inclusive(ends).map(<[&str]>::to_vec).collect()
     }
 

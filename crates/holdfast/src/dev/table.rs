@@ -24,10 +24,10 @@ pub(crate) fn announce(view: &ClusterBody, cluster: &DevCluster, temporary: bool
     let kept = if temporary { "removed at the end; keep it with --data DIR" } else { "kept" };
     format!(
         "{table}\n\n\
-         curl -X PUT    '{address}/v1/locks/orders?session=me&ttl=30s&wait=10s'   # queue and acquire; JSON with \"token\"\n\
-         curl -X PUT    '{address}/v1/locks/orders?session=me'                    # the same call renews\n\
-         curl           '{address}/v1/locks/orders'                               # holders and queue\n\
-         curl -X DELETE '{address}/v1/locks/orders?session=me'                    # release\n\
+         curl -X PUT    '{address}/v1/locks/orders?wait=10s'               # queue and acquire; JSON with \"token\" and \"session\"\n\
+         curl -X PUT    '{address}/v1/locks/orders?session=SESSION'        # the same session renews\n\
+         curl           '{address}/v1/locks/orders'                        # holders and queue\n\
+         curl -X DELETE '{address}/v1/locks/orders?session=SESSION'        # release\n\
          zkCli.sh -server {zookeeper}   # any ZooKeeper client, in the same queues\n\n\
          data and logs: {} ({kept}); stop with ^C\n\
          ready http://{address}",

@@ -13,7 +13,7 @@ fn a_cluster_starts_with_one_command_and_prints_a_ready_line() {
     let cluster = DevCluster::start(&["--nodes", "3"]);
     let table = cluster.output_before_ready();
     assert!(table.contains("leader") && table.contains("follower"), "{table}");
-    assert!(table.contains("/v1/locks/orders?session=me&ttl=30s&wait=10s"), "{table}");
+    assert!(table.contains("/v1/locks/orders?wait=10s'"), "{table}");
     assert_eq!(cluster.ready_line(), format!("ready http://127.0.0.1:{}", cluster.port()));
 
     let status = cluster.client(&["status", "-o", "json"]);

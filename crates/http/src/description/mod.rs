@@ -6,6 +6,8 @@ mod error_page;
 mod example;
 mod html;
 mod openapi;
+#[cfg(test)]
+mod reference;
 
 use bytes::Bytes;
 

@@ -1,10 +1,8 @@
-//! Checks docs/http-api.md against the code: its table, its routes, and its curl lines, which run from top to bottom.
+//! Checks docs/http-api.md against the code: its routes and its curl lines, which run from top to bottom.
 //!
 //! `HOLDFAST_REWRITE=1` rewrites the responses below the curl lines.
 
 use std::process::Command;
-
-use holdfast_api::ErrorCode;
 
 use crate::described;
 use crate::node::Node;
@@ -35,31 +33,6 @@ const VARIABLE: [&str; 18] = [
     "retry_after_ms\":",
     "\"counter\":\"hits\",\"version\":",
 ];
-
-/// Rows of the table of codes: code, status, whether the call is retryable.
-fn rows() -> Vec<(String, String, String)> {
-    let cells = |line: &str| -> Vec<String> {
-        line.split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    let table = DOCUMENT.lines().skip_while(|line| !line.starts_with("| code | status |")).skip(2);
-    let rows = table.take_while(|line| line.starts_with('|')).map(cells);
-    rows.map(|row| (row[1].trim_matches('`').to_owned(), row[2].clone(), row[3].clone())).collect()
-}
-
-#[tokio::test]
-async fn the_documented_error_codes_match_the_code() {
-    let node = Node::start().await;
-    let rows = rows();
-    let documented: Vec<&str> = rows.iter().map(|(code, _, _)| code.as_str()).collect();
-    let known: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
-    assert_eq!(documented, known);
-    for (code, status, retry) in &rows {
-        let known: ErrorCode = code.parse().unwrap();
-        assert_eq!(retry, if known.retryable() { "yes" } else { "no" }, "{code}");
-        let page = node.call("GET", known.type_uri()).await.body;
-        assert!(page.contains(&format!("\nstatus {status}; ")), "{code}: {page}");
-    }
-}
 
 #[test]
 fn every_route_is_documented() {
