@@ -66,8 +66,8 @@ codes! {
         "The header Authorization names a scheme that this cluster does not support. Nothing was done. Send a name and \
          a password (curl -u me:secret), which are an identity for access lists, or leave the header out.";
     Forbidden, "forbidden", false, "The access list of the znode denies the call",
-        "No identity of the caller has the permission. The problem names the znode and the permission: c(reate) and \
-         d(elete) concern its parent; r(ead), w(rite) and a(dmin) concern the znode. Nothing was done. Send another \
+        "No identity of the caller has the permission. The problem names the znode and the permission: c (create) and \
+         d (delete) are permissions of its parent; r (read), w (write) and a (admin) are its own. Nothing was done. Send another \
          identity (curl -u me:secret), or let an identity with 'a' change the list.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
