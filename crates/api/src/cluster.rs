@@ -30,7 +30,7 @@ pub struct NodeBody {
     pub http: String,
     /// The address for other nodes.
     pub peer: String,
-    /// The address of its `ZooKeeper` port.
+    /// The address of its ZooKeeper port.
     pub zookeeper: String,
     /// The last revision that the node applied; 0 if it is unreachable.
     pub applied_revision: Revision,

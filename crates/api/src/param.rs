@@ -1,7 +1,7 @@
 //! One parameter of an HTTP call: its name, the form and bounds of its value, its default, and its description.
 //!
 //! A [`Param`] is the single definition of a parameter. The server reads values with it ([`crate::ParamValue`],
-//! [`crate::ParamField`]), clients write values with it ([`crate::Query`]), and the `OpenAPI` description contains it.
+//! [`crate::ParamField`]), clients write values with it ([`crate::Query`]), and the OpenAPI description contains it.
 
 use std::time::Duration;
 

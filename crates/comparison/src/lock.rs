@@ -193,7 +193,7 @@ impl Default for LockSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddresses {
     pub nodes: Vec<SocketAddr>,
-    /// The `ZooKeeper` ports of holdfast's nodes.
+    /// The ZooKeeper ports of holdfast's nodes.
     pub zookeeper: Vec<SocketAddr>,
 }
 

@@ -58,7 +58,7 @@ pub struct RunArguments {
     /// The directory of the rows; rows that exist stay.
     #[arg(long, value_name = "DIR", default_value = "target/comparison")]
     pub out: PathBuf,
-    /// Where the servers keep their files [default: /var/tmp]: on a disk, and open to other users, because `PostgreSQL` does
+    /// Where the servers keep their files [default: /var/tmp]: on a disk, and open to other users, because PostgreSQL does
     /// not run as root.
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,

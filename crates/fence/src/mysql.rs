@@ -1,4 +1,4 @@
-//! Fenced transactions on `MySQL` and `MariaDB` through `mysql_async`.
+//! Fenced transactions on MySQL and MariaDB through `mysql_async`.
 //!
 //! A transaction raises the mark, then reads, then writes. Run each statement of [`SCHEMA_SQL`] in the database first.
 //!

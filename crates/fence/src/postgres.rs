@@ -1,4 +1,4 @@
-//! Fenced transactions on `PostgreSQL` through `tokio-postgres`.
+//! Fenced transactions on PostgreSQL through `tokio-postgres`.
 //!
 //! A transaction raises the mark, then reads, then writes (rule 3 of `docs/fencing.md`). Run [`crate::schema_sql`] in
 //! the database first.

@@ -2,11 +2,11 @@
 //!
 //! The constants need no driver.
 
-/// The fence table, `fence_check()` and `fence_guard()` for `PostgreSQL`: one migration step that can be repeated.
+/// The fence table, `fence_check()` and `fence_guard()` for PostgreSQL: one migration step that can be repeated.
 pub const POSTGRES_SCHEMA: &str =
     concat!(include_str!("../sql/fence_table.sql"), "\n", include_str!("../sql/fence_trigger.sql"));
 
-/// The fence table and its procedures for `MySQL` and `MariaDB`, one statement each, which can be repeated.
+/// The fence table and its procedures for MySQL and MariaDB, one statement each, which can be repeated.
 pub const MYSQL_SCHEMA: [&str; 5] = [
     include_str!("../sql/mysql/fence_table.sql"),
     "DROP PROCEDURE IF EXISTS fence_check_shared",
@@ -15,9 +15,9 @@ pub const MYSQL_SCHEMA: [&str; 5] = [
     include_str!("../sql/mysql/fence_check.sql"),
 ];
 
-/// The fence table for `SQLite`, which can be repeated.
+/// The fence table for SQLite, which can be repeated.
 pub const SQLITE_SCHEMA: &str = include_str!("../sql/sqlite/fence_table.sql");
-/// The first statement of every fenced transaction on `SQLite`.
+/// The first statement of every fenced transaction on SQLite.
 pub const SQLITE_CHECK: &str = include_str!("../sql/sqlite/fence_check.sql");
 
 /// The start of every fenced script for Redis and Valkey.

@@ -1,13 +1,13 @@
-//! The SQL of the `PostgreSQL` guards in `sql/`, and the statement that creates the guard of a table.
+//! The SQL of the PostgreSQL guards in `sql/`, and the statement that creates the guard of a table.
 //!
-//! It needs `PostgreSQL` 14 or later. Names of tables and resources are quoted here.
+//! It needs PostgreSQL 14 or later. Names of tables and resources are quoted here.
 
 use thiserror::Error;
 
 /// The conditional UPDATE pattern as a runnable example: the row has its own mark.
 pub const CONDITIONAL_UPDATE_SQL: &str = include_str!("../sql/conditional_update.sql");
 
-/// `PostgreSQL` truncates longer identifiers silently; they are rejected here.
+/// PostgreSQL truncates longer identifiers silently; they are rejected here.
 const IDENTIFIER_MAX_LEN: usize = 63;
 
 /// Why the name of a table was rejected.
@@ -19,7 +19,7 @@ pub enum IdentifierError {
     /// More than one dot.
     #[error("the table name {0:?} has more than one dot: write `table` or `schema.table`")]
     TooManyParts(String),
-    /// A part is longer than an identifier of `PostgreSQL`.
+    /// A part is longer than an identifier of PostgreSQL.
     #[error(
         "the identifier {0:?} is longer than {IDENTIFIER_MAX_LEN} bytes: PostgreSQL would truncate it"
     )]

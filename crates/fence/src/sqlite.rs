@@ -1,9 +1,9 @@
-//! Fenced transactions on `SQLite` through `rusqlite`.
+//! Fenced transactions on SQLite through `rusqlite`.
 //!
 //! A transaction takes the write lock, raises the mark, then reads, then writes. Run [`SCHEMA_SQL`] in the database
 //! first. The calls block their thread.
 //!
-//! `SQLite` has one writer at a time: a fenced transaction blocks all other writers, so do no long work inside it.
+//! SQLite has one writer at a time: a fenced transaction blocks all other writers, so do no long work inside it.
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 

@@ -1,4 +1,4 @@
-//! The `PostgreSQL` guards against a real server, statement by statement.
+//! The PostgreSQL guards against a real server, statement by statement.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
@@ -287,7 +287,7 @@ async fn above_read_committed_the_guard_rejects_with_the_fix_in_its_hint() {
         }
     }
     assert_eq!(mark(&client).await, None, "a rejected call left a mark");
-    // `PostgreSQL` runs READ UNCOMMITTED as READ COMMITTED.
+    // PostgreSQL runs READ UNCOMMITTED as READ COMMITTED.
     let level = IsolationLevel::ReadUncommitted;
     let transaction = client.build_transaction().isolation_level(level).start().await.unwrap();
     advance(&transaction, "orders", token(70), None).await.unwrap();

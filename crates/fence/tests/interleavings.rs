@@ -1,4 +1,4 @@
-//! Interleavings of paused holders on a real `PostgreSQL`. With the guard, accepted tokens never decrease and no update
+//! Interleavings of paused holders on a real PostgreSQL. With the guard, accepted tokens never decrease and no update
 //! is lost. Without the guard, or without rule 3, the same search finds a lost update.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]

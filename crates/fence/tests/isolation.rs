@@ -1,4 +1,4 @@
-//! The nine pairs of isolation levels of a predecessor and its successor, on a real `PostgreSQL`.
+//! The nine pairs of isolation levels of a predecessor and its successor, on a real PostgreSQL.
 //!
 //! Both holders read in one transaction and write in a later one with the same token. A pair is protected if the
 //! successor's read returns every write that the predecessor's token committed. Each pair is played with exclusive and
@@ -89,7 +89,7 @@ fn marks() -> [Guard; 4] {
 enum CaseOutcome {
     /// The successor's read returned every committed write of the predecessor.
     Protected,
-    /// The same, after `PostgreSQL` aborted a transaction with 40001 and the holder ran it again.
+    /// The same, after PostgreSQL aborted a transaction with 40001 and the holder ran it again.
     ProtectedAfterConflict,
     /// The guard rejected the level of the predecessor or of the successor.
     Refused,

@@ -88,7 +88,7 @@ pub(crate) enum Format {
 /// One lock.
 #[derive(Debug, Args)]
 pub(crate) struct OneLockArgs {
-    /// The name.
+    /// The name, which may contain '/'.
     #[arg(value_parser = lock_name)]
     pub(crate) name: LockName,
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct OneLockArgs {
 /// One latch, barrier, counter or group.
 #[derive(Debug, Args)]
 pub(crate) struct RecipeArgs {
-    /// The name.
+    /// The name, which may contain '/'.
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,

@@ -1,6 +1,6 @@
 //! The identities of a caller for access lists: its address, and the name and password of `Authorization: Basic`.
 //!
-//! No component verifies a password. Name and password together are the identity, as in `ZooKeeper`'s digest scheme.
+//! No component verifies a password. Name and password together are the identity, as in ZooKeeper's digest scheme.
 //! The state machine decides which operations an identity may use.
 
 use std::net::IpAddr;

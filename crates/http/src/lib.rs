@@ -1,7 +1,7 @@
 //! The HTTP front-end: it turns requests into methods of the service, and their results into status, headers and JSON.
 //!
 //! A call is one file: an `operation::Operation` with its parameters and its handler. `operations` lists all calls;
-//! the router, the `OpenAPI` document and the page `/docs` are derived from that list. `status` maps every failure to
+//! the router, the OpenAPI document and the page `/docs` are derived from that list. `status` maps every failure to
 //! its status code. When a client disconnects, the future of its call is dropped.
 //!
 //! Bounds: at most [`HttpConfig::connections_max`] connections; further ones get 503 and are closed. One connection has

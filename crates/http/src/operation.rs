@@ -1,7 +1,7 @@
 //! The definition of one HTTP call, for the router, the description, the metrics and the logs.
 //!
 //! A call is one file: an [`Operation`], the struct of its parameters, and its handler. [`crate::operations`] lists all
-//! of them. The `OpenAPI` document and the page `/docs` are derived from the list, so that they always match it.
+//! of them. The OpenAPI document and the page `/docs` are derived from the list, so that they always match it.
 
 use std::fmt;
 

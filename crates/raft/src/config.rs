@@ -27,7 +27,7 @@ pub struct MemberAddresses {
     pub peer: String,
     /// The address for HTTP clients.
     pub http: String,
-    /// The address for `ZooKeeper` clients.
+    /// The address for ZooKeeper clients.
     pub zookeeper: String,
 }
 

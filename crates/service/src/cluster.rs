@@ -44,7 +44,7 @@ pub struct ClusterMember {
     pub http: String,
     /// The address for other nodes.
     pub peer: String,
-    /// The address for `ZooKeeper` clients.
+    /// The address for ZooKeeper clients.
     pub zookeeper: String,
     /// The last applied revision.
     pub applied: Revision,

@@ -5,7 +5,7 @@
 //! the parked calls, leases, streams and watchers of this node.
 //!
 //! Each node also has state in memory: parked calls, streams with their watches, recent changes and, on the leader, the
-//! leases of sessions. HTTP, `ZooKeeper` bytes, openraft and disks stay out of this crate.
+//! leases of sessions. HTTP, ZooKeeper bytes, openraft and disks stay out of this crate.
 //!
 //! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease per session. The modules of streams
 //! and watches state their bounds; the proposer's queue bounds everything else.

@@ -1,6 +1,6 @@
-//! `ZooKeeper`'s access lists: permissions, identities, and the match of an entry with an identity.
+//! ZooKeeper's access lists: permissions, identities, and the match of an entry with an identity.
 //!
-//! The front-ends authenticate identities. Source: the `ZooKeeper` programmer's guide, "Access control using ACLs".
+//! The front-ends authenticate identities. Source: the ZooKeeper programmer's guide, "Access control using ACLs".
 
 use core::net::IpAddr;
 use std::fmt;
@@ -30,7 +30,7 @@ impl Perms {
         u8::try_from(bits).ok().filter(|bits| *bits <= Self::ALL.0).map(Self)
     }
 
-    /// The bits, as `ZooKeeper` numbers them.
+    /// The bits, as ZooKeeper numbers them.
     pub fn bits(self) -> u32 {
         self.0.into()
     }

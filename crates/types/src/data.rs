@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The data of a znode. `ZooKeeper`'s protocol distinguishes null from empty data; all other readers see both as empty.
+/// The data of a znode. ZooKeeper's protocol distinguishes null from empty data; all other readers see both as empty.
 /// Cheap to clone; empty data allocates nothing. The default is empty.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Data(Option<Arc<[u8]>>);

@@ -117,6 +117,6 @@ impl Multi {
 }
 
 impl Create {
-    /// The longest TTL of a znode, milliseconds: 40 bits, as in `ZooKeeper`.
+    /// The longest TTL of a znode, milliseconds: 40 bits, as in ZooKeeper.
     pub const TTL_MAX_MS: u64 = (1 << 40) - 1;
 }

@@ -187,7 +187,7 @@ pub(crate) fn check_len(what: &'static str, name: &str, max: usize) -> Result<()
     }
 }
 
-/// `ZooKeeper`'s rule for characters: no NUL, no C0 or C1 controls, no private use, no specials.
+/// ZooKeeper's rule for characters: no NUL, no C0 or C1 controls, no private use, no specials.
 pub(crate) fn check_controls(what: &'static str, name: &str) -> Result<(), NameError> {
     let forbidden = |c: &char| matches!(c, '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
     match name.chars().find(forbidden) {

@@ -1,4 +1,4 @@
-//! Paths of the tree, with `ZooKeeper`'s rules, for both front-ends.
+//! Paths of the tree, with ZooKeeper's rules, for both front-ends.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::{LockName, NameError, check_components, check_len};
 
 /// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
-/// Source: the `ZooKeeper` programmer's guide, "The `ZooKeeper` data model".
+/// Source: the ZooKeeper programmer's guide, "The ZooKeeper data model".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ZnodePath(Arc<str>);

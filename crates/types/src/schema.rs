@@ -1,4 +1,4 @@
-//! JSON schemas of names and numbers, for the `OpenAPI` description.
+//! JSON schemas of names and numbers, for the OpenAPI description.
 //!
 //! Compiled only with the feature `schema`, so that other programs do not depend on `schemars`.
 

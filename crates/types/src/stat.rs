@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Revision, Stamp};
 
-/// `ephemeralOwner` of a container, as in `ZooKeeper`.
+/// `ephemeralOwner` of a container, as in ZooKeeper.
 pub const CONTAINER_OWNER: i64 = i64::MIN;
 
 /// Added to the TTL in milliseconds for the `ephemeralOwner` of a node with a TTL: the high byte is 0xff.
 pub const TTL_OWNER: i64 = -0x0100_0000_0000_0000;
 
-/// The stat structure of a znode. Source: the `ZooKeeper` programmer's guide, "`ZooKeeper` Stat Structure".
+/// The stat structure of a znode. Source: the ZooKeeper programmer's guide, "ZooKeeper Stat Structure".
 /// Each zxid is a [`Revision`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stat {

@@ -8,7 +8,7 @@ use holdfast_service::StreamLimits;
 use holdfast_types::{NodeId, Ttl};
 use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
 
-/// Bounds and time limits of the `ZooKeeper` front-end.
+/// Bounds and time limits of the ZooKeeper front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZkConfig {
     /// The unit of session timeouts: a client gets the timeout that it requests, limited to 2 to 20 ticks. From
@@ -40,7 +40,7 @@ pub struct ZkConfig {
 pub struct ZkMember {
     /// For other nodes, `host:port`.
     pub peer: String,
-    /// For `ZooKeeper` clients, `host:port`.
+    /// For ZooKeeper clients, `host:port`.
     pub zookeeper: String,
 }
 
@@ -50,8 +50,8 @@ impl ZkConfig {
     /// The longest tick: twenty of them are the longest session.
     pub const TICK_MAX: Duration = Duration::from_mins(72);
 
-    /// The members in the format of `/zookeeper/config`; `None` on a single node, as in `ZooKeeper`. A member has one peer
-    /// port where `ZooKeeper` has two, so it appears twice. The version is constant: clients cannot change the members.
+    /// The members in the format of `/zookeeper/config`; `None` on a single node, as in ZooKeeper. A member has one peer
+    /// port where ZooKeeper has two, so it appears twice. The version is constant: clients cannot change the members.
     pub(crate) fn members_text(&self) -> Option<String> {
         let line = |(id, member): (&NodeId, &ZkMember)| {
             let ZkMember { peer, zookeeper } = member;
@@ -127,7 +127,7 @@ impl Words {
 }
 
 impl Default for Words {
-    /// `srvr`, which is `ZooKeeper`'s own default, and the words that monitoring and version checks of clients use. None of
+    /// `srvr`, which is ZooKeeper's own default, and the words that monitoring and version checks of clients use. None of
     /// them lists sessions, watches or a client's nodes, or resets anything.
     fn default() -> Self {
         use FourLetterWord::{Conf, Envi, Isro, Mntr, Ruok, Srvr, Stat, Wchs};

@@ -1,4 +1,4 @@
-//! The `ZooKeeper` error of every failure and rejection of the service, in two tables without a default.
+//! The ZooKeeper error of every failure and rejection of the service, in two tables without a default.
 //!
 //! The connection closes without a reply if the outcome is unknown, or if another node could serve the request. The
 //! client then treats every request without a reply as unknown, connects to another node and keeps its session. An error

@@ -1,4 +1,4 @@
-//! Four-letter words: status commands for monitoring, answered as text in the layout of `ZooKeeper` 3.8.
+//! Four-letter words: status commands for monitoring, answered as text in the layout of ZooKeeper 3.8.
 //!
 //! A word that is not on the allow-list is rejected. Bounds: `dump` shows at most [`SESSIONS_SHOWN_MAX`] sessions; the
 //! other answers are bounded by the number of connections.
@@ -12,7 +12,7 @@ use holdfast_zkwire::FourLetterWord;
 use crate::context::ServerContext;
 
 const SESSIONS_SHOWN_MAX: usize = 10_000;
-/// The version in `ZooKeeper`'s format. Clients check features by its first three numbers.
+/// The version in ZooKeeper's format. Clients check features by its first three numbers.
 const VERSION: &str = concat!("3.8.0-holdfast-", env!("CARGO_PKG_VERSION"), ", built by cargo");
 /// The answer of a node without a leader to most words.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";

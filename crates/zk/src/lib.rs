@@ -1,4 +1,4 @@
-//! The `ZooKeeper` front-end: unmodified `ZooKeeper` clients of any language use the tree, its sessions and its watches.
+//! The ZooKeeper front-end: unmodified ZooKeeper clients of any language use the tree, its sessions and its watches.
 //!
 //! ```text
 //! server ─► connection ─► handshake ─► request_loop ─► ops ─► service::SessionStream
@@ -8,7 +8,7 @@
 //! - `server` accepts connections and enforces their limits; `connection` serves one of them.
 //! - `request_loop` reads requests in order; `reply_loop` writes replies and watch events in the order of the outbox.
 //! - `ops` has the operations of the protocol, one file for each group. `paths` and `errors` have the errors of
-//!   `ZooKeeper`; `values` converts values.
+//!   ZooKeeper; `values` converts values.
 //! - `four_letter` answers the status commands of monitoring.
 //!
 //! `zkwire` encodes and decodes the bytes. The order of replies and watch events, sessions and leases belong to `service`.

@@ -1,13 +1,13 @@
 //! The errors of requests with an invalid path.
 //!
-//! `ZooKeeper` checks paths in a different order for each request (observed on the wire of 3.8.0): some requests check
+//! ZooKeeper checks paths in a different order for each request (observed on the wire of 3.8.0): some requests check
 //! the path, some only look for a node there, and a create looks for the parent first. [`ZnodePath`] has the rules of
 //! valid paths.
 
 use holdfast_types::{Create, CreateKind, Op, ZnodePath};
 use holdfast_zkwire::ErrorCode;
 
-/// The path at which `ZooKeeper` shows the members of the ensemble.
+/// The path at which ZooKeeper shows the members of the ensemble.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
 
 /// No znode has this version, so an operation with it always fails.
@@ -32,7 +32,7 @@ impl Placeholder {
     }
 }
 
-/// The path of a node to read. As in `ZooKeeper`, the empty path is the root.
+/// The path of a node to read. As in ZooKeeper, the empty path is the root.
 pub(crate) fn to_read(path: &str) -> Option<ZnodePath> {
     if path.is_empty() { Some(ZnodePath::root()) } else { ZnodePath::new(path).ok() }
 }
@@ -50,7 +50,7 @@ pub(crate) fn to_change(path: &str) -> Result<ZnodePath, Placeholder> {
     ZnodePath::new(path).map_err(|_| Placeholder::new(ErrorCode::BadArguments))
 }
 
-/// The path of a node to delete. `ZooKeeper` does not check it, it only looks for the node.
+/// The path of a node to delete. ZooKeeper does not check it, it only looks for the node.
 pub(crate) fn to_delete(path: &str) -> Result<ZnodePath, Placeholder> {
     ZnodePath::new(path).map_err(|_| {
         let bad = path.contains('\0') || !path.contains('/');
@@ -58,7 +58,7 @@ pub(crate) fn to_delete(path: &str) -> Result<ZnodePath, Placeholder> {
     })
 }
 
-/// The directory and the name of a node to create. `ZooKeeper` looks for the parent before it checks the path.
+/// The directory and the name of a node to create. ZooKeeper looks for the parent before it checks the path.
 pub(crate) fn to_create(path: &str, sequential: bool) -> Result<(ZnodePath, String), Placeholder> {
     ZnodePath::for_create(path, sequential).map_err(|_| {
         if path == "/" {
@@ -96,7 +96,7 @@ mod tests {
         (code, decided_by.to_owned())
     }
 
-    /// Observed on the wire of `ZooKeeper` 3.8.0.
+    /// Observed on the wire of ZooKeeper 3.8.0.
     #[test]
     fn a_create_with_an_invalid_path_depends_on_the_parent_first() {
         for (path, expected) in [

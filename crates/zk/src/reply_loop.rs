@@ -22,7 +22,7 @@ use crate::values;
 
 /// Replies and events are written together up to this many bytes.
 const CHUNK: usize = 64 * 1024;
-/// The zxid that `ZooKeeper` 3.8 sends with events and with the reply to an unknown operation.
+/// The zxid that ZooKeeper 3.8 sends with events and with the reply to an unknown operation.
 const NO_ZXID: i64 = -1;
 
 pub(crate) struct ReplyLoop<'a, W> {
@@ -114,7 +114,7 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
             }
             Reply::Failed(code) => self.append_error(&info, zxid, code),
             Reply::FailedAndDisconnect(code) => {
-                // `ZooKeeper` rejects an unknown operation before it reads its own state.
+                // ZooKeeper rejects an unknown operation before it reads its own state.
                 let zxid = if code == ErrorCode::Unimplemented { NO_ZXID } else { zxid };
                 self.append_error(&info, zxid, code);
                 self.disconnect = Some(Disconnect::Error(code));

@@ -17,7 +17,7 @@ pub(crate) fn revision(zxid: i64) -> Revision {
     Revision(u64::try_from(zxid).unwrap_or(0))
 }
 
-/// The stat that clients see. Its `ephemeral_owner` is 0 except for ephemerals, as in `ZooKeeper` 3.8: ours is negative for
+/// The stat that clients see. Its `ephemeral_owner` is 0 except for ephemerals, as in ZooKeeper 3.8: ours is negative for
 /// containers and for nodes with a time-to-live.
 pub(crate) fn stat(stat: &Stat) -> wire::Stat {
     let millis = |stamp: holdfast_types::Stamp| i64::try_from(stamp.0).unwrap_or(i64::MAX);

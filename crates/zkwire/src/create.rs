@@ -1,6 +1,6 @@
 //! The four operations that create a node, and the flags for the kind of node.
 //!
-//! As in `ZooKeeper`, the operation and the flags are independent. The operation determines the layout of the body and
+//! As in ZooKeeper, the operation and the flags are independent. The operation determines the layout of the body and
 //! whether the reply has a stat. The flags determine the kind of node; outside of a multi the operation alone determines a
 //! container. Unknown flags are kept, so that the front-end can reject them.
 
@@ -118,7 +118,7 @@ impl CreateOp {
 /// # Format
 /// `string path, buffer data, vector<acl>, int flags`, and `long ttl` if [`CreateOp::Ttl`]. That operation with
 /// flags that have no time-to-live is
-/// [`crate::ErrorCode::BadArguments`] to `ZooKeeper`; its `ttl` is ignored here.
+/// [`crate::ErrorCode::BadArguments`] to ZooKeeper; its `ttl` is ignored here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Create {
     pub op: CreateOp,

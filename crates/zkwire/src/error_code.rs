@@ -1,4 +1,4 @@
-//! The error numbers of `ZooKeeper` 3.8.
+//! The error numbers of ZooKeeper 3.8.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {

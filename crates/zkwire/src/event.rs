@@ -118,7 +118,7 @@ impl Record for EventFrame<'_> {
     }
 }
 
-/// Appends the frame of an event. `zxid` is −1 as in `ZooKeeper` 3.8, or that of the change as in 3.9.
+/// Appends the frame of an event. `zxid` is −1 as in ZooKeeper 3.8, or that of the change as in 3.9.
 pub fn append_event(out: &mut BytesMut, zxid: i64, event: &WatchedEvent) {
     if frame::append(out, &EventFrame { zxid, event }).is_err() {
         // No node has a path of two gigabytes.

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::jute::{Count, Record, Sink};
 
-/// `ZooKeeper`'s default limit of a frame, bytes without the length prefix (`jute.maxbuffer`).
+/// ZooKeeper's default limit of a frame, bytes without the length prefix (`jute.maxbuffer`).
 pub const FRAME_MAX_DEFAULT: usize = 0xf_ffff;
 /// Bytes of the length prefix.
 pub const LENGTH_LEN: usize = 4;

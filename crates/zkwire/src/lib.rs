@@ -1,4 +1,4 @@
-//! Encodes and decodes the frames of the `ZooKeeper` 3.8 client protocol, both directions, without I/O.
+//! Encodes and decodes the frames of the ZooKeeper 3.8 client protocol, both directions, without I/O.
 //!
 //! The crate has the connect exchange, every request and reply, watch events and four-letter words. It does not validate
 //! paths and knows no semantics of operations. Only this crate and the front-end `zk` know zxids.
@@ -7,11 +7,11 @@
 //! panic and uses at most [`MEMORY_FACTOR`] times the memory of the frame: it compares each count and length with the
 //! remaining bytes before it allocates. Nothing nests deeper than the operations of a multi.
 //!
-//! As in `ZooKeeper`'s own server:
+//! As in ZooKeeper's own server:
 //!
 //! - Bytes after the end of a body are ignored, so that newer records can be longer.
 //! - Invalid UTF-8 decodes as U+FFFD, which no path may contain. Any byte except 0 is true.
-//! - A null is an error only where `ZooKeeper` rejects it; elsewhere it decodes as empty.
+//! - A null is an error only where ZooKeeper rejects it; elsewhere it decodes as empty.
 
 mod connect;
 mod create;

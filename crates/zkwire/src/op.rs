@@ -1,4 +1,4 @@
-//! The numbers of the operations in request headers, from `ZooKeeper` 3.8. [`crate::Request`] has the bodies.
+//! The numbers of the operations in request headers, from ZooKeeper 3.8. [`crate::Request`] has the bodies.
 
 /// Create a node; the reply is its path.
 pub const CREATE: i32 = 1;

@@ -1,4 +1,4 @@
-//! Permission bits of access lists. As in `ZooKeeper`, undefined bits are accepted.
+//! Permission bits of access lists. As in ZooKeeper, undefined bits are accepted.
 
 /// Read data and children.
 pub const READ: i32 = 1;

@@ -26,7 +26,7 @@ pub struct Stat {
     pub cversion: i32,
     /// The number of changes of the access list.
     pub aversion: i32,
-    /// The owning session of an ephemeral node. 0 for other nodes; in `ZooKeeper` 3.8.0 also for containers and nodes with a
+    /// The owning session of an ephemeral node. 0 for other nodes; in ZooKeeper 3.8.0 also for containers and nodes with a
     /// time-to-live.
     pub ephemeral_owner: i64,
     pub data_length: i32,

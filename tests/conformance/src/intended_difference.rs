@@ -1,4 +1,4 @@
-//! The intended differences between holdfast and `ZooKeeper`, each with its reason and a narrow condition.
+//! The intended differences between holdfast and ZooKeeper, each with its reason and a narrow condition.
 //!
 //! `docs/contributing/zookeeper.md` describes these differences, and the requests that the scripts leave out.
 
@@ -109,12 +109,12 @@ pub(crate) fn of(step: &Step, theirs: &str, ours: &str) -> Option<&'static str> 
     excuse.map(|excuse| excuse.why)
 }
 
-/// Sorts holdfast's lines into the order of `ZooKeeper`'s. On one connection, events must have the same order, and so
+/// Sorts holdfast's lines into the order of ZooKeeper's. On one connection, events must have the same order, and so
 /// must replies. An event may precede replies to requests sent before the change: the client can still match each reply
 /// to its request.
 ///
 /// # Errors
-/// The difference: a missing or extra line, or an event that is later than in `ZooKeeper`.
+/// The difference: a missing or extra line, or an event that is later than in ZooKeeper.
 pub(crate) fn in_order<'a>(
     theirs: &[String],
     ours: &'a [String],

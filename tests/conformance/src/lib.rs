@@ -1,8 +1,8 @@
 //! Conformance tests: the same requests to holdfast and to a reference, with a comparison of the replies.
 //!
-//! The differential run plays ([`play`]) scripts of `ZooKeeper` requests ([`Generator`], [`Step`]) against `ZooKeeper` and
+//! The differential run plays ([`play`]) scripts of ZooKeeper requests ([`Generator`], [`Step`]) against ZooKeeper and
 //! against holdfast, through sockets, and compares the transcripts word by word ([`compare`]). A script with a difference
-//! is shrunk to few steps ([`shrink`]) and stored with the replies of `ZooKeeper` ([`Recording`]).
+//! is shrunk to few steps ([`shrink`]) and stored with the replies of ZooKeeper ([`Recording`]).
 //!
 //! Bounds: a transcript is in memory and as long as its script; a connection has at most one burst of open requests.
 #![expect(

@@ -17,13 +17,13 @@ const SHRINKING_MAX: usize = 400;
 /// A script with different replies.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The smallest script found, with the replies of `ZooKeeper`.
+    /// The smallest script found, with the replies of ZooKeeper.
     pub recording: Recording,
     /// The first difference.
     pub difference: Difference,
 }
 
-/// `ZooKeeper` and holdfast, both running.
+/// ZooKeeper and holdfast, both running.
 pub struct Pair {
     _zookeeper: ZooKeeper,
     cluster: Cluster,
@@ -33,7 +33,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts `ZooKeeper` and this number of holdfast nodes.
+    /// Starts ZooKeeper and this number of holdfast nodes.
     pub async fn start(nodes: u64) -> Self {
         let (zookeeper, cluster) = tokio::join!(ZooKeeper::start(), Cluster::of(nodes).start());
         let theirs = Target { nodes: vec![zookeeper.address()] };

@@ -1,4 +1,4 @@
-//! The reference: one standalone `ZooKeeper` 3.8.0 from Debian's package.
+//! The reference: one standalone ZooKeeper 3.8.0 from Debian's package.
 //!
 //! The settings disable automatic clean-up and disk syncs, because only the replies matter. Dropping the value stops the
 //! process and removes its directory.

@@ -148,7 +148,7 @@ pub struct Node {
     pub data_dir: PathBuf,
     /// HTTP API.
     pub http: Http,
-    /// Address of the `ZooKeeper` front-end.
+    /// Address of the ZooKeeper front-end.
     pub zookeeper: std::net::SocketAddr,
     config: PathBuf,
     log: PathBuf,

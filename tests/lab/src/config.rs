@@ -14,7 +14,7 @@ pub struct NodeAddresses {
     pub http: SocketAddr,
     /// Address for peers; in the file of another node this may be a proxy.
     pub peer: SocketAddr,
-    /// Address of the `ZooKeeper` front-end.
+    /// Address of the ZooKeeper front-end.
     pub zookeeper: SocketAddr,
 }
 

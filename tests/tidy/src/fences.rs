@@ -140,7 +140,7 @@ fn is_status_number(tokens: &[Token], i: usize) -> bool {
     is_status && before.iter().any(|token| matches!(token.text.as_str(), "status" | "status_code"))
 }
 
-/// Reports names with "zxid" outside the `ZooKeeper` front-end; `types`, `machine` and `service` may use stat fields.
+/// Reports names with "zxid" outside the ZooKeeper front-end; `types`, `machine` and `service` may use stat fields.
 pub fn zxids(sources: &[Source]) -> Vec<Violation> {
     each_word(sources, |source, token| {
         let crate_name = source.crate_name.as_deref()?;

@@ -99,7 +99,7 @@ pub const ABSENCES: &[ForbiddenUse] = &[
     },
 ];
 
-/// Field names of `ZooKeeper`'s stat structure, the only words with "zxid" outside the `ZooKeeper` front-end: `types`
+/// Field names of ZooKeeper's stat structure, the only words with "zxid" outside the ZooKeeper front-end: `types`
 /// declares the structure, `machine` fills it and `service` compares it with the client's last revision. The values are
 /// revisions.
 pub const STAT_FIELDS: [&str; 3] = ["czxid", "mzxid", "pzxid"];

@@ -1,4 +1,4 @@
-//! The inventory: a stock and the sales made from it, in `PostgreSQL`.
+//! The inventory: a stock and the sales made from it, in PostgreSQL.
 //!
 //! A sale reads, waits and writes, like real code. No transaction is open between the read and the write, so only the
 //! lock separates two sales. With the fence, both statements carry the token.

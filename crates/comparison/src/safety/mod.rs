@@ -1,6 +1,6 @@
 //! Safety: the same flash sale under each lock and each fault scenario, and counts of the resulting errors.
 //!
-//! Workers are processes of this program (`worker`). The inventory is in a separate `PostgreSQL` that no fault
+//! Workers are processes of this program (`worker`). The inventory is in a separate PostgreSQL that no fault
 //! affects. The lock's servers are real (`cluster`). A failed sale becomes a row with the reason. A hanging sale ends
 //! after [`SaleSettings::timeout`].
 

@@ -77,7 +77,7 @@ fn processor_ticks(pid: u32) -> Option<u64> {
     Some(stat.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum())
 }
 
-/// Creates a directory accessible to other users, because `PostgreSQL` does not run as root.
+/// Creates a directory accessible to other users, because PostgreSQL does not run as root.
 pub(crate) fn server_directory(below: &Path) -> Result<TempDir, ServerError> {
     let permissions = std::fs::Permissions::from_mode(0o755);
     let mut builder = tempfile::Builder::new();

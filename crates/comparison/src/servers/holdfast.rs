@@ -1,6 +1,6 @@
 //! holdfast: three nodes of the binary named by `HOLDFAST_BIN`, or of the binary beside this program.
 //!
-//! The configuration is the default, except for the addresses and the connections per address, as for `ZooKeeper`.
+//! The configuration is the default, except for the addresses and the connections per address, as for ZooKeeper.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const MISSING: Missing = Missing {
     package: "nothing; build it: cargo build -p holdfast",
 };
 const NODES: usize = 3;
-/// The number of ports: HTTP, peers, `ZooKeeper`.
+/// The number of ports: HTTP, peers, ZooKeeper.
 const PORTS: usize = 3;
 const READY: Readiness<'_> = Readiness::Reply {
     request: "GET /readyz HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n",
@@ -57,7 +57,7 @@ pub(super) async fn three(home: &Path, lifetime: Lifetime) -> Result<Vec<Server>
     Ok(servers)
 }
 
-/// Returns the `ZooKeeper` ports of the nodes, from their configuration.
+/// Returns the ZooKeeper ports of the nodes, from their configuration.
 pub fn zookeeper_addresses(servers: &[Server]) -> Result<Vec<SocketAddr>, ServerError> {
     let Some(server) = servers.first() else { return Ok(Vec::new()) };
     let file = server.directory().join("node.toml");

@@ -1,4 +1,4 @@
-//! `MariaDB`: one server without passwords on its loopback port.
+//! MariaDB: one server without passwords on its loopback port.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `PostgreSQL`: one server that trusts every client on its loopback port, under an unprivileged user.
+//! PostgreSQL: one server that trusts every client on its loopback port, under an unprivileged user.
 
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,4 @@
-//! `ZooKeeper`: three nodes, as packaged by Debian. Every write is synced; connections have no limit.
+//! ZooKeeper: three nodes, as packaged by Debian. Every write is synced; connections have no limit.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Locks on clusters of three nodes: `ZooKeeper`, etcd, and holdfast through its three front-ends.
+//! Locks on clusters of three nodes: ZooKeeper, etcd, and holdfast through its three front-ends.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use holdfast_comparison::lock::{Connector, LockClient, LockSettings, ServerAddre
 use holdfast_comparison::servers::{ServerGroup, ServerKind};
 
 const NOW: Duration = Duration::ZERO;
-/// The shortest session timeout that `ZooKeeper` grants here: two ticks.
+/// The shortest session timeout that ZooKeeper grants here: two ticks.
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(10);
 

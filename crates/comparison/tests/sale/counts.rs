@@ -22,7 +22,7 @@ async fn sell<const N: usize>(names: [&str; N], fault: FaultScenario) -> [Safety
     rows.try_into().unwrap()
 }
 
-/// Opens the directory to other users: `PostgreSQL` runs as another user.
+/// Opens the directory to other users: PostgreSQL runs as another user.
 fn open_to_all(directory: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     let all = std::fs::Permissions::from_mode(0o755);

@@ -1,4 +1,4 @@
-//! A real `PostgreSQL` server for tests, in a temporary directory and on a unix socket.
+//! A real PostgreSQL server for tests, in a temporary directory and on a unix socket.
 //!
 //! Dropping it stops the server and removes its data, also after a panic or a kill of this process (see [`child_process`]). If
 //! the caller is root, an unprivileged user runs the server. The server accepts at most 64 connections and does not

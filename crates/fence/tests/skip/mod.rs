@@ -1,8 +1,8 @@
-//! Skips a test on a machine without `PostgreSQL`, or fails it if a variable requires the server.
+//! Skips a test on a machine without PostgreSQL, or fails it if a variable requires the server.
 
 use crate::scratch::{MISSING, Postgres, bin_dir};
 
-/// If this variable is set, a missing `PostgreSQL` fails the tests instead of skipping them.
+/// If this variable is set, a missing PostgreSQL fails the tests instead of skipping them.
 const REQUIRE: &str = "HOLDFAST_REQUIRE_POSTGRES";
 
 /// Starts a server, or prints to stderr that the test is skipped and which package to install.

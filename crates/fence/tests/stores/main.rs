@@ -1,4 +1,4 @@
-//! The guards of `MariaDB`, `SQLite`, Redis, files and HTTP against the real stores: single calls, and searches through
+//! The guards of MariaDB, SQLite, Redis, files and HTTP against the real stores: single calls, and searches through
 //! interleavings of writers that are paused and resumed.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]

@@ -1,4 +1,4 @@
-//! The guard of `MySQL` and `MariaDB` against a real `MariaDB`.
+//! The guard of MySQL and MariaDB against a real MariaDB.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The guard of `MySQL` and `MariaDB` at all sixteen pairs of isolation levels, on a real `MariaDB`.
+//! The guard of MySQL and MariaDB at all sixteen pairs of isolation levels, on a real MariaDB.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A real Redis or `MariaDB` for a test, in a temporary directory and on a unix socket.
+//! A real Redis or MariaDB for a test, in a temporary directory and on a unix socket.
 //!
 //! Dropping a server stops it and removes its data, also after a panic or a kill of this process (see `child_process`). Without
 //! the program, a test is skipped or fails. The servers do not sync their disks, because the data is disposable.
@@ -98,7 +98,7 @@ pub(crate) fn redis_or_skip() -> Option<Server> {
     installed("redis-server", "HOLDFAST_REQUIRE_REDIS").then(|| Server::new(REDIS))
 }
 
-/// Starts `MariaDB`; `None`, with a line on stderr, if it is not installed.
+/// Starts MariaDB; `None`, with a line on stderr, if it is not installed.
 pub(crate) fn mariadb_or_skip() -> Option<Server> {
     installed("mariadbd", "HOLDFAST_REQUIRE_MARIADB").then(|| Server::new(MARIADB))
 }

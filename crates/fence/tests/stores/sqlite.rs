@@ -1,4 +1,4 @@
-//! The guard of `SQLite` against a real database file.
+//! The guard of SQLite against a real database file.
 
 use std::path::PathBuf;
 use std::time::Duration;

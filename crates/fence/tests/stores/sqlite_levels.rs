@@ -1,4 +1,4 @@
-//! The guard of `SQLite` in every kind of transaction and with both kinds of journal.
+//! The guard of SQLite in every kind of transaction and with both kinds of journal.
 
 use holdfast_fence::sqlite::advance;
 use holdfast_fence::{Claim, FenceError};

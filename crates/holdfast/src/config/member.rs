@@ -16,7 +16,7 @@ pub(crate) struct ConfiguredMember {
     pub(crate) http: Address,
     /// The address for the other nodes.
     pub(crate) peer: Address,
-    /// The address for `ZooKeeper` clients.
+    /// The address for ZooKeeper clients.
     pub(crate) zookeeper: Address,
 }
 

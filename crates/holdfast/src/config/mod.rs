@@ -50,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
     /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
-    /// `None` if the `ZooKeeper` front-end is disabled.
+    /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
     pub(crate) peer_listen: Address,

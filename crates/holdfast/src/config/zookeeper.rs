@@ -1,4 +1,4 @@
-//! The section `[zookeeper]`: the `ZooKeeper` front-end. The defaults are those of `ZooKeeper`.
+//! The section `[zookeeper]`: the ZooKeeper front-end. The defaults are those of ZooKeeper.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const FRAME_MAX: u64 = 1 << 20;
 /// The smallest frame limit, bytes, sufficient for ordinary requests.
 const FRAME_MIN: u64 = 1 << 10;
 
-/// The configuration of the `ZooKeeper` front-end.
+/// The configuration of the ZooKeeper front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZooKeeperConfig {
     /// The address of the listener.

@@ -1,6 +1,6 @@
 //! The directories, ports and files of a development cluster.
 //!
-//! Node *n* (from 1) listens for HTTP on `port + 10(n-1)`, for peers on the next port and for `ZooKeeper` clients on the one
+//! Node *n* (from 1) listens for HTTP on `port + 10(n-1)`, for peers on the next port and for ZooKeeper clients on the one
 //! after. Its directory is `node<n>` with `node.toml`, `node.log` and `data`.
 
 use std::fs;

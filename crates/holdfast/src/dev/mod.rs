@@ -47,7 +47,7 @@ pub(crate) struct DevArgs {
     /// The directory of the data, which is kept; by default a temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Node n serves HTTP on PORT + 10(n-1), its peers on the next port, and `ZooKeeper` clients on the one after.
+    /// Node n serves HTTP on PORT + 10(n-1), its peers on the next port, and ZooKeeper clients on the one after.
     #[arg(long, value_name = "PORT", default_value_t = 7400, value_parser = clap::value_parser!(u16).range(1024..))]
     port: u16,
     /// The level of the logs of the nodes in node.log.

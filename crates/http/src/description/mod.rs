@@ -1,4 +1,4 @@
-//! Renders the documentation of the API from the operations: the `OpenAPI` document, the page `/docs`, and a page for
+//! Renders the documentation of the API from the operations: the OpenAPI document, the page `/docs`, and a page for
 //! each error code.
 
 mod docs_page;
@@ -19,7 +19,7 @@ pub(crate) const DOCUMENTATION: Documentation = Documentation {
     error_page: |code| error_page::page(code).into(),
 };
 
-/// The body of `/openapi.json`: an `OpenAPI` 3.1 document as JSON text. Rendered once.
+/// The body of `/openapi.json`: an OpenAPI 3.1 document as JSON text. Rendered once.
 pub fn description() -> Bytes {
     openapi::document()
 }

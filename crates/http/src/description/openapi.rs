@@ -1,4 +1,4 @@
-//! The `OpenAPI` 3.1 document, derived from the operations. It never changes while a node runs.
+//! The OpenAPI 3.1 document, derived from the operations. It never changes while a node runs.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

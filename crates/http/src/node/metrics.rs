@@ -1,4 +1,4 @@
-//! `GET /metrics`: every metric of the node as `OpenMetrics` text.
+//! `GET /metrics`: every metric of the node as OpenMetrics text.
 
 use std::future::ready;
 

@@ -2,7 +2,7 @@
 //!
 //! An agent is an owner of a session. It waits for the holders that block it and for the waiters before it. On a
 //! semaphore, holders block only if the remaining permits cannot suffice. A new acquire or a hand-over that closes a
-//! cycle is rejected. Entries of `ZooKeeper` clients count but are never rejected, because their protocol has no error
+//! cycle is rejected. Entries of ZooKeeper clients count but are never rejected, because their protocol has no error
 //! for it. Timeouts are ignored: a wait or a hold with a deadline counts like any other. Bounds: a search reads
 //! [`STEPS_MAX`] entries and misses larger cycles; a rejection names [`LockRejection::CYCLE_MAX`] entries. A caller
 //! that blocks and overtakes no agent needs no search.
@@ -248,7 +248,7 @@ impl<'a> DeadlockSearch<'a> {
 
     /// Adds the agents that block an entry in a queue. An earlier waiter without another entry can only wait for this
     /// lock. Its blockers therefore count as blockers of the entry, and the waiter itself is not searched. This
-    /// shortcut does not apply if the agent also holds the lock: a `ZooKeeper` client may hold a lock and wait for it
+    /// shortcut does not apply if the agent also holds the lock: a ZooKeeper client may hold a lock and wait for it
     /// again.
     fn waits_in_queue(
         &mut self,

@@ -226,7 +226,7 @@ impl Machine {
     }
 }
 
-/// The mode of an entry that a `ZooKeeper` client creates, by the name of its znode: `__READ__` in Curator and the C
+/// The mode of an entry that a ZooKeeper client creates, by the name of its znode: `__READ__` in Curator and the C
 /// recipe, `__rlock__` in kazoo.
 pub(crate) fn mode_of_name(name: &str) -> Mode {
     let shared = ["__READ__", "__rlock__"].iter().any(|word| name.contains(word));

@@ -1,8 +1,8 @@
 //! Hands a hold over to another live session in one step, so that no waiter is granted in between.
 //!
-//! The new holder precedes all waiters. `ZooKeeper` clients decide by the order of the znodes alone. A new entry
+//! The new holder precedes all waiters. ZooKeeper clients decide by the order of the znodes alone. A new entry
 //! therefore takes the sequence number of the entry that it replaces. A queued entry receives the hold only if no
-//! `ZooKeeper` client waits before it. Bound: one step for each entry of the lock.
+//! ZooKeeper client waits before it. Bound: one step for each entry of the lock.
 
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ impl Machine {
         ctx: &ApplyContext<'_>,
     ) -> Result<ZnodePath, Rejection> {
         let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
-        // A `ZooKeeper` client would mistake a znode with the name of its own znode for its own.
+        // A ZooKeeper client would mistake a znode with the name of its own znode for its own.
         let is_free =
             !self.tree.contains(&path) || (path == holder.path && !holder.never_overtaken);
         if is_free {
@@ -226,7 +226,7 @@ impl Lock {
         }
     }
 
-    /// Whether granting this waiter now would overtake a `ZooKeeper` client. A `never_overtaken` waiter must overtake no other.
+    /// Whether granting this waiter now would overtake a ZooKeeper client. A `never_overtaken` waiter must overtake no other.
     fn is_overtaking(&self, waiter: &LockEntry) -> bool {
         let mut ahead = self.waiters.range(..waiter.rank).map(|(_, ahead)| ahead);
         if waiter.never_overtaken {

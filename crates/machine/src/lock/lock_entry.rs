@@ -34,7 +34,7 @@ pub(crate) struct LockEntry {
     /// The requested mode. A holder in another mode waits for the conversion.
     pub(crate) mode: Mode,
     pub(crate) permits: u32,
-    /// Never overtaken: a `ZooKeeper` client decides by the order of the children itself.
+    /// Never overtaken: a ZooKeeper client decides by the order of the children itself.
     pub(crate) never_overtaken: bool,
     /// Options that differ from the default. Invariant: never [`AcquireOptions::PLAIN`].
     pub(crate) options: Option<Box<AcquireOptions>>,

@@ -1,7 +1,7 @@
 //! Locks: queues, grants and fencing tokens.
 //!
 //! A lock is a directory of the tree, `/locks/<name>`. A queue entry is an ephemeral sequential child: a holder or a
-//! waiter. HTTP clients and unmodified `ZooKeeper` clients therefore share one queue. [`index::LockIndex`] holds the
+//! waiter. HTTP clients and unmodified ZooKeeper clients therefore share one queue. [`index::LockIndex`] holds the
 //! same information, arranged for the engine. Each of its functions that changes an entry also writes the znode.
 //!
 //! # Example
@@ -42,7 +42,7 @@
 //!   are grants.
 //! - No lock without a cooldown has a first waiter that could hold it. A multi-lock entry counts only if the entry of
 //!   each of its locks is first and could hold.
-//! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a `ZooKeeper` client or a
+//! - Each waiter gets its rank once, and the queue is in rank order (`rank.rs`). An entry of a ZooKeeper client or a
 //!   multi-lock is never overtaken.
 //! - The index equals the state of the znodes, field by field.
 //! - Tokens stay below 2^53. At the end of the counter waiters stay queued and new acquires are rejected.

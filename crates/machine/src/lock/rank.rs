@@ -25,7 +25,7 @@ impl GrantRequest {
         }
     }
 
-    /// The request of an entry that a `ZooKeeper` client creates.
+    /// The request of an entry that a ZooKeeper client creates.
     pub(crate) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, never_overtaken: true }
     }

@@ -13,7 +13,7 @@ use super::random::{config, seeded_runner};
 use super::script_commands::{self, lock_name, multi, of_session, session_name};
 use crate::Machine;
 
-/// `r` has readers, `s` is a semaphore, `d` has a lock-delay, `z` has `ZooKeeper` clients too.
+/// `r` has readers, `s` is a semaphore, `d` has a lock-delay, `z` has ZooKeeper clients too.
 const LOCKS: [&str; 4] = ["r", "s", "d", "z"];
 
 #[derive(Clone, Debug)]
@@ -272,7 +272,7 @@ impl Trial {
         Ok(())
     }
 
-    /// A `ZooKeeper` client whose znode is the first of its lock believes that it holds.
+    /// A ZooKeeper client whose znode is the first of its lock believes that it holds.
     fn check_first_tree_entry(&self) -> Result<(), String> {
         let Some(lock) = self.machine.locks.get(&lock_name("z")) else { return Ok(()) };
         let entries = lock.holders.iter().chain(lock.waiters.values());

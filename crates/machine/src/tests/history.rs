@@ -39,7 +39,7 @@ pub(super) enum Move {
     Release(usize, u8),
     /// Repeats the acquire of the n-th entry of all queues, with or without an attempt, with or without waiting.
     Reacquire(usize, Option<Attempt>, bool),
-    /// A `ZooKeeper` client creates an entry of a lock, as a reader or a writer.
+    /// A ZooKeeper client creates an entry of a lock, as a reader or a writer.
     TreeAcquire(SessionName, LockName, bool),
     /// Lowers the limit of a semaphore below the permits that the n-th waiter requests.
     LowerLimit(usize),

@@ -1,4 +1,4 @@
-//! Access lists of znodes, with the rules of `ZooKeeper`.
+//! Access lists of znodes, with the rules of ZooKeeper.
 //!
 //! Bounds: [`AclEntry::MAX_COUNT`] entries; [`ID_MAX`] bytes of an id.
 

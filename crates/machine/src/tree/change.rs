@@ -1,4 +1,4 @@
-//! Changes existing znodes: delete, set data, set the access list, check a version. The checks follow `ZooKeeper`.
+//! Changes existing znodes: delete, set data, set the access list, check a version. The checks follow ZooKeeper.
 //!
 //! Bound: the recursive deletes of one command remove at most [`DELETED_MAX`] znodes.
 

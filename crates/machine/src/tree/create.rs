@@ -1,4 +1,4 @@
-//! Creates znodes with the checks of `ZooKeeper`, and their missing directories.
+//! Creates znodes with the checks of ZooKeeper, and their missing directories.
 //!
 //! An ephemeral sequential child of a lock's directory is a queue entry of that lock.
 

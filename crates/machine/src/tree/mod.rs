@@ -1,4 +1,4 @@
-//! The tree of znodes, with the rules of `ZooKeeper`.
+//! The tree of znodes, with the rules of ZooKeeper.
 //!
 //! `create.rs`, `change.rs` and `multi.rs` check changes; [`Tree`] makes them. [`Tree`] also updates the state derived
 //! from the nodes: the counters of their parents, the index of ephemerals and of nodes to sweep (`node_index.rs`), the
@@ -28,9 +28,9 @@ use crate::tree::znode::{LockDirectory, Znode, ZnodeKind, ZnodeRole};
 
 /// `/zookeeper`, for clients that expect it.
 pub(crate) const ZOOKEEPER: &str = "/zookeeper";
-/// The path at which `ZooKeeper` stores its membership.
+/// The path at which ZooKeeper stores its membership.
 pub(crate) const CONFIG: &str = "/zookeeper/config";
-/// The path at which `ZooKeeper` stores its quotas.
+/// The path at which ZooKeeper stores its quotas.
 pub(crate) const QUOTA: &str = "/zookeeper/quota";
 /// The znodes that always exist, parents first.
 pub(crate) const BUILT_IN: [&str; 5] = ["/", ZnodePath::LOCKS, ZOOKEEPER, CONFIG, QUOTA];
@@ -75,7 +75,7 @@ impl Tree {
         Self { nodes: OrdMap::new(), node_indexes, quotas, totals: Totals::default() }
     }
 
-    /// Creates the tree of revision 0. Built-in nodes do not count as created: as in `ZooKeeper`, the first sequential
+    /// Creates the tree of revision 0. Built-in nodes do not count as created: as in ZooKeeper, the first sequential
     /// child of the root has number 0, and the root's `cversion` is negative.
     pub(crate) fn new() -> Self {
         let mut tree = Self::empty();
@@ -86,7 +86,7 @@ impl Tree {
             let mut node =
                 Znode::new(ZnodeKind::Persistent, Data::default(), Revision(0), Stamp(0));
             if path.as_str() == CONFIG {
-                // As in `ZooKeeper`, it is read-only for all clients, and its `aversion` starts at -1.
+                // As in ZooKeeper, it is read-only for all clients, and its `aversion` starts at -1.
                 node.acl = Some(acl::read_only());
                 node.aversion = -1;
             }

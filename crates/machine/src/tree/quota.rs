@@ -1,6 +1,6 @@
 //! Quotas: limits on the znodes and bytes of a subtree, and its usage.
 //!
-//! The limits have the format of `ZooKeeper`: they are the data of `/zookeeper/quota<path>/zookeeper_limits`, and
+//! The limits have the format of ZooKeeper: they are the data of `/zookeeper/quota<path>/zookeeper_limits`, and
 //! `zookeeper_stats` beside it shows the usage. The index updates with each change, so a write reads only the quotas on
 //! its own path. The root of a subtree counts. Nodes below `/zookeeper` count for no quota. A hard limit rejects
 //! growth; an exceeded soft limit emits an event. Bounds: one quota for each `zookeeper_limits` node; a new quota

@@ -1,6 +1,6 @@
 //! One znode: its data, its stat, and its lock state.
 //!
-//! Versions and counters follow the rules of `ZooKeeper`. There may be millions of znodes, so rarely used fields are
+//! Versions and counters follow the rules of ZooKeeper. There may be millions of znodes, so rarely used fields are
 //! behind one pointer ([`ZnodeRole`]).
 
 use std::sync::Arc;
@@ -252,7 +252,7 @@ impl Znode {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// The `ZooKeeper` stat. `cversion` counts creates and deletes: twice the creates minus the current children.
+    /// The ZooKeeper stat. `cversion` counts creates and deletes: twice the creates minus the current children.
     pub(crate) fn stat(&self) -> Stat {
         let ephemeral_owner = match self.kind {
             ZnodeKind::Persistent => 0,
@@ -277,7 +277,7 @@ impl Znode {
     }
 }
 
-/// The low 32 bits as a signed number, which wraps like the counters of `ZooKeeper`.
+/// The low 32 bits as a signed number, which wraps like the counters of ZooKeeper.
 fn low_half(n: u64) -> i32 {
     u32::try_from(n & u64::from(u32::MAX)).unwrap_or_default().cast_signed()
 }

@@ -1,4 +1,4 @@
-//! `ZooKeeper`'s rules for reads: the reply, the watch that a read arms, and the changes that a returning client
+//! ZooKeeper's rules for reads: the reply, the watch that a read arms, and the changes that a returning client
 //! missed.
 //!
 //! Each read runs within one read lock of the machine.

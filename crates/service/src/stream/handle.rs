@@ -100,7 +100,7 @@ impl SessionStream {
 
     /// Sets the watches of a returning client. A watch that missed a change since `relative`, the newest revision that
     /// the client has seen, fires before the reply; the others are armed. Persistent watches are armed without notices
-    /// of missed changes, as in `ZooKeeper`.
+    /// of missed changes, as in ZooKeeper.
     ///
     /// If there is no room for all watches, the stream ends, because clients assume that all watches are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
@@ -160,7 +160,7 @@ impl SessionStream {
         Command::Multi(Multi { caller, ..multi })
     }
 
-    /// Closes the session; the stream ends after the reply. As in `ZooKeeper`, a connection that is no longer attached
+    /// Closes the session; the stream ends after the reply. As in ZooKeeper, a connection that is no longer attached
     /// can also close it. A stream that has ended with [`StreamEnd::Moved`] closes the session without a reply.
     pub async fn close(&self, tag: i64) {
         match self.wait_for_room().await {

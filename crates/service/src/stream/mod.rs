@@ -1,6 +1,6 @@
 //! Streams: connections that act for a session, with one ordered outbox to the client.
 //!
-//! A stream has the attachment of its session, `ZooKeeper`'s watches, and the renewals caused by client activity. The
+//! A stream has the attachment of its session, ZooKeeper's watches, and the renewals caused by client activity. The
 //! front-end translates bytes.
 //!
 //! ```text

@@ -98,7 +98,7 @@ impl Streams {
     }
 
     /// Registers a stream, and ends the older streams of its session on this node. Older streams on other nodes
-    /// continue, as in `ZooKeeper`: they read, the log rejects their writes, and either client can close the session.
+    /// continue, as in ZooKeeper: they read, the log rejects their writes, and either client can close the session.
     /// The caller has locked the machine.
     pub(crate) fn enter(
         &self,

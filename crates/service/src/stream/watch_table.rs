@@ -1,4 +1,4 @@
-//! The watches of all streams, and the watches that a change fires, by `ZooKeeper`'s rules.
+//! The watches of all streams, and the watches that a change fires, by ZooKeeper's rules.
 //!
 //! A watch is on the *data* side of a node (creation, deletion, change) or on its *child* side (deletion, changes of
 //! its list of children). Reading data or existence arms the data side once; reading children arms the child side once.

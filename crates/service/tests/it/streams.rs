@@ -48,7 +48,7 @@ async fn attaching_a_session_on_the_same_node_ends_the_older_connection() {
     assert!(!new.exists("/late", false).await);
 }
 
-/// As in `ZooKeeper`, any connection of a session can close it; other writes need the newest connection.
+/// As in ZooKeeper, any connection of a session can close it; other writes need the newest connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_moved_to_another_node_can_be_closed_by_its_older_connection() {
     let nodes = Nodes::start(3).await;

@@ -1,4 +1,4 @@
-//! `ZooKeeper`'s rules for watches, tested by a client of a real node.
+//! ZooKeeper's rules for watches, tested by a client of a real node.
 
 use holdfast_service::{NoticeKind, StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet};
 use holdfast_types::{CreateKind, Revision};
@@ -210,7 +210,7 @@ async fn watches_are_checked_and_removed_by_kind() {
     watching.exists("/a", false).await;
 }
 
-/// Queue entries are znodes: a `ZooKeeper` client that watches its predecessor gets a notice of its release.
+/// Queue entries are znodes: a ZooKeeper client that watches its predecessor gets a notice of its release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_entry_of_another_front_end_can_be_watched() {
     let nodes = Nodes::start(1).await;

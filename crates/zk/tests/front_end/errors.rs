@@ -1,4 +1,4 @@
-//! Errors. The expected replies are those of `ZooKeeper` 3.8.0 on the wire.
+//! Errors. The expected replies are those of ZooKeeper 3.8.0 on the wire.
 
 use holdfast_lab::zk::{
     ZkClient, children, create, create_by, create_with, delete, exists, get, set,
@@ -128,7 +128,7 @@ async fn unsupported_operations_fail_and_the_connection_stays_open() {
     client.done(Request::Ping).await;
 }
 
-/// As in `ZooKeeper`: −6 without a zxid, then the connection closes. The session stays open.
+/// As in ZooKeeper: −6 without a zxid, then the connection closes. The session stays open.
 #[tokio::test]
 async fn an_unknown_operation_gets_a_reply_and_closes_the_connection() {
     let node = Node::start().await;

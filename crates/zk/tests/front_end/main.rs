@@ -1,4 +1,4 @@
-//! The front-end as `ZooKeeper` clients see it, with one real node and a client that sends the frames of the protocol.
+//! The front-end as ZooKeeper clients see it, with one real node and a client that sends the frames of the protocol.
 //!
 //! Each file has one subject. Unit tests are beside the code; whole clusters are in `tests/cluster`.
 

@@ -1,4 +1,4 @@
-//! One node in this process, a cluster of its own, with the `ZooKeeper` front-end on a free port.
+//! One node in this process, a cluster of its own, with the ZooKeeper front-end on a free port.
 
 use holdfast_lab::zk::{ZkClient, four_letter_word};
 use holdfast_lab::{DEADLINE, until};

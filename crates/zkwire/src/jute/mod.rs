@@ -1,4 +1,4 @@
-//! Jute, the encoding of `ZooKeeper`: big-endian integers, strings and buffers with a length, vectors with a count.
+//! Jute, the encoding of ZooKeeper: big-endian integers, strings and buffers with a length, vectors with a count.
 
 mod read;
 mod write;

@@ -20,7 +20,7 @@ use crate::{Acl, AuthId, ErrorCode, MultiResult, ReadResult, Stat};
 pub struct ReplyHeader {
     /// The number of the request.
     pub xid: i32,
-    /// The zxid of a write, or the last one that the server had applied at a read. `ZooKeeper` sends 0 in the replies to `auth`
+    /// The zxid of a write, or the last one that the server had applied at a read. ZooKeeper sends 0 in the replies to `auth`
     /// and `sasl`, and −1 for an unknown operation.
     pub zxid: i64,
     /// 0, or the number of an [`ErrorCode`].

@@ -25,7 +25,7 @@ fn path(reader: &mut Reader) -> Result<String, DecodeError> {
     reader.string("path")
 }
 
-/// A path that may be null, which decodes as empty: `ZooKeeper` treats both alike.
+/// A path that may be null, which decodes as empty: ZooKeeper treats both alike.
 fn path_or_empty(reader: &mut Reader) -> Result<String, DecodeError> {
     reader.string_or_empty("path")
 }

@@ -100,7 +100,7 @@ pub enum Request {
     /// Keep the session alive; reply: nothing.
     Ping,
     /// Compare a node's version. `string path, int version`; intended for multis. Reply: nothing. From
-    /// `ZooKeeper` 3.8 not even a header if the version matches.
+    /// ZooKeeper 3.8 not even a header if the version matches.
     Check {
         path: String,
         /// The expected version; −1 matches any.
@@ -134,7 +134,7 @@ pub enum Request {
     WhoAmI,
     /// Close the session; reply: nothing, then the connection closes.
     CloseSession,
-    /// An unknown operation; the body is not decoded. Reply: [`crate::ErrorCode::Unimplemented`], and `ZooKeeper` then closes
+    /// An unknown operation; the body is not decoded. Reply: [`crate::ErrorCode::Unimplemented`], and ZooKeeper then closes
     /// the connection.
     Unknown(i32),
 }

@@ -264,7 +264,7 @@ fn bytes_after_the_last_field_are_ignored() {
     assert_eq!(request, Ok(Request::Exists { path: path(), watch: true }));
 }
 
-/// The decoder rejects a null where `ZooKeeper` 3.8.0 replies −5. Elsewhere both decode a null as empty.
+/// The decoder rejects a null where ZooKeeper 3.8.0 replies −5. Elsewhere both decode a null as empty.
 #[test]
 fn a_null_is_rejected_where_zookeeper_rejects_it() {
     for refused in [

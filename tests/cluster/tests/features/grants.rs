@@ -126,7 +126,7 @@ async fn row_66_only_the_leader_writes_and_followers_read_for_those_who_ask_for_
     follower.http.get("/v1/locks/w/9").await.assert_status(503);
 }
 
-/// The steps of the `ZooKeeper` lock recipe (create, list, delete) beside the single HTTP call.
+/// The steps of the ZooKeeper lock recipe (create, list, delete) beside the single HTTP call.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_68_the_sequential_recipe_and_the_one_call_stand_in_one_order() {
     let (cluster, http) = one().await;

@@ -1,4 +1,4 @@
-//! `ZooKeeper` clients on three nodes: sessions survive node failures, and both front-ends share one queue.
+//! ZooKeeper clients on three nodes: sessions survive node failures, and both front-ends share one queue.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -282,7 +282,7 @@ async fn a_node_cut_off_from_the_others_lets_its_clients_go_before_their_session
     assert_eq!(other.event().await, (Created, "/f".to_owned()));
 }
 
-/// The members have the text format of `ZooKeeper`, which Curator's `EnsembleTracker` parses.
+/// The members have the text format of ZooKeeper, which Curator's `EnsembleTracker` parses.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let cluster = Cluster::three().await;

@@ -1,8 +1,8 @@
-//! Campaigns of the differential run against `ZooKeeper`: `differential [OPERATIONS] [SEED] [NODES]`.
+//! Campaigns of the differential run against ZooKeeper: `differential [OPERATIONS] [SEED] [NODES]`.
 //!
 //! `differential play FILE [NODES]` plays one script or regression. `differential record FILE [SEED OPERATIONS]` writes
-//! the replies of `ZooKeeper` to a file, for the script in the file or for a new one. Exit codes: 0 if all replies match, 1
-//! if one differs, 3 without `ZooKeeper`. A difference is shrunk, printed, and written to the build directory, in the
+//! the replies of ZooKeeper to a file, for the script in the file or for a new one. Exit codes: 0 if all replies match, 1
+//! if one differs, 3 without ZooKeeper. A difference is shrunk, printed, and written to the build directory, in the
 //! format of `tests/conformance/regressions`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program: this is its output")]
 

@@ -2,7 +2,7 @@
 //!
 //! The generator does not track the tree: names are few, so that requests often use the same nodes, and failed requests
 //! are useful too. It tracks which sessions are connected, so that most steps have a connection. It never generates a TTL
-//! of −1, which terminates `ZooKeeper`.
+//! of −1, which terminates ZooKeeper.
 
 mod names;
 mod requests;
@@ -130,7 +130,7 @@ impl Generator {
     }
 }
 
-/// `ZooKeeper` replies to auth before earlier requests, and checks a request right after a new access list against the
+/// ZooKeeper replies to auth before earlier requests, and checks a request right after a new access list against the
 /// old list. holdfast does neither.
 fn stands_alone(request: &Request) -> bool {
     matches!(request, Request::Auth { .. } | Request::SetAcl { .. })

@@ -49,8 +49,8 @@ pub(super) fn readable(dice: &mut Luck) -> String {
     if dice.percent(2) { dice.pick(&OUTSIDE).to_owned() } else { path(dice) }
 }
 
-/// The only watch mode of a path: `ZooKeeper` 3.8 keeps one mode per path and client, so that watches of different kinds
-/// on one path interfere. They do not in `ZooKeeper` 3.9 and in holdfast.
+/// The only watch mode of a path: ZooKeeper 3.8 keeps one mode per path and client, so that watches of different kinds
+/// on one path interfere. They do not in ZooKeeper 3.9 and in holdfast.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watched {
     Once,

@@ -8,7 +8,7 @@ use holdfast_zkwire::{
 use super::names::Watched;
 use super::{Luck, names};
 
-/// TTLs of creates, milliseconds; −1 would terminate `ZooKeeper`.
+/// TTLs of creates, milliseconds; −1 would terminate ZooKeeper.
 const TTLS_MS: [i64; 6] = [3_600_000, 7_200_000, 1, (1 << 40) - 1, 1 << 40, 0];
 
 /// One request.

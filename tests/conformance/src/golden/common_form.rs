@@ -1,7 +1,7 @@
 //! Converts output of the state machine to a form that both front-ends can produce.
 //!
 //! The form omits times, the number of nodes of a deletion, and the kind of a node without an owner, because the
-//! `ZooKeeper` front-end does not show them.
+//! ZooKeeper front-end does not show them.
 
 use super::command::scripted;
 use super::front_end::FrontEnd;
@@ -69,7 +69,7 @@ pub(super) fn by_machine(line: &str, front_end: FrontEnd) -> Option<String> {
     Some(said.split(" | ").map(item).collect::<Vec<_>>().join(" | "))
 }
 
-/// In a multi, `ZooKeeper`'s protocol returns only the path of a created node.
+/// In a multi, ZooKeeper's protocol returns only the path of a created node.
 pub(super) fn without_stats_of_new_nodes(said: &str) -> String {
     let short =
         |item: &str| match item.starts_with("created ").then(|| item.find(" c=z:")).flatten() {

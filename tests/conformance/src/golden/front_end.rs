@@ -6,11 +6,11 @@
 pub enum FrontEnd {
     /// `/v1/tree` and `/v1/txn`.
     Http,
-    /// The `ZooKeeper` port.
+    /// The ZooKeeper port.
     ZooKeeper,
 }
 
-/// Name in the machine, code in HTTP, code in `ZooKeeper`.
+/// Name in the machine, code in HTTP, code in ZooKeeper.
 const NAMES: &[(&str, &str, i32)] = &[
     ("NoZnode", "not-found", -101),
     ("NotAllowed", "forbidden", -102),

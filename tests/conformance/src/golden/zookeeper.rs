@@ -1,4 +1,4 @@
-//! The golden scripts over the `ZooKeeper` port: a connection for each session, and one for each set of identities.
+//! The golden scripts over the ZooKeeper port: a connection for each session, and one for each set of identities.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use holdfast_lab::zk::{ZkConnection, ZkIncoming, new_session};
 
 type Reply = (ReplyHeader, Option<Response>);
 
-/// The `ZooKeeper` port of one node.
+/// The ZooKeeper port of one node.
 pub(super) struct ZooKeeperPlayer {
     address: SocketAddr,
     /// By session, or by the proofs of a caller without a session.

@@ -99,7 +99,7 @@ impl Session {
         Err(format!("no node took the session {:#x}", hello.session_id))
     }
 
-    /// Only for a session without a connection: `ZooKeeper` closes the connection on a request with the session's number,
+    /// Only for a session without a connection: ZooKeeper closes the connection on a request with the session's number,
     /// holdfast does not.
     pub(super) async fn impostor(&mut self, target: &Target) -> Result<(), String> {
         let Some((session_id, mut password)) = self.identity else {

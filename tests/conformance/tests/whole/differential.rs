@@ -1,4 +1,4 @@
-//! The same operations on `ZooKeeper` 3.8.0 and on holdfast, with a comparison of the replies.
+//! The same operations on ZooKeeper 3.8.0 and on holdfast, with a comparison of the replies.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! One connection to a `ZooKeeper` server, frame by frame.
+//! One connection to a ZooKeeper server, frame by frame.
 //!
 //! [`ZkConnection`] numbers requests and matches replies to them. It never reconnects and has no assertions. The client
 //! distinguishes a server that sends nothing for [`SILENCE`] from one that has closed the connection.

@@ -1,7 +1,7 @@
-//! The test client for `ZooKeeper`'s protocol, over the frames of `zkwire`.
+//! The test client for ZooKeeper's protocol, over the frames of `zkwire`.
 //!
 //! [`ZkConnection`] is one connection, frame by frame. [`ZkClient`] is a session on it whose calls return results and panic
-//! on anything unexpected. Golden bytes and unmodified `ZooKeeper` clients test the frames themselves.
+//! on anything unexpected. Golden bytes and unmodified ZooKeeper clients test the frames themselves.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "an unexpected reply is shown as it is")]
 

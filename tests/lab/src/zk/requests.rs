@@ -1,4 +1,4 @@
-//! Constructors of `ZooKeeper` requests with default values.
+//! Constructors of ZooKeeper requests with default values.
 
 use bytes::Bytes;
 use holdfast_zkwire::{Acl, ConnectRequest, Create, CreateMode, CreateOp, PASSWORD_LEN, Request};

@@ -1,6 +1,6 @@
 //! Named locks of the server: `pg_advisory_lock` and `GET_LOCK`.
 //!
-//! `PostgreSQL` takes a number, so the adapter hashes the name to 32 bits, as is common. These locks are in the
+//! PostgreSQL takes a number, so the adapter hashes the name to 32 bits, as is common. These locks are in the
 //! server's memory and end with the connection.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const MARIADB: LockKind = LockKind {
 #[derive(Debug)]
 pub struct NamedLock {
     connection: SqlConnection,
-    /// The current lock timeout of this `PostgreSQL` connection.
+    /// The current lock timeout of this PostgreSQL connection.
     timeout_ms: Option<u128>,
 }
 

@@ -31,7 +31,7 @@ pub const SKIP_LOCKED: LockKind = LockKind {
 /// The behaviour of a client when the row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowWait {
-    /// Waits in the database's queue. `MariaDB` counts whole seconds.
+    /// Waits in the database's queue. MariaDB counts whole seconds.
     Queue,
     /// Gets an error and attempts again after a pause.
     NoWait,

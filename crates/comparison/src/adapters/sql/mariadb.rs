@@ -1,4 +1,4 @@
-//! `MariaDB` through its driver: values and error codes. Each connection prepares a statement with parameters once.
+//! MariaDB through its driver: values and error codes. Each connection prepares a statement with parameters once.
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Opts, Params, Row};

@@ -1,4 +1,4 @@
-//! Locks in `PostgreSQL` and `MariaDB`: locked rows, a table of locks, named locks of the server, and optimistic
+//! Locks in PostgreSQL and MariaDB: locked rows, a table of locks, named locks of the server, and optimistic
 //! updates of rows.
 //!
 //! `dialect` has the statements of each database, `connection` hides its driver.

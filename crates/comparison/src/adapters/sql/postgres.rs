@@ -1,4 +1,4 @@
-//! `PostgreSQL` through its driver: values and SQLSTATEs.
+//! PostgreSQL through its driver: values and SQLSTATEs.
 
 use futures_util::TryStreamExt;
 use tokio_postgres::error::SqlState;

@@ -1,7 +1,7 @@
 //! The recipe of Curator's mutex: ephemeral sequential children. The lowest child holds the lock, and each waiter
 //! watches the child before its own.
 //!
-//! `ZooKeeper` assigns the sequence number at the enqueue, and restarts the numbers after a deletion of the lock's
+//! ZooKeeper assigns the sequence number at the enqueue, and restarts the numbers after a deletion of the lock's
 //! directory. As a fencing token the number is valid only while the directory exists. A disconnected client continues
 //! until it detects the loss.
 
@@ -20,7 +20,7 @@ pub const LOCK: LockKind = LockKind {
     connect: |target| connect(target, Curator::new),
 };
 
-/// The same recipe on holdfast's `ZooKeeper` port.
+/// The same recipe on holdfast's ZooKeeper port.
 pub const HOLDFAST: LockKind = LockKind {
     name: "holdfast-zookeeper",
     connect: |mut target: Target| {

@@ -1,5 +1,5 @@
-//! Locks on `ZooKeeper`: Curator's recipe and the simple ephemeral node. Curator's recipe also runs against holdfast's
-//! `ZooKeeper` port.
+//! Locks on ZooKeeper: Curator's recipe and the simple ephemeral node. Curator's recipe also runs against holdfast's
+//! ZooKeeper port.
 
 pub mod curator;
 pub mod ephemeral;

@@ -1,4 +1,4 @@
-//! A session of `ZooKeeper`: one connection, the requests that the recipes need, watches, and pings.
+//! A session of ZooKeeper: one connection, the requests that the recipes need, watches, and pings.
 //!
 //! One task reads and writes the socket. The session never reconnects: after the end of the connection the client
 //! ends, and its session ends after the timeout. Replies arrive in the order of requests; at most [`PENDING_MAX`]

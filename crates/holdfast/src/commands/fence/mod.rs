@@ -31,7 +31,7 @@ pub(crate) enum FenceCommand {
     reason = "each is a flag, and clap accepts only one of them"
 )]
 pub(crate) struct FenceInitArgs {
-    /// SQL for `PostgreSQL` 14 or later: a table, a function and a trigger function.
+    /// SQL for PostgreSQL 14 or later: a table, a function and a trigger function.
     #[arg(long)]
     postgres: bool,
     /// With --postgres: also the trigger that guards this table, TABLE or SCHEMA.TABLE.
@@ -40,10 +40,10 @@ pub(crate) struct FenceInitArgs {
     /// The lock that protects the table: its trigger accepts only tokens of this lock.
     #[arg(long, value_name = "NAME", requires = "table", value_parser = lock_name)]
     lock: Option<LockName>,
-    /// SQL for `MySQL` and `MariaDB`: a table and two procedures.
+    /// SQL for MySQL and MariaDB: a table and two procedures.
     #[arg(long)]
     mysql: bool,
-    /// SQL for `SQLite` 3.35 or later: a table and a trigger.
+    /// SQL for SQLite 3.35 or later: a table and a trigger.
     #[arg(long)]
     sqlite: bool,
     /// A Lua script for Redis and Valkey.

@@ -107,7 +107,7 @@ impl Model {
         })
     }
 
-    /// Hands over to a waiter. The waiter may overtake others, but no `ZooKeeper` client, and it must not be part of a
+    /// Hands over to a waiter. The waiter may overtake others, but no ZooKeeper client, and it must not be part of a
     /// multi-lock.
     fn hand_to_waiter(
         &mut self,

@@ -14,7 +14,7 @@ pub(super) struct LockRequest {
 }
 
 impl LockRequest {
-    /// The request of a `ZooKeeper` client.
+    /// The request of a ZooKeeper client.
     pub(super) fn of_tree(mode: Mode) -> Self {
         Self { mode, permits: 1, priority: 0, never_overtaken: true }
     }
@@ -67,7 +67,7 @@ impl Model {
         known || !self.queue(lock).is_empty()
     }
 
-    /// Class, then arrival time minus the credit for the priority. `ZooKeeper` clients are never overtaken and never
+    /// Class, then arrival time minus the credit for the priority. ZooKeeper clients are never overtaken and never
     /// overtake.
     pub(super) fn rank(&self, lock: &LockName, request: LockRequest) -> (u8, i64) {
         let policy = self.policy(lock);

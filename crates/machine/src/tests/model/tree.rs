@@ -320,7 +320,7 @@ fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Resul
     Ok(())
 }
 
-/// The mode that a `ZooKeeper` client encodes in the znode's name.
+/// The mode that a ZooKeeper client encodes in the znode's name.
 fn mode_of(path: &str) -> Mode {
     let reads = path.contains("__READ__") || path.contains("__rlock__");
     if reads { Mode::Shared } else { Mode::Exclusive }

@@ -1,4 +1,4 @@
-//! `ZooKeeper`'s rules for watches, with one test for each rule.
+//! ZooKeeper's rules for watches, with one test for each rule.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One write to the `PostgreSQL` under test, in a separate connection and transaction.
+//! One write to the PostgreSQL under test, in a separate connection and transaction.
 //!
 //! The SQLSTATE separates a rejection from a failure. If the statement itself compares the token, zero affected rows
 //! are a rejection.

@@ -1,4 +1,4 @@
-//! Random changes of a tree and random watches, on the real machine and on a naive model of `ZooKeeper`'s rules.
+//! Random changes of a tree and random watches, on the real machine and on a naive model of ZooKeeper's rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
