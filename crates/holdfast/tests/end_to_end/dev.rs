@@ -142,6 +142,18 @@ fn all_nodes_stop_with_their_cluster() {
 }
 
 #[test]
+fn a_closed_terminal_stops_all_nodes_and_removes_the_temporary_directory() {
+    let mut cluster = DevCluster::start(&["--nodes", "1"]);
+    let kept = cluster.output_before_ready();
+    let line = kept.lines().find(|line| line.starts_with("data and logs: ")).unwrap();
+    let directory = line.split_whitespace().nth(3).unwrap().to_owned();
+    assert!(std::path::Path::new(&directory).is_dir(), "{line}");
+    cluster.program().signal(Signal::SIGHUP);
+    assert_eq!(cluster.program().wait().code, Some(0));
+    assert!(!std::path::Path::new(&directory).exists(), "{directory} is left");
+}
+
+#[test]
 fn nodes_do_not_outlive_a_supervisor_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut cluster = DevCluster::start(&["--data", dir.path().to_str().unwrap()]);

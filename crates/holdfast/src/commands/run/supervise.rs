@@ -238,7 +238,6 @@ fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
 /// The signals that are forwarded to the command's group.
 pub(super) struct ForwardedSignals<'s> {
     stop: &'s mut StopSignals,
-    hangup: unix::Signal,
     quit: unix::Signal,
     /// Whether this process received one of the signals.
     pub(super) received: bool,
@@ -246,14 +245,12 @@ pub(super) struct ForwardedSignals<'s> {
 
 impl<'s> ForwardedSignals<'s> {
     pub(super) fn install(stop: &'s mut StopSignals) -> std::io::Result<Self> {
-        let (hangup, quit) = (signal(SignalKind::hangup())?, signal(SignalKind::quit())?);
-        Ok(Self { stop, hangup, quit, received: false })
+        Ok(Self { stop, quit: signal(SignalKind::quit())?, received: false })
     }
 
     async fn next(&mut self) -> Signal {
         let signal = tokio::select! {
             signal = self.stop.next() => signal,
-            _ = self.hangup.recv() => Signal::SIGHUP,
             _ = self.quit.recv() => Signal::SIGQUIT,
         };
         self.received = true;
