@@ -114,7 +114,7 @@ fn describe(table: &mut Table, run: &RunInfo) {
     let rows = [
         ("measured", run.began.clone()),
         ("commit of holdfast", run.commit.clone()),
-        ("processor", format!("{}, {} cores", machine.cpu, machine.cores)),
+        ("processor", format!("`{}`, {} cores", machine.cpu, machine.cores)),
         ("memory", format!("{} MiB", machine.memory_mib)),
         ("system", format!("{}, Linux {}", machine.system, machine.kernel)),
         ("file system of the servers", machine.file_system.clone()),
