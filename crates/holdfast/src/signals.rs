@@ -19,10 +19,8 @@ impl StopSignals {
     /// The operating system rejects the handlers.
     pub(crate) fn install() -> std::io::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let hangup = match is_ignored(&status, Signal::SIGHUP) {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
-        };
+        let is_ignored = is_ignored(&status, Signal::SIGHUP);
+        let hangup = if is_ignored { None } else { Some(signal(SignalKind::hangup())?) };
         let (interrupt, terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate, hangup })
