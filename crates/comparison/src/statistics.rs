@@ -1,29 +1,4 @@
-//! Medians, spreads, quantiles, ratios and inversions. No function omits a value: an outlier is in the spread.
-
-/// The median, minimum and maximum of some repetitions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// For an even number of values, the mean of the middle two.
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-    pub count: usize,
-}
-
-impl Spread {
-    /// Computes the spread; `None` without values.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let sorted = sorted(values);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let (lower, upper) = (sorted.get((sorted.len() - 1) / 2)?, sorted.get(sorted.len() / 2)?);
-        Some(Self { median: f64::midpoint(*lower, *upper), min, max, count: sorted.len() })
-    }
-
-    /// Returns `true` if every value is greater than every value of the other.
-    pub fn is_above(&self, other: &Self) -> bool {
-        self.min > other.max
-    }
-}
+//! Quantiles, ratios and inversions. No function omits a value: an outlier is in the spread.
 
 /// Returns a quantile by the nearest rank; 0 without values.
 pub fn quantile(values: &[f64], quantile: f64) -> f64 {
@@ -71,21 +46,6 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_spread_has_the_median_and_both_ends() {
-        let odd = Spread::of(&[3.0, 1.0, 100.0]).unwrap();
-        assert_eq!(odd, Spread { median: 3.0, min: 1.0, max: 100.0, count: 3 });
-        assert!((Spread::of(&[4.0, 1.0, 2.0, 9.0]).unwrap().median - 3.0).abs() < f64::EPSILON);
-        assert_eq!(Spread::of(&[]), None);
-    }
-
-    #[test]
-    fn only_a_spread_that_does_not_overlap_is_above() {
-        let [low, high] = [[1.0, 2.0], [2.5, 3.0]].map(|of| Spread::of(&of).unwrap());
-        assert!(high.is_above(&low) && !low.is_above(&high));
-        assert!(!Spread::of(&[1.5, 9.0]).unwrap().is_above(&low));
-    }
 
     #[test]
     fn quantiles_are_by_the_nearest_rank() {

@@ -7,6 +7,7 @@
 mod counts;
 mod judge;
 mod schedule;
+mod spread;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 pub use counts::{LoadCounts, LoadUsage, load_histogram};
 pub use judge::LoadJudge;
 pub use schedule::OpenLoop;
+pub use spread::Spread;
 
 use schedule::{Schedule, ScheduleThread, ScheduledCycle};
 

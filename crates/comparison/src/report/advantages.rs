@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use holdfast_client::load::Spread;
+
 use super::figures::{CaseFigures, CaseKey, Figures, system_of};
 use super::label::ratio;
 use super::outcome::SaleResult;
 use super::reasons::{Property, reason};
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{LoadLoop, LockLayout, Safety};
-use crate::statistics::{Spread, number, per};
+use crate::statistics::{number, per};
 
 /// The minimum ratio of a difference.
 const MARGIN: f64 = 1.05;

@@ -1,5 +1,7 @@
 //! The parts about order of grants, safety and failover.
 
+use holdfast_client::load::Spread;
+
 use super::document::{Block, Table};
 use super::figures::Figures;
 use super::label::label;
@@ -8,7 +10,7 @@ use super::plots::{self, DotRow};
 use super::speed::spread;
 use crate::adapters::no_lock;
 use crate::record::{Failover, Fairness, Safety};
-use crate::statistics::{Spread, number, pairs, quantile};
+use crate::statistics::{number, pairs, quantile};
 
 const NONE: &str = "–";
 

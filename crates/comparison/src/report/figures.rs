@@ -4,12 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_client::load::Spread;
+
 use crate::catalogue::{BASELINE, named, position};
 use crate::record::{
     Failover, Fairness, LoadLoop, LockLayout, Measured, Row, RunInfo, Safety, Speed, SystemInfo,
 };
 use crate::servers::ServerKind;
-use crate::statistics::{Spread, number, per};
+use crate::statistics::{number, per};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CaseKey {

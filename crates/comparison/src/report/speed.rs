@@ -1,5 +1,7 @@
 //! The speed part of the report: rates, times, the open loop, and the cost of a cycle.
 
+use holdfast_client::load::Spread;
+
 use super::advantages::case_text;
 use super::document::{Block, Table};
 use super::figures::{CaseFigures, CaseKey, Figures};
@@ -7,7 +9,6 @@ use super::label::label;
 use super::plots::{self, DotRow, PlotLine, PlotPoint};
 use crate::catalogue::{BASELINE, WakeUpKind, named};
 use crate::record::{LoadLoop, LockLayout, Measured};
-use crate::statistics::Spread;
 
 const NONE: &str = "–";
 

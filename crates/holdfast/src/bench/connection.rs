@@ -5,9 +5,13 @@
 //! processor time. Bound: a reply above 1 MiB is an error.
 
 use std::io;
+use std::str::FromStr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::requests::get;
+use crate::metric;
 
 /// The initial size of the buffer.
 const REPLY_LEN: usize = 16 * 1024;
@@ -63,6 +67,21 @@ impl HttpConnection {
         let body = &self.buffer[head.len..head.len + head.body_len];
         Ok(LoadReply { status: head.status, token: head.token, body })
     }
+}
+
+/// Reads one metric of a node.
+///
+/// # Errors
+/// The node does not answer, or does not have the metric.
+pub(super) async fn node_metric<T: FromStr>(endpoint: &str, name: &str) -> Result<T, String> {
+    let metrics = async {
+        let mut connection = HttpConnection::open(endpoint).await?;
+        let reply = connection.exchange(&get("/metrics")).await?;
+        Ok(String::from_utf8_lossy(reply.body).into_owned())
+    };
+    let metrics: io::Result<String> = metrics.await;
+    let metrics = metrics.map_err(|error| format!("/metrics of {endpoint}: {error}"))?;
+    metric::value(&metrics, name).ok_or_else(|| format!("/metrics of {endpoint} has no {name}"))
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! of the second reply. Every client has one connection, one session and one call in progress.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -12,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::client::BenchClient;
+use super::processor_time::{ProcessorMeter, micros_per_cycle};
 use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};
 use super::target::MeasuredCluster;
@@ -38,8 +40,17 @@ pub(super) struct LoadArgs {
     #[arg(long, value_enum, default_value_t = LockChoice::Spread)]
     pub(super) locks: LockChoice,
     /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
-    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',', conflicts_with_all = ["nodes", "against"])]
     addr: Vec<String>,
+    /// The number of nodes of its own cluster.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
+    pub(super) nodes: u64,
+    /// Another holdfast program: measure clusters of both programs by turns and print the ratios.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) against: Option<PathBuf>,
+    /// The number of measurements of each program.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "against")]
+    pub(super) rounds: u32,
     /// The TTL of the sessions of the clients.
     #[arg(long, default_value = "30s", value_parser = duration)]
     ttl: Duration,
@@ -47,7 +58,7 @@ pub(super) struct LoadArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) threads: u32,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 /// Which locks the clients acquire.
@@ -70,46 +81,58 @@ pub(super) struct HttpLoad {
 }
 
 #[derive(Debug, Serialize)]
-struct LoadReport {
+pub(super) struct LoadReport {
     locks: LockChoice,
     clients: u32,
     seconds: f64,
     cycles: u64,
-    cycles_per_second: f64,
+    pub(super) cycles_per_second: f64,
     #[serde(flatten)]
-    times: Quantiles,
+    pub(super) times: Quantiles,
+    /// Processor time by process; empty if it is unknown.
+    pub(super) processor_us_per_cycle: BTreeMap<String, f64>,
     errors: BTreeMap<String, u64>,
     violations: u64,
 }
 
 pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
-    let target = MeasuredCluster::open(&args.addr).await.map_err(CommandFailure::Failed)?;
-    let endpoints = target.endpoints();
-    let load = HttpLoad { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
-    let measured = load.drive(async |phase| conduct(args, phase).await).await;
+    let target =
+        MeasuredCluster::open(&args.addr, args.nodes).await.map_err(CommandFailure::Failed)?;
+    let report = measure(args, target.endpoints()).await;
     target.close().await;
-    let report = LoadReport::new(args, &measured.map_err(CommandFailure::Failed)?);
+    let report = report.map_err(CommandFailure::Failed)?;
     let rate = format!("{:.0}", report.cycles_per_second);
     answer(args.output.format, &report, rate, &report.text());
-    if report.cycles == 0 {
-        let errors = error_counts(&report.errors);
-        return Err(CommandFailure::failed(format!("no cycle was completed; errors: {errors}")));
-    }
-    check_violations(report.violations)
+    report.check()
 }
 
-/// Sets the load phases and shows a progress bar.
-async fn conduct(args: &LoadArgs, phase: &watch::Sender<LoadPhase>) -> Result<Duration, String> {
-    tokio::time::sleep(Duration::from_secs(args.warmup)).await;
+/// Measures the load on running nodes.
+pub(super) async fn measure(args: &LoadArgs, endpoints: Vec<String>) -> Result<LoadReport, String> {
+    let meter = ProcessorMeter::new(&endpoints).await;
+    let load = HttpLoad { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
+    let mut used = BTreeMap::new();
+    let measured = load.drive(async |phase| {
+        tokio::time::sleep(Duration::from_secs(args.warmup)).await;
+        let before = meter.read().await;
+        let elapsed = conduct(args.seconds, phase).await;
+        used = meter.read().await.since(&before);
+        Ok(elapsed)
+    });
+    let measured = measured.await?;
+    Ok(LoadReport::new(args, &measured, &used))
+}
+
+/// Measures for some seconds and shows a progress bar. Returns the measured time.
+async fn conduct(seconds: u64, phase: &watch::Sender<LoadPhase>) -> Duration {
     phase.send_replace(LoadPhase::Measuring);
     let start = Instant::now();
-    let bar = progress_bar("measuring", args.seconds, " s");
-    for _ in 0..args.seconds {
+    let bar = progress_bar("measuring", seconds, " s");
+    for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(start.elapsed())
+    start.elapsed()
 }
 
 impl HttpLoad {
@@ -139,7 +162,7 @@ impl HttpLoad {
 }
 
 impl LoadReport {
-    fn new(args: &LoadArgs, measured: &LoadResult) -> Self {
+    fn new(args: &LoadArgs, measured: &LoadResult, used: &BTreeMap<String, Duration>) -> Self {
         let LoadResult { elapsed, counts, violations } = measured;
         Self {
             locks: args.locks,
@@ -148,9 +171,22 @@ impl LoadReport {
             cycles: counts.times.len(),
             cycles_per_second: per_second(counts.times.len(), *elapsed),
             times: Quantiles::of(&counts.times),
+            processor_us_per_cycle: micros_per_cycle(used, counts.times.len()),
             errors: counts.errors.clone(),
             violations: *violations,
         }
+    }
+
+    /// # Errors
+    /// No cycle was completed, or a check of the load failed.
+    pub(super) fn check(&self) -> Result<(), CommandFailure> {
+        if self.cycles == 0 {
+            let errors = error_counts(&self.errors);
+            return Err(CommandFailure::failed(format!(
+                "no cycle was completed; errors: {errors}"
+            )));
+        }
+        check_violations(self.violations)
     }
 
     fn text(&self) -> String {
@@ -181,6 +217,12 @@ impl LoadReport {
             error_counts(&self.errors),
             self.violations.to_string(),
         ];
-        table(header, [row])
+        let cycles = table(header, [row]);
+        if self.processor_us_per_cycle.is_empty() {
+            return cycles;
+        }
+        let costs = self.processor_us_per_cycle.iter();
+        let costs = costs.map(|(process, micros)| [process.clone(), format!("{micros:.1}")]);
+        format!("{cycles}\n\n{}", table(["process", "processor time of a cycle, µs"], costs))
     }
 }

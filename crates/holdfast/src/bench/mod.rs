@@ -3,12 +3,14 @@
 //! Each measurement is one file with its arguments and its report. A run that violates mutual exclusion or the order
 //! of tokens fails at any speed. Progress goes to stderr, and only to a terminal.
 
+mod against;
 mod bulk;
 mod client;
 mod connection;
 mod failover;
 mod footprint;
 mod load;
+mod processor_time;
 mod report;
 mod requests;
 mod sessions;
@@ -52,7 +54,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CommandFailure> {
         .map_err(CommandFailure::failed)?;
     runtime.block_on(async {
         match &args.measurement {
-            None => load::run(&args.load).await,
+            None => match &args.load.against {
+                None => load::run(&args.load).await,
+                Some(program) => against::run(&args.load, program).await,
+            },
             Some(BenchCommand::Failover(args)) => failover::run(args).await,
             Some(BenchCommand::Sessions(args)) => sessions::run(args).await,
             Some(BenchCommand::Znodes(args)) => znodes::run(args).await,

@@ -66,13 +66,13 @@ fn free_layout(data: &DevDataDir, nodes: u64) -> Result<Layout, String> {
 }
 
 impl MeasuredCluster {
-    /// Uses the given nodes, or starts a cluster of three.
-    pub(super) async fn open(given: &[String]) -> Result<Self, String> {
+    /// Uses the given nodes, or starts a cluster.
+    pub(super) async fn open(given: &[String], nodes: u64) -> Result<Self, String> {
         if given.is_empty() {
-            write_stderr(
-                "holdfast: starting three nodes in a temporary directory; use --addr for running nodes",
-            );
-            return OwnCluster::start(3).await.map(Self::Own);
+            write_stderr(&format!(
+                "holdfast: starting {nodes} nodes in a temporary directory; use --addr for running nodes"
+            ));
+            return OwnCluster::start(nodes).await.map(Self::Own);
         }
         Ok(Self::Given(given.to_vec()))
     }

@@ -18,14 +18,13 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::client::BenchClient;
-use super::connection::HttpConnection;
+use super::connection::node_metric;
 use super::footprint::resident;
 use super::report::{check_violations, error_counts, per_second};
-use super::requests::{Requests, get};
+use super::requests::Requests;
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::exit::CommandFailure;
-use crate::metric;
 use crate::output::{answer, table};
 
 /// The TTL of the sessions; the measurement does not renew them.
@@ -221,13 +220,7 @@ fn residents(own: &OwnCluster) -> Result<u64, String> {
 async fn wake_ups(endpoints: &[String]) -> Result<u64, String> {
     let mut sum = 0;
     for endpoint in endpoints {
-        let mut connection =
-            HttpConnection::open(endpoint).await.map_err(|error| error.to_string())?;
-        let answer = connection.exchange(&get("/metrics")).await;
-        let answer = answer.map_err(|error| format!("/metrics of {endpoint}: {error}"))?;
-        let text = String::from_utf8_lossy(answer.body);
-        sum += metric::value(&text, WAKE_UPS)
-            .ok_or_else(|| format!("{endpoint} has no counter of wake-ups"))?;
+        sum += node_metric::<u64>(endpoint, WAKE_UPS).await?;
     }
     Ok(sum)
 }

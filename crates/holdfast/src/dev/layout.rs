@@ -23,6 +23,8 @@ pub(crate) struct Layout {
     log_level: String,
     /// The size of the log between two snapshots; `None` for the default.
     snapshot_log: Option<String>,
+    /// The program of the nodes; `None` for this program.
+    program: Option<PathBuf>,
 }
 
 impl Layout {
@@ -58,13 +60,23 @@ impl Layout {
             ));
         }
         let (dir, log_level) = (data.path().to_owned(), log_level.to_owned());
-        Ok(Self { dir, nodes, port, log_level, snapshot_log: None })
+        Ok(Self { dir, nodes, port, log_level, snapshot_log: None, program: None })
     }
 
     /// Sets the size of the log between two snapshots, in the format of the configuration.
     pub(crate) fn with_snapshot_log(mut self, size: &str) -> Self {
         self.snapshot_log = Some(size.to_owned());
         self
+    }
+
+    /// Sets the program of the nodes, for example another build of holdfast.
+    pub(crate) fn with_program(mut self, program: Option<&Path>) -> Self {
+        self.program = program.map(Path::to_owned);
+        self
+    }
+
+    pub(super) fn program(&self) -> std::io::Result<PathBuf> {
+        self.program.clone().map_or_else(std::env::current_exe, Ok)
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = u64> + use<> {

@@ -107,7 +107,7 @@ impl DevCluster {
 
     fn command(&self, node: u64) -> std::io::Result<Child> {
         let log = File::options().create(true).append(true).open(self.layout.log_file(node))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(self.layout.program()?);
         command
             .arg("serve")
             .arg("--config")

@@ -20,9 +20,40 @@ fn load_is_measured_and_judged_on_a_given_cluster() {
         assert!(report["p99.9_ms"].is_number() && report["p50_ms"].is_number(), "{report}");
         assert_eq!(report["violations"], 0, "{report}");
         assert_eq!(report["locks"], locks);
+        let costs = report["processor_us_per_cycle"].as_object().unwrap();
+        let names: Vec<&str> = costs.keys().map(String::as_str).collect();
+        assert_eq!(names, ["all", "generator", "node 1 (leader)"], "{report}");
+        assert!(costs.values().all(|micros| micros.as_f64().unwrap() > 0.0), "{report}");
     }
     // The benchmark has closed its sessions.
     assert_eq!(cluster.client(&["ls", "bench", "-o", "value"]).stdout, "");
+}
+
+#[test]
+fn two_programs_are_measured_by_turns() {
+    let args =
+        ["bench", "--against", env!("CARGO_BIN_EXE_holdfast"), "--rounds", "2", "--nodes", "1"];
+    let load = ["--clients", "4", "--seconds", "1", "--warmup", "0", "-o", "json"];
+    let report = report(&holdfast(&[&args[..], &load[..]].concat()));
+    for program in ["this", "against"] {
+        assert_eq!(report[program].as_array().unwrap().len(), 2, "{report}");
+    }
+    let measures = report["rows"].as_array().unwrap().iter().map(|row| row["measure"].as_str());
+    let expected = ["cycles/s", "p50 ms", "p99 ms", "processor µs a cycle"].map(Some);
+    assert_eq!(measures.collect::<Vec<_>>(), expected, "{report}");
+    for row in report["rows"].as_array().unwrap() {
+        let value = |program: &str| row[program]["median"].as_f64().unwrap();
+        let ratio = value("this") / value("against");
+        assert!((row["ratio"].as_f64().unwrap() - ratio).abs() < 1e-9, "{report}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_run_is_named() {
+    let end =
+        holdfast(&["bench", "--against", "/nowhere/holdfast", "--rounds", "1", "--seconds", "1"]);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("/nowhere/holdfast: cannot start node 1"), "{}", end.stderr);
 }
 
 #[test]
