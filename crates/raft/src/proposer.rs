@@ -7,20 +7,21 @@
 //!
 //! 1. [`Proposer::propose`] puts a *run* into the queue: commands of one caller that share a log entry, in order. A run
 //!    is never split: all its commands are in one entry, or none is in the log.
-//! 2. The worker packs waiting runs into a *batch* while fewer than `propose_inflight_max` batches are in flight. Runs
-//!    that arrive while all places are taken leave together in the next batch.
-//! 3. One timer exists. A run with [`Urgency::MayWait`](crate::Urgency::MayWait) waits up to 1 ms on the leader for the entry of another run
-//!    (ADR 0005). Every other run leaves as soon as a place in flight is free.
+//! 2. The worker packs waiting runs into *batches*: `departure.rs` decides when a batch leaves. Usually one batch is in
+//!    flight, and runs that arrive meanwhile leave together in the next batch.
+//! 3. A run with [`Urgency::MayWait`](crate::Urgency::MayWait) waits a few milliseconds on the leader for the entry of
+//!    another run.
 //! 4. A batch that was certainly not appended returns to the front of the queue. The worker sends it again until its
 //!    callers' deadlines. A batch that may have been appended is never sent again: its callers get
 //!    [`ProposeError::Unknown`]. `send.rs` draws that line.
 //! 5. The leader never forwards a run that a peer forwarded: one hop is the most.
 //!
 //! Bounds: `propose_queue_max` runs wait in the queue, and as many between two attempts. At most `propose_inflight_max`
-//! batches are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
+//! batches of each kind are in flight. A batch has at most `batch_commands_max` commands and `batch_bytes_max` bytes, or one
 //! command of at most [`COMMAND_BYTES_MAX`].
 
 mod context;
+mod departure;
 mod pending;
 mod send;
 mod worker;

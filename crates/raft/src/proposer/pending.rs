@@ -1,9 +1,7 @@
-//! Runs in the queue: whether their caller can still withdraw them, and when they have to leave.
+//! Runs in the queue, and whether their caller can still withdraw them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -11,9 +9,6 @@ use tokio::time::Instant;
 use crate::committed::Committed;
 use crate::error::ProposeError;
 use crate::wire::{CommandRun, Urgency};
-
-/// The longest that a run with [`Urgency::MayWait`] waits for the log entry of another run (ADR 0005).
-const MAY_WAIT_MAX: Duration = Duration::from_millis(1);
 
 pub(crate) type ProposeResult = Result<Vec<Committed>, ProposeError>;
 
@@ -74,40 +69,9 @@ impl Pending {
     }
 }
 
-/// When the waiting runs have to leave; `None` if there are none. They wait only if all of them may, and are fewer
-/// than `full`.
-pub(crate) fn due(waiting: &VecDeque<Pending>, full: usize) -> Option<Instant> {
-    let oldest = waiting.front()?.since;
-    let may_wait = waiting.len() < full && waiting.iter().all(Pending::may_wait);
-    Some(if may_wait { oldest + MAY_WAIT_MAX } else { oldest })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_that_may_wait_leave_with_an_immediate_run_or_when_they_are_many_or_late() {
-        use Urgency::{Immediate, MayWait};
-        let now = Instant::now();
-        let item = |urgency, ms| Pending {
-            run: CommandRun { commands: Vec::new(), urgency },
-            deadline: now,
-            forwarded: false,
-            bytes: 0,
-            since: now + Duration::from_millis(ms),
-            ticket: Arc::default(),
-            reply: oneshot::channel().0,
-        };
-        let late = now + MAY_WAIT_MAX;
-        assert_eq!(due(&VecDeque::new(), 3), None);
-        assert_eq!(due(&[item(MayWait, 0)].into(), 3), Some(late));
-        assert_eq!(due(&[item(MayWait, 0), item(MayWait, 5)].into(), 3), Some(late));
-        assert_eq!(due(&[item(MayWait, 0), item(Immediate, 5)].into(), 3), Some(now));
-        assert_eq!(due(&[item(Immediate, 0), item(MayWait, 5)].into(), 3), Some(now));
-        let full = [item(MayWait, 0), item(MayWait, 5), item(MayWait, 6)];
-        assert_eq!(due(&full.into(), 3), Some(now));
-    }
 
     #[test]
     fn a_caller_withdraws_only_a_run_that_is_not_in_flight() {

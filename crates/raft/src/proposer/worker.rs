@@ -1,4 +1,4 @@
-//! Packs waiting runs into batches and sends each as soon as a place in flight is free.
+//! Packs waiting runs into batches and sends each when [`Departures`] says so.
 //!
 //! Returned runs are sent before new ones. After a batch was returned, the worker pauses until the leader changes or
 //! [`PAUSE`] has passed, so that it does not flood a cluster without a leader.
@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::{BatchLimits, ProposerContext};
-use super::pending::{Pending, due};
+use super::departure::{BatchKind, Departures, WaitingRuns};
+use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
 
@@ -26,7 +27,8 @@ pub(crate) struct Worker {
     queue: mpsc::Receiver<Pending>,
     /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
     waiting: VecDeque<Pending>,
-    in_flight: FuturesUnordered<BoxFuture<'static, Returned>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, (BatchKind, Returned)>>,
+    departures: Departures,
     paused_until: Option<Instant>,
 }
 
@@ -42,6 +44,7 @@ impl Worker {
             queue,
             waiting: VecDeque::new(),
             in_flight: FuturesUnordered::new(),
+            departures: Departures::new(limits.inflight_max),
             paused_until: None,
         }
     }
@@ -50,18 +53,18 @@ impl Worker {
         loop {
             self.send_batches();
             let paused = self.paused_until;
-            let can_send = paused.is_none() && self.in_flight.len() < self.limits.inflight_max;
-            // The runs that `send_batches` left may wait for another run's entry.
+            let running = paused.is_none();
             let due = self.due();
             tokio::select! {
-                Some(returned) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                Some((kind, returned)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                    self.departures.returned(kind);
                     self.take_back(returned);
                 }
-                pending = self.queue.recv(), if can_send => match pending {
+                pending = self.queue.recv(), if running && self.wants_another() => match pending {
                     Some(pending) => self.waiting.push_back(pending),
                     None => return,
                 },
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if can_send && due.is_some() => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if running && due.is_some() => {}
                 () = sleep_until(paused.unwrap_or_else(Instant::now)), if paused.is_some() => {
                     self.paused_until = None;
                     self.expire_waiting();
@@ -76,10 +79,15 @@ impl Worker {
         }
     }
 
-    /// Sends batches while there are due runs, a known leader, and a free place in flight.
+    /// Sends batches while there are due runs and a known leader.
     fn send_batches(&mut self) {
-        while self.paused_until.is_none() && self.in_flight.len() < self.limits.inflight_max {
-            if !self.is_due(Instant::now()) {
+        while self.paused_until.is_none() {
+            while self.wants_another() {
+                let Ok(pending) = self.queue.try_recv() else { break };
+                self.waiting.push_back(pending);
+            }
+            let now = Instant::now();
+            if self.due().is_none_or(|due| due > now) {
                 return;
             }
             let Some(first) = self.next() else { return };
@@ -94,26 +102,28 @@ impl Worker {
             }
             let batch = self.pack(first, route);
             if !batch.is_empty() {
-                self.in_flight.push(Box::pin(send_batch(self.context.clone(), route, batch)));
+                let may_wait = batch.iter().all(Pending::may_wait);
+                let kind = if may_wait { BatchKind::MayWait } else { BatchKind::Immediate };
+                self.departures.left(kind, now);
+                let sending = send_batch(self.context.clone(), route, batch);
+                self.in_flight.push(Box::pin(async move { (kind, sending.await) }));
             }
         }
     }
 
-    fn is_due(&mut self, now: Instant) -> bool {
-        let full = self.limits.commands_max;
-        while self.waiting.len() < full && self.waiting.back().is_none_or(Pending::may_wait) {
-            let Ok(pending) = self.queue.try_recv() else { break };
-            self.waiting.push_back(pending);
-        }
-        self.due().is_some_and(|due| due <= now)
+    /// Whether the next run in the queue can change when the waiting ones leave.
+    fn wants_another(&self) -> bool {
+        self.waiting.len() < self.limits.commands_max
+            && self.waiting.back().is_none_or(Pending::may_wait)
     }
 
-    /// When the waiting runs have to leave. On a follower they leave at once: the leader decides what may wait.
     fn due(&self) -> Option<Instant> {
-        match self.route() {
-            Some(Route::Local) => due(&self.waiting, self.limits.commands_max),
-            Some(Route::Leader(_)) | None => self.waiting.front().map(|pending| pending.since),
-        }
+        self.departures.due(WaitingRuns {
+            oldest: self.waiting.front()?.since,
+            all_may_wait: self.waiting.iter().all(Pending::may_wait),
+            full: self.waiting.len() + self.queue.len() >= self.limits.commands_max,
+            on_leader: self.route() == Some(Route::Local),
+        })
     }
 
     /// A new leader appends only after it applied what its predecessors committed: its stamps continue from there.

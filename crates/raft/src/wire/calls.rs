@@ -163,7 +163,7 @@ pub(crate) struct CommandRun {
 pub enum Urgency {
     /// The command leaves with the next batch.
     Immediate,
-    /// The command waits on the leader for another command's entry, up to 1 ms.
+    /// The command waits on the leader for another command's entry, up to 4 ms.
     MayWait,
 }
 

@@ -1,0 +1,140 @@
+//! Decides when waiting runs leave for the log, and counts the batches in flight (ADR 0005).
+//!
+//! | waiting runs | leave |
+//! |---|---|
+//! | an immediate run, and no immediate batch in flight | at once |
+//! | an immediate run, and an immediate batch in flight | when that batch returns, at most [`JOIN_AFTER`] after it left |
+//! | as many as a batch holds | at once |
+//! | only runs that may wait, on the leader | [`MAY_WAIT_MAX`] after the oldest arrived |
+//! | only runs that may wait, on a follower | at once: the leader decides what may wait |
+//!
+//! An immediate batch has at least one immediate run. Of each of the two kinds of batches, at most
+//! `propose_inflight_max` are in flight.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The longest that an immediate run waits for the return of an immediate batch. On a fast network the batch returns
+/// earlier, and callers share entries. On a slow one, several batches are in flight.
+const JOIN_AFTER: Duration = Duration::from_millis(4);
+/// The longest that a run with [`Urgency::MayWait`](crate::Urgency::MayWait) waits for the entry of another run.
+const MAY_WAIT_MAX: Duration = Duration::from_millis(4);
+
+/// The runs that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitingRuns {
+    /// When the oldest arrived.
+    pub(crate) oldest: Instant,
+    pub(crate) all_may_wait: bool,
+    /// They fill a batch.
+    pub(crate) full: bool,
+    /// This node leads.
+    pub(crate) on_leader: bool,
+}
+
+/// The kind of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchKind {
+    /// It has a run that is immediate.
+    Immediate,
+    /// All its runs may wait.
+    MayWait,
+}
+
+/// The batches in flight.
+#[derive(Debug)]
+pub(crate) struct Departures {
+    inflight_max: usize,
+    immediate: usize,
+    may_wait: usize,
+    /// When the last immediate batch left, plus [`JOIN_AFTER`].
+    joins_at: Option<Instant>,
+}
+
+impl Departures {
+    pub(crate) fn new(inflight_max: usize) -> Self {
+        Self { inflight_max, immediate: 0, may_wait: 0, joins_at: None }
+    }
+
+    pub(crate) fn left(&mut self, kind: BatchKind, now: Instant) {
+        *self.count(kind) += 1;
+        if kind == BatchKind::Immediate {
+            self.joins_at = Some(now + JOIN_AFTER);
+        }
+    }
+
+    pub(crate) fn returned(&mut self, kind: BatchKind) {
+        *self.count(kind) -= 1;
+    }
+
+    /// When the waiting runs leave; `None` while no batch of their kind may leave.
+    pub(crate) fn due(&self, waiting: WaitingRuns) -> Option<Instant> {
+        let WaitingRuns { oldest, all_may_wait, full, on_leader } = waiting;
+        let in_flight = if all_may_wait { self.may_wait } else { self.immediate };
+        if in_flight >= self.inflight_max {
+            return None;
+        }
+        Some(match (all_may_wait, self.joins_at) {
+            _ if full => oldest,
+            (true, _) if on_leader => oldest + MAY_WAIT_MAX,
+            (false, Some(joins_at)) if self.immediate > 0 => oldest.max(joins_at),
+            _ => oldest,
+        })
+    }
+
+    fn count(&mut self, kind: BatchKind) -> &mut usize {
+        match kind {
+            BatchKind::Immediate => &mut self.immediate,
+            BatchKind::MayWait => &mut self.may_wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(oldest: Instant) -> WaitingRuns {
+        WaitingRuns { oldest, all_may_wait: false, full: false, on_leader: true }
+    }
+
+    #[test]
+    fn an_immediate_run_leaves_at_once_unless_an_immediate_batch_is_in_flight() {
+        let start = Instant::now();
+        let later = start + Duration::from_millis(1);
+        let mut departures = Departures::new(3);
+        assert_eq!(departures.due(waiting(start)), Some(start));
+        departures.left(BatchKind::MayWait, start);
+        assert_eq!(departures.due(waiting(later)), Some(later));
+        departures.left(BatchKind::Immediate, start);
+        assert_eq!(departures.due(waiting(later)), Some(start + JOIN_AFTER));
+        assert_eq!(departures.due(WaitingRuns { full: true, ..waiting(later) }), Some(later));
+        departures.returned(BatchKind::Immediate);
+        assert_eq!(departures.due(waiting(later)), Some(later));
+    }
+
+    #[test]
+    fn a_run_that_may_wait_waits_on_the_leader_only() {
+        let start = Instant::now();
+        let departures = Departures::new(3);
+        let run = WaitingRuns { all_may_wait: true, ..waiting(start) };
+        assert_eq!(departures.due(run), Some(start + MAY_WAIT_MAX));
+        assert_eq!(departures.due(WaitingRuns { full: true, ..run }), Some(start));
+        assert_eq!(departures.due(WaitingRuns { on_leader: false, ..run }), Some(start));
+    }
+
+    #[test]
+    fn each_kind_of_batch_has_its_own_limit() {
+        let start = Instant::now();
+        let run = WaitingRuns { all_may_wait: true, on_leader: false, ..waiting(start) };
+        let mut departures = Departures::new(1);
+        departures.left(BatchKind::MayWait, start);
+        assert_eq!(departures.due(run), None);
+        assert_eq!(departures.due(waiting(start)), Some(start));
+        departures.left(BatchKind::Immediate, start);
+        assert_eq!(departures.due(WaitingRuns { full: true, ..waiting(start) }), None);
+        departures.returned(BatchKind::MayWait);
+        assert_eq!(departures.due(run), Some(start));
+    }
+}
