@@ -37,11 +37,21 @@ pub enum CompareCommand {
     /// Start, stop and list real servers, without measuring anything.
     #[command(subcommand)]
     Servers(ServersCommand),
+    /// Draw the curves of `holdfast bench growth` as SVG.
+    Growth(GrowthArguments),
     /// Show what fencing tokens prevent: the flash sale with a paused holder, without and with the fence.
     Demo,
     /// One worker process of the sale, started by `safety` and `demo`.
     #[command(hide = true)]
     Worker,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct GrowthArguments {
+    /// The JSON of `holdfast bench growth`.
+    pub json: PathBuf,
+    /// The SVG to write.
+    pub svg: PathBuf,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -43,20 +43,20 @@ pub enum PeerListen {
 /// `election_max` more. When the leader's connections close, the second wait is a few milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The interval between two heartbeats; 150 ms.
+    /// The interval between two heartbeats; 100 ms.
     pub heartbeat: Duration,
-    /// The minimum election timeout, at least three heartbeats; 500 ms.
+    /// The minimum election timeout, at least three heartbeats; 400 ms.
     pub election_min: Duration,
-    /// The maximum election timeout and the lease, larger than `election_min`; 750 ms.
+    /// The maximum election timeout and the lease, larger than `election_min`; 550 ms.
     pub election_max: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_millis(150),
-            election_min: Duration::from_millis(500),
-            election_max: Duration::from_millis(750),
+            heartbeat: Duration::from_millis(100),
+            election_min: Duration::from_millis(400),
+            election_max: Duration::from_millis(550),
         }
     }
 }

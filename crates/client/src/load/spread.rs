@@ -1,9 +1,9 @@
 //! The median and the extremes of repeated measurements.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The median, minimum and maximum of some repetitions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// For an even number of values, the mean of the middle two.
     pub median: f64,

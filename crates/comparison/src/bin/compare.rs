@@ -79,6 +79,15 @@ async fn run(command: &CompareCommand, progress: &Progress) -> Result<ExitCode, 
         CompareCommand::Servers(command) => {
             command::run(command).await?.iter().for_each(|line| say(line));
         }
+        CompareCommand::Growth(arguments) => {
+            let failed = |path: &Path| {
+                let path = path.display().to_string();
+                move |error: std::io::Error| format!("{path}: {error}")
+            };
+            let json = std::fs::read_to_string(&arguments.json).map_err(failed(&arguments.json))?;
+            let svg = report::growth::draw(&json)?;
+            std::fs::write(&arguments.svg, svg).map_err(failed(&arguments.svg))?;
+        }
         CompareCommand::Demo => {
             let is_shown = safety::demo::run().await?;
             return Ok(if is_shown { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -29,6 +29,7 @@ const ROW_NAME_WIDTH: u32 = 190;
 const AXIS_HEIGHT: u32 = 50;
 const SQUARE_HEIGHT: u32 = 165;
 const SQUARES_PER_ROW: usize = 6;
+const CELL_HEIGHT: u32 = 190;
 const FONT: (&str, u32) = ("sans-serif", 13);
 
 /// A drawn plot with its title.
@@ -104,6 +105,19 @@ pub(super) fn lines(title: &str, across: &str, up: &str, lines: &[PlotLine]) -> 
         let (area, legend) = root.split_horizontally(WIDTH.cast_signed() - LEGEND_WIDTH);
         draw_lines(&area, [across, up], lines)?;
         draw_legend(&legend, lines)
+    })
+}
+
+/// Draws a row of three small plots for each name, which is the text below their horizontal axes.
+pub(super) fn grid(title: &str, rows: &[(String, [(String, PlotLine); 3])]) -> Plot {
+    let count = u32::try_from(rows.len().max(1)).unwrap_or(1);
+    draw(title, CELL_HEIGHT * count, |root| {
+        let cells = root.split_evenly((rows.len().max(1), 3));
+        let plots =
+            rows.iter().flat_map(|(across, plots)| plots.iter().map(move |plot| (across, plot)));
+        plots.zip(&cells).try_for_each(|((across, (up, line)), cell)| {
+            draw_lines(cell, [across, up], std::slice::from_ref(line))
+        })
     })
 }
 

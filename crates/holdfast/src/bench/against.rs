@@ -76,7 +76,7 @@ async fn turn(args: &LoadArgs, program: Option<&Path>) -> Result<LoadReport, Str
         Some(program) => format!("{}: {error}", program.display()),
         None => error,
     })?;
-    let report = measure(args, own.cluster.layout().endpoints()).await;
+    let report = measure(&args.load, own.cluster.layout().endpoints()).await;
     own.stop().await;
     report
 }

@@ -27,7 +27,7 @@ pub(super) struct BulkCalls {
     /// The number of connections.
     pub(super) clients: u32,
     /// Builds the bytes of the n-th call. The call must be repeatable.
-    pub(super) request: fn(u32) -> Result<Vec<u8>, String>,
+    pub(super) request: Box<dyn Fn(u32) -> Result<Vec<u8>, String> + Send + Sync>,
     /// Returns `true` if the error of a repeated call proves that an earlier copy took effect.
     pub(super) is_done: fn(&str) -> bool,
 }

@@ -117,7 +117,7 @@ async fn measure(args: &FailoverArgs, own: &mut OwnCluster) -> Result<FailoverRe
         let (lock, session) =
             (format!("failover/{name}/{client}"), format!("failover-{name}-{client}"));
         let requests =
-            Requests::new(&lock, &session, TTL, WAIT).map_err(|error| error.to_string())?;
+            Requests::new(&lock, &session, TTL, WAIT, 0).map_err(|error| error.to_string())?;
         let http = BenchClient::new(requests, &endpoints, client);
         tasks.spawn(keep_cycling(load.clone(), client, http));
     }
@@ -184,7 +184,7 @@ async fn first_grant(own: &OwnCluster, survivors: &[u64], name: &str) -> Result<
     let mut probes = JoinSet::new();
     for node in survivors {
         let (lock, session) = (format!("probe/{name}/{node}"), format!("probe-{name}-{node}"));
-        let requests = Requests::new(&lock, &session, TTL, Duration::ZERO)
+        let requests = Requests::new(&lock, &session, TTL, Duration::ZERO, 0)
             .map_err(|error| error.to_string())?;
         probes.spawn(probe(own.cluster.layout().http(*node).to_string(), requests));
     }

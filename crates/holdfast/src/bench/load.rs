@@ -24,21 +24,11 @@ use crate::output::{answer, table};
 /// The maximum wait of an acquire.
 const WAIT: Duration = Duration::from_mins(1);
 
-/// The load of `holdfast bench`.
+/// The load of `holdfast bench`, and the nodes.
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
-    /// The number of clients, each with one connection and one call at a time.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(super) clients: u32,
-    /// The measured time, seconds.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    seconds: u64,
-    /// The time before the measurement, seconds.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
-    warmup: u64,
-    /// Which locks the clients acquire.
-    #[arg(long, value_enum, default_value_t = LockChoice::Spread)]
-    pub(super) locks: LockChoice,
+    #[command(flatten)]
+    pub(super) load: LoadSettings,
     /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',', conflicts_with_all = ["nodes", "against"])]
     addr: Vec<String>,
@@ -51,14 +41,34 @@ pub(super) struct LoadArgs {
     /// The number of measurements of each program.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "against")]
     pub(super) rounds: u32,
-    /// The TTL of the sessions of the clients.
-    #[arg(long, default_value = "30s", value_parser = duration)]
-    ttl: Duration,
     /// The number of threads of the generator.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) threads: u32,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+/// A load on running nodes.
+#[derive(Clone, Debug, Args)]
+pub(super) struct LoadSettings {
+    /// The number of clients, each with one connection and one call at a time.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(super) clients: u32,
+    /// The measured time, seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) seconds: u64,
+    /// The time before the measurement, seconds.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub(super) warmup: u64,
+    /// Which locks the clients acquire.
+    #[arg(long, value_enum, default_value_t = LockChoice::Spread)]
+    pub(super) locks: LockChoice,
+    /// The bytes in the value of each lock.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4_096))]
+    pub(super) value_bytes: u32,
+    /// The TTL of the sessions of the clients.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub(super) ttl: Duration,
 }
 
 /// Which locks the clients acquire.
@@ -77,6 +87,7 @@ pub(super) struct HttpLoad {
     pub(super) endpoints: Vec<String>,
     pub(super) clients: u32,
     pub(super) locks: LockChoice,
+    pub(super) value_bytes: u32,
     pub(super) ttl: Duration,
 }
 
@@ -98,7 +109,7 @@ pub(super) struct LoadReport {
 pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
     let target =
         MeasuredCluster::open(&args.addr, args.nodes).await.map_err(CommandFailure::Failed)?;
-    let report = measure(args, target.endpoints()).await;
+    let report = measure(&args.load, target.endpoints()).await;
     target.close().await;
     let report = report.map_err(CommandFailure::Failed)?;
     let rate = format!("{:.0}", report.cycles_per_second);
@@ -107,19 +118,23 @@ pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
 }
 
 /// Measures the load on running nodes.
-pub(super) async fn measure(args: &LoadArgs, endpoints: Vec<String>) -> Result<LoadReport, String> {
+pub(super) async fn measure(
+    settings: &LoadSettings,
+    endpoints: Vec<String>,
+) -> Result<LoadReport, String> {
     let meter = ProcessorMeter::new(&endpoints).await;
-    let load = HttpLoad { endpoints, clients: args.clients, locks: args.locks, ttl: args.ttl };
+    let LoadSettings { clients, locks, value_bytes, ttl, .. } = *settings;
+    let load = HttpLoad { endpoints, clients, locks, value_bytes, ttl };
     let mut used = BTreeMap::new();
     let measured = load.drive(async |phase| {
-        tokio::time::sleep(Duration::from_secs(args.warmup)).await;
+        tokio::time::sleep(Duration::from_secs(settings.warmup)).await;
         let before = meter.read().await;
-        let elapsed = conduct(args.seconds, phase).await;
+        let elapsed = conduct(settings.seconds, phase).await;
         used = meter.read().await.since(&before);
         Ok(elapsed)
     });
     let measured = measured.await?;
-    Ok(LoadReport::new(args, &measured, &used))
+    Ok(LoadReport::new(settings, &measured, &used))
 }
 
 /// Measures for some seconds and shows a progress bar. Returns the measured time.
@@ -133,6 +148,14 @@ async fn conduct(seconds: u64, phase: &watch::Sender<LoadPhase>) -> Duration {
     }
     bar.finish_and_clear();
     start.elapsed()
+}
+
+impl LoadSettings {
+    /// A load with a warm-up of one second.
+    pub(super) fn new(clients: u32, seconds: u64, locks: LockChoice) -> Self {
+        let ttl = Duration::from_mins(1);
+        Self { clients, seconds, warmup: 1, locks, value_bytes: 0, ttl }
+    }
 }
 
 impl HttpLoad {
@@ -151,7 +174,8 @@ impl HttpLoad {
         };
         let client = |(index, number): (usize, u32)| {
             let lock = format!("bench/{name}/{}", number % locks);
-            let requests = Requests::new(&lock, &format!("bench-{name}-{number}"), self.ttl, WAIT);
+            let session = format!("bench-{name}-{number}");
+            let requests = Requests::new(&lock, &session, self.ttl, WAIT, self.value_bytes);
             let requests = requests.map_err(|error| error.to_string())?;
             Ok(BenchClient::new(requests, &self.endpoints, index))
         };
@@ -162,11 +186,15 @@ impl HttpLoad {
 }
 
 impl LoadReport {
-    fn new(args: &LoadArgs, measured: &LoadResult, used: &BTreeMap<String, Duration>) -> Self {
+    fn new(
+        settings: &LoadSettings,
+        measured: &LoadResult,
+        used: &BTreeMap<String, Duration>,
+    ) -> Self {
         let LoadResult { elapsed, counts, violations } = measured;
         Self {
-            locks: args.locks,
-            clients: args.clients,
+            locks: settings.locks,
+            clients: settings.clients,
             seconds: elapsed.as_secs_f64(),
             cycles: counts.times.len(),
             cycles_per_second: per_second(counts.times.len(), *elapsed),

@@ -1,4 +1,5 @@
-//! `holdfast bench`: measures lock cycles, failovers, many sessions, znodes and waiters, and snapshots under load.
+//! `holdfast bench`: measures lock cycles, failovers, many sessions, znodes and waiters, snapshots
+//! under load, and growth.
 //!
 //! Each measurement is one file with its arguments and its report. A run that violates mutual exclusion or the order
 //! of tokens fails at any speed. Progress goes to stderr, and only to a terminal.
@@ -9,6 +10,7 @@ mod client;
 mod connection;
 mod failover;
 mod footprint;
+mod growth;
 mod load;
 mod processor_time;
 mod report;
@@ -41,6 +43,7 @@ enum BenchCommand {
     Znodes(znodes::ZnodesArgs),
     Waiters(waiters::WaitersArgs),
     Snapshots(snapshots::SnapshotsArgs),
+    Growth(growth::GrowthArgs),
 }
 
 /// # Errors
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CommandFailure> {
             Some(BenchCommand::Znodes(args)) => znodes::run(args).await,
             Some(BenchCommand::Waiters(args)) => waiters::run(args).await,
             Some(BenchCommand::Snapshots(args)) => snapshots::run(args).await,
+            Some(BenchCommand::Growth(args)) => growth::run(args).await,
         }
     })
 }
@@ -76,7 +80,7 @@ mod tests {
     fn bench_measures_lock_cycles_by_default() {
         let args = parse::<BenchArgs>("bench --clients 16 --locks hot").unwrap();
         assert!(args.measurement.is_none());
-        assert_eq!((args.load.clients, args.load.locks), (16, load::LockChoice::Hot));
+        assert_eq!((args.load.load.clients, args.load.load.locks), (16, load::LockChoice::Hot));
         let args = parse::<BenchArgs>("bench failover --rounds 3").unwrap();
         assert!(matches!(args.measurement, Some(BenchCommand::Failover(args)) if args.rounds == 3));
     }

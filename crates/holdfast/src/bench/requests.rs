@@ -17,6 +17,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// A lock with `value_bytes` bytes of value, at most 4,096.
+    ///
     /// # Errors
     /// A malformed name.
     pub(super) fn new(
@@ -24,14 +26,19 @@ impl Requests {
         session: &str,
         ttl: Duration,
         wait: Duration,
+        value_bytes: u32,
     ) -> Result<Self, NameError> {
         let (lock, session) = (LockName::new(lock)?, SessionName::new(session)?);
         let (path, home) = (lock_path(&lock), session_path(&session));
         let query = format!("session={session}&ttl={}", format_duration(ttl));
         let wait =
             if wait.is_zero() { String::new() } else { format!("&wait={}", format_duration(wait)) };
+        let value = match value_bytes {
+            0 => String::new(),
+            bytes => format!("&value={:x>1$}", "", usize::try_from(bytes).unwrap_or(0)),
+        };
         Ok(Self {
-            acquire: request("PUT", &format!("{path}?{query}{wait}")),
+            acquire: request("PUT", &format!("{path}?{query}{wait}{value}")),
             release: request("DELETE", &format!("{path}?session={session}")),
             close: request("DELETE", &home),
         })
@@ -77,11 +84,13 @@ mod tests {
     #[test]
     fn requests_are_complete() {
         let second = Duration::from_secs(1);
-        let requests = Requests::new("bench/1", "s1", second * 30, second).unwrap();
+        let requests = Requests::new("bench/1", "s1", second * 30, second, 0).unwrap();
         assert_eq!(
             String::from_utf8(requests.acquire).unwrap(),
             "PUT /v1/locks/bench/1?session=s1&ttl=30s&wait=1s HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n"
         );
+        let valued = Requests::new("bench/1", "s1", second * 30, second, 3).unwrap();
+        assert!(String::from_utf8(valued.acquire).unwrap().contains("&wait=1s&value=xxx HTTP"));
         assert!(requests.release.starts_with(b"DELETE /v1/locks/bench/1?session=s1 HTTP/1.1\r\n"));
         assert!(requests.close.starts_with(b"DELETE /v1/sessions/s1 HTTP/1.1\r\n"));
     }

@@ -46,7 +46,7 @@ async fn measure(args: &SessionsArgs, own: &mut OwnCluster) -> Result<BulkReport
         what: "opening sessions",
         calls: args.count,
         clients: args.clients,
-        request: acquire,
+        request: Box::new(acquire),
         is_done: |_| false,
     };
     let errors = bulk.make(&own.cluster.layout().endpoints()).await?;
@@ -59,7 +59,7 @@ async fn measure(args: &SessionsArgs, own: &mut OwnCluster) -> Result<BulkReport
 
 fn acquire(number: u32) -> Result<Vec<u8>, String> {
     let (lock, session) = (format!("{PREFIX}{number}"), format!("session-{number}"));
-    Requests::new(&lock, &session, TTL, Duration::ZERO)
+    Requests::new(&lock, &session, TTL, Duration::ZERO, 0)
         .map(|requests| requests.acquire)
         .map_err(|error| error.to_string())
 }

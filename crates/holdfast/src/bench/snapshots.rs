@@ -115,7 +115,13 @@ async fn measure(args: &SnapshotsArgs, own: &OwnCluster) -> Result<SnapshotsRepo
     znodes::create(args.znodes, FILL_CLIENTS, &endpoints).await?;
     let dirs: Vec<PathBuf> =
         layout.ids().map(|node| layout.node_dir(node).join("data/snapshots")).collect();
-    let load = HttpLoad { endpoints, clients: args.clients, locks: LockChoice::Spread, ttl: TTL };
+    let load = HttpLoad {
+        endpoints,
+        clients: args.clients,
+        locks: LockChoice::Spread,
+        value_bytes: 0,
+        ttl: TTL,
+    };
     let measured = load.drive(async |phase| watch_for(args.snapshots, &dirs, phase).await).await?;
     Ok(SnapshotsReport::new(args, &measured))
 }

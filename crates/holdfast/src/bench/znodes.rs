@@ -58,7 +58,7 @@ pub(super) async fn create(
         what: "creating znodes",
         calls: count.div_ceil(PER_CALL),
         clients,
-        request: |number| Ok(transaction(number)),
+        request: Box::new(|number| Ok(transaction(number))),
         is_done: |kind| kind == "znode-exists",
     };
     bulk.make(endpoints).await

@@ -78,7 +78,7 @@ pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
     let reject = |problem: String| Err(ConfigError::Inconsistent(problem));
     if *heartbeat < Duration::from_millis(10) {
         return reject(format!(
-            "raft.heartbeat = \"{heartbeat:?}\" is too short for a network: use 10ms or more (the default is 150ms)"
+            "raft.heartbeat = \"{heartbeat:?}\" is too short for a network: use 10ms or more (the default is 100ms)"
         ));
     }
     if *election_min < *heartbeat * 3 {
@@ -98,7 +98,7 @@ pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
     if *election_max > Duration::from_mins(1) {
         return reject(format!(
             "raft.election_max = \"{election_max:?}\" would leave a cluster without a leader for over a minute: \
-             use 60s or less (the default is 750ms)"
+             use 60s or less (the default is 550ms)"
         ));
     }
     Ok(())

@@ -49,6 +49,23 @@ fn two_programs_are_measured_by_turns() {
 }
 
 #[test]
+fn growth_has_a_curve_for_each_dimension() {
+    let args = ["bench", "growth", "--up-to", "1", "--seconds", "1", "--rounds", "1", "-o", "json"];
+    let report = report(&holdfast(&args));
+    let curves = report["curves"].as_array().unwrap();
+    let over: Vec<_> = curves.iter().map(|curve| curve["over"].as_str().unwrap()).collect();
+    let expected =
+        ["clients", "waiters for one lock", "bytes in the value of a lock", "held locks", "nodes"];
+    assert_eq!(over, expected);
+    for curve in curves {
+        let point = curve["points"].as_array().unwrap().last().unwrap();
+        assert!(point["at"].as_u64().unwrap() <= 1, "{curve}");
+        assert!(point["cycles_per_second"]["median"].as_f64().unwrap() > 0.0, "{curve}");
+        assert!(point["p99_ms"]["count"].as_u64().unwrap() == 1, "{curve}");
+    }
+}
+
+#[test]
 fn a_program_that_cannot_run_is_named() {
     let end =
         holdfast(&["bench", "--against", "/nowhere/holdfast", "--rounds", "1", "--seconds", "1"]);

@@ -1,4 +1,4 @@
-//! Decides when waiting runs leave for the log, and counts the batches in flight (ADR 0005).
+//! Decides when waiting runs leave for the log, and counts the batches in flight (ADR 0009).
 //!
 //! | waiting runs | leave |
 //! |---|---|

@@ -1,0 +1,239 @@
+//! Growth: cycles/s, p99 and processor time over the number of clients, held locks, waiters, nodes, and value bytes.
+//!
+//! Every point has the same load otherwise: 64 clients, each with its own lock, on three nodes. The rounds repeat the
+//! points of a curve in order, so a slow minute of the machine does not fall on one point only. The curve of held
+//! locks is the exception: its locks stay, so all rounds of a point are together.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdfast_client::load::Spread;
+use serde::Serialize;
+
+use super::bulk::BulkCalls;
+use super::load::{LoadReport, LoadSettings, LockChoice, measure};
+use super::processor_time::ALL;
+use super::requests::Requests;
+use super::target::OwnCluster;
+use crate::arguments::OutputArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer, table, write_stderr};
+
+/// The TTL of the sessions with the held locks; the measurement does not renew them.
+const TTL: Duration = Duration::from_hours(24);
+/// The number of clients in all curves but the first.
+const CLIENTS_ELSEWHERE: u32 = 64;
+const CLIENTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const HELD: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 1_000_000];
+const WAITERS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
+const NODES: [u32; 3] = [1, 3, 5];
+const VALUE_BYTES: [u32; 4] = [0, 64, 512, 4_096];
+
+/// Measure how speed changes with clients, held locks, waiters, nodes and bytes.
+#[derive(Debug, Args)]
+pub(super) struct GrowthArgs {
+    /// The measured time of a point in a round, seconds.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// The number of measurements of each point.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// The largest value of each curve; larger points are left out.
+    #[arg(long, default_value_t = u32::MAX, hide_default_value = true)]
+    up_to: u32,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct GrowthReport {
+    rounds: u32,
+    curves: Vec<GrowthCurve>,
+}
+
+#[derive(Debug, Serialize)]
+struct GrowthCurve {
+    /// What grows, with its unit.
+    over: &'static str,
+    points: Vec<GrowthPoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct GrowthPoint {
+    at: u32,
+    cycles_per_second: Spread,
+    p99_ms: Spread,
+    /// `None` if it is unknown.
+    processor_us_per_cycle: Option<Spread>,
+}
+
+pub(super) async fn run(args: &GrowthArgs) -> Result<(), CommandFailure> {
+    let (curves, reports) = curves(args).await.map_err(CommandFailure::Failed)?;
+    let report = GrowthReport { rounds: args.rounds, curves };
+    answer(args.output.format, &report, report.curves.len().to_string(), &report.text());
+    reports.iter().try_for_each(LoadReport::check)
+}
+
+async fn curves(args: &GrowthArgs) -> Result<(Vec<GrowthCurve>, Vec<LoadReport>), String> {
+    let mut all = GrowthCurves::default();
+    let own = OwnCluster::start(3).await?;
+    let measured = all.of_three_nodes(args, &own.cluster.layout().endpoints()).await;
+    own.stop().await;
+    measured?;
+    all.nodes(args).await?;
+    Ok((all.curves, all.reports))
+}
+
+/// The measured curves, and the reports of all loads.
+#[derive(Default)]
+struct GrowthCurves {
+    curves: Vec<GrowthCurve>,
+    reports: Vec<LoadReport>,
+}
+
+impl GrowthCurves {
+    async fn of_three_nodes(
+        &mut self,
+        args: &GrowthArgs,
+        endpoints: &[String],
+    ) -> Result<(), String> {
+        let base = LoadSettings::new(CLIENTS_ELSEWHERE, args.seconds, LockChoice::Spread);
+        let of_clients = |clients| LoadSettings { clients, ..base.clone() };
+        self.curve("clients", args, &CLIENTS, endpoints, of_clients).await?;
+        let of_waiters = |waiters| LoadSettings::new(waiters + 1, args.seconds, LockChoice::Hot);
+        self.curve("waiters for one lock", args, &WAITERS, endpoints, of_waiters).await?;
+        let of_bytes = |value_bytes| LoadSettings { value_bytes, ..base.clone() };
+        self.curve("bytes in the value of a lock", args, &VALUE_BYTES, endpoints, of_bytes).await?;
+        self.held(args, &base, endpoints).await
+    }
+
+    async fn curve(
+        &mut self,
+        over: &'static str,
+        args: &GrowthArgs,
+        places: &[u32],
+        endpoints: &[String],
+        load: impl Fn(u32) -> LoadSettings,
+    ) -> Result<(), String> {
+        let places: Vec<u32> = places.iter().copied().filter(|at| *at <= args.up_to).collect();
+        let mut reports: Vec<Vec<LoadReport>> = places.iter().map(|_| Vec::new()).collect();
+        for round in 1..=args.rounds {
+            for (at, reports) in places.iter().zip(&mut reports) {
+                tell(over, *at, round);
+                reports.push(measure(&load(*at), endpoints.to_vec()).await?);
+            }
+        }
+        let points = places.iter().zip(&reports).filter_map(|(at, of)| GrowthPoint::of(*at, of));
+        self.curves.push(GrowthCurve { over, points: points.collect() });
+        self.reports.extend(reports.into_iter().flatten());
+        Ok(())
+    }
+
+    async fn held(
+        &mut self,
+        args: &GrowthArgs,
+        load: &LoadSettings,
+        endpoints: &[String],
+    ) -> Result<(), String> {
+        let (over, mut points, mut held) = ("held locks", Vec::new(), 0);
+        for at in HELD.into_iter().filter(|at| *at <= args.up_to) {
+            hold(held..at, endpoints).await?;
+            held = at;
+            let reports = point(over, at, args.rounds, load, endpoints).await?;
+            points.extend(GrowthPoint::of(at, &reports));
+            self.reports.extend(reports);
+        }
+        self.curves.push(GrowthCurve { over, points });
+        Ok(())
+    }
+
+    async fn nodes(&mut self, args: &GrowthArgs) -> Result<(), String> {
+        let load = LoadSettings::new(CLIENTS_ELSEWHERE, args.seconds, LockChoice::Spread);
+        let (over, mut points) = ("nodes", Vec::new());
+        for at in NODES.into_iter().filter(|at| *at <= args.up_to) {
+            let own = OwnCluster::start(u64::from(at)).await?;
+            let endpoints = own.cluster.layout().endpoints();
+            let reports = point(over, at, args.rounds, &load, &endpoints).await;
+            own.stop().await;
+            let reports = reports?;
+            points.extend(GrowthPoint::of(at, &reports));
+            self.reports.extend(reports);
+        }
+        self.curves.push(GrowthCurve { over, points });
+        Ok(())
+    }
+}
+
+/// Measures all rounds of a point.
+async fn point(
+    over: &str,
+    at: u32,
+    rounds: u32,
+    load: &LoadSettings,
+    endpoints: &[String],
+) -> Result<Vec<LoadReport>, String> {
+    let mut reports = Vec::new();
+    for round in 1..=rounds {
+        tell(over, at, round);
+        reports.push(measure(load, endpoints.to_vec()).await?);
+    }
+    Ok(reports)
+}
+
+fn tell(over: &str, at: u32, round: u32) {
+    write_stderr(&format!("holdfast: {at} {over}, round {round}"));
+}
+
+/// Acquires locks that stay held, each by a session of its own.
+async fn hold(numbers: std::ops::Range<u32>, endpoints: &[String]) -> Result<(), String> {
+    let first = numbers.start;
+    let request = move |number: u32| {
+        let number = first + number;
+        Requests::new(&format!("held/{number}"), &format!("held-{number}"), TTL, Duration::ZERO, 0)
+            .map(|requests| requests.acquire)
+            .map_err(|error| error.to_string())
+    };
+    let calls = u32::try_from(numbers.len()).map_err(|error| error.to_string())?;
+    let bulk = BulkCalls {
+        what: "holding locks",
+        calls,
+        clients: 64,
+        request: Box::new(request),
+        is_done: |_| false,
+    };
+    bulk.make(endpoints).await.map(drop)
+}
+
+impl GrowthPoint {
+    /// `None` without reports.
+    fn of(at: u32, reports: &[LoadReport]) -> Option<Self> {
+        let spread = |value: fn(&LoadReport) -> Option<f64>| {
+            Spread::of(&reports.iter().filter_map(value).collect::<Vec<_>>())
+        };
+        Some(Self {
+            at,
+            cycles_per_second: spread(|report| Some(report.cycles_per_second))?,
+            p99_ms: spread(|report| Some(report.times.p99))?,
+            processor_us_per_cycle: spread(|report| {
+                report.processor_us_per_cycle.get(ALL).copied()
+            }),
+        })
+    }
+}
+
+impl GrowthReport {
+    fn text(&self) -> String {
+        let rows = self.curves.iter().flat_map(|curve| {
+            curve.points.iter().map(|point| {
+                let micros = point.processor_us_per_cycle.map(|spread| spread.median);
+                [
+                    format!("{} {}", point.at, curve.over),
+                    format!("{:.0}", point.cycles_per_second.median),
+                    format!("{:.1}", point.p99_ms.median),
+                    micros.map_or_else(|| "unknown".to_owned(), |micros| format!("{micros:.0}")),
+                ]
+            })
+        });
+        table(["medians", "cycles/s", "p99 ms", "processor µs a cycle"], rows)
+    }
+}
