@@ -27,6 +27,7 @@
 //!
 //! Bounds: `proposer`, `barrier` and `transport` name the bounds of their queues, `cache` the bound of the log's tail.
 
+mod background;
 mod barrier;
 mod bootstrap;
 mod cache;

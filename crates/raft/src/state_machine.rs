@@ -20,6 +20,7 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
+use crate::background;
 use crate::committed::Committed;
 use crate::metrics::RaftMetrics;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
@@ -67,12 +68,14 @@ impl LocalMachine {
             last: None,
             membership: StoredMembership::default(),
         };
+        // The nodes take snapshots at different times: a quarter of the interval apart.
+        let ahead = snapshot_bytes / 4 * (node.0 % 4);
         Self {
             state: RwLock::new(state),
             applied: watch::Sender::new(None),
             observer: RwLock::new(None),
             live: AtomicBool::new(false),
-            bytes_since_snapshot: AtomicU64::new(0),
+            bytes_since_snapshot: AtomicU64::new(ahead),
             snapshot_bytes: snapshot_bytes.max(1),
             snapshot_due: Notify::new(),
             stamps: Arc::new(Stamps::new(node)),
@@ -290,8 +293,28 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
             copy.ok_or_else(|| io::Error::other("this snapshot was built already"))?;
         let store = self.store.clone();
         let build = move || store.build(&machine, meta);
-        let snapshot = tokio::task::spawn_blocking(build).await.map_err(io::Error::other)??;
+        let snapshot = background::run("snapshot", build).await??;
         self.metrics.snapshots_built.inc();
         Ok(snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn nodes_take_snapshots_at_different_times() {
+        let until_due = |node| {
+            let local = LocalMachine::new(NodeId(node), 400, Arc::default());
+            let count = |_: &u64| {
+                local.count_bytes(1);
+                local.snapshot_due().now_or_never().is_some()
+            };
+            (1..=400).find(count)
+        };
+        assert_eq!((1..=5).map(until_due).collect::<Vec<_>>(), [300, 200, 100, 400, 300].map(Some));
     }
 }
