@@ -7,8 +7,8 @@
 //!
 //! 1. [`Proposer::propose`] puts a *run* into the queue: commands of one caller that share a log entry, in order. A run
 //!    is never split: all its commands are in one entry, or none is in the log.
-//! 2. The worker packs waiting runs into *batches*: `departure.rs` decides when a batch leaves. Usually one batch is in
-//!    flight, and runs that arrive meanwhile leave together in the next batch.
+//! 2. The worker packs waiting runs into *batches*: `departure.rs` decides when a batch leaves. Under
+//!    load one batch is in flight, and runs that arrive meanwhile leave together in the next batch.
 //! 3. A run with [`Urgency::MayWait`](crate::Urgency::MayWait) waits a few milliseconds on the leader for the entry of
 //!    another run.
 //! 4. A batch that was certainly not appended returns to the front of the queue. The worker sends it again until its

@@ -24,7 +24,8 @@ const TTL: Duration = Duration::from_hours(24);
 /// The number of clients in all curves but the first.
 const CLIENTS_ELSEWHERE: u32 = 64;
 const CLIENTS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const HELD: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 1_000_000];
+/// Up to 90 % of the default limit of sessions.
+const HELD: [u32; 6] = [0, 100, 1_000, 10_000, 100_000, 900_000];
 const WAITERS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 const NODES: [u32; 3] = [1, 3, 5];
 const VALUE_BYTES: [u32; 4] = [0, 64, 512, 4_096];

@@ -2,8 +2,8 @@
 //!
 //! | waiting runs | leave |
 //! |---|---|
-//! | an immediate run, and no immediate batch in flight | at once |
-//! | an immediate run, and an immediate batch in flight | when that batch returns, at most [`JOIN_AFTER`] after it left |
+//! | an immediate run, and fewer than [`COMPANY_MIN`] commands in immediate batches in flight | at once |
+//! | an immediate run, and more | when a batch returns, at most [`JOIN_AFTER`] after the last one left |
 //! | as many as a batch holds | at once |
 //! | only runs that may wait, on the leader | [`MAY_WAIT_MAX`] after the oldest arrived |
 //! | only runs that may wait, on a follower | at once: the leader decides what may wait |
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Commands in flight that make a run wait. Fewer callers gain more by an early answer than by shared entries.
+const COMPANY_MIN: usize = 8;
 /// The longest that an immediate run waits for the return of an immediate batch. On a fast network the batch returns
 /// earlier, and callers share entries. On a slow one, several batches are in flight.
 const JOIN_AFTER: Duration = Duration::from_millis(4);
@@ -42,30 +44,49 @@ pub(crate) enum BatchKind {
     MayWait,
 }
 
+/// A batch in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentBatch {
+    pub(crate) kind: BatchKind,
+    pub(crate) commands: usize,
+}
+
 /// The batches in flight.
 #[derive(Debug)]
 pub(crate) struct Departures {
     inflight_max: usize,
     immediate: usize,
     may_wait: usize,
+    /// Commands in the immediate batches.
+    commands: usize,
     /// When the last immediate batch left, plus [`JOIN_AFTER`].
     joins_at: Option<Instant>,
 }
 
 impl Departures {
     pub(crate) fn new(inflight_max: usize) -> Self {
-        Self { inflight_max, immediate: 0, may_wait: 0, joins_at: None }
+        Self { inflight_max, immediate: 0, may_wait: 0, commands: 0, joins_at: None }
     }
 
-    pub(crate) fn left(&mut self, kind: BatchKind, now: Instant) {
-        *self.count(kind) += 1;
-        if kind == BatchKind::Immediate {
-            self.joins_at = Some(now + JOIN_AFTER);
+    pub(crate) fn left(&mut self, batch: SentBatch, now: Instant) {
+        match batch.kind {
+            BatchKind::Immediate => {
+                self.immediate += 1;
+                self.commands += batch.commands;
+                self.joins_at = Some(now + JOIN_AFTER);
+            }
+            BatchKind::MayWait => self.may_wait += 1,
         }
     }
 
-    pub(crate) fn returned(&mut self, kind: BatchKind) {
-        *self.count(kind) -= 1;
+    pub(crate) fn returned(&mut self, batch: SentBatch) {
+        match batch.kind {
+            BatchKind::Immediate => {
+                self.immediate -= 1;
+                self.commands -= batch.commands;
+            }
+            BatchKind::MayWait => self.may_wait -= 1,
+        }
     }
 
     /// When the waiting runs leave; `None` while no batch of their kind may leave.
@@ -78,16 +99,9 @@ impl Departures {
         Some(match (all_may_wait, self.joins_at) {
             _ if full => oldest,
             (true, _) if on_leader => oldest + MAY_WAIT_MAX,
-            (false, Some(joins_at)) if self.immediate > 0 => oldest.max(joins_at),
+            (false, Some(joins_at)) if self.commands >= COMPANY_MIN => oldest.max(joins_at),
             _ => oldest,
         })
-    }
-
-    fn count(&mut self, kind: BatchKind) -> &mut usize {
-        match kind {
-            BatchKind::Immediate => &mut self.immediate,
-            BatchKind::MayWait => &mut self.may_wait,
-        }
     }
 }
 
@@ -99,18 +113,23 @@ mod tests {
         WaitingRuns { oldest, all_may_wait: false, full: false, on_leader: true }
     }
 
+    const ALONE: SentBatch = SentBatch { kind: BatchKind::Immediate, commands: 1 };
+    const MANY: SentBatch = SentBatch { kind: BatchKind::Immediate, commands: COMPANY_MIN - 1 };
+    const WAITERS: SentBatch = SentBatch { kind: BatchKind::MayWait, commands: 100 };
+
     #[test]
-    fn an_immediate_run_leaves_at_once_unless_an_immediate_batch_is_in_flight() {
+    fn an_immediate_run_leaves_at_once_unless_many_immediate_commands_are_in_flight() {
         let start = Instant::now();
         let later = start + Duration::from_millis(1);
         let mut departures = Departures::new(3);
         assert_eq!(departures.due(waiting(start)), Some(start));
-        departures.left(BatchKind::MayWait, start);
+        departures.left(WAITERS, start);
+        departures.left(MANY, start);
         assert_eq!(departures.due(waiting(later)), Some(later));
-        departures.left(BatchKind::Immediate, start);
+        departures.left(ALONE, start);
         assert_eq!(departures.due(waiting(later)), Some(start + JOIN_AFTER));
         assert_eq!(departures.due(WaitingRuns { full: true, ..waiting(later) }), Some(later));
-        departures.returned(BatchKind::Immediate);
+        departures.returned(ALONE);
         assert_eq!(departures.due(waiting(later)), Some(later));
     }
 
@@ -129,12 +148,12 @@ mod tests {
         let start = Instant::now();
         let run = WaitingRuns { all_may_wait: true, on_leader: false, ..waiting(start) };
         let mut departures = Departures::new(1);
-        departures.left(BatchKind::MayWait, start);
+        departures.left(WAITERS, start);
         assert_eq!(departures.due(run), None);
         assert_eq!(departures.due(waiting(start)), Some(start));
-        departures.left(BatchKind::Immediate, start);
+        departures.left(ALONE, start);
         assert_eq!(departures.due(WaitingRuns { full: true, ..waiting(start) }), None);
-        departures.returned(BatchKind::MayWait);
+        departures.returned(WAITERS);
         assert_eq!(departures.due(run), Some(start));
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::{BatchLimits, ProposerContext};
-use super::departure::{BatchKind, Departures, WaitingRuns};
+use super::departure::{BatchKind, Departures, SentBatch, WaitingRuns};
 use super::pending::Pending;
 use super::send::{Returned, Route, send_batch};
 use crate::error::ProposeError;
@@ -27,7 +27,7 @@ pub(crate) struct Worker {
     queue: mpsc::Receiver<Pending>,
     /// Runs taken from the queue but not in flight, oldest first: returned ones, and ones that may wait.
     waiting: VecDeque<Pending>,
-    in_flight: FuturesUnordered<BoxFuture<'static, (BatchKind, Returned)>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, (SentBatch, Returned)>>,
     departures: Departures,
     paused_until: Option<Instant>,
 }
@@ -56,8 +56,8 @@ impl Worker {
             let running = paused.is_none();
             let due = self.due();
             tokio::select! {
-                Some((kind, returned)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
-                    self.departures.returned(kind);
+                Some((sent, returned)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                    self.departures.returned(sent);
                     self.take_back(returned);
                 }
                 pending = self.queue.recv(), if running && self.wants_another() => match pending {
@@ -104,9 +104,11 @@ impl Worker {
             if !batch.is_empty() {
                 let may_wait = batch.iter().all(Pending::may_wait);
                 let kind = if may_wait { BatchKind::MayWait } else { BatchKind::Immediate };
-                self.departures.left(kind, now);
+                let commands = batch.iter().map(|pending| pending.run.commands.len()).sum();
+                let sent = SentBatch { kind, commands };
+                self.departures.left(sent, now);
                 let sending = send_batch(self.context.clone(), route, batch);
-                self.in_flight.push(Box::pin(async move { (kind, sending.await) }));
+                self.in_flight.push(Box::pin(async move { (sent, sending.await) }));
             }
         }
     }
