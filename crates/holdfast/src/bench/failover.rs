@@ -2,7 +2,8 @@
 //!
 //! In each round the benchmark kills the leader under load. One probe on every surviving node then requests its own
 //! lock until the node grants it. The gap ends with the first grant to a call *sent after* the kill, so an earlier
-//! reply cannot shorten it. Then the benchmark restarts the node. The next round begins when all nodes report one
+//! reply cannot shorten it. A client of the Rust library that used only the leader so far acquires a lock as well: its
+//! gap includes the change of the node. Then the benchmark restarts the killed node. The next round begins when all nodes report one
 //! leader and the clients have completed more cycles.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use holdfast_client::Client;
 use holdfast_client::load::{LoadClient, LoadJudge, load_histogram};
 use nix::sys::signal::Signal;
 use serde::Serialize;
@@ -63,6 +65,8 @@ struct FailoverReport {
     rounds: u32,
     #[serde(flatten)]
     times: Quantiles,
+    /// The gaps of the Rust client that used only the leader.
+    client: Quantiles,
     gaps_ms: Vec<f64>,
     violations: u64,
 }
@@ -70,16 +74,20 @@ struct FailoverReport {
 impl FailoverReport {
     fn text(&self) -> String {
         let header =
-            ["nodes", "leaders killed", "gap p50 ms", "gap p99 ms", "gap max ms", "violations"];
-        let row = [
-            self.nodes.to_string(),
-            self.rounds.to_string(),
-            format!("{:.0}", self.times.p50),
-            format!("{:.0}", self.times.p99),
-            format!("{:.0}", self.times.max),
-            self.violations.to_string(),
-        ];
-        table(header, [row])
+            ["nodes", "leaders killed", "to the next", "p50 ms", "p99 ms", "max ms", "violations"];
+        let row = |to: &str, times: &Quantiles| {
+            [
+                self.nodes.to_string(),
+                self.rounds.to_string(),
+                to.to_owned(),
+                format!("{:.0}", times.p50),
+                format!("{:.0}", times.p99),
+                format!("{:.0}", times.max),
+                self.violations.to_string(),
+            ]
+        };
+        let rows = [row("grant", &self.times), row("grant of its client", &self.client)];
+        table(header, rows)
     }
 }
 
@@ -124,47 +132,88 @@ async fn measure(args: &FailoverArgs, own: &mut OwnCluster) -> Result<FailoverRe
     let rounds = rounds(args, own, &load, &name).await;
     load.over.store(true, Ordering::SeqCst);
     while tasks.join_next().await.is_some() {}
-    let (gaps, late) = rounds?;
-    let mut times = load_histogram::<u32>()?;
-    for gap in &gaps {
-        times.saturating_record(holdfast_types::micros(*gap));
-    }
+    let Gaps { first, of_client, late } = rounds?;
     Ok(FailoverReport {
         nodes: args.nodes,
         rounds: args.rounds,
-        times: Quantiles::of(&times),
-        gaps_ms: gaps.iter().map(|gap| gap.as_secs_f64() * 1_000.0).collect(),
+        times: quantiles(&first)?,
+        client: quantiles(&of_client)?,
+        gaps_ms: first.iter().map(|gap| gap.as_secs_f64() * 1_000.0).collect(),
         violations: late + load.judges.iter().map(LoadJudge::violations).sum::<u64>(),
     })
 }
 
-/// Returns the gaps, and the number of grants after a kill whose token was not the largest.
+fn quantiles(gaps: &[Duration]) -> Result<Quantiles, String> {
+    let mut times = load_histogram::<u32>()?;
+    for gap in gaps {
+        times.saturating_record(holdfast_types::micros(*gap));
+    }
+    Ok(Quantiles::of(&times))
+}
+
+/// The times from each kill.
+#[derive(Default)]
+struct Gaps {
+    /// To the first grant.
+    first: Vec<Duration>,
+    /// To the first grant of the Rust client.
+    of_client: Vec<Duration>,
+    /// Grants after a kill whose token was not the largest.
+    late: u64,
+}
+
 async fn rounds(
     args: &FailoverArgs,
     own: &mut OwnCluster,
     load: &FailoverLoad,
     name: &str,
-) -> Result<(Vec<Duration>, u64), String> {
+) -> Result<Gaps, String> {
     let bar = progress_bar("killing leaders", u64::from(args.rounds), "");
-    let (mut gaps, mut violations) = (Vec::new(), 0);
+    let mut gaps = Gaps::default();
     for round in 0..args.rounds {
         let view = own.cluster.wait_ready(START_TIMEOUT).await?;
         wait_for_cycles(load, CYCLES_BETWEEN).await?;
         let leader = view.leader.ok_or("no leader to kill")?.0;
         let survivors: Vec<u64> =
             own.cluster.layout().ids().filter(|node| *node != leader).collect();
+        let lock = format!("client/{name}/{round}");
+        let client = client_of(own, leader, &survivors)?;
+        take_and_release(&client, &lock).await?;
         let before = load.newest.load(Ordering::SeqCst);
         let killed = Instant::now();
         own.cluster.signal(leader, Signal::SIGKILL).await;
-        let token = first_grant(own, &survivors, &format!("{name}-{round}")).await?;
-        gaps.push(killed.elapsed());
-        violations += u64::from(token <= before);
+        let run = format!("{name}-{round}");
+        let first = async {
+            let token = first_grant(own, &survivors, &run).await?;
+            Ok::<_, String>((token, killed.elapsed()))
+        };
+        let of_client = async {
+            take_and_release(&client, &lock).await?;
+            Ok::<_, String>(killed.elapsed())
+        };
+        let ((token, first), of_client) = tokio::try_join!(first, of_client)?;
+        gaps.first.push(first);
+        gaps.of_client.push(of_client);
+        gaps.late += u64::from(token <= before);
         own.cluster.next_exit().await;
         own.cluster.spawn(leader)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok((gaps, violations))
+    Ok(gaps)
+}
+
+/// A client that calls the leader until a call fails.
+fn client_of(own: &OwnCluster, leader: u64, survivors: &[u64]) -> Result<Client, String> {
+    let nodes = [leader].into_iter().chain(survivors.iter().copied());
+    let endpoints: Vec<_> = nodes.map(|node| own.cluster.layout().http(node).to_string()).collect();
+    Client::new(endpoints).map_err(|error| error.to_string())
+}
+
+async fn take_and_release(client: &Client, lock: &str) -> Result<(), String> {
+    let guard = client.lock(lock).timeout(GAP_TIMEOUT).acquire().await;
+    let released = guard.map_err(|error| error.to_string())?.release().await;
+    released.map(drop).map_err(|error| error.to_string())
 }
 
 /// Waits until the clients have completed more cycles.

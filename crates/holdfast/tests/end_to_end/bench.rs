@@ -77,6 +77,7 @@ fn a_program_that_cannot_run_is_named() {
 fn a_failover_is_measured_on_a_cluster_of_its_own() {
     let report = report(&holdfast(&["bench", "failover", "--rounds", "2", "-o", "json"]));
     assert_eq!(report["gaps_ms"].as_array().unwrap().len(), 2, "{report}");
+    assert!(report["client"]["p50_ms"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(report["violations"], 0, "{report}");
 }
 
