@@ -75,6 +75,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     telemetry::start(config.node, &config.log_level, config.log_format)
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
+    use_small_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.threads)
         .enable_all()
@@ -122,6 +123,14 @@ pub(crate) fn raise_open_files() {
     match raised {
         Ok(most) => tracing::debug!(open_files = most, "raised the limit of open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
+    }
+}
+
+/// Keeps the kernel from backing the heap with huge pages: a waiting call uses only parts of its buffers, and with huge
+/// pages all of them are resident.
+fn use_small_pages() {
+    if let Err(error) = nix::sys::prctl::set_thp_disable(true) {
+        tracing::debug!(%error, "cannot disable huge pages");
     }
 }
 

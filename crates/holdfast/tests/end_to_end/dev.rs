@@ -132,6 +132,15 @@ fn a_broken_lock_is_a_loss_with_its_own_exit_code() {
 }
 
 #[test]
+fn a_node_uses_no_huge_pages() {
+    let mut cluster = DevCluster::start(&["--nodes", "1"]);
+    let status = format!("/proc/{}/status", cluster.node_pids()[0]);
+    let status = std::fs::read_to_string(status).unwrap();
+    assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
+    cluster.program().interrupt();
+}
+
+#[test]
 fn all_nodes_stop_with_their_cluster() {
     let mut cluster = DevCluster::start(&["--nodes", "3"]);
     let pids = cluster.node_pids();
