@@ -1,9 +1,8 @@
 //! The log thread, the only writer of the disk.
 //!
 //! The thread takes all queued requests and writes one frame for each change. It syncs once if a request must be
-//! durable, completes the requests in order, and then raises the watermark, for which no caller waits. Readers see a
-//! change after its write. After an error every request fails with that error, and the thread makes no further call to
-//! the disk.
+//! durable, raises the watermark, and completes the requests in order. Readers see a change after its write. After an
+//! error every request fails with that error, and the thread makes no further call to the disk.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,8 +38,6 @@ pub(super) struct Writer {
     frames: Vec<u8>,
     changes: Vec<(LogChange, Location)>,
     is_synced: bool,
-    /// Frames that need no new watermark: the ones of the opened log, and the ones of the last watermark.
-    watermark: u64,
 }
 
 /// The durability that a request needs before its completion.
@@ -58,7 +55,6 @@ impl Writer {
         segment_bytes: usize,
     ) -> Self {
         let (bounds, file_len) = (shared.state.read().bounds, tail.end);
-        let watermark = tail.position.frames;
         let (frames, changes) = (Vec::new(), Vec::new());
         Self {
             shared,
@@ -70,7 +66,6 @@ impl Writer {
             frames,
             changes,
             is_synced: true,
-            watermark,
         }
     }
 
@@ -82,7 +77,6 @@ impl Writer {
             self.attempt(Self::remove_purged_segment);
         }
         self.attempt(Self::sync);
-        self.attempt(Self::raise_watermark);
         while self.purged_segment().is_some() {
             self.attempt(Self::remove_purged_segment);
         }
@@ -107,7 +101,6 @@ impl Writer {
         for (done, result) in answers {
             answer(done, failed.clone().map_or(result, Err));
         }
-        self.attempt(Self::raise_watermark);
     }
 
     /// Runs a step unless the log has failed; a final error or a panic fails the log.
@@ -240,17 +233,7 @@ impl Writer {
         self.tail.file.sync()?;
         self.shared.sync_seconds.observe(began.elapsed().as_secs_f64());
         self.is_synced = true;
-        Ok(())
-    }
-
-    /// Raises the watermark to the durable frames.
-    fn raise_watermark(&mut self) -> Result<(), StoreError> {
-        let frames = self.tail.position.frames;
-        if !self.is_synced || self.watermark == frames {
-            return Ok(());
-        }
-        self.watermark = frames;
-        self.disk.raise_watermark(frames)
+        self.disk.raise_watermark(self.tail.position.frames)
     }
 
     /// Continues in a new segment. Syncs the full segment first: frames of the new segment must not be durable without
