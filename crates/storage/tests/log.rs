@@ -320,13 +320,14 @@ fn one_sync_serves_all_queued_requests_and_lazy_requests_cause_none() {
 #[test]
 fn after_an_error_every_pending_and_later_call_gets_it() {
     let full = StoreError::Full { action: "writing".to_owned() };
-    for step in 0..4 {
+    // Each append is a write, a sync and a raised watermark. It succeeds only after all three.
+    for step in 0..6 {
         let disk = FaultyDisk::default();
         let log = Log::with_disk(disk.open()).expect("open");
         log.do_append(vec![content(0, 10)]).expect("append");
         disk.fail_at(step, full.clone());
         let results: Vec<_> = (1..5).map(|index| log.do_append(vec![content(index, 10)])).collect();
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count() as u64, step / 2);
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count() as u64, step / 3);
         assert_eq!(results.last(), Some(&Err(full.clone())));
         assert_eq!(log.failed(), Some(full.clone()));
         assert_eq!(log.read(0..=0, 1), Err(full.clone()), "a log that failed is not read either");

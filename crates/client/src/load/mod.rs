@@ -5,6 +5,7 @@
 //! Bounds: one call in progress for each client.
 
 mod counts;
+mod growth;
 mod judge;
 mod schedule;
 mod spread;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use counts::{LoadCounts, LoadUsage, load_histogram};
+pub use growth::{LoadCurve, LoadGrowth, LoadPoint};
 pub use judge::LoadJudge;
 pub use schedule::OpenLoop;
 pub use spread::Spread;

@@ -1,66 +1,39 @@
 //! Draws the curves of `holdfast bench growth`: a row for each curve, a column for each measure.
 
-use holdfast_client::load::Spread;
-use serde::Deserialize;
+use holdfast_client::load::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
 use super::plots::{self, PlotLine, PlotPoint};
-
-/// The JSON of `holdfast bench growth --output json`.
-#[derive(Debug, Deserialize)]
-struct GrowthRecord {
-    curves: Vec<RecordedCurve>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RecordedCurve {
-    over: String,
-    points: Vec<RecordedPoint>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RecordedPoint {
-    at: f64,
-    cycles_per_second: Spread,
-    p99_ms: Spread,
-    processor_us_per_cycle: Option<Spread>,
-}
 
 /// Draws all curves as one SVG.
 ///
 /// # Errors
 /// The text is not the JSON of `holdfast bench growth`.
 pub fn draw(json: &str) -> Result<String, String> {
-    let record: GrowthRecord = serde_json::from_str(json)
+    let growth: LoadGrowth = serde_json::from_str(json)
         .map_err(|error| format!("not a report of holdfast bench growth --output json: {error}"))?;
     let rows: Vec<_> =
-        record
-            .curves
-            .iter()
-            .map(|curve| {
-                let column =
-                    |name: &str, of: fn(&RecordedPoint) -> Option<Spread>| {
-                        let points = curve
-                            .points
-                            .iter()
-                            .filter_map(|point| of(point).map(|spread| (point.at, spread)));
-                        // A logarithmic axis has no zero.
-                        let points = points.map(|(at, Spread { median, min, max, .. })| {
-                            PlotPoint { x: at.max(1.0), y: median, low: min, high: max }
-                        });
-                        (
-                            name.to_owned(),
-                            PlotLine { name: plots::OWN.to_owned(), points: points.collect() },
-                        )
-                    };
-                let columns = [
-                    column("cycles/s", |point| Some(point.cycles_per_second)),
-                    column("p99, ms", |point| Some(point.p99_ms)),
-                    column("processor µs a cycle", |point| point.processor_us_per_cycle),
-                ];
-                (curve.over.clone(), columns)
-            })
-            .collect();
+        growth.curves.iter().map(|curve| (curve.over.clone(), columns(curve))).collect();
     Ok(plots::grid("growth", &rows).svg)
+}
+
+/// Returns the plots of a curve, each with the name of its measure.
+fn columns(curve: &LoadCurve) -> [(String, PlotLine); 3] {
+    let column = |name: &str, measure: fn(&LoadPoint) -> Option<Spread>| {
+        let points =
+            curve.points.iter().filter_map(|point| Some(plotted(point.at, measure(point)?)));
+        (name.to_owned(), PlotLine { name: plots::OWN.to_owned(), points: points.collect() })
+    };
+    [
+        column("cycles/s", |point| Some(point.cycles_per_second)),
+        column("p99, ms", |point| Some(point.p99_ms)),
+        column("processor µs a cycle", |point| point.processor_us_per_cycle),
+    ]
+}
+
+/// A logarithmic axis has no zero, so the point at 0 is drawn at 1.
+fn plotted(at: u32, spread: Spread) -> PlotPoint {
+    let Spread { median, min, max, .. } = spread;
+    PlotPoint { x: f64::from(at.max(1)), y: median, low: min, high: max }
 }
 
 #[cfg(test)]

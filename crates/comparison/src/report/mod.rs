@@ -1,7 +1,8 @@
 //! The report: a page with plots and a summary in Markdown, both generated only from rows.
 //!
 //! `summary` is the first screen. `figures` combines repetitions, `outcome` judges sales, `advantages` finds the cases in
-//! which other systems are better, `document` and `html` write, `plots` draws. `growth` draws the curves of `holdfast bench growth`.
+//! which other systems are better, `document` and `html` write, `plots` draws. `growth` draws the curves of `holdfast
+//! bench growth`.
 
 mod advantages;
 mod better;

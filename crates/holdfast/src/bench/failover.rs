@@ -3,8 +3,8 @@
 //! In each round the benchmark kills the leader under load. One probe on every surviving node then requests its own
 //! lock until the node grants it. The gap ends with the first grant to a call *sent after* the kill, so an earlier
 //! reply cannot shorten it. A client of the Rust library that used only the leader so far acquires a lock as well: its
-//! gap includes the change of the node. Then the benchmark restarts the killed node. The next round begins when all nodes report one
-//! leader and the clients have completed more cycles.
+//! gap includes the change of the node. Then the benchmark restarts the killed node. The next round begins when all
+//! nodes report one leader and the clients have completed more cycles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -86,7 +86,8 @@ impl FailoverReport {
                 self.violations.to_string(),
             ]
         };
-        let rows = [row("grant", &self.times), row("grant of its client", &self.client)];
+        let rows =
+            [row("grant", &self.times), row("grant to a client of the leader", &self.client)];
         table(header, rows)
     }
 }
@@ -125,7 +126,7 @@ async fn measure(args: &FailoverArgs, own: &mut OwnCluster) -> Result<FailoverRe
         let (lock, session) =
             (format!("failover/{name}/{client}"), format!("failover-{name}-{client}"));
         let requests =
-            Requests::new(&lock, &session, TTL, WAIT, 0).map_err(|error| error.to_string())?;
+            Requests::new(&lock, &session, TTL, WAIT).map_err(|error| error.to_string())?;
         let http = BenchClient::new(requests, &endpoints, client);
         tasks.spawn(keep_cycling(load.clone(), client, http));
     }
@@ -177,7 +178,7 @@ async fn rounds(
         let survivors: Vec<u64> =
             own.cluster.layout().ids().filter(|node| *node != leader).collect();
         let lock = format!("client/{name}/{round}");
-        let client = client_of(own, leader, &survivors)?;
+        let client = client_of_leader(own, leader, &survivors)?;
         take_and_release(&client, &lock).await?;
         let before = load.newest.load(Ordering::SeqCst);
         let killed = Instant::now();
@@ -204,7 +205,7 @@ async fn rounds(
 }
 
 /// A client that calls the leader until a call fails.
-fn client_of(own: &OwnCluster, leader: u64, survivors: &[u64]) -> Result<Client, String> {
+fn client_of_leader(own: &OwnCluster, leader: u64, survivors: &[u64]) -> Result<Client, String> {
     let nodes = [leader].into_iter().chain(survivors.iter().copied());
     let endpoints: Vec<_> = nodes.map(|node| own.cluster.layout().http(node).to_string()).collect();
     Client::new(endpoints).map_err(|error| error.to_string())
@@ -233,7 +234,7 @@ async fn first_grant(own: &OwnCluster, survivors: &[u64], name: &str) -> Result<
     let mut probes = JoinSet::new();
     for node in survivors {
         let (lock, session) = (format!("probe/{name}/{node}"), format!("probe-{name}-{node}"));
-        let requests = Requests::new(&lock, &session, TTL, Duration::ZERO, 0)
+        let requests = Requests::new(&lock, &session, TTL, Duration::ZERO)
             .map_err(|error| error.to_string())?;
         probes.spawn(probe(own.cluster.layout().http(*node).to_string(), requests));
     }

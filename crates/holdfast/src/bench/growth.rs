@@ -7,8 +7,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_client::load::Spread;
-use serde::Serialize;
+use holdfast_client::load::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
 use super::bulk::BulkCalls;
 use super::load::{LoadReport, LoadSettings, LockChoice, measure};
@@ -46,36 +45,14 @@ pub(super) struct GrowthArgs {
     output: OutputArgs,
 }
 
-#[derive(Debug, Serialize)]
-struct GrowthReport {
-    rounds: u32,
-    curves: Vec<GrowthCurve>,
-}
-
-#[derive(Debug, Serialize)]
-struct GrowthCurve {
-    /// What grows, with its unit.
-    over: &'static str,
-    points: Vec<GrowthPoint>,
-}
-
-#[derive(Debug, Serialize)]
-struct GrowthPoint {
-    at: u32,
-    cycles_per_second: Spread,
-    p99_ms: Spread,
-    /// `None` if it is unknown.
-    processor_us_per_cycle: Option<Spread>,
-}
-
 pub(super) async fn run(args: &GrowthArgs) -> Result<(), CommandFailure> {
     let (curves, reports) = curves(args).await.map_err(CommandFailure::Failed)?;
-    let report = GrowthReport { rounds: args.rounds, curves };
-    answer(args.output.format, &report, report.curves.len().to_string(), &report.text());
+    let growth = LoadGrowth { rounds: args.rounds, curves };
+    answer(args.output.format, &growth, growth.curves.len().to_string(), &text(&growth));
     reports.iter().try_for_each(LoadReport::check)
 }
 
-async fn curves(args: &GrowthArgs) -> Result<(Vec<GrowthCurve>, Vec<LoadReport>), String> {
+async fn curves(args: &GrowthArgs) -> Result<(Vec<LoadCurve>, Vec<LoadReport>), String> {
     let mut all = GrowthCurves::default();
     let own = OwnCluster::start(3).await?;
     let measured = all.of_three_nodes(args, &own.cluster.layout().endpoints()).await;
@@ -88,7 +65,7 @@ async fn curves(args: &GrowthArgs) -> Result<(Vec<GrowthCurve>, Vec<LoadReport>)
 /// The measured curves, and the reports of all loads.
 #[derive(Default)]
 struct GrowthCurves {
-    curves: Vec<GrowthCurve>,
+    curves: Vec<LoadCurve>,
     reports: Vec<LoadReport>,
 }
 
@@ -110,7 +87,7 @@ impl GrowthCurves {
 
     async fn curve(
         &mut self,
-        over: &'static str,
+        over: &str,
         args: &GrowthArgs,
         places: &[u32],
         endpoints: &[String],
@@ -124,8 +101,8 @@ impl GrowthCurves {
                 reports.push(measure(&load(*at), endpoints.to_vec()).await?);
             }
         }
-        let points = places.iter().zip(&reports).filter_map(|(at, of)| GrowthPoint::of(*at, of));
-        self.curves.push(GrowthCurve { over, points: points.collect() });
+        let points = places.iter().zip(&reports).filter_map(|(at, of)| load_point(*at, of));
+        self.curves.push(LoadCurve { over: over.to_owned(), points: points.collect() });
         self.reports.extend(reports.into_iter().flatten());
         Ok(())
     }
@@ -141,10 +118,10 @@ impl GrowthCurves {
             hold(held..at, endpoints).await?;
             held = at;
             let reports = point(over, at, args.rounds, load, endpoints).await?;
-            points.extend(GrowthPoint::of(at, &reports));
+            points.extend(load_point(at, &reports));
             self.reports.extend(reports);
         }
-        self.curves.push(GrowthCurve { over, points });
+        self.curves.push(LoadCurve { over: over.to_owned(), points });
         Ok(())
     }
 
@@ -157,10 +134,10 @@ impl GrowthCurves {
             let reports = point(over, at, args.rounds, &load, &endpoints).await;
             own.stop().await;
             let reports = reports?;
-            points.extend(GrowthPoint::of(at, &reports));
+            points.extend(load_point(at, &reports));
             self.reports.extend(reports);
         }
-        self.curves.push(GrowthCurve { over, points });
+        self.curves.push(LoadCurve { over: over.to_owned(), points });
         Ok(())
     }
 }
@@ -185,12 +162,12 @@ fn tell(over: &str, at: u32, round: u32) {
     write_stderr(&format!("holdfast: {at} {over}, round {round}"));
 }
 
-/// Acquires locks that stay held, each by a session of its own.
+/// Acquires locks that stay held. Each lock has its own session.
 async fn hold(numbers: std::ops::Range<u32>, endpoints: &[String]) -> Result<(), String> {
     let first = numbers.start;
     let request = move |number: u32| {
         let number = first + number;
-        Requests::new(&format!("held/{number}"), &format!("held-{number}"), TTL, Duration::ZERO, 0)
+        Requests::new(&format!("held/{number}"), &format!("held-{number}"), TTL, Duration::ZERO)
             .map(|requests| requests.acquire)
             .map_err(|error| error.to_string())
     };
@@ -205,36 +182,30 @@ async fn hold(numbers: std::ops::Range<u32>, endpoints: &[String]) -> Result<(),
     bulk.make(endpoints).await.map(drop)
 }
 
-impl GrowthPoint {
-    /// `None` without reports.
-    fn of(at: u32, reports: &[LoadReport]) -> Option<Self> {
-        let spread = |value: fn(&LoadReport) -> Option<f64>| {
-            Spread::of(&reports.iter().filter_map(value).collect::<Vec<_>>())
-        };
-        Some(Self {
-            at,
-            cycles_per_second: spread(|report| Some(report.cycles_per_second))?,
-            p99_ms: spread(|report| Some(report.times.p99))?,
-            processor_us_per_cycle: spread(|report| {
-                report.processor_us_per_cycle.get(ALL).copied()
-            }),
-        })
-    }
+/// `None` without reports.
+fn load_point(at: u32, reports: &[LoadReport]) -> Option<LoadPoint> {
+    let spread = |value: fn(&LoadReport) -> Option<f64>| {
+        Spread::of(&reports.iter().filter_map(value).collect::<Vec<_>>())
+    };
+    Some(LoadPoint {
+        at,
+        cycles_per_second: spread(|report| Some(report.cycles_per_second))?,
+        p99_ms: spread(|report| Some(report.times.p99))?,
+        processor_us_per_cycle: spread(|report| report.processor_us_per_cycle.get(ALL).copied()),
+    })
 }
 
-impl GrowthReport {
-    fn text(&self) -> String {
-        let rows = self.curves.iter().flat_map(|curve| {
-            curve.points.iter().map(|point| {
-                let micros = point.processor_us_per_cycle.map(|spread| spread.median);
-                [
-                    format!("{} {}", point.at, curve.over),
-                    format!("{:.0}", point.cycles_per_second.median),
-                    format!("{:.1}", point.p99_ms.median),
-                    micros.map_or_else(|| "unknown".to_owned(), |micros| format!("{micros:.0}")),
-                ]
-            })
-        });
-        table(["medians", "cycles/s", "p99 ms", "processor µs a cycle"], rows)
-    }
+fn text(growth: &LoadGrowth) -> String {
+    let rows = growth.curves.iter().flat_map(|curve| {
+        curve.points.iter().map(|point| {
+            let micros = point.processor_us_per_cycle.map(|spread| spread.median);
+            [
+                format!("{} {}", point.at, curve.over),
+                format!("{:.0}", point.cycles_per_second.median),
+                format!("{:.1}", point.p99_ms.median),
+                micros.map_or_else(|| "unknown".to_owned(), |micros| format!("{micros:.0}")),
+            ]
+        })
+    });
+    table(["medians", "cycles/s", "p99 ms", "processor µs a cycle"], rows)
 }

@@ -32,7 +32,7 @@ pub(super) struct LoadArgs {
     /// The nodes to measure, separated by commas; by default the run starts its own cluster and removes it.
     #[arg(long, value_name = "ADDR[,ADDR]", value_delimiter = ',', conflicts_with_all = ["nodes", "against"])]
     addr: Vec<String>,
-    /// The number of nodes of its own cluster.
+    /// The number of nodes, if the run starts the cluster.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
     pub(super) nodes: u64,
     /// Another holdfast program: measure clusters of both programs by turns and print the ratios.
@@ -175,7 +175,7 @@ impl HttpLoad {
         let client = |(index, number): (usize, u32)| {
             let lock = format!("bench/{name}/{}", number % locks);
             let session = format!("bench-{name}-{number}");
-            let requests = Requests::new(&lock, &session, self.ttl, WAIT, self.value_bytes);
+            let requests = Requests::with_value(&lock, &session, self.ttl, WAIT, self.value_bytes);
             let requests = requests.map_err(|error| error.to_string())?;
             Ok(BenchClient::new(requests, &self.endpoints, index))
         };

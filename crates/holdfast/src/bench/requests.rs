@@ -17,11 +17,22 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// A lock with `value_bytes` bytes of value, at most 4,096.
-    ///
     /// # Errors
     /// A malformed name.
     pub(super) fn new(
+        lock: &str,
+        session: &str,
+        ttl: Duration,
+        wait: Duration,
+    ) -> Result<Self, NameError> {
+        Self::with_value(lock, session, ttl, wait, 0)
+    }
+
+    /// Each acquire also sets a value of `value_bytes` bytes, at most 4,096.
+    ///
+    /// # Errors
+    /// A malformed name.
+    pub(super) fn with_value(
         lock: &str,
         session: &str,
         ttl: Duration,
@@ -84,12 +95,12 @@ mod tests {
     #[test]
     fn requests_are_complete() {
         let second = Duration::from_secs(1);
-        let requests = Requests::new("bench/1", "s1", second * 30, second, 0).unwrap();
+        let requests = Requests::new("bench/1", "s1", second * 30, second).unwrap();
         assert_eq!(
             String::from_utf8(requests.acquire).unwrap(),
             "PUT /v1/locks/bench/1?session=s1&ttl=30s&wait=1s HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n"
         );
-        let valued = Requests::new("bench/1", "s1", second * 30, second, 3).unwrap();
+        let valued = Requests::with_value("bench/1", "s1", second * 30, second, 3).unwrap();
         assert!(String::from_utf8(valued.acquire).unwrap().contains("&wait=1s&value=xxx HTTP"));
         assert!(requests.release.starts_with(b"DELETE /v1/locks/bench/1?session=s1 HTTP/1.1\r\n"));
         assert!(requests.close.starts_with(b"DELETE /v1/sessions/s1 HTTP/1.1\r\n"));

@@ -59,7 +59,7 @@ async fn measure(args: &SessionsArgs, own: &mut OwnCluster) -> Result<BulkReport
 
 fn acquire(number: u32) -> Result<Vec<u8>, String> {
     let (lock, session) = (format!("{PREFIX}{number}"), format!("session-{number}"));
-    Requests::new(&lock, &session, TTL, Duration::ZERO, 0)
+    Requests::new(&lock, &session, TTL, Duration::ZERO)
         .map(|requests| requests.acquire)
         .map_err(|error| error.to_string())
 }

@@ -158,7 +158,7 @@ async fn row(own: &OwnCluster, lock: &str, count: u32, seconds: u64) -> Result<W
 /// Opens the connection of a waiter.
 async fn connect(endpoints: &[String], lock: &str, number: u32) -> Result<BenchClient, String> {
     let session = format!("{}-{number}", lock.replace('/', "-"));
-    let requests = Requests::new(lock, &session, TTL, WAIT, 0);
+    let requests = Requests::new(lock, &session, TTL, WAIT);
     let requests = requests.map_err(|error| error.to_string())?;
     let first = usize::try_from(number).map_err(|error| error.to_string())?;
     let mut client = BenchClient::new(requests, endpoints, first);

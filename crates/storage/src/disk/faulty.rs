@@ -33,7 +33,7 @@ struct FaultyState {
     watermark: u64,
     /// Increases with every crash; a disk opened under an earlier generation returns errors.
     generation: u64,
-    /// The number of writes, syncs, creations and removals since the last open.
+    /// The number of writes, syncs, creations, removals and raised watermarks since the last open.
     steps: u64,
     fail: Option<(u64, StoreError)>,
     lies: bool,
@@ -65,8 +65,8 @@ impl FaultyDisk {
         OpenFaultyDisk { disk: self.clone(), generation: state.generation }
     }
 
-    /// Makes the `step`-th write, sync, creation or removal from now on (0 is the next), and every later one, fail
-    /// with `error`.
+    /// Makes the `step`-th write, sync, creation, removal or raised watermark from now on (0 is the next), and every
+    /// later one, fail with `error`.
     pub fn fail_at(&self, step: u64, error: StoreError) {
         let mut state = self.state.lock();
         let at = state.steps + step;
@@ -90,7 +90,7 @@ impl FaultyDisk {
         Self { state: Arc::new(Mutex::new(copy)) }
     }
 
-    /// Returns the number of writes, syncs, creations and removals since the last open.
+    /// Returns the number of writes, syncs, creations, removals and raised watermarks since the last open.
     pub fn steps(&self) -> u64 {
         self.state.lock().steps
     }
@@ -254,12 +254,11 @@ impl Disk for OpenFaultyDisk {
     }
 
     fn raise_watermark(&self, frames: u64) -> Result<(), StoreError> {
-        let mut state = self.disk.state.lock();
-        self.alive(&state)?;
-        if !state.lies {
-            state.watermark = frames;
-        }
-        Ok(())
+        self.step(|state| {
+            if !state.lies {
+                state.watermark = frames;
+            }
+        })
     }
 }
 

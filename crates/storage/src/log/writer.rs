@@ -3,6 +3,9 @@
 //! The thread takes all queued requests and writes one frame for each change. It syncs once if a request must be
 //! durable, raises the watermark, and completes the requests in order. Readers see a change after its write. After an
 //! error every request fails with that error, and the thread makes no further call to the disk.
+//!
+//! The watermark comes before the completion. If a file system shuts down during `fdatasync`, the call can return
+//! success although the bytes are not durable (observed with ext4). The write of the watermark then fails.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
