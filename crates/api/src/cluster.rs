@@ -10,6 +10,10 @@ use holdfast_types::{NodeId, Revision};
 pub struct ClusterBody {
     /// The name of the cluster.
     pub cluster: String,
+    /// The random id of the cluster, 32 hexadecimal digits; null until the cluster is bootstrapped.
+    pub cluster_id: Option<String>,
+    /// The feature level of the cluster.
+    pub level: u16,
     /// The current Raft term.
     pub term: u64,
     /// The leader; null during an election.
@@ -94,8 +98,15 @@ mod tests {
             healthy: true,
         };
         let cluster = "holdfast".to_owned();
-        let body = ClusterBody { cluster, term: 3, leader: Some(NodeId(1)), nodes: vec![node] };
-        let expected = r#"{"cluster":"holdfast","term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied_revision":12,"healthy":true}]}"#;
+        let body = ClusterBody {
+            cluster,
+            cluster_id: Some("0c".to_owned()),
+            level: 1,
+            term: 3,
+            leader: Some(NodeId(1)),
+            nodes: vec![node],
+        };
+        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied_revision":12,"healthy":true}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

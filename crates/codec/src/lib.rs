@@ -26,6 +26,8 @@ pub const PAYLOAD_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 2] = *b"HF";
 const VERSION: u8 = 1;
+/// Kinds of holdfast before 0.1: the handshake, and two files of each data directory.
+const RETIRED: [u8; 3] = [7, 8, 14];
 
 /// The type of a payload. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,6 @@ pub enum Kind {
     SnapshotMeta = 5,
     /// A part of a snapshot.
     SnapshotPart = 6,
-    /// The identity of a data directory.
-    Identity = 7,
-    /// The handshake between nodes.
-    Hello = 8,
     /// A request between nodes.
     PeerRequest = 9,
     PeerReply = 10,
@@ -54,10 +52,14 @@ pub enum Kind {
     ServiceReply = 12,
     /// The commands and the stamp of a log record.
     Batch = 13,
-    /// The data directories of the initial members of a cluster.
-    InitialMembers = 14,
     /// Past holds of locks, from the history that each node keeps.
     PastHolds = 16,
+    /// The identity of a data directory.
+    Identity = 17,
+    /// The handshake between nodes.
+    Hello = 18,
+    /// The data directories of the initial members of a cluster, and its id.
+    InitialMembers = 19,
 }
 
 /// The value is larger than [`PAYLOAD_MAX`], or bincode does not support its type.
@@ -80,6 +82,9 @@ pub enum DecodeError {
     /// Written by a newer holdfast.
     #[error("format version {found} is not known here: upgrade this node")]
     Version { found: u8 },
+    /// A kind of an earlier holdfast.
+    #[error("kind {found} is of an earlier holdfast, which this version cannot read")]
+    Retired { found: u8 },
     /// Another kind of value.
     #[error("kind {found} where {expected:?} was expected")]
     Kind { found: u8, expected: Kind },
@@ -145,6 +150,9 @@ fn payload(kind: Kind, bytes: &[u8]) -> Result<&[u8], DecodeError> {
     let need = frame_len(header)?;
     if bytes.len() < need {
         return Err(DecodeError::Short { have: bytes.len(), need });
+    }
+    if RETIRED.contains(&header[3]) {
+        return Err(DecodeError::Retired { found: header[3] });
     }
     if header[3] != kind as u8 {
         return Err(DecodeError::Kind { found: header[3], expected: kind });

@@ -193,7 +193,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
 /// are ordinary failures.
 fn not_started(error: &StartError) -> CommandFailure {
     match error {
-        StartError::Store(_) | StartError::NoIdentity(_) => {
+        StartError::Store(_) | StartError::NoIdentity(_) | StartError::EarlierFormat(_) => {
             CommandFailure::Halted(error.to_string())
         }
         StartError::Config(_)

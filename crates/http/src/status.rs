@@ -171,7 +171,9 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
-        Rejection::NodeIdTaken => unexpected(&rejection),
+        Rejection::NodeIdTaken | Rejection::OtherCluster | Rejection::LevelTooLow { .. } => {
+            unexpected(&rejection)
+        }
     }
 }
 

@@ -4,9 +4,7 @@
 //! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
 //! except those timers ([`Machine::undo_if_rejected`]).
 
-use holdfast_types::{
-    Applied, Command, Entry, Event, Incarnation, NodeId, Outcome, Rejection, Reply, Revision,
-};
+use holdfast_types::{Applied, Command, Entry, Outcome, Rejection, Reply, Revision};
 
 use crate::context::ApplyContext;
 use crate::{Machine, digest, stored_bytes};
@@ -38,6 +36,7 @@ impl Machine {
     }
 
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
+        self.check_level(&command)?;
         match command {
             Command::OpenSession(open) => self.open_session(open, ctx),
             Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
@@ -73,6 +72,7 @@ impl Machine {
             Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
+            Command::Bootstrap { cluster_id, level } => self.bootstrap(cluster_id, level),
         }
     }
 
@@ -90,22 +90,5 @@ impl Machine {
             ctx.truncate_events(events);
         }
         result
-    }
-
-    fn register_node(
-        &mut self,
-        node: NodeId,
-        incarnation: Incarnation,
-        ctx: &mut ApplyContext<'_>,
-    ) -> Outcome {
-        match self.members.get(&node) {
-            Some(known) if *known != incarnation => return Err(Rejection::NodeIdTaken),
-            Some(_) => {}
-            None => {
-                self.members.insert(node, incarnation);
-                ctx.emit(Event::NodeRegistered { node });
-            }
-        }
-        Ok(Reply::NodeRegistered)
     }
 }

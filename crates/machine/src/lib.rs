@@ -9,6 +9,7 @@
 //! A limit, a named constant beside the field, or both bound everything that a client can grow.
 
 mod apply;
+mod cluster;
 mod context;
 mod digest;
 mod invariants;
@@ -22,6 +23,7 @@ mod stored_bytes;
 mod tests;
 mod tree;
 
+pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
@@ -29,7 +31,7 @@ pub use recipe::{ArrivalState, ArrivalWait};
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 
-use holdfast_types::{Incarnation, Limits, NodeId, Revision, Stamp};
+use holdfast_types::{ClusterId, FeatureLevel, Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;
 
 use crate::lock::index::LockIndex;
@@ -51,6 +53,9 @@ pub struct Machine {
     sessions: Sessions,
     locks: LockIndex,
     recipes: Recipes,
+    /// `None` until the first command of the log.
+    cluster_id: Option<ClusterId>,
+    level: FeatureLevel,
     members: OrdMap<NodeId, Incarnation>,
 }
 
@@ -66,6 +71,8 @@ impl Machine {
             sessions: Sessions::new(),
             locks: LockIndex::new(0),
             recipes: Recipes::default(),
+            cluster_id: None,
+            level: FeatureLevel::FIRST,
             members: OrdMap::new(),
         }
     }

@@ -5,8 +5,8 @@
 use std::ops::Bound;
 
 use holdfast_types::{
-    Command, FenceView, FencingToken, Incarnation, Limits, LockName, LockView, Mode, NodeId, Page,
-    Revision, SessionEnd, SessionId, SessionName, SessionStatus, SessionView, Stamp, Ttl,
+    Command, FenceView, FencingToken, Limits, LockName, LockView, Mode, Page, Revision, SessionEnd,
+    SessionId, SessionName, SessionStatus, SessionView, Stamp, Ttl,
 };
 
 use crate::Machine;
@@ -304,10 +304,5 @@ impl Machine {
     /// True if a current holder of the lock has this token.
     pub fn is_held_with(&self, lock: &LockName, token: FencingToken) -> bool {
         self.locks.get(lock).is_some_and(|lock| lock.holders.of_token(token).is_some())
-    }
-
-    /// The incarnation that is registered under a node id.
-    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.members.get(&node).copied()
     }
 }

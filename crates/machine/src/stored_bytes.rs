@@ -71,6 +71,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Sweep { .. }
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
+        | Command::Bootstrap { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }
         | Command::Break(_)

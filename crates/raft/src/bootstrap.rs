@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use holdfast_types::{Incarnation, NodeId};
+use holdfast_types::{ClusterId, FeatureLevel, Incarnation, NodeId};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -39,6 +39,8 @@ pub(crate) struct Bootstrap {
     pub(crate) raft: Raft,
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
+    /// A random id, for a new cluster.
+    pub(crate) new_cluster_id: ClusterId,
     pub(crate) members: BTreeSet<NodeId>,
     pub(crate) file: Arc<InitialMembersFile>,
     pub(crate) handshake: Arc<PeerHandshake>,
@@ -64,6 +66,7 @@ impl Bootstrap {
                 incarnation: self.incarnation,
                 members: self.members.clone(),
                 initial_members: self.file.current(),
+                new_cluster_id: self.new_cluster_id,
                 without_absent: self.without_absent && began.elapsed() >= LEAVE_OUT_AFTER,
             };
             match decide(&local, &peers) {
@@ -168,6 +171,7 @@ impl Bootstrap {
             blank: self.is_blank().await,
             has_registered_caller: self.handshake.expected_incarnation(peer.node)
                 == Some(peer.incarnation),
+            level_max: FeatureLevel::NEWEST,
             initial_members: self.file.current(),
         }
     }
@@ -183,6 +187,9 @@ impl Bootstrap {
             || initial.members.get(&self.node) != Some(&self.incarnation)
         {
             return Err("the initial members name other data directories".into());
+        }
+        if initial.level > FeatureLevel::NEWEST {
+            return Err(format!("its program knows feature levels up to {}", FeatureLevel::NEWEST));
         }
         if self.file.current().is_some_and(|old| old.initiator != initial.initiator) {
             return Err("it accepted another initiator".into());

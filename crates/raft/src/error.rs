@@ -99,6 +99,13 @@ pub enum StartError {
         .0.display()
     )]
     NoIdentity(PathBuf),
+    /// A holdfast before 0.1 wrote the data directory.
+    #[error(
+        "{} has the format of an earlier holdfast, which this version cannot read: start this node with the version that \
+         wrote it, or with an empty data_dir on all nodes",
+        .0.display()
+    )]
+    EarlierFormat(PathBuf),
     /// `--bootstrap` was given to a node that belongs to a cluster.
     #[error(
         "this node belongs to a cluster already: start it without --bootstrap, which is for one start of a new cluster"

@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
-use holdfast_codec::Kind;
+use holdfast_codec::{DecodeError, Kind};
 use holdfast_types::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
@@ -84,9 +84,11 @@ fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
     };
     let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| damaged("it was removed".into()))?;
-    let identity = holdfast_codec::decode(Kind::Identity, &bytes)
-        .map_err(|error| damaged(error.to_string()))?;
-    Ok(Some(identity))
+    match holdfast_codec::decode(Kind::Identity, &bytes) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(DecodeError::Retired { .. }) => Err(StartError::EarlierFormat(dir.to_owned())),
+        Err(error) => Err(damaged(error.to_string())),
+    }
 }
 
 fn check(
@@ -160,6 +162,17 @@ mod tests {
         assert!(node.contains("belongs to node 1") && node.contains("this is node 2"), "{node}");
         let cluster = DataDir::open(dir.path(), "b", NodeId(1)).unwrap_err().to_string();
         assert!(cluster.contains("\"a\"") && cluster.contains("\"b\""), "{cluster}");
+    }
+
+    /// The identity file of version 0.1.0-dev: an envelope of kind 7.
+    #[test]
+    fn a_directory_of_an_earlier_format_is_rejected_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = holdfast_codec::encode(Kind::Identity, &("a", 1_u64, 11_u64)).unwrap();
+        bytes[3] = 7;
+        holdfast_storage::write_file(&dir.path().join(IDENTITY_FILE), &bytes).unwrap();
+        let error = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err();
+        assert!(matches!(error, StartError::EarlierFormat(_)), "{error}");
     }
 
     #[test]

@@ -65,11 +65,14 @@ impl InitialMembersFile {
 mod tests {
     use std::collections::BTreeMap;
 
+    use holdfast_types::{ClusterId, FeatureLevel};
+
     use super::*;
 
     fn initial_members() -> InitialMembers {
         let members = BTreeMap::from([(NodeId(1), Incarnation(11)), (NodeId(2), Incarnation(22))]);
-        InitialMembers { initiator: Incarnation(11), members }
+        let (cluster_id, level) = (ClusterId(5), FeatureLevel::NEWEST);
+        InitialMembers { cluster_id, level, initiator: Incarnation(11), members }
     }
 
     #[test]

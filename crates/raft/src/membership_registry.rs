@@ -1,4 +1,4 @@
-//! Registers the members' data directories in the log (design D14).
+//! Writes the first command of a new cluster, and registers the members' data directories in the log (design D14).
 //!
 //! While this node leads, it proposes the registration of every unregistered member: initial members, and members
 //! without a log that requested a bootstrap. An unregistered member gets neither votes nor entries. Each node accepts
@@ -56,22 +56,27 @@ impl MembershipRegistry {
             |node: &NodeId| self.local.read(|machine| machine.incarnation(*node)).is_some();
         let missing: Vec<_> =
             self.members.iter().filter(|node| !registered(node)).copied().collect();
-        let commands: Vec<_> = missing
-            .iter()
-            .filter_map(|node| {
-                self.handshake.to_register(*node).map(|incarnation| (*node, incarnation))
-            })
-            .map(|(node, incarnation)| Command::RegisterNode { node, incarnation })
-            .collect();
+        let mut commands = self.bootstrap();
+        let bootstraps = commands.len();
+        commands.extend(missing.iter().filter_map(|node| {
+            let incarnation = self.handshake.to_register(*node)?;
+            Some(Command::RegisterNode { node: *node, incarnation })
+        }));
         if commands.is_empty() {
             return missing.is_empty();
         }
-        let count = commands.len();
+        let registered = commands.len() - bootstraps;
         let writing = write_as_leader(&self.context, commands, epoch);
         let Ok(Ok(committed)) = timeout(CHECK_EVERY * 4, writing).await else { return false };
         if committed.iter().any(|committed| committed.outcome.is_err()) {
             tracing::error!("a member uses another data directory than the registered one");
         }
-        count == missing.len()
+        registered == missing.len()
+    }
+
+    /// The first command of a new log, unless it is applied.
+    fn bootstrap(&self) -> Vec<Command> {
+        let is_new = self.local.read(|machine| machine.cluster_id().is_none());
+        self.handshake.bootstrap_command().filter(|_| is_new).into_iter().collect()
     }
 }

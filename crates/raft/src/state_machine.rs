@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryStreamExt};
 use holdfast_machine::Machine;
-use holdfast_types::{Applied, NodeId, Revision};
+use holdfast_types::{Applied, FeatureLevel, Incarnation, NodeId, Revision};
 use openraft::OptionalSend;
 use openraft::alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -25,6 +25,7 @@ use crate::committed::Committed;
 use crate::metrics::RaftMetrics;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
+use crate::transport::handshake::ClusterState;
 use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// Receives what this node applies, and the calls of other nodes' services.
@@ -58,6 +59,16 @@ pub(crate) struct LocalMachine {
     /// Continues from every applied stamp.
     stamps: Arc<Stamps>,
     metrics: Arc<RaftMetrics>,
+}
+
+impl ClusterState for LocalMachine {
+    fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        self.read(|machine| machine.incarnation(node))
+    }
+
+    fn level(&self) -> FeatureLevel {
+        self.read(Machine::level)
+    }
 }
 
 impl LocalMachine {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::{MemberAddresses, Role as RaftRole};
-use holdfast_types::{NodeId, Revision};
+use holdfast_types::{ClusterId, FeatureLevel, NodeId, Revision};
 use prometheus_client::registry::Registry;
 
 use crate::service::Service;
@@ -29,6 +29,9 @@ pub enum MemberRole {
 #[derive(Clone, Debug)]
 pub struct ClusterView {
     pub cluster: String,
+    /// `None` before the first command of the log.
+    pub id: Option<ClusterId>,
+    pub level: FeatureLevel,
     pub term: u64,
     /// The leader, from this node's Raft state.
     pub leader: Option<NodeId>,
@@ -91,7 +94,8 @@ impl Service {
             self.members().members.iter().map(|(id, member)| self.read_member(*id, member, &own));
         let nodes = futures_util::future::join_all(reads).await;
         let cluster = self.members().cluster.clone();
-        ClusterView { cluster, term: own.term, leader: own.leader, nodes }
+        let (id, level) = self.raft().read(|machine| (machine.cluster_id(), machine.level()));
+        ClusterView { cluster, id, level, term: own.term, leader: own.leader, nodes }
     }
 
     async fn read_member(

@@ -1,10 +1,11 @@
 //! Compares the states of the nodes. A node whose state differs from the majority's stops (guarantee 10).
 //!
-//! Each node records its machine's digest at the same revisions and regularly compares digests with its peers. Only
-//! nodes of the same build compare digests.
+//! Each node records its machine's digest at the same revisions and regularly compares digests with its peers. Nodes
+//! compare digests of one schema, also across builds.
 
 use std::time::{Duration, Instant};
 
+use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_types::{NodeId, Revision};
 
 use crate::digest_log::DigestAt;
@@ -14,8 +15,6 @@ use crate::service_call::{NodeDigests, ReadDigests};
 /// The interval between two comparisons.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// Nodes of the same build make the same digests.
-const BUILD: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DigestComparison {
@@ -79,12 +78,12 @@ async fn read_other_digests(service: &Service) -> Vec<Vec<DigestAt>> {
 
 async fn read_digests(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {
     let reply = service.call_service(node, ReadDigests, deadline).await.ok()?;
-    (reply.build == BUILD).then_some(reply.digests)
+    (reply.schema == DIGEST_SCHEMA).then_some(reply.digests)
 }
 
 impl Service {
     pub(crate) fn digests(&self) -> NodeDigests {
-        NodeDigests { build: BUILD.to_owned(), digests: self.observer().digests.lock().list() }
+        NodeDigests { schema: DIGEST_SCHEMA, digests: self.observer().digests.lock().list() }
     }
 }
 

@@ -100,8 +100,8 @@ pub(crate) struct ReadDigests;
 /// The digests of one node, oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NodeDigests {
-    /// Digests of different builds are not comparable.
-    pub(crate) build: String,
+    /// Digests of different schemas are not comparable.
+    pub(crate) schema: u16,
     pub(crate) digests: Vec<(Revision, u64)>,
 }
 

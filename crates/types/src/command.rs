@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Break, Data, FencingToken, HandOver, Incarnation, Limits, LockName, LockSet, Mode,
-    Multi, NodeId, OpenSession, OutOfBounds, Owner, Password, PolicyChange, Recipe, RequestRelease,
-    Revision, SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
+    Attempt, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver, Incarnation, Limits,
+    LockName, LockSet, Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner, Password,
+    PolicyChange, Recipe, RequestRelease, Revision, SessionId, SessionName, ShardRequest, Stamp,
+    Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -85,6 +86,35 @@ pub enum Command {
     RequestRelease(RequestRelease),
     /// Transfers a hold to another live session, under a new token and without another grant in between.
     HandOver(HandOver),
+    /// Gives a new cluster its id and its feature level. The first command of a log.
+    Bootstrap { cluster_id: ClusterId, level: FeatureLevel },
+}
+
+impl Command {
+    /// The level from which on the log may have the command. A new command has a new level.
+    pub fn level(&self) -> FeatureLevel {
+        match self {
+            Self::OpenSession(_)
+            | Self::RenewSession { .. }
+            | Self::CloseSession { .. }
+            | Self::ExpireSession { .. }
+            | Self::Acquire(_)
+            | Self::Release(_)
+            | Self::Cancel(_)
+            | Self::Multi(_)
+            | Self::Sweep { .. }
+            | Self::SetLimits(_)
+            | Self::RegisterNode { .. }
+            | Self::AttachSession { .. }
+            | Self::Recipe(_)
+            | Self::SetPolicy { .. }
+            | Self::RunTimers { .. }
+            | Self::Break(_)
+            | Self::RequestRelease(_)
+            | Self::HandOver(_)
+            | Self::Bootstrap { .. } => FeatureLevel::FIRST,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

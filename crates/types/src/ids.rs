@@ -54,6 +54,18 @@ number! {
     Incarnation
 }
 
+/// A random number that names one cluster, chosen when the cluster is bootstrapped. Two clusters may have the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClusterId(pub u128);
+
+/// 32 hexadecimal digits.
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl FencingToken {
     /// Tokens stay below this bound, 2^53.
     pub const END: u64 = 1 << 53;

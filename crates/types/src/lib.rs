@@ -9,6 +9,7 @@ mod command;
 mod data;
 mod event;
 mod ids;
+mod level;
 mod limits;
 mod lock_set;
 mod multi;
@@ -31,7 +32,10 @@ pub use acl::{AclEntry, Identity, Perms};
 pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
-pub use ids::{Attempt, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket};
+pub use ids::{
+    Attempt, ClusterId, FencingToken, Incarnation, NodeId, Password, Revision, SessionId, Ticket,
+};
+pub use level::FeatureLevel;
 pub use limits::Limits;
 pub use lock_set::{LockSet, LockSetError};
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Cooldown, Data, FencingToken, HolderView, LockName, LockPolicy, Mode, Owner, Perms,
-    RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
-    ZnodePath,
+    Attempt, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName, LockPolicy, Mode,
+    Owner, Perms, RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat,
+    Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -59,6 +59,8 @@ pub enum Reply {
     },
     /// The hold of the receiving session.
     HandedOver(Grant),
+    /// The cluster has this id.
+    Bootstrapped,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -237,6 +239,12 @@ pub enum Rejection {
     },
     /// Another data directory already uses this node id.
     NodeIdTaken,
+    /// The cluster has another id.
+    OtherCluster,
+    /// The cluster's feature level does not allow the command yet.
+    LevelTooLow {
+        needed: FeatureLevel,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

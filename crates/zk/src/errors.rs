@@ -79,6 +79,8 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::Lock(_)
         | Rejection::OutOfBounds { .. }
         | Rejection::NodeIdTaken
+        | Rejection::OtherCluster
+        | Rejection::LevelTooLow { .. }
         | Rejection::Recipe(_) => ErrorCode::SystemError,
     }
 }

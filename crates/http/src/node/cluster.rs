@@ -22,9 +22,12 @@ pub(crate) static OPERATION: Operation = Operation {
 };
 
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
-    let ClusterView { cluster, term, leader, nodes } = call.state.service().cluster().await;
+    let ClusterView { cluster, id, level, term, leader, nodes } =
+        call.state.service().cluster().await;
+    let (cluster_id, level) = (id.map(|id| id.to_string()), level.0);
     let nodes = nodes.into_iter().map(node).collect();
-    Ok(Reply::json(StatusCode::OK, &ClusterBody { cluster, term, leader, nodes }))
+    let body = ClusterBody { cluster, cluster_id, level, term, leader, nodes };
+    Ok(Reply::json(StatusCode::OK, &body))
 }
 
 fn node(view: ClusterMember) -> NodeBody {

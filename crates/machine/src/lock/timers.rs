@@ -52,6 +52,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::Sweep { .. }
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
+        | Command::Bootstrap { .. }
         | Command::Recipe(_) => Vec::new(),
     }
 }

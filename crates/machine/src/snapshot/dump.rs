@@ -61,7 +61,7 @@ impl Machine {
         fold.finish()
     }
 
-    /// Returns the rolling hash of the outcomes and events of all commands. O(1). Nodes of one build that applied the
+    /// Returns the rolling hash of the outcomes and events of all commands. O(1). Nodes of one [`DIGEST_SCHEMA`](crate::DIGEST_SCHEMA) that applied the
     /// same commands with the same stamps have the same digest, regardless of the batching into entries.
     pub fn digest(&self) -> u64 {
         self.digest
@@ -101,6 +101,8 @@ impl SnapshotParts {
             revision: machine.revision,
             now: machine.now,
             digest: machine.digest,
+            cluster_id: machine.cluster_id,
+            level: machine.level,
             limits: machine.limits,
             grants: machine.locks.grants(),
             sessions_minted,

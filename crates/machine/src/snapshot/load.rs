@@ -4,7 +4,7 @@
 
 mod lock;
 
-use holdfast_types::{Create, Ticket, ZnodePath};
+use holdfast_types::{Create, FeatureLevel, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
@@ -29,6 +29,12 @@ pub enum LoadError {
     /// The first part is not the head.
     #[error("the snapshot does not begin with its head")]
     NoHead,
+    /// A newer program wrote the snapshot.
+    #[error(
+        "the cluster has feature level {found}, and this program knows levels up to {}: upgrade this node",
+        FeatureLevel::NEWEST
+    )]
+    Level { found: FeatureLevel },
     /// A part is out of order.
     #[error("the snapshot's parts are out of order at {part}")]
     OutOfOrder { part: &'static str },
@@ -65,6 +71,9 @@ impl Machine {
     pub fn load(parts: impl IntoIterator<Item = SnapshotPart>) -> Result<Self, LoadError> {
         let mut parts = parts.into_iter().map(|SnapshotPart(part)| part);
         let Some(Part::Head(head)) = parts.next() else { return Err(LoadError::NoHead) };
+        if head.level > FeatureLevel::NEWEST {
+            return Err(LoadError::Level { found: head.level });
+        }
         let mut loading = Loading::begin(&head);
         for part in parts {
             loading.take(part)?;
@@ -79,6 +88,8 @@ impl Loading {
         machine.revision = head.revision;
         machine.now = head.now;
         machine.digest = head.digest;
+        machine.cluster_id = head.cluster_id;
+        machine.level = head.level;
         machine.limits = head.limits;
         machine.locks = LockIndex::new(head.grants);
         machine.sessions = Sessions::restored(head.sessions_minted, head.tombstones_minted);

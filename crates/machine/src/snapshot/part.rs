@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, AcquireOptions, Attempt, Data, Incarnation, Labels, Limits, LockSet, Mode, NodeId,
-    Outcome, Owner, Password, RequestId, Revision, SessionEnd, SessionId, SessionName, Stamp, Ttl,
-    ZnodePath,
+    AclEntry, AcquireOptions, Attempt, ClusterId, Data, FeatureLevel, Incarnation, Labels, Limits,
+    LockSet, Mode, NodeId, Outcome, Owner, Password, RequestId, Revision, SessionEnd, SessionId,
+    SessionName, Stamp, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,8 @@ pub(crate) struct Head {
     pub(crate) now: Stamp,
     /// The rolling digest.
     pub(crate) digest: u64,
+    pub(crate) cluster_id: Option<ClusterId>,
+    pub(crate) level: FeatureLevel,
     /// The current limits.
     pub(crate) limits: Limits,
     /// The number of tokens minted.

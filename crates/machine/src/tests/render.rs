@@ -55,9 +55,11 @@ fn reply(reply: &Reply) -> String {
         Reply::HandedOver(grant) => format!("handed over {}", self::grant(grant)),
         Reply::TimersRun { ended } => format!("done, {ended} ended"),
         Reply::PolicySet { policy } => format!("policy{}", self::policy(policy)),
-        Reply::Cancelled | Reply::SessionEnded | Reply::LimitsSet | Reply::NodeRegistered => {
-            format!("{reply:?}")
-        }
+        Reply::Cancelled
+        | Reply::SessionEnded
+        | Reply::LimitsSet
+        | Reply::NodeRegistered
+        | Reply::Bootstrapped => format!("{reply:?}"),
     }
 }
 

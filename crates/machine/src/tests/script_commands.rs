@@ -284,6 +284,10 @@ impl<'a> Words<'a> {
                 node: NodeId(self.at(1).parse().unwrap()),
                 incarnation: Incarnation(self.number("incarnation").unwrap()),
             },
+            "bootstrap" => Command::Bootstrap {
+                cluster_id: ClusterId(self.at(1).parse().unwrap()),
+                level: FeatureLevel::NEWEST,
+            },
             other => panic!("no command {other}"),
         }
     }

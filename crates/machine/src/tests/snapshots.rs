@@ -9,7 +9,7 @@ use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
 use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
-use crate::{LoadError, Machine, SnapshotPart};
+use crate::{DIGEST_SCHEMA, LoadError, Machine, SnapshotPart};
 
 /// A machine with state in every part of a snapshot.
 pub(super) fn machine() -> Machine {
@@ -34,6 +34,7 @@ pub(super) fn machine() -> Machine {
         Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
         Command::CloseSession { session: session_name("s3"), attachment: None, incarnation: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
+        Command::Bootstrap { cluster_id: ClusterId(9), level: FeatureLevel::NEWEST },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
         acquire("d", "s1"),
         multi(
@@ -85,6 +86,16 @@ fn altered(alter: impl Fn(&mut Part)) -> Vec<SnapshotPart> {
     let mut parts = parts();
     parts.iter_mut().for_each(|part| alter(&mut part.0));
     parts
+}
+
+/// Both digests of a fixed state. A change of either value needs a new [`DIGEST_SCHEMA`].
+#[test]
+fn the_digests_of_a_schema_are_fixed() {
+    let machine = machine();
+    assert_eq!(
+        (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
+        (1, 12_118_641_613_428_322_825, 14_267_110_457_895_468_529)
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use holdfast_types::{Incarnation, NodeId};
+use holdfast_types::{ClusterId, FeatureLevel, Incarnation, NodeId};
 
 use crate::wire::{BootstrapState, InitialMembers};
 
@@ -28,6 +28,8 @@ pub(crate) struct LocalState {
     pub(crate) incarnation: Incarnation,
     pub(crate) members: BTreeSet<NodeId>,
     pub(crate) initial_members: Option<InitialMembers>,
+    /// A random id, for a new cluster.
+    pub(crate) new_cluster_id: ClusterId,
     /// An operator requested a cluster without the absent members.
     pub(crate) without_absent: bool,
 }
@@ -68,10 +70,28 @@ pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
     let complete = present.len() == local.members.len();
     let enough = complete || (local.without_absent && present.len() > local.members.len() / 2);
     if may_bootstrap && enough {
-        let initial = InitialMembers { initiator: local.incarnation, members: present };
-        return NextStep::Bootstrap(initial);
+        return NextStep::Bootstrap(new_cluster(local, peers, present));
     }
     NextStep::Wait(wait_for_absent(local, peers, complete))
+}
+
+/// An initiator that repeats its bootstrap keeps the id of the cluster.
+fn new_cluster(
+    local: &LocalState,
+    peers: &PeerStates,
+    members: BTreeMap<NodeId, Incarnation>,
+) -> InitialMembers {
+    let stored = local.initial_members.as_ref().map(|initial| initial.cluster_id);
+    let levels = peers.values().filter_map(|peer| match peer {
+        PeerState::Replied(state) => Some(state.level_max),
+        PeerState::OtherIncarnation | PeerState::Unreachable(_) => None,
+    });
+    InitialMembers {
+        cluster_id: stored.unwrap_or(local.new_cluster_id),
+        level: levels.fold(FeatureLevel::NEWEST, FeatureLevel::min),
+        initiator: local.incarnation,
+        members,
+    }
 }
 
 /// Returns the step if any member has a log, which excludes a bootstrap.
@@ -172,6 +192,7 @@ mod tests {
             incarnation: Incarnation(node.0 * 11),
             members: BTreeSet::from([ONE, TWO, THREE]),
             initial_members: None,
+            new_cluster_id: ClusterId(1),
             without_absent: false,
         }
     }
@@ -182,6 +203,7 @@ mod tests {
             incarnation,
             blank: true,
             has_registered_caller: false,
+            level_max: FeatureLevel::NEWEST,
             initial_members: None,
         };
         (node, PeerState::Replied(state))
@@ -194,6 +216,8 @@ mod tests {
     fn initial(initiator: NodeId, members: &[NodeId]) -> InitialMembers {
         let member = |node: &NodeId| (*node, Incarnation(node.0 * 11));
         InitialMembers {
+            cluster_id: ClusterId(1),
+            level: FeatureLevel::NEWEST,
             initiator: Incarnation(initiator.0 * 11),
             members: members.iter().map(member).collect(),
         }
@@ -206,7 +230,14 @@ mod tests {
         initial_members: Option<InitialMembers>,
     ) -> (NodeId, PeerState) {
         let incarnation = Incarnation(node.0 * 11);
-        let state = BootstrapState { incarnation, blank, has_registered_caller, initial_members };
+        let level_max = FeatureLevel::NEWEST;
+        let state = BootstrapState {
+            incarnation,
+            blank,
+            has_registered_caller,
+            level_max,
+            initial_members,
+        };
         (node, PeerState::Replied(state))
     }
 
@@ -223,6 +254,28 @@ mod tests {
         assert_eq!(decide(&local(ONE), &peers), NextStep::Bootstrap(all));
         let peers = PeerStates::from([blank(ONE), blank(THREE)]);
         waits(decide(&local(TWO), &peers), "node 1");
+    }
+
+    /// The other members may have stored the id already.
+    #[test]
+    fn an_initiator_that_repeats_its_bootstrap_keeps_the_cluster_id() {
+        let stored = InitialMembers { cluster_id: ClusterId(9), ..initial(ONE, &[ONE]) };
+        let again = LocalState { initial_members: Some(stored), ..local(ONE) };
+        let step = decide(&again, &PeerStates::from([blank(TWO), blank(THREE)]));
+        let NextStep::Bootstrap(initial) = step else { panic!("{step:?}") };
+        assert_eq!(initial.cluster_id, ClusterId(9));
+        assert_eq!(initial.members.len(), 3);
+    }
+
+    #[test]
+    fn a_new_cluster_has_the_highest_level_that_all_members_know() {
+        let (two, mut peer) = blank(TWO);
+        if let PeerState::Replied(state) = &mut peer {
+            state.level_max = FeatureLevel(0);
+        }
+        let step = decide(&local(ONE), &PeerStates::from([(two, peer), blank(THREE)]));
+        let NextStep::Bootstrap(initial) = step else { panic!("{step:?}") };
+        assert_eq!(initial.level, FeatureLevel(0));
     }
 
     #[test]

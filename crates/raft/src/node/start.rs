@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use holdfast_storage::{Log, LogOptions};
-use holdfast_types::NodeId;
+use holdfast_types::{ClusterId, NodeId};
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -138,7 +138,7 @@ async fn build(
     tasks.spawn(proposer_worker);
     let (barrier, barrier_worker) = barrier(&context, &local, &failure);
     tasks.spawn(barrier_worker);
-    let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &handshake, &failure));
+    let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &handshake, &failure)?);
 
     let inner = Arc::new(Inner {
         node: config.node,
@@ -184,10 +184,9 @@ async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
 }
 
 fn peer_handshake(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> PeerHandshake {
-    let registered = move |node| local.read(|machine| machine.incarnation(node));
     let members = config.members.keys().copied().collect();
     let identity = opened.data_dir.identity.clone();
-    PeerHandshake::new(identity, members, Arc::new(registered), opened.initial_members.clone())
+    PeerHandshake::new(identity, members, local, opened.initial_members.clone())
 }
 
 fn bootstrap(
@@ -196,11 +195,14 @@ fn bootstrap(
     context: &ProposerContext,
     handshake: &Arc<PeerHandshake>,
     failure: &Failure,
-) -> Bootstrap {
-    Bootstrap {
+) -> Result<Bootstrap, StartError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| StartError::Store(error.to_string()))?;
+    Ok(Bootstrap {
         raft: context.raft.clone(),
         node: config.node,
         incarnation: opened.data_dir.identity.incarnation,
+        new_cluster_id: ClusterId(u128::from_le_bytes(random)),
         members: config.members.keys().copied().collect(),
         file: opened.initial_members.clone(),
         handshake: handshake.clone(),
@@ -209,7 +211,7 @@ fn bootstrap(
         without_absent: config.bootstrap,
         waiting_for: Mutex::default(),
         storing: tokio::sync::Mutex::default(),
-    }
+    })
 }
 
 async fn raft(

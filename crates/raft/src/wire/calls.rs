@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use holdfast_types::{Command, Incarnation, NodeId};
+use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +215,8 @@ pub(crate) struct BootstrapState {
     pub(crate) blank: bool,
     /// The node has registered the caller with the caller's current data directory.
     pub(crate) has_registered_caller: bool,
+    /// The highest feature level that its program knows.
+    pub(crate) level_max: FeatureLevel,
     pub(crate) initial_members: Option<InitialMembers>,
 }
 
@@ -225,6 +227,9 @@ pub(crate) struct AcceptMembers(pub(crate) InitialMembers);
 /// The data directories that agreed to form one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InitialMembers {
+    pub(crate) cluster_id: ClusterId,
+    /// The feature level of the new cluster: the highest that all members know.
+    pub(crate) level: FeatureLevel,
     /// The member that bootstraps the cluster. Only the initiator may change the members, and only before a log
     /// exists.
     pub(crate) initiator: Incarnation,

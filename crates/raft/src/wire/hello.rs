@@ -1,13 +1,26 @@
 //! The handshake on a connection between nodes: the caller's identity, the connection's purpose, and the expected
 //! node.
+//!
+//! Both messages end with [`Extensions`], so a later version adds a field without a new format.
 
 use std::fmt;
 
-use holdfast_types::{Incarnation, NodeId};
+use bytes::Bytes;
+use holdfast_types::{ClusterId, FeatureLevel, Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
 
-/// The version of the peer protocol. Two nodes exchange requests only if their versions are equal.
-pub(crate) const PROTOCOL: u16 = 2;
+/// The versions of the peer protocol that a program speaks. Two nodes use the highest version that both speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProtocolRange {
+    pub(crate) oldest: u16,
+    pub(crate) newest: u16,
+}
+
+/// The versions of this program.
+pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 3, newest: 3 };
+
+/// Fields of later versions, by tag. A reader skips unknown tags.
+pub(crate) type Extensions = Vec<(u16, Bytes)>;
 
 /// The purpose of a connection. Each purpose has its own connection, so that a large append or a snapshot never delays
 /// a heartbeat.
@@ -28,26 +41,42 @@ pub(crate) enum Purpose {
 /// The first message, from the connecting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    pub(crate) protocol: u16,
+    pub(crate) protocols: ProtocolRange,
     pub(crate) cluster: String,
+    /// `None` before the caller belongs to a cluster.
+    pub(crate) cluster_id: Option<ClusterId>,
+    /// The highest feature level that the caller's program knows.
+    pub(crate) level_max: FeatureLevel,
     pub(crate) from: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) to: NodeId,
     pub(crate) purpose: Purpose,
+    pub(crate) extensions: Extensions,
 }
 
 /// The reply of the accepting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HelloReply {
-    Accepted { node: NodeId, incarnation: Incarnation },
+    Accepted(HelloAccepted),
     Refused(Refusal),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HelloAccepted {
+    /// The version for the connection.
+    pub(crate) protocol: u16,
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: Incarnation,
+    /// The highest feature level that the program of the accepting node knows.
+    pub(crate) level_max: FeatureLevel,
+    pub(crate) extensions: Extensions,
 }
 
 /// The reason for a refused connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// The versions of the protocol differ.
-    Protocol { ours: u16 },
+    /// No version of the protocol is common to both, or the hello is not readable.
+    Protocol { ours: ProtocolRange },
     /// The names of the clusters differ.
     Cluster { ours: String },
     /// The caller expects another node at this address.
@@ -60,6 +89,25 @@ pub(crate) enum Refusal {
     Busy,
     /// Neither the log nor the initial members name the caller's data directory.
     Unregistered,
+    /// The clusters have the same name and different ids.
+    ClusterId { ours: ClusterId },
+    /// The caller's program does not know the feature level of the cluster.
+    Level { cluster: FeatureLevel },
+}
+
+impl ProtocolRange {
+    /// The highest version in both ranges.
+    pub(crate) fn common(self, other: Self) -> Option<u16> {
+        let newest = self.newest.min(other.newest);
+        (newest >= self.oldest.max(other.oldest)).then_some(newest)
+    }
+}
+
+impl fmt::Display for ProtocolRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { oldest, newest } = self;
+        if oldest == newest { write!(f, "{newest}") } else { write!(f, "{oldest} to {newest}") }
+    }
 }
 
 impl Purpose {
@@ -86,6 +134,8 @@ impl Refusal {
             Self::Incarnation => "incarnation",
             Self::Busy => "busy",
             Self::Unregistered => "unregistered",
+            Self::ClusterId { .. } => "cluster-id",
+            Self::Level { .. } => "level",
         }
     }
 }
@@ -95,7 +145,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Protocol { ours } => write!(
                 f,
-                "the peer uses version {ours} of the peer protocol, this node version {PROTOCOL}: run the same version on all nodes"
+                "the peer speaks version {ours} of the peer protocol, this node version {PROTOCOLS}: upgrade the older of the two"
             ),
             Self::Cluster { ours } => write!(
                 f,
@@ -116,6 +166,16 @@ impl fmt::Display for Refusal {
             Self::Unregistered => write!(
                 f,
                 "the peer has not registered this node's data directory: it belongs to no cluster yet, or has not applied the registration yet"
+            ),
+            Self::ClusterId { ours } => write!(
+                f,
+                "the peer belongs to another cluster of the same name, with the id {ours}: fix the addresses of the members, or \
+                 start this node with an empty data directory"
+            ),
+            Self::Level { cluster } => write!(
+                f,
+                "the cluster has feature level {cluster}, and this program knows levels up to {}: upgrade this node",
+                FeatureLevel::NEWEST
             ),
         }
     }

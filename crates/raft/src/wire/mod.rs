@@ -17,7 +17,9 @@ pub(crate) use calls::{
     SnapshotPiece, StatusDto, TransferLeader,
 };
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
-pub(crate) use hello::{Hello, HelloReply, PROTOCOL, Purpose, Refusal};
+#[cfg(test)]
+pub(crate) use hello::ProtocolRange;
+pub(crate) use hello::{Hello, HelloAccepted, HelloReply, PROTOCOLS, Purpose, Refusal};
 pub(crate) use vote::VoteDto;
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Golden bytes. All later versions must read bytes on disk; a change of other bytes between nodes needs a new
-//! `PROTOCOL`.
+//! version in `PROTOCOLS`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
-use holdfast_types::{Command, Entry, Incarnation, NodeId, SessionName, Stamp};
+use holdfast_types::{
+    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, SessionName, Stamp,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -113,23 +115,40 @@ fn snapshot_metas_keep_their_bytes() {
 #[test]
 fn hellos_keep_their_bytes() {
     let hello = Hello {
-        protocol: PROTOCOL,
+        protocols: PROTOCOLS,
         cluster: "c".into(),
+        cluster_id: Some(ClusterId(0xC1)),
+        level_max: FeatureLevel(1),
         from: NodeId(1),
         incarnation: Incarnation(0xAB),
         to: NodeId(2),
         purpose: Purpose::Calls,
+        extensions: vec![(7, Bytes::from_static(b"x"))],
     };
     golden(
         Kind::Hello,
         &hello,
-        "4846010827000000aea9078802000100000000000000630100000000000000ab000000000000\
-         00020000000000000003000000",
+        "484601124f000000c21a28e90300030001000000000000006301c10000000000000000000000\
+         0000000001000100000000000000ab0000000000000002000000000000000300000001000000\
+         000000000700010000000000000078",
+    );
+    let accepted = HelloAccepted {
+        protocol: 3,
+        node: NodeId(2),
+        incarnation: Incarnation(0xCD),
+        level_max: FeatureLevel(1),
+        extensions: Vec::new(),
+    };
+    golden(
+        Kind::Hello,
+        &HelloReply::Accepted(accepted),
+        "48460112200000008922d2ad0000000003000200000000000000cd0000000000000001000000\
+         000000000000",
     );
     golden(
         Kind::Hello,
         &HelloReply::Refused(Refusal::Incarnation),
-        "4846010808000000d5fa363b0100000004000000",
+        "48460112080000008522f8da0100000004000000",
     );
 }
 
@@ -174,8 +193,9 @@ fn requests_keep_their_bytes() {
     golden_request(ReadBootstrapState, "4846010910000000b8a751b50900000000000000fa0000000c000000");
     golden_request(
         AcceptMembers(initial_members()),
-        "48460109300000002763c95e0900000000000000fa0000000d000000ab000000000000000100\
-         0000000000000100000000000000ab00000000000000",
+        "4846010942000000f17a81b30900000000000000fa0000000d000000c1000000000000000000\
+         0000000000000100ab0000000000000001000000000000000100000000000000ab0000000000\
+         0000",
     );
 }
 
@@ -197,18 +217,20 @@ fn replies_keep_their_bytes() {
         incarnation: Incarnation(7),
         blank: true,
         has_registered_caller: false,
+        level_max: FeatureLevel(1),
         initial_members: None,
     };
     golden_reply::<ReadBootstrapState>(
         Ok(state),
-        "4846010a17000000c1308bd00900000000000000000000000700000000000000010000",
+        "4846010a19000000df96eeef09000000000000000000000007000000000000000100010000",
     );
     golden_reply::<AcceptMembers>(Ok(()), "4846010a0c000000d70aa102090000000000000000000000");
 }
 
 fn initial_members() -> InitialMembers {
     let members = BTreeMap::from([(NodeId(1), Incarnation(0xAB))]);
-    InitialMembers { initiator: Incarnation(0xAB), members }
+    let (cluster_id, level) = (ClusterId(0xC1), FeatureLevel(1));
+    InitialMembers { cluster_id, level, initiator: Incarnation(0xAB), members }
 }
 
 #[test]
@@ -216,8 +238,8 @@ fn initial_members_keep_their_bytes() {
     golden(
         Kind::InitialMembers,
         &initial_members(),
-        "4846010e20000000a474b66aab0000000000000001000000000000000100000000000000ab00\
-         000000000000",
+        "48460113320000006feeaaa6c10000000000000000000000000000000100ab00000000000000\
+         01000000000000000100000000000000ab00000000000000",
     );
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Role, StartError, Urgency};
-use holdfast_types::{NodeId, Revision};
+use holdfast_types::{FeatureLevel, NodeId, Revision};
 
 use crate::lab::{Lab, eventually, has_session, open_session};
 
@@ -64,6 +64,16 @@ async fn a_cluster_is_bootstrapped_when_all_members_are_present_and_not_before()
         lab.nodes.values().all(|node| node.status().waiting_for.is_none()).then_some(())
     })
     .await;
+    let id = eventually("the first command", || lab.node(1).read(Machine::cluster_id)).await;
+    lab.agree().await;
+    for node in lab.nodes.values() {
+        assert_eq!(node.read(Machine::cluster_id), Some(id));
+        assert_eq!(node.read(Machine::level), FeatureLevel::NEWEST);
+    }
+    lab.kill_all().await;
+    lab.boot(2).await.unwrap();
+    let again = eventually("the log", || lab.node(2).read(Machine::cluster_id)).await;
+    assert_eq!(again, id, "the id survives a restart");
 }
 
 /// The disks of a majority are lost, and the survivor is down: its two blank peers do not bootstrap a cluster.
@@ -152,6 +162,8 @@ async fn a_survivor_is_rejected_by_the_cluster_that_was_bootstrapped_without_it(
     let (old, new) = (lab.node(3), lab.node(1));
     assert!(has_session(old, "acknowledged") && !has_session(new, "acknowledged"));
     assert_eq!(new.read(|machine| machine.incarnation(NodeId(3))), None);
+    let ids = [old, new].map(|node| node.read(Machine::cluster_id).unwrap());
+    assert_ne!(ids[0], ids[1], "two clusters of one name have two ids");
 }
 
 /// Node 3 joined late, and node 2 was partitioned before it applied the registration of its data directory.

@@ -118,13 +118,28 @@ fn members(view: &ClusterBody) -> BTreeSet<(u64, &str)> {
 }
 
 fn is_same(view: &ClusterBody, other: &ClusterBody) -> bool {
-    view.cluster == other.cluster && members(view) == members(other)
+    view.cluster == other.cluster && !have_other_ids(view, other) && members(view) == members(other)
+}
+
+/// A node that waits for its bootstrap does not know the id yet.
+fn have_other_ids(view: &ClusterBody, other: &ClusterBody) -> bool {
+    view.cluster_id.is_some() && other.cluster_id.is_some() && view.cluster_id != other.cluster_id
+}
+
+/// Returns the name of the cluster, with its id if another cluster has the same name.
+fn name(view: &ClusterBody, other: &ClusterBody) -> String {
+    match &view.cluster_id {
+        Some(id) if view.cluster == other.cluster && have_other_ids(view, other) => {
+            format!("{} with the id {id}", view.cluster)
+        }
+        _ => view.cluster.clone(),
+    }
 }
 
 fn check_identity(all: &[ProbedAddress], first: &ClusterBody) -> Finding {
     let others: Vec<String> = views(all)
         .filter(|(_, view)| !is_same(view, first))
-        .map(|(address, view)| format!("{address} belongs to {}", view.cluster))
+        .map(|(address, view)| format!("{address} belongs to {}", name(view, first)))
         .collect();
     if others.is_empty() {
         let members = match first.nodes.len() {

@@ -343,6 +343,7 @@ impl Model {
                 | Command::Sweep { .. }
                 | Command::SetLimits(_)
                 | Command::RegisterNode { .. }
+                | Command::Bootstrap { .. }
                 | Command::AttachSession { .. }
                 | Command::RunTimers { .. }
                 | Command::Break(_)
@@ -419,6 +420,7 @@ impl Model {
                 Ok(Reply::LimitsSet)
             }
             Command::RegisterNode { .. } => Ok(Reply::NodeRegistered),
+            Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }

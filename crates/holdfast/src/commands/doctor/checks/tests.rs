@@ -13,7 +13,9 @@ fn view() -> ClusterBody {
         )
     };
     let nodes = [node(1, "leader"), node(2, "follower"), node(3, "follower")].join(",");
-    let json = format!(r#"{{"cluster":"shop","term":3,"leader":1,"nodes":[{nodes}]}}"#);
+    let json = format!(
+        r#"{{"cluster":"shop","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{nodes}]}}"#
+    );
     serde_json::from_str(&json).unwrap()
 }
 
@@ -80,6 +82,9 @@ fn an_address_that_does_not_answer_fails_alone() {
 fn a_node_of_another_cluster_and_a_node_that_lags_are_different_problems() {
     let other = with(|node| node.cluster.as_mut().unwrap().cluster = "test".to_owned());
     assert!(only(&other, "cluster", Severity::Fail).contains("n2:7400 belongs to test"));
+    let same_name = with(|node| node.cluster.as_mut().unwrap().cluster_id = Some("0d".to_owned()));
+    let found = only(&same_name, "cluster", Severity::Fail);
+    assert!(found.contains("n2:7400 belongs to shop with the id 0d"), "{found}");
     let moved = with(|node| node.cluster.as_mut().unwrap().nodes[2].peer = "other:1".to_owned());
     only(&moved, "cluster", Severity::Fail);
     let behind = with(|node| {

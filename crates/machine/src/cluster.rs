@@ -1,0 +1,95 @@
+//! The cluster itself: its id, its feature level, and the data directory of each node.
+
+use holdfast_types::{
+    ClusterId, Command, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
+};
+
+use crate::Machine;
+use crate::context::ApplyContext;
+
+impl Machine {
+    /// The id of the cluster; `None` until its first command.
+    pub fn cluster_id(&self) -> Option<ClusterId> {
+        self.cluster_id
+    }
+
+    pub fn level(&self) -> FeatureLevel {
+        self.level
+    }
+
+    /// The incarnation that is registered under a node id.
+    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        self.members.get(&node).copied()
+    }
+
+    pub(crate) fn check_level(&self, command: &Command) -> Result<(), Rejection> {
+        let needed = command.level();
+        if needed > self.level { Err(Rejection::LevelTooLow { needed }) } else { Ok(()) }
+    }
+
+    /// The first bootstrap decides. A copy of it changes nothing.
+    pub(crate) fn bootstrap(&mut self, cluster_id: ClusterId, level: FeatureLevel) -> Outcome {
+        match self.cluster_id {
+            Some(id) if id != cluster_id => return Err(Rejection::OtherCluster),
+            Some(_) => {}
+            None => {
+                self.cluster_id = Some(cluster_id);
+                self.level = level;
+            }
+        }
+        Ok(Reply::Bootstrapped)
+    }
+
+    pub(crate) fn register_node(
+        &mut self,
+        node: NodeId,
+        incarnation: Incarnation,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        match self.members.get(&node) {
+            Some(known) if *known != incarnation => return Err(Rejection::NodeIdTaken),
+            Some(_) => {}
+            None => {
+                self.members.insert(node, incarnation);
+                ctx.emit(Event::NodeRegistered { node });
+            }
+        }
+        Ok(Reply::NodeRegistered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{Entry, Limits, Stamp};
+
+    use super::*;
+
+    fn apply(machine: &mut Machine, command: Command) -> Outcome {
+        let entry = Entry { stamped_at: Stamp(1), commands: vec![command] };
+        machine.apply(entry).outcomes.remove(0)
+    }
+
+    #[test]
+    fn a_command_above_the_level_of_the_cluster_is_rejected_and_changes_nothing() {
+        let mut machine = Machine::new();
+        machine.level = FeatureLevel(0);
+        let limits = Limits { tree_bytes_max: 1, ..Limits::default() };
+        let outcome = apply(&mut machine, Command::SetLimits(limits));
+        assert_eq!(outcome, Err(Rejection::LevelTooLow { needed: FeatureLevel::FIRST }));
+        assert_eq!(machine.limits, Limits::default());
+        machine.level = FeatureLevel::FIRST;
+        assert_eq!(apply(&mut machine, Command::SetLimits(limits)), Ok(Reply::LimitsSet));
+    }
+
+    #[test]
+    fn the_first_bootstrap_decides() {
+        let mut machine = Machine::new();
+        assert_eq!(machine.cluster_id(), None);
+        let bootstrap =
+            |id| Command::Bootstrap { cluster_id: ClusterId(id), level: FeatureLevel(1) };
+        assert_eq!(apply(&mut machine, bootstrap(7)), Ok(Reply::Bootstrapped));
+        assert_eq!(apply(&mut machine, bootstrap(7)), Ok(Reply::Bootstrapped));
+        assert_eq!(apply(&mut machine, bootstrap(8)), Err(Rejection::OtherCluster));
+        assert_eq!(machine.cluster_id(), Some(ClusterId(7)));
+    }
+}
