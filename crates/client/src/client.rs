@@ -9,7 +9,7 @@ use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
 use crate::calls::Calls;
-use crate::http::{HttpClient, HttpResponse, base_url};
+use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::retry::{Call, Nodes};
 use crate::session::{SessionHandle, SessionUse};
 use crate::sessions::{SessionNaming, Sessions};
@@ -36,6 +36,7 @@ pub struct ClientBuilder {
     ttl: Option<Duration>,
     labels: BTreeMap<String, String>,
     request_timeout: Duration,
+    tls: Option<ClientTls>,
 }
 
 impl ClientBuilder {
@@ -71,17 +72,30 @@ impl ClientBuilder {
         self
     }
 
+    /// Calls the nodes with TLS: addresses without a scheme mean `https`.
+    pub fn tls(mut self, tls: ClientTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Creates the client. Sends nothing yet.
     ///
     /// # Errors
-    /// [`EndpointError`] if there is no address or an invalid one.
+    /// [`EndpointError`] if there is no address or an invalid one, or if a certificate is not in PEM form.
     pub fn build(self) -> Result<Client, EndpointError> {
-        let bases = self.endpoints.iter().map(|endpoint| base_url(endpoint));
+        let default = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let bases = self.endpoints.iter().map(|endpoint| base_url(endpoint, default));
         let bases: Vec<String> = bases.collect::<Result<_, _>>()?;
         if bases.is_empty() {
             return Err(EndpointError::None);
         }
-        let nodes = Arc::new(Nodes::new(HttpClient::new(CONNECT_TIMEOUT)?, bases));
+        let needs_tls = bases.iter().any(|base| base.starts_with("https:"));
+        let http = match &self.tls {
+            Some(tls) => HttpClient::with_tls(CONNECT_TIMEOUT, tls)?,
+            None if needs_tls => HttpClient::with_tls(CONNECT_TIMEOUT, &ClientTls::default())?,
+            None => HttpClient::new(CONNECT_TIMEOUT)?,
+        };
+        let nodes = Arc::new(Nodes::new(http, bases));
         let calls = Calls { nodes, request_timeout: self.request_timeout };
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
         Ok(Client { calls, sessions })
@@ -107,6 +121,7 @@ impl Client {
             ttl: None,
             labels: BTreeMap::new(),
             request_timeout: REQUEST_TIMEOUT,
+            tls: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! The client, the command line and the tests share [`HttpClient`]. It follows no redirect and uses no proxy, because
 //! both would hide which node answered. Every request has a timeout, so no call waits without a bound.
 
+use std::fmt;
 use std::time::Duration;
 
 use holdfast_api::Problem;
@@ -27,7 +28,9 @@ pub enum EndpointError {
         text: String,
     },
     /// The text names a protocol other than HTTP.
-    #[error("{text:?} uses an unsupported protocol: write host:port or http://host:port")]
+    #[error(
+        "{text:?} uses an unsupported protocol: write host:port, http://host:port or https://host:port"
+    )]
     Scheme {
         /// The text as given.
         text: String,
@@ -37,9 +40,44 @@ pub enum EndpointError {
     Setup(String),
 }
 
+/// The certificates of a client that calls nodes with TLS. The default is the CAs of the system, and no certificate.
+#[derive(Clone, Default)]
+pub struct ClientTls {
+    /// The only CAs that may have signed the certificates of nodes, in PEM form; `None` for those of the system.
+    pub ca: Option<Vec<u8>>,
+    /// The certificate chain and the private key of the client, in PEM form.
+    pub identity: Option<Vec<u8>>,
+}
+
+/// Without the private key.
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTls")
+            .field("ca", &self.ca.is_some())
+            .field("identity", &self.identity.is_some())
+            .finish()
+    }
+}
+
 /// A pool of HTTP connections. Clones share it.
 #[derive(Clone, Debug)]
 pub struct HttpClient(reqwest::Client);
+
+/// The scheme of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
 
 /// One request to one node.
 #[derive(Clone, Debug)]
@@ -87,13 +125,29 @@ impl HttpClient {
     /// # Errors
     /// [`EndpointError::Setup`] if the HTTP library cannot be set up.
     pub fn new(connect_timeout: Duration) -> Result<Self, EndpointError> {
-        reqwest::Client::builder()
+        // An empty list of CAs saves the time to read those of the system.
+        Self::with_tls(connect_timeout, &ClientTls { ca: Some(Vec::new()), identity: None })
+    }
+
+    /// Like [`new`](Self::new), for nodes with TLS.
+    ///
+    /// # Errors
+    /// [`EndpointError::Setup`], also for certificates that are not in PEM form.
+    pub fn with_tls(connect_timeout: Duration, tls: &ClientTls) -> Result<Self, EndpointError> {
+        // An error means that the process has chosen its cryptography before.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let setup = |error: reqwest::Error| EndpointError::Setup(reason_of(&error));
+        let mut builder = reqwest::Client::builder()
             .connect_timeout(connect_timeout)
             .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map(Self)
-            .map_err(|error| EndpointError::Setup(error.to_string()))
+            .redirect(reqwest::redirect::Policy::none());
+        if let Some(ca) = &tls.ca {
+            builder = builder.tls_certs_only(certificates(ca).map_err(setup)?);
+        }
+        if let Some(identity) = &tls.identity {
+            builder = builder.identity(reqwest::Identity::from_pem(identity).map_err(setup)?);
+        }
+        builder.build().map(Self).map_err(setup)
     }
 
     /// Sends a request once and reads the whole answer.
@@ -149,27 +203,47 @@ impl HttpResponse {
 
 impl SendError {
     fn new(error: &reqwest::Error) -> Self {
-        // The innermost cause, because the outer ones repeat the URL.
-        let mut inner: &dyn std::error::Error = error;
-        while let Some(source) = inner.source() {
-            inner = source;
+        let mut reason = reason_of(error);
+        if error.is_connect() {
+            reason = format!("cannot connect: {reason}");
         }
-        let reason =
-            if error.is_connect() { format!("cannot connect: {inner}") } else { inner.to_string() };
         Self { reason, may_be_done: !error.is_connect(), timed_out: error.is_timeout() }
     }
 }
 
-/// Returns the base URL of a node, without a trailing slash.
+/// Reads all certificates of a text in PEM form.
+fn certificates(pem: &[u8]) -> Result<Vec<reqwest::Certificate>, reqwest::Error> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    let text = String::from_utf8_lossy(pem);
+    let parts = text.split(BEGIN).skip(1);
+    parts.map(|part| reqwest::Certificate::from_pem(format!("{BEGIN}{part}").as_bytes())).collect()
+}
+
+/// The innermost cause, because the outer ones repeat the URL.
+fn reason_of(error: &reqwest::Error) -> String {
+    let mut inner: &dyn std::error::Error = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    let reason = inner.to_string();
+    if reason.contains("UnknownIssuer") {
+        return "the node's certificate is from an unknown CA: give the CA of the cluster, for example with --cacert"
+            .to_owned();
+    }
+    reason
+}
+
+/// Returns the base URL of a node, without a trailing slash. An address without a scheme gets `default`.
 ///
 /// # Errors
-/// [`EndpointError`] if `text` is neither `host:port` nor `http://host:port`.
-pub fn base_url(text: &str) -> Result<String, EndpointError> {
+/// [`EndpointError`] if `text` is none of `host:port`, `http://host:port` and `https://host:port`.
+pub fn base_url(text: &str, default: Scheme) -> Result<String, EndpointError> {
     let trimmed = text.trim().trim_end_matches('/');
-    let address = match trimmed.split_once("://") {
-        Some(("http", address)) => address,
+    let (scheme, address) = match trimmed.split_once("://") {
+        Some(("http", address)) => ("http", address),
+        Some(("https", address)) => ("https", address),
         Some(_) => return Err(EndpointError::Scheme { text: text.to_owned() }),
-        None => trimmed,
+        None => (default.as_str(), trimmed),
     };
     let malformed = || EndpointError::Malformed { text: text.to_owned() };
     let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
@@ -178,7 +252,7 @@ pub fn base_url(text: &str) -> Result<String, EndpointError> {
     if host.is_empty() || host.contains(invalid) || port.parse::<u16>().is_err() {
         return Err(malformed());
     }
-    Ok(format!("http://{address}"))
+    Ok(format!("{scheme}://{address}"))
 }
 
 #[cfg(test)]
@@ -188,16 +262,21 @@ mod tests {
     #[test]
     fn addresses_become_urls() {
         for text in ["127.0.0.1:7400", "http://127.0.0.1:7400", " http://127.0.0.1:7400/ "] {
-            assert_eq!(base_url(text).unwrap(), "http://127.0.0.1:7400");
+            assert_eq!(base_url(text, Scheme::Http).unwrap(), "http://127.0.0.1:7400");
         }
-        assert_eq!(base_url("[::1]:7400").unwrap(), "http://[::1]:7400");
+        assert_eq!(base_url("[::1]:7400", Scheme::Http).unwrap(), "http://[::1]:7400");
+        assert_eq!(base_url("a:1", Scheme::Https).unwrap(), "https://a:1");
+        assert_eq!(base_url("https://a:1", Scheme::Http).unwrap(), "https://a:1");
     }
 
     #[test]
     fn a_malformed_address_is_rejected_with_the_form() {
         for text in ["", "localhost", "localhost:http", ":7400", "a/b:1", "http://"] {
-            assert!(base_url(text).unwrap_err().to_string().contains("host:port"), "{text}");
+            assert!(
+                base_url(text, Scheme::Http).unwrap_err().to_string().contains("host:port"),
+                "{text}"
+            );
         }
-        assert!(matches!(base_url("https://a:1"), Err(EndpointError::Scheme { .. })));
+        assert!(matches!(base_url("ftp://a:1", Scheme::Http), Err(EndpointError::Scheme { .. })));
     }
 }

@@ -1,10 +1,12 @@
 //! Arguments that several commands share, and the parsers of their values.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
+use holdfast_client::http::ClientTls;
 use holdfast_client::{Client, ClientBuilder};
 use holdfast_types::{LockName, NameError, SessionName};
 
@@ -22,6 +24,55 @@ pub(crate) struct NodesArgs {
         default_value = "127.0.0.1:7400"
     )]
     pub(crate) addr: Vec<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// TLS to the nodes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TlsArgs {
+    /// The certificates of the CAs that sign the nodes' certificates, in PEM form. Addresses without a scheme then mean https.
+    #[arg(long, env = "HOLDFAST_CACERT", value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// The certificate of this client, in PEM form.
+    #[arg(long, env = "HOLDFAST_CERT", value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The private key of this client, in PEM form.
+    #[arg(long, env = "HOLDFAST_CERT_KEY", value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// Reads the files; `None` without arguments.
+    pub(crate) fn read(&self) -> Result<Option<ClientTls>, CommandFailure> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path)
+                .map_err(|error| CommandFailure::usage(format!("{}: {error}", path.display())))
+        };
+        let ca = self.cacert.as_ref().map(read).transpose()?;
+        if let (Some(path), Some(pem)) = (&self.cacert, &ca)
+            && !String::from_utf8_lossy(pem).contains("BEGIN CERTIFICATE")
+        {
+            let path = path.display();
+            return Err(CommandFailure::usage(format!("{path} has no certificate in PEM form")));
+        }
+        let identity = match (&self.cert, &self.cert_key) {
+            (Some(cert), Some(key)) => Some([read(cert)?, read(key)?].concat()),
+            _ => None,
+        };
+        let is_given = ca.is_some() || identity.is_some();
+        Ok(is_given.then_some(ClientTls { ca, identity }))
+    }
+
+    /// The variables that give another process of this program the same arguments.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let all = [
+            ("HOLDFAST_CACERT", &self.cacert),
+            ("HOLDFAST_CERT", &self.cert),
+            ("HOLDFAST_CERT_KEY", &self.cert_key),
+        ];
+        all.into_iter().filter_map(|(name, path)| Some((name, path.as_deref()?)))
+    }
 }
 
 impl NodesArgs {
@@ -33,7 +84,11 @@ impl NodesArgs {
         &self,
         options: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Client, CommandFailure> {
-        let client = options(Client::builder(&self.addr)).build();
+        let mut builder = Client::builder(&self.addr);
+        if let Some(tls) = self.tls.read()? {
+            builder = builder.tls(tls);
+        }
+        let client = options(builder).build();
         client.map_err(|error| {
             CommandFailure::usage(format!("{error}; see --addr and HOLDFAST_ADDR"))
         })

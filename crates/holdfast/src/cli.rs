@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    barrier, completions, counter, doctor, elect, explain, fence, group, history, latch, lock, ls,
-    policy, run, session, status, top, tree, unlock, wait, who,
+    barrier, certs, completions, counter, doctor, elect, explain, fence, group, history, latch,
+    lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor"]),
+    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -89,6 +89,8 @@ commands! {
         Dev(dev::DevArgs) => dev::run,
         #[command(hide = true)]
         Bench(bench::BenchArgs) => bench::run,
+        #[command(subcommand)]
+        Certs(certs::CertsCommand) => certs::run,
         Explain(explain::ExplainArgs) => explain::run,
         Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_http::{HttpConfig, HttpMetrics};
+use holdfast_http::{HttpConfig, HttpListener, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
+use holdfast_tls::{TlsAcceptor, TlsMode};
 use holdfast_zk::{ZkConfig, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
@@ -25,6 +26,10 @@ use crate::{output, process_metrics, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The interval of the search for changed certificates. It finds every replacement: by rename, in place, and the symbolic
+/// links of Kubernetes.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(10);
 
 /// Resolves when a front-end must shut down.
 type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -94,13 +99,21 @@ fn summary(config: &Config) -> String {
         ("cluster", config.cluster.clone()),
         ("node", config.node.to_string()),
         ("members", config.members.len().to_string()),
-        ("http", config.http_listen.to_string()),
+        ("http", format!("{}, {}", config.http_listen, tls_mode(config))),
         ("peer", config.peer_listen.to_string()),
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
         ("data", config.data_dir.display().to_string()),
     ];
     let rows = rows.map(|(name, value)| [name.to_owned(), value]);
     format!("the configuration is valid\n\n{}", output::table(["setting", "value"], rows))
+}
+
+fn tls_mode(config: &Config) -> &'static str {
+    match config.http_tls.as_ref().map(|tls| tls.mode) {
+        None => "without TLS",
+        Some(TlsMode::Allow) => "with and without TLS",
+        Some(TlsMode::Require) => "TLS",
+    }
 }
 
 fn sources(args: &ServeArgs) -> ConfigSources {
@@ -134,8 +147,26 @@ fn use_small_pages() {
     }
 }
 
+/// Uses changed certificates for new connections.
+async fn reload_certificates(tls: TlsAcceptor) {
+    loop {
+        tokio::time::sleep(CERTIFICATES_EVERY).await;
+        let acceptor = tls.clone();
+        match tokio::task::spawn_blocking(move || acceptor.reload()).await {
+            Ok(Ok(true)) => tracing::info!("new connections use the changed certificate"),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%error, "cannot use the changed certificate; new connections use the previous one");
+            }
+            Err(error) => tracing::error!(%error, "cannot read the certificate again"),
+        }
+    }
+}
+
 async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let tls = config.http_tls.clone().map(TlsAcceptor::open).transpose();
+    let tls = tls.map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
     let http = tokio::net::TcpListener::from_std(http).map_err(CommandFailure::failed)?;
@@ -170,6 +201,10 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         HttpConfig { commit: process_metrics::COMMIT.map(str::to_owned), ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
+    if let Some(tls) = tls.clone() {
+        tokio::spawn(reload_certificates(tls));
+    }
+    let http = HttpListener { listener: http, tls };
     front_ends.start(|shutdown| {
         holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
     });

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
+use holdfast_tls::MaybeTlsStream;
 use hyper::body::Frame;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::HttpConfig;
@@ -146,7 +146,7 @@ impl Drop for Followed {
 /// A socket that records when bytes arrive, and rejects a bare LF at the end of a line.
 #[derive(Debug)]
 pub(crate) struct ObservedIo {
-    stream: TcpStream,
+    stream: MaybeTlsStream,
     activity: Arc<Activity>,
     lines: Lines,
     /// Bytes that were read and are not passed on yet; at most one read.
@@ -158,7 +158,7 @@ pub(crate) struct ObservedIo {
 }
 
 impl ObservedIo {
-    pub(crate) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+    pub(crate) fn new(stream: MaybeTlsStream, activity: Arc<Activity>) -> Self {
         let (lines, held, refused) = (Lines::new(), Bytes::new(), false);
         Self { stream, activity, lines, held, refused, unacknowledged_max_ms: 0 }
     }
@@ -194,7 +194,7 @@ impl ObservedIo {
         let wished = self.activity.unacknowledged_max_ms.load(Ordering::Relaxed);
         if wished != self.unacknowledged_max_ms {
             self.unacknowledged_max_ms = wished;
-            if let Err(error) = setsockopt(&self.stream, sockopt::TcpUserTimeout, &wished) {
+            if let Err(error) = setsockopt(self.stream.tcp(), sockopt::TcpUserTimeout, &wished) {
                 tracing::warn!(%error, "cannot set TCP_USER_TIMEOUT; a disconnected peer is detected later");
             }
         }
@@ -265,10 +265,10 @@ mod tests {
     #[tokio::test]
     async fn a_call_limits_the_time_for_acknowledgements_until_its_end() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let activity = Arc::new(Activity::new());
-        let mut socket = ObservedIo::new(stream, activity.clone());
-        let limit = |socket: &ObservedIo| getsockopt(&socket.stream, sockopt::TcpUserTimeout);
+        let mut socket = ObservedIo::new(MaybeTlsStream::Plain(stream), activity.clone());
+        let limit = |socket: &ObservedIo| getsockopt(socket.stream.tcp(), sockopt::TcpUserTimeout);
         let before = limit(&socket).unwrap();
         activity.limit_unacknowledged(Duration::from_secs(20));
         socket.write_all(b"x").await.unwrap();

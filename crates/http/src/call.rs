@@ -16,6 +16,7 @@ use holdfast_service::{
 };
 use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
 
+use crate::identity::Peer;
 use crate::reply::Reply;
 use crate::routes::Route;
 use crate::state::HttpState;
@@ -96,7 +97,9 @@ impl<'a> CallContext<'a> {
             return None;
         }
         let target = self.parts.uri.path_and_query().map_or("/", |target| target.as_str());
-        let location = format!("http://{}{target}", service.leader_http()?);
+        let has_tls = self.parts.extensions.get::<Peer>().is_some_and(|peer| peer.has_tls);
+        let scheme = if has_tls { "https" } else { "http" };
+        let location = format!("{scheme}://{}{target}", service.leader_http()?);
         Some(Reply::redirect(HeaderValue::try_from(location).ok()?))
     }
 }

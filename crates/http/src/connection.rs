@@ -1,21 +1,22 @@
 //! One connection from its first byte to its last, with time limits.
 //!
 //! hyper parses HTTP. This file closes a connection whose head does not arrive, that is idle, whose stream is not read,
-//! or that outlasts the shutdown. The timer never ends a call in flight: the call's own limits do. Each connection has
-//! one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
+//! or that outlasts the shutdown. The timer never ends a call in flight: the call's own limits do. The exception is a
+//! caller whose certificate has expired. Each connection has one timer, re-armed at most once in `head_timeout`, so that idle connections cost little.
 
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::Response;
+use holdfast_tls::MaybeTlsStream;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tower::Service as _;
@@ -28,7 +29,7 @@ use crate::shutdown::ShutdownPhase;
 
 /// Serves one connection until the client, the timer or the shutdown ends it.
 pub(crate) async fn converse(
-    stream: TcpStream,
+    stream: MaybeTlsStream,
     peer: Peer,
     router: Router,
     config: Arc<HttpConfig>,
@@ -38,7 +39,7 @@ pub(crate) async fn converse(
     let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy(request.body().size_hint().exact());
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(activity.clone());
         let answer = router.clone().call(request.map(Body::new));
         let activity = &activity;
@@ -60,6 +61,10 @@ pub(crate) async fn converse(
             () = alarm.as_mut() => {
                 let now = Instant::now();
                 let deadline = activity.deadline(&config);
+                if peer.is_expired(SystemTime::now()) {
+                    tracing::debug!("a connection was closed because the certificate of its caller expired");
+                    return;
+                }
                 if deadline.is_some_and(|deadline| deadline <= now) {
                     tracing::debug!("a connection was closed after its time limit");
                     return;

@@ -1,9 +1,12 @@
-//! The identities of a caller for access lists: its address, and the name and password of `Authorization: Basic`.
+//! The identities of a caller for access lists: its address, the subject of its certificate, and the name and password
+//! of `Authorization: Basic`.
 //!
 //! No component verifies a password. Name and password together are the identity, as in ZooKeeper's digest scheme.
 //! The state machine decides which operations an identity may use.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -13,13 +16,31 @@ use sha1::{Digest as _, Sha1};
 
 use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Principal;
+use holdfast_tls::{CertificateInfo, MaybeTlsStream};
 use holdfast_types::Identity;
 
 use crate::status::HttpError;
 
-/// The client's address, stored as an extension of every request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+/// The caller of a connection, stored as an extension of every request.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// Whether the connection uses TLS.
+    pub(crate) has_tls: bool,
+    certificate: Option<Arc<CertificateInfo>>,
+}
+
+impl Peer {
+    pub(crate) fn new(address: IpAddr, stream: &MaybeTlsStream) -> Self {
+        let has_tls = matches!(stream, MaybeTlsStream::Tls(_));
+        Self { address, has_tls, certificate: stream.caller().map(Arc::new) }
+    }
+
+    /// Returns `true` if the caller gave a certificate that has expired since.
+    pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
+        self.certificate.as_ref().is_some_and(|certificate| certificate.not_after <= now)
+    }
+}
 
 /// Returns the caller's identities.
 ///
@@ -27,10 +48,14 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// `unauthenticated` for an unknown scheme, `invalid-argument` for malformed credentials.
 pub(crate) fn principal(parts: &Parts) -> Result<Principal, HttpError> {
     let mut identities = Vec::new();
-    if let Some(Peer(address)) = parts.extensions.get::<Peer>() {
+    if let Some(Peer { address, certificate, .. }) = parts.extensions.get::<Peer>() {
         // A dual-stack socket reports 10.0.0.7 as ::ffff:10.0.0.7.
         let id = address.to_canonical().to_string();
         identities.push(Identity { scheme: "ip".to_owned(), id });
+        identities.extend(certificate.as_ref().map(|certificate| Identity {
+            scheme: "x509".to_owned(),
+            id: certificate.subject.clone(),
+        }));
     }
     let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
     if let Some(header) = headers.next() {
@@ -79,7 +104,8 @@ mod tests {
             request = request.header(AUTHORIZATION, *value);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        parts.extensions.insert(Peer("::ffff:10.0.0.7".parse().unwrap()));
+        let address = "::ffff:10.0.0.7".parse().unwrap();
+        parts.extensions.insert(Peer { address, has_tls: false, certificate: None });
         principal(&parts).map(|principal| principal.identities().to_vec())
     }
 

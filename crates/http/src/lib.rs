@@ -43,5 +43,5 @@ mod tree;
 pub use config::HttpConfig;
 pub use description::description;
 pub use metrics::HttpMetrics;
-pub use server::serve;
+pub use server::{HttpListener, serve};
 pub use status::explanation;

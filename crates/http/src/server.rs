@@ -1,12 +1,18 @@
-//! The accept loop: accepts connections up to the bound, and drains them at shutdown.
+//! The accept loop: accepts connections up to the bound, with TLS if it is on, and drains them at shutdown.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
+use holdfast_api::{ErrorCode, Problem};
 use holdfast_service::Service;
+use holdfast_tls::{AcceptError, MaybeTlsStream, TlsAcceptor};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
@@ -22,13 +28,19 @@ use crate::{HttpConfig, HttpMetrics};
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// The response to a connection beyond the bound.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+/// The listener of the front-end.
+pub struct HttpListener {
+    pub listener: TcpListener,
+    /// `None` for a port without TLS.
+    pub tls: Option<TlsAcceptor>,
+}
 
 /// Serves until `shutdown` resolves, then stops accepting, finishes the calls in flight within
 /// [`HttpConfig::drain_timeout`] and returns. Waiting calls end early only if the service is drained meanwhile.
 ///
 /// `metrics` must be registered in `registry`, which `/metrics` encodes.
 pub async fn serve(
-    listener: TcpListener,
+    listener: HttpListener,
     config: HttpConfig,
     service: Service,
     metrics: HttpMetrics,
@@ -50,7 +62,7 @@ pub async fn serve(
 
 /// Runs the accept loop with any router.
 pub(crate) async fn listen(
-    listener: TcpListener,
+    HttpListener { listener, tls }: HttpListener,
     config: Arc<HttpConfig>,
     router: Router,
     metrics: HttpMetrics,
@@ -63,6 +75,7 @@ pub(crate) async fn listen(
         config,
         router,
         metrics,
+        tls,
     };
     tokio::select! {
         () = server.accept_all(&listener) => {}
@@ -79,13 +92,14 @@ struct HttpServer {
     config: Arc<HttpConfig>,
     router: Router,
     metrics: HttpMetrics,
+    tls: Option<TlsAcceptor>,
 }
 
 impl HttpServer {
     async fn accept_all(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.admit(stream, Peer(peer.ip())),
+                Ok((stream, peer)) => self.admit(stream, peer.ip()),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections; raise the limit of open files if it is reached");
@@ -95,7 +109,7 @@ impl HttpServer {
         }
     }
 
-    fn admit(&self, stream: TcpStream, peer: Peer) {
+    fn admit(&self, stream: TcpStream, address: IpAddr) {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.metrics.refused().inc();
             // Best effort: the connection is closed in any case.
@@ -107,10 +121,20 @@ impl HttpServer {
         }
         let open = self.metrics.connections().clone();
         open.inc();
-        let phase = self.phase.subscribe();
-        let conversation = converse(stream, peer, self.router.clone(), self.config.clone(), phase);
+        let mut phase = self.phase.subscribe();
+        let (router, config, tls) = (self.router.clone(), self.config.clone(), self.tls.clone());
+        let failed = self.metrics.failed_handshakes().clone();
         tokio::spawn(async move {
-            conversation.await;
+            let handshake = async {
+                tokio::select! {
+                    stream = handshake(stream, tls, &failed) => stream,
+                    _ = phase.wait_for(|phase| *phase == ShutdownPhase::Closed) => None,
+                }
+            };
+            if let Some(stream) = handshake.await {
+                let peer = Peer::new(address, &stream);
+                converse(stream, peer, router, config, phase).await;
+            }
             open.dec();
             drop(place);
         });
@@ -132,6 +156,41 @@ impl HttpServer {
         // The semaphore is never closed; in both cases no connection holds a permit any more.
         drop(self.places.acquire_many(all).await);
     }
+}
+
+/// Returns `None` for a connection that is not accepted.
+async fn handshake(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    failed: &Counter,
+) -> Option<MaybeTlsStream> {
+    let Some(tls) = tls else { return Some(MaybeTlsStream::Plain(stream)) };
+    match tls.accept(stream).await {
+        Ok(stream) => return Some(stream),
+        Err(AcceptError::Plaintext(mut stream)) => {
+            // Reads the call first: otherwise its unread bytes reset the connection before the response arrives.
+            drop(stream.try_read(&mut [0; 4096]));
+            drop(stream.write_all(needs_tls().as_bytes()).await);
+            drop(stream.shutdown().await);
+        }
+        Err(error @ (AcceptError::Timeout | AcceptError::Handshake(_))) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+        }
+    }
+    failed.inc();
+    None
+}
+
+/// The response to a call without TLS on a port that requires it.
+fn needs_tls() -> String {
+    let mut problem = Problem::new(ErrorCode::InvalidArgument, "this port needs TLS")
+        .hint("call https://, with the cluster's CA: --cacert FILE");
+    problem.status = StatusCode::BAD_REQUEST.as_u16();
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let len = body.len();
+    format!(
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: {len}\r\n\r\n{body}"
+    )
 }
 
 /// Errors that concern the connection being accepted, not the listener.

@@ -5,6 +5,7 @@
 
 mod acquire;
 pub(crate) mod barrier;
+pub(crate) mod certs;
 mod changes;
 mod child;
 pub(crate) mod completions;

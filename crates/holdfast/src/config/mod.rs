@@ -13,6 +13,7 @@ mod schema;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod units;
 mod zookeeper;
 
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_raft::Timing;
+use holdfast_tls::TlsConfig;
 use holdfast_types::NodeId;
 
 pub(crate) use address::Address;
@@ -50,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
     /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
+    /// `None` if the HTTP listener has no TLS.
+    pub(crate) http_tls: Option<TlsConfig>,
     /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
@@ -99,6 +103,7 @@ impl Config {
                 .unwrap_or_else(half_the_processors),
             members,
             http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
+            http_tls: tls::http(layers)?,
             zookeeper,
             peer_listen: layers.optional("raft.listen", Address::read)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,

@@ -6,7 +6,13 @@ pub(crate) const KEYS: &[&str] = &[
     "node",
     "data_dir",
     "threads",
+    "tls.cert",
+    "tls.key",
+    "tls.ca",
+    "tls.min_version",
     "http.listen",
+    "http.tls",
+    "http.client_certificates",
     "zookeeper.enabled",
     "zookeeper.listen",
     "zookeeper.tick",
@@ -30,6 +36,9 @@ pub(crate) const MEMBER_KEYS: &[&str] = &["id", "http", "peer", "zookeeper"];
 /// Variables of the client commands, which share the prefix.
 const FOREIGN_VARIABLES: &[&str] = &[
     "HOLDFAST_ADDR",
+    "HOLDFAST_CACERT",
+    "HOLDFAST_CERT",
+    "HOLDFAST_CERT_KEY",
     "HOLDFAST_CONFIG",
     "HOLDFAST_DEADLINE",
     "HOLDFAST_ELECTION",

@@ -29,6 +29,7 @@ mod serve;
 mod servers;
 #[path = "../../../fence/tests/skip/mod.rs"]
 mod skip;
+mod tls;
 mod tree;
 
 use scratch::child_process;

@@ -23,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
 /// Only a browser on the node's own machine gets the page with the script.
 fn page(call: &CallContext<'_>) -> Reply {
     let peer = call.parts.extensions.get::<Peer>();
-    let try_it = peer.is_some_and(|Peer(address)| address.to_canonical().is_loopback());
+    let try_it = peer.is_some_and(|peer| peer.address.to_canonical().is_loopback());
     let policy = if try_it { SCRIPT_POLICY } else { POLICY };
     html_reply((call.state.documentation().page)(try_it), policy)
 }

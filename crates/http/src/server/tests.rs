@@ -27,8 +27,14 @@ async fn start(config: HttpConfig, router: Router) -> Server {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { drop(stopped.await) };
     let phase = watch::Sender::new(ShutdownPhase::Serving);
-    let ended =
-        tokio::spawn(listen(listener, Arc::new(config), router, metrics.clone(), phase, shutdown));
+    let ended = tokio::spawn(listen(
+        HttpListener { listener, tls: None },
+        Arc::new(config),
+        router,
+        metrics.clone(),
+        phase,
+        shutdown,
+    ));
     Server { address, metrics, stop, ended }
 }
 

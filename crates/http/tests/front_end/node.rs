@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_http::{HttpConfig, HttpMetrics, serve};
+use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, serve};
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_types::NodeId;
@@ -97,6 +97,7 @@ impl Node {
         service.register_raft_metrics(&mut registry);
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(sockets.front_end).unwrap();
+        let listener = HttpListener { listener, tls: None };
         let shutdown = async move { drop(stopped.await) };
         let registry = Arc::new(registry);
         let served = serve(listener, http, service.clone(), metrics, registry, shutdown);

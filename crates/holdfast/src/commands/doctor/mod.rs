@@ -47,13 +47,14 @@ pub(crate) struct DoctorArgs {
 pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     // `client` reports malformed addresses.
     args.cluster.client()?;
-    let http = Prober::new().map_err(CommandFailure::failed)?;
+    let tls = args.cluster.nodes.tls.read()?;
+    let http = Prober::new(tls.as_ref()).map_err(CommandFailure::failed)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
     findings.extend(replication(&http, &nodes).await);
     if !args.look_only {
         for node in nodes.iter().filter(|probed| probed.node.is_ok()) {
-            let finding = round_trip::through(&node.address, &args.probe).await;
+            let finding = round_trip::through(&node.address, tls.as_ref(), &args.probe).await;
             findings.push(finding.at(&node.address));
         }
     }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{ClusterBody, HealthBody, VersionBody};
 use holdfast_client::EndpointError;
-use holdfast_client::http::{HttpClient, HttpRequest, HttpResponse, Method, base_url};
+use holdfast_client::http::{
+    ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
+};
 use serde::de::DeserializeOwned;
 
 use crate::metric;
@@ -53,11 +55,19 @@ impl ClockOffset {
 
 /// The HTTP client of the probes.
 #[derive(Clone, Debug)]
-pub(super) struct Prober(HttpClient);
+pub(super) struct Prober {
+    http: HttpClient,
+    /// Of addresses without one.
+    scheme: Scheme,
+}
 
 impl Prober {
-    pub(super) fn new() -> Result<Self, EndpointError> {
-        HttpClient::new(CONNECT_TIMEOUT).map(Self)
+    pub(super) fn new(tls: Option<&ClientTls>) -> Result<Self, EndpointError> {
+        let (http, scheme) = match tls {
+            Some(tls) => (HttpClient::with_tls(CONNECT_TIMEOUT, tls)?, Scheme::Https),
+            None => (HttpClient::new(CONNECT_TIMEOUT)?, Scheme::Http),
+        };
+        Ok(Self { http, scheme })
     }
 
     pub(super) async fn probe(&self, address: &str) -> ProbedAddress {
@@ -85,9 +95,9 @@ impl Prober {
     }
 
     async fn get(&self, address: &str, path: &str) -> Result<HttpResponse, String> {
-        let base = base_url(address).map_err(|error| error.to_string())?;
+        let base = base_url(address, self.scheme).map_err(|error| error.to_string())?;
         let request = HttpRequest::new(Method::GET, format!("{base}{path}"), CALL_TIMEOUT);
-        self.0.send(request).await.map_err(|error| {
+        self.http.send(request).await.map_err(|error| {
             if !error.timed_out {
                 return error.to_string();
             }

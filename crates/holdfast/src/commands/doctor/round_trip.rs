@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_client::http::ClientTls;
 use holdfast_client::{Client, Error};
 use holdfast_types::LockName;
 
@@ -19,8 +20,8 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_secs(1);
 const CHECK: &str = "round trip";
 
-pub(super) async fn through(address: &str, probe: &LockName) -> Finding {
-    match measure(address, probe).await {
+pub(super) async fn through(address: &str, tls: Option<&ClientTls>, probe: &LockName) -> Finding {
+    match measure(address, tls, probe).await {
         Ok(steps) => judge(&steps),
         Err(error) => failed(&error, probe),
     }
@@ -47,9 +48,16 @@ fn failed(error: &Error, probe: &LockName) -> Finding {
     Finding::fail(CHECK, error.to_string(), next)
 }
 
-async fn measure(address: &str, probe: &LockName) -> Result<Vec<(&'static str, Duration)>, Error> {
-    let builder =
+async fn measure(
+    address: &str,
+    tls: Option<&ClientTls>,
+    probe: &LockName,
+) -> Result<Vec<(&'static str, Duration)>, Error> {
+    let mut builder =
         Client::builder([address]).ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT);
+    if let Some(tls) = tls {
+        builder = builder.tls(tls.clone());
+    }
     let client = builder.build().map_err(|error| Error::InvalidArgument(error.to_string()))?;
     let mut steps = Vec::new();
     let mut start = Instant::now();

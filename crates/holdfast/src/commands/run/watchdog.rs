@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::orphan::OrphanedGroup;
+use crate::arguments::TlsArgs;
 use crate::exit::CommandFailure;
 use crate::output::print;
 
@@ -33,7 +34,10 @@ const CLOCK_CHECK: Duration = Duration::from_millis(500);
 
 /// Kill this process group at the time that stdin names.
 #[derive(Debug, Args)]
-pub(crate) struct WatchdogArgs {}
+pub(crate) struct WatchdogArgs {
+    #[command(flatten)]
+    tls: TlsArgs,
+}
 
 /// The watchdog process, from the side of `holdfast run`.
 #[derive(Debug)]
@@ -46,9 +50,14 @@ pub(super) struct CommandWatchdog {
 
 impl CommandWatchdog {
     /// Starts the process with the first kill time, and waits until the process blocks all signals for the command.
-    pub(super) async fn start(kill_at: Moment, releases: &[String]) -> std::io::Result<Self> {
+    pub(super) async fn start(
+        kill_at: Moment,
+        releases: &[String],
+        tls: &TlsArgs,
+    ) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(WATCHDOG)
+            .envs(tls.variables())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -118,7 +127,7 @@ async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Momen
 }
 
 /// Runs the watchdog process.
-pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), CommandFailure> {
+pub(crate) async fn watchdog(args: WatchdogArgs) -> Result<(), CommandFailure> {
     SigSet::all().thread_block().map_err(CommandFailure::failed)?;
     print(READY);
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -132,7 +141,7 @@ pub(crate) async fn watchdog(_: WatchdogArgs) -> Result<(), CommandFailure> {
         match line.ok().flatten().as_deref().map(|line| line.split_once(' ').unwrap_or((line, "")))
         {
             Some(("until", ms)) => kill_at = moment(ms).unwrap_or(kill_at),
-            Some(("release", release)) => orphan.add(release),
+            Some(("release", release)) => orphan.add(release, &args.tls),
             Some(_) => {}
             None => break,
         }

@@ -1,0 +1,203 @@
+//! `holdfast certs`: a CA and certificates for those who have none.
+//!
+//! `authority` creates certificates, `files` writes them, and this file has the arguments and the output.
+
+mod authority;
+mod files;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+use holdfast_tls::{CertificateInfo, certificates_of};
+use serde::Serialize;
+
+use self::authority::{Authority, CertificateOf};
+use self::files::{Pair, read, write_pair};
+use crate::arguments::OutputArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer_rows, print, table};
+
+/// Create and show certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertsCommand {
+    /// Create a certificate authority (CA).
+    Init(CertsInitArgs),
+    /// Create the certificate of a node.
+    Node(CertsNodeArgs),
+    /// Create the certificate of a client.
+    Client(CertsClientArgs),
+    /// Show certificates: the owner, the names and the validity.
+    Show(CertsShowArgs),
+}
+
+/// The directory of the CA and of new certificates.
+#[derive(Debug, Args)]
+pub(crate) struct DirectoryArgs {
+    /// The directory of the CA and of new certificates.
+    #[arg(long, value_name = "DIR", default_value = "pki")]
+    dir: PathBuf,
+    /// Replace existing files. Nodes use the new ones within 10 s.
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Create a certificate authority (CA).
+#[derive(Debug, Args)]
+pub(crate) struct CertsInitArgs {
+    /// The name of the cluster.
+    #[arg(long, default_value = "holdfast", value_parser = cluster_name)]
+    cluster: String,
+    /// The validity, days.
+    #[arg(long, default_value_t = 3_650, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// Create the certificate of a node.
+#[derive(Debug, Args)]
+pub(crate) struct CertsNodeArgs {
+    /// The name of the node, and of the new files.
+    #[arg(value_parser = cluster_name)]
+    name: String,
+    /// The host names and IP addresses that clients and other nodes use for the node, separated by commas.
+    #[arg(long, value_name = "HOST[,HOST]", value_delimiter = ',', required = true)]
+    host: Vec<String>,
+    /// The validity, days.
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// Create the certificate of a client.
+#[derive(Debug, Args)]
+pub(crate) struct CertsClientArgs {
+    /// The name of the client, and of the new files.
+    #[arg(value_parser = cluster_name)]
+    name: String,
+    /// The validity, days.
+    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    #[command(flatten)]
+    directory: DirectoryArgs,
+}
+
+/// Show certificates.
+#[derive(Debug, Args)]
+pub(crate) struct CertsShowArgs {
+    /// Files with certificates in PEM form.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
+    match command {
+        CertsCommand::Init(args) => init(args),
+        CertsCommand::Node(args) => {
+            let of = CertificateOf::Node { hosts: args.host.clone() };
+            create(&args.name, &of, args.days, &args.directory)
+        }
+        CertsCommand::Client(args) => {
+            create(&args.name, &CertificateOf::Client, args.days, &args.directory)
+        }
+        CertsCommand::Show(args) => show(args),
+    }
+}
+
+fn init(args: &CertsInitArgs) -> Result<(), CommandFailure> {
+    let pair =
+        authority::new_authority(&args.cluster, args.days).map_err(CommandFailure::Failed)?;
+    let dir = &args.directory;
+    let (certificate, key) = write_pair(&dir.dir, "ca", &pair, dir.replace)?;
+    let (certificate, key) = (certificate.display(), key.display());
+    print(&format!(
+        "the certificate of the CA: {certificate}\nits private key: {key} (its owner can create certificates: keep it off the \
+         nodes)\nnext: holdfast certs node NAME --host HOST"
+    ));
+    Ok(())
+}
+
+fn create(
+    name: &str,
+    of: &CertificateOf,
+    days: u32,
+    directory: &DirectoryArgs,
+) -> Result<(), CommandFailure> {
+    let [certificate, key] = ["ca.pem", "ca.key"].map(|file| directory.dir.join(file));
+    let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
+    let authority = Authority::open(&pair)
+        .map_err(|reason| CommandFailure::failed(format!("{}: {reason}", certificate.display())))?;
+    let pair = authority.create(name, of, days).map_err(CommandFailure::Failed)?;
+    let (certificate, key) = write_pair(&directory.dir, name, &pair, directory.replace)?;
+    print(&format!("certificate: {}\nprivate key: {}", certificate.display(), key.display()));
+    Ok(())
+}
+
+/// What `show` prints of a certificate.
+#[derive(Debug, Serialize)]
+struct ShownCertificate {
+    file: PathBuf,
+    subject: String,
+    issuer: String,
+    names: Vec<String>,
+    days_left: u64,
+    usage: String,
+}
+
+impl ShownCertificate {
+    fn new(file: &Path, info: CertificateInfo, now: SystemTime) -> Self {
+        let days_left = info.days_left(now);
+        let uses = [(info.is_ca, "CA"), (info.for_servers, "server"), (info.for_clients, "client")];
+        let uses: Vec<_> = uses.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+        let usage = if info.is_ca { "CA".to_owned() } else { uses.join(", ") };
+        let addresses = info.addresses.iter().map(IpAddr::to_string);
+        let names = info.dns_names.into_iter().chain(addresses).chain(info.uris).collect();
+        let (subject, issuer) = (info.subject, info.issuer);
+        Self { file: file.to_owned(), subject, issuer, names, days_left, usage }
+    }
+}
+
+fn show(args: &CertsShowArgs) -> Result<(), CommandFailure> {
+    let now = SystemTime::now();
+    let mut shown = Vec::new();
+    for file in &args.files {
+        let failed =
+            |reason: String| CommandFailure::failed(format!("{}: {reason}", file.display()));
+        let certificates = certificates_of(read(file)?.as_bytes()).map_err(failed)?;
+        if certificates.is_empty() {
+            return Err(failed("no certificate in PEM form".to_owned()));
+        }
+        for certificate in certificates {
+            let info = CertificateInfo::of(&certificate).map_err(failed)?;
+            shown.push(ShownCertificate::new(file, info, now));
+        }
+    }
+    let rows = shown.iter().map(|certificate| {
+        [
+            certificate.file.display().to_string(),
+            certificate.subject.clone(),
+            certificate.names.join(", "),
+            certificate.usage.clone(),
+            certificate.days_left.to_string(),
+            certificate.issuer.clone(),
+        ]
+    });
+    let text = table(["file", "subject", "names", "usage", "days left", "issuer"], rows);
+    let days = shown.iter().map(|certificate| certificate.days_left);
+    answer_rows(args.output.format, &shown, &shown, days, &text);
+    Ok(())
+}
+
+/// A name that is also a file name and a part of a URI.
+fn cluster_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || text.len() > 64 || text.starts_with('.') || !text.chars().all(allowed) {
+        return Err("write letters, digits, '-', '_' and '.', at most 64".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,167 @@
+//! Accepts the connections of a listener, with TLS or, while a cluster migrates, also without.
+//!
+//! The first byte of a connection decides: a TLS handshake starts with 22, no other protocol of a node does. Bounds:
+//! [`HANDSHAKES_MAX`] handshakes at once, each within [`HANDSHAKE_TIMEOUT`].
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::server::NoClientAuth;
+use rustls::sign::SingleCertAndKey;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::error::TlsError;
+use crate::files::{FileVersions, TlsFiles, client_verifier};
+use crate::provider::provider;
+use crate::stream::MaybeTlsStream;
+
+/// The time for the handshake of a connection.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most handshakes of a listener at once; more connections wait.
+const HANDSHAKES_MAX: usize = 256;
+/// The first byte of a TLS handshake (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// Whether a listener accepts connections without TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// It accepts both, for a migration.
+    Allow,
+    Require,
+}
+
+/// Whether callers give a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// The listener does not request one.
+    Ignore,
+    /// A caller may give one. A certificate that no CA signed fails the handshake.
+    Request,
+    Require,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    V12,
+    V13,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    pub files: TlsFiles,
+    pub mode: TlsMode,
+    pub client_certificates: ClientCertificates,
+    pub min_version: TlsVersion,
+}
+
+/// A connection that was not accepted.
+#[derive(Debug, Error)]
+pub enum AcceptError {
+    /// The caller speaks another protocol than TLS. The stream has read nothing yet.
+    #[error("the caller does not use TLS")]
+    Plaintext(TcpStream),
+    #[error("no handshake in time")]
+    Timeout,
+    #[error("{0}")]
+    Handshake(#[from] io::Error),
+}
+
+/// Accepts connections with the certificate of a listener. Clones share it.
+#[derive(Clone)]
+pub struct TlsAcceptor(Arc<Shared>);
+
+struct Shared {
+    config: TlsConfig,
+    server: ArcSwap<ServerConfig>,
+    versions: parking_lot::Mutex<FileVersions>,
+    handshakes: Semaphore,
+}
+
+impl TlsAcceptor {
+    /// Reads and checks the files.
+    ///
+    /// # Errors
+    /// [`TlsError`], the first problem.
+    pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
+        let versions = config.files.versions();
+        let server = server_config(&config)?;
+        Ok(Self(Arc::new(Shared {
+            config,
+            server: ArcSwap::from(server),
+            versions: parking_lot::Mutex::new(versions),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
+        })))
+    }
+
+    /// Reads the files again if one has changed; returns `true` if new connections use the new ones. Blocks the thread.
+    ///
+    /// # Errors
+    /// [`TlsError`]. New connections still use the previous files.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let mut versions = self.0.versions.lock();
+        let present = self.0.config.files.versions();
+        if *versions == present {
+            return Ok(false);
+        }
+        // A broken file is reported once.
+        *versions = present;
+        self.0.server.store(server_config(&self.0.config)?);
+        Ok(true)
+    }
+
+    /// Runs the handshake of a connection.
+    ///
+    /// # Errors
+    /// [`AcceptError`].
+    pub async fn accept(&self, stream: TcpStream) -> Result<MaybeTlsStream, AcceptError> {
+        let accepting = async {
+            let mut first = [0];
+            if stream.peek(&mut first).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            if first[0] != HANDSHAKE {
+                return match self.0.config.mode {
+                    TlsMode::Allow => Ok(MaybeTlsStream::Plain(stream)),
+                    TlsMode::Require => Err(AcceptError::Plaintext(stream)),
+                };
+            }
+            let Ok(_permit) = self.0.handshakes.acquire().await else {
+                return Err(AcceptError::Timeout);
+            };
+            let acceptor = tokio_rustls::TlsAcceptor::from(self.0.server.load_full());
+            Ok(MaybeTlsStream::Tls(Box::new(acceptor.accept(stream).await?)))
+        };
+        timeout(HANDSHAKE_TIMEOUT, accepting).await.unwrap_or(Err(AcceptError::Timeout))
+    }
+}
+
+fn server_config(config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
+    let material = config.files.read(SystemTime::now())?;
+    let unusable =
+        |reason: String| TlsError::Unusable { path: config.files.certificate.clone(), reason };
+    let versions: &[_] = match config.min_version {
+        TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
+        TlsVersion::V13 => &[&rustls::version::TLS13],
+    };
+    let verifier = match config.client_certificates {
+        ClientCertificates::Ignore => Arc::new(NoClientAuth),
+        ClientCertificates::Request | ClientCertificates::Require => {
+            let roots = material.roots.as_ref().ok_or(TlsError::NoCa)?;
+            let is_required = config.client_certificates == ClientCertificates::Require;
+            client_verifier(roots, is_required).map_err(unusable)?
+        }
+    };
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(versions)
+        .map_err(|error| unusable(error.to_string()))?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));
+    server.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(server))
+}

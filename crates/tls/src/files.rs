@@ -1,0 +1,171 @@
+//! The files of a listener: its certificate chain, its key, and the CAs of its callers.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls::RootCertStore;
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::certificate::{CertificateInfo, certificates_of};
+use crate::error::TlsError;
+use crate::provider::provider;
+
+/// A clock may be this far behind the clock of the machine that created the certificate.
+const CLOCK_SKEW: Duration = Duration::from_mins(5);
+
+/// The paths of the files, in PEM form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate of the listener first, then the certificates between it and its CA.
+    pub certificate: PathBuf,
+    /// The private key, readable only by its owner.
+    pub key: PathBuf,
+    /// The certificates of the CAs that sign the certificates of callers.
+    pub ca: Option<PathBuf>,
+}
+
+/// The content of the files, checked.
+pub(crate) struct TlsMaterial {
+    pub(crate) certified: Arc<CertifiedKey>,
+    pub(crate) roots: Option<Arc<RootCertStore>>,
+}
+
+/// Changes with each replacement of a file.
+pub(crate) type FileVersions = Vec<Option<(SystemTime, u64, u64)>>;
+
+impl TlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.certificate, &self.key].into_iter().chain(&self.ca)
+    }
+
+    pub(crate) fn versions(&self) -> FileVersions {
+        let version = |path: &PathBuf| {
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        };
+        self.paths().map(version).collect()
+    }
+
+    /// Reads and checks the files.
+    pub(crate) fn read(&self, now: SystemTime) -> Result<TlsMaterial, TlsError> {
+        let chain = certificates(&self.certificate)?;
+        let own = chain.first().ok_or_else(|| TlsError::NoCertificate(self.certificate.clone()))?;
+        self.check(own, now)?;
+        let unusable = |error: rustls::Error| TlsError::Unusable {
+            path: self.certificate.clone(),
+            reason: error.to_string(),
+        };
+        let key = provider().key_provider.load_private_key(self.read_key()?).map_err(unusable)?;
+        let certified = CertifiedKey::new(chain.clone(), key);
+        certified.keys_match().map_err(|_| TlsError::OtherKey {
+            key: self.key.clone(),
+            certificate: self.certificate.clone(),
+        })?;
+        let roots = self.ca.as_deref().map(roots).transpose()?.map(Arc::new);
+        if let (Some(roots), Some(ca)) = (&roots, &self.ca) {
+            self.check_issuer(&chain, roots, ca, now)?;
+        }
+        Ok(TlsMaterial { certified: Arc::new(certified), roots })
+    }
+
+    fn check(&self, certificate: &CertificateDer<'_>, now: SystemTime) -> Result<(), TlsError> {
+        let path = self.certificate.clone();
+        let info = CertificateInfo::of(certificate)
+            .map_err(|reason| TlsError::NotACertificate { path: path.clone(), reason })?;
+        if info.not_after <= now {
+            return Err(TlsError::Expired { path, at: date(info.not_after) });
+        }
+        if info.not_before > now + CLOCK_SKEW {
+            return Err(TlsError::NotYetValid { path, at: date(info.not_before) });
+        }
+        if info.for_servers { Ok(()) } else { Err(TlsError::NotForServers(path)) }
+    }
+
+    /// Checks that the CAs have signed the certificate: other nodes and clients get the same file, and a mistake shows
+    /// here first.
+    fn check_issuer(
+        &self,
+        chain: &[CertificateDer<'static>],
+        roots: &Arc<RootCertStore>,
+        ca: &Path,
+        now: SystemTime,
+    ) -> Result<(), TlsError> {
+        let other =
+            || TlsError::OtherCa { certificate: self.certificate.clone(), ca: ca.to_owned() };
+        let (own, between) = chain.split_first().ok_or_else(other)?;
+        let verifier =
+            rustls::client::WebPkiServerVerifier::builder_with_provider(roots.clone(), provider());
+        drop(verifier.build().map_err(|_| other())?);
+        let parsed = rustls::server::ParsedCertificate::try_from(own).map_err(|_| other())?;
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        rustls::client::verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            roots,
+            between,
+            rustls_pki_types::UnixTime::since_unix_epoch(now),
+            provider().signature_verification_algorithms.all,
+        )
+        .map_err(|_| other())
+    }
+
+    fn read_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
+        let path = &self.key;
+        let failed = |source| TlsError::Read { path: path.clone(), source };
+        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(TlsError::KeyIsReadable(path.clone()));
+        }
+        let pem = fs::read(path).map_err(failed)?;
+        if pem.windows(9).any(|word| word == b"ENCRYPTED") {
+            return Err(TlsError::EncryptedKey(path.clone()));
+        }
+        PrivateKeyDer::from_pem_slice(&pem).map_err(|_| TlsError::NoKey(path.clone()))
+    }
+}
+
+/// Reads all certificates of a file.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })?;
+    let certificates = certificates_of(&pem);
+    let certificates = certificates
+        .map_err(|reason| TlsError::NotACertificate { path: path.to_owned(), reason })?;
+    if certificates.is_empty() {
+        return Err(TlsError::NoCertificate(path.to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| TlsError::NotACertificate {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// A verifier of client certificates.
+pub(crate) fn client_verifier(
+    roots: &Arc<RootCertStore>,
+    is_required: bool,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
+    let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// A date for people: seconds since 1970 are not.
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    x509_parser::time::ASN1Time::from_timestamp(seconds)
+        .map_or_else(|_| "an unknown time".to_owned(), |time| time.to_string())
+}

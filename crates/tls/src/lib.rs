@@ -1,0 +1,18 @@
+//! TLS for the ports of a node. No other crate of a node names rustls.
+//!
+//! [`TlsAcceptor`] reads the certificate of a listener, checks it, and accepts connections with TLS, or with and without
+//! it. It reads changed files again while it runs, and never replaces a working certificate by a broken one.
+//! [`CertificateInfo`] is what a certificate says about its owner.
+
+mod acceptor;
+mod certificate;
+mod error;
+mod files;
+mod provider;
+mod stream;
+
+pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode, TlsVersion};
+pub use certificate::{CertificateInfo, certificates_of};
+pub use error::TlsError;
+pub use files::TlsFiles;
+pub use stream::MaybeTlsStream;

@@ -1,0 +1,92 @@
+//! A connection with or without TLS.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use crate::certificate::CertificateInfo;
+
+/// An accepted connection.
+#[derive(Debug)]
+pub enum MaybeTlsStream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl MaybeTlsStream {
+    /// The socket below.
+    pub fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// The verified certificate of the caller, if it gave one.
+    pub fn caller(&self) -> Option<CertificateInfo> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => {
+                let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+                CertificateInfo::of(certificate).ok()
+            }
+        }
+    }
+}
+
+/// Delegates a poll to the stream of either kind.
+macro_rules! delegate {
+    ($self:ident.$poll:ident($($argument:expr),*)) => {
+        match $self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).$poll($($argument),*),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).$poll($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for MaybeTlsStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        delegate!(self.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for MaybeTlsStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self.poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self.poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self.poll_shutdown(cx))
+    }
+}
