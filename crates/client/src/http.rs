@@ -134,8 +134,6 @@ impl HttpClient {
     /// # Errors
     /// [`EndpointError::Setup`], also for certificates that are not in PEM form.
     pub fn with_tls(connect_timeout: Duration, tls: &ClientTls) -> Result<Self, EndpointError> {
-        // An error means that the process has chosen its cryptography before.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let setup = |error: reqwest::Error| EndpointError::Setup(reason_of(&error));
         let mut builder = reqwest::Client::builder()
             .connect_timeout(connect_timeout)

@@ -303,5 +303,6 @@ async fn names_are_checked_before_anything_is_sent() {
 #[test]
 fn a_client_needs_an_endpoint() {
     assert!(matches!(Client::new(Vec::<String>::new()), Err(EndpointError::None)));
-    assert!(Client::new(["https://a:1"]).is_err());
+    assert!(Client::new(["ftp://a:1"]).is_err());
+    assert!(Client::new(["https://a:1"]).is_ok());
 }

@@ -12,14 +12,14 @@ use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
-use holdfast_tls::{TlsAcceptor, TlsMode};
-use holdfast_zk::{ZkConfig, ZkMember, ZkMetrics};
+use holdfast_tls::{PeerTls, TlsAcceptor, TlsConfig, TlsError, TlsMode};
+use holdfast_zk::{ZkConfig, ZkListener, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
-use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
+use crate::config::{Address, Config, ConfigSources, ListenersTls, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 use crate::{output, process_metrics, telemetry};
@@ -94,13 +94,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
 
 /// The settings that decide whether this node is the right one.
 fn summary(config: &Config) -> String {
-    let zookeeper = config.zookeeper.as_ref().map(|zookeeper| zookeeper.listen.to_string());
+    let tls = config.tls.zookeeper.as_ref();
+    let zookeeper = config.zookeeper.as_ref().map(|zookeeper| with_tls(&zookeeper.listen, tls));
     let rows = [
         ("cluster", config.cluster.clone()),
         ("node", config.node.to_string()),
         ("members", config.members.len().to_string()),
-        ("http", format!("{}, {}", config.http_listen, tls_mode(config))),
-        ("peer", config.peer_listen.to_string()),
+        ("http", with_tls(&config.http_listen, config.tls.http.as_ref())),
+        ("peer", with_tls(&config.peer_listen, config.tls.raft.as_ref())),
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
         ("data", config.data_dir.display().to_string()),
     ];
@@ -108,12 +109,13 @@ fn summary(config: &Config) -> String {
     format!("the configuration is valid\n\n{}", output::table(["setting", "value"], rows))
 }
 
-fn tls_mode(config: &Config) -> &'static str {
-    match config.http_tls.as_ref().map(|tls| tls.mode) {
+fn with_tls(address: &Address, tls: Option<&TlsConfig>) -> String {
+    let tls = match tls.map(|tls| tls.mode) {
         None => "without TLS",
         Some(TlsMode::Allow) => "with and without TLS",
         Some(TlsMode::Require) => "TLS",
-    }
+    };
+    format!("{address}, {tls}")
 }
 
 fn sources(args: &ServeArgs) -> ConfigSources {
@@ -147,26 +149,56 @@ fn use_small_pages() {
     }
 }
 
+/// The certificates of the listeners; `None` without TLS.
+#[derive(Clone)]
+struct NodeTls {
+    http: Option<TlsAcceptor>,
+    zookeeper: Option<TlsAcceptor>,
+    raft: Option<PeerTls>,
+}
+
+impl NodeTls {
+    fn open(config: &ListenersTls) -> Result<Self, TlsError> {
+        let acceptor =
+            |config: &Option<TlsConfig>| config.clone().map(TlsAcceptor::open).transpose();
+        let raft = config.raft.clone().map(PeerTls::open).transpose()?;
+        Ok(Self { http: acceptor(&config.http)?, zookeeper: acceptor(&config.zookeeper)?, raft })
+    }
+
+    /// Reads changed files. Blocks the thread.
+    fn reload(&self) {
+        let acceptors = [("http", &self.http), ("zookeeper", &self.zookeeper)];
+        for (listener, acceptor) in acceptors {
+            report_reload(listener, acceptor.as_ref().map(TlsAcceptor::reload));
+        }
+        report_reload("peer", self.raft.as_ref().map(PeerTls::reload));
+    }
+}
+
+fn report_reload(listener: &str, reloaded: Option<Result<bool, TlsError>>) {
+    match reloaded {
+        None | Some(Ok(false)) => {}
+        Some(Ok(true)) => tracing::info!(listener, "new connections use the changed certificate"),
+        Some(Err(error)) => {
+            tracing::error!(listener, %error, "cannot use the changed certificate; new connections use the previous one");
+        }
+    }
+}
+
 /// Uses changed certificates for new connections.
-async fn reload_certificates(tls: TlsAcceptor) {
+async fn reload_certificates(tls: NodeTls) {
     loop {
         tokio::time::sleep(CERTIFICATES_EVERY).await;
-        let acceptor = tls.clone();
-        match tokio::task::spawn_blocking(move || acceptor.reload()).await {
-            Ok(Ok(true)) => tracing::info!("new connections use the changed certificate"),
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => {
-                tracing::error!(%error, "cannot use the changed certificate; new connections use the previous one");
-            }
-            Err(error) => tracing::error!(%error, "cannot read the certificate again"),
+        let tls = tls.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || tls.reload()).await {
+            tracing::error!(%error, "cannot read the certificates again");
         }
     }
 }
 
 async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
-    let tls = config.http_tls.clone().map(TlsAcceptor::open).transpose();
-    let tls = tls.map_err(CommandFailure::failed)?;
+    let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
     let http = tokio::net::TcpListener::from_std(http).map_err(CommandFailure::failed)?;
@@ -187,7 +219,11 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let metrics = ServiceMetrics::register(own);
     let http_metrics = HttpMetrics::register(own);
     let zk_metrics = ZkMetrics::register(own);
-    let raft = RaftConfig { bootstrap: args.bootstrap, ..raft_config(&config, peer) };
+    let raft = RaftConfig {
+        bootstrap: args.bootstrap,
+        tls: tls.raft.clone(),
+        ..raft_config(&config, peer)
+    };
     let tunables =
         ServiceConfig { tree_bytes_max: config.tree_bytes_max, ..ServiceConfig::default() };
     let service =
@@ -201,14 +237,13 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         HttpConfig { commit: process_metrics::COMMIT.map(str::to_owned), ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
-    if let Some(tls) = tls.clone() {
-        tokio::spawn(reload_certificates(tls));
-    }
-    let http = HttpListener { listener: http, tls };
+    tokio::spawn(reload_certificates(tls.clone()));
+    let http = HttpListener { listener: http, tls: tls.http };
     front_ends.start(|shutdown| {
         holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)
     });
     if let Some((zookeeper, listener)) = zookeeper {
+        let listener = ZkListener { listener, tls: tls.zookeeper };
         let (zk_config, to) = (zk_config(&config, zookeeper), service.clone());
         front_ends
             .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));

@@ -33,7 +33,7 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn new(address: IpAddr, stream: &MaybeTlsStream) -> Self {
         let has_tls = matches!(stream, MaybeTlsStream::Tls(_));
-        Self { address, has_tls, certificate: stream.caller().map(Arc::new) }
+        Self { address, has_tls, certificate: stream.certificate().map(Arc::new) }
     }
 
     /// Returns `true` if the caller gave a certificate that has expired since.

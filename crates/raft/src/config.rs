@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_storage::Log;
+use holdfast_tls::PeerTls;
 use holdfast_types::{NodeId, Stamp};
 use openraft::SnapshotPolicy;
 
@@ -72,6 +73,8 @@ pub struct RaftConfig {
     /// The directory of the log, the snapshots and the identity.
     pub data_dir: PathBuf,
     pub peer_listen: PeerListen,
+    /// `None` for connections between nodes without TLS.
+    pub tls: Option<PeerTls>,
     pub timing: Timing,
     /// The node rejects appends below this number of free bytes; 64 MiB.
     pub disk_reserve_bytes: u64,
@@ -115,6 +118,7 @@ impl RaftConfig {
             members,
             data_dir: data_dir.into(),
             peer_listen,
+            tls: None,
             timing: Timing::default(),
             disk_reserve_bytes: 64 << 20,
             disk_check: Duration::from_secs(1),

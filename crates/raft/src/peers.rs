@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdfast_tls::PeerTls;
 use holdfast_types::NodeId;
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ pub(crate) struct Peers {
 impl Peers {
     pub(crate) fn new(
         handshake: &Arc<PeerHandshake>,
+        tls: Option<&PeerTls>,
         own: NodeId,
         members: &BTreeMap<NodeId, MemberAddresses>,
     ) -> Self {
@@ -34,8 +36,8 @@ impl Peers {
             let reachability = Arc::new(Reachability::new(id, address.clone()));
             PURPOSES.map(|purpose| {
                 let (handshake, reachability) = (handshake.clone(), reachability.clone());
-                let channel =
-                    PeerChannel::new(handshake, id, address.clone(), purpose, reachability);
+                let (tls, address) = (tls.cloned(), address.clone());
+                let channel = PeerChannel::new(handshake, tls, id, address, purpose, reachability);
                 ((id, purpose), Arc::new(channel))
             })
         });

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::server::NoClientAuth;
 use rustls::sign::SingleCertAndKey;
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -50,6 +50,16 @@ pub enum ClientCertificates {
 pub enum TlsVersion {
     V12,
     V13,
+}
+
+impl TlsVersion {
+    /// This version and later ones.
+    pub(crate) fn protocols(self) -> Vec<&'static SupportedProtocolVersion> {
+        match self {
+            Self::V12 => vec![&rustls::version::TLS13, &rustls::version::TLS12],
+            Self::V13 => vec![&rustls::version::TLS13],
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +145,8 @@ impl TlsAcceptor {
                 return Err(AcceptError::Timeout);
             };
             let acceptor = tokio_rustls::TlsAcceptor::from(self.0.server.load_full());
-            Ok(MaybeTlsStream::Tls(Box::new(acceptor.accept(stream).await?)))
+            let stream = acceptor.accept(stream).await?;
+            Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
         };
         timeout(HANDSHAKE_TIMEOUT, accepting).await.unwrap_or(Err(AcceptError::Timeout))
     }
@@ -145,10 +156,6 @@ fn server_config(config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
     let material = config.files.read(SystemTime::now())?;
     let unusable =
         |reason: String| TlsError::Unusable { path: config.files.certificate.clone(), reason };
-    let versions: &[_] = match config.min_version {
-        TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
-        TlsVersion::V13 => &[&rustls::version::TLS13],
-    };
     let verifier = match config.client_certificates {
         ClientCertificates::Ignore => Arc::new(NoClientAuth),
         ClientCertificates::Request | ClientCertificates::Require => {
@@ -158,7 +165,7 @@ fn server_config(config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
         }
     };
     let mut server = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(versions)
+        .with_protocol_versions(&config.min_version.protocols())
         .map_err(|error| unusable(error.to_string()))?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));

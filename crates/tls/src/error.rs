@@ -27,9 +27,11 @@ pub enum TlsError {
     NotYetValid { path: PathBuf, at: String },
     #[error("the certificate {} does not allow the use as a server: create one with the usage serverAuth", .0.display())]
     NotForServers(PathBuf),
+    #[error("the certificate {} does not allow the use as a client, which nodes are to each other: create one with the usage clientAuth too, or set raft.tls = \"off\"", .0.display())]
+    NotForClients(PathBuf),
     #[error("{} is not signed by a certificate in {}: give the CA that signed it", certificate.display(), ca.display())]
     OtherCa { certificate: PathBuf, ca: PathBuf },
-    #[error("client certificates need tls.ca, the certificates of their CAs")]
+    #[error("certificates of callers need tls.ca, the certificates of their CAs")]
     NoCa,
     #[error("cannot use the certificate {}: {reason}", path.display())]
     Unusable { path: PathBuf, reason: String },

@@ -2,12 +2,14 @@
 //!
 //! [`TlsAcceptor`] reads the certificate of a listener, checks it, and accepts connections with TLS, or with and without
 //! it. It reads changed files again while it runs, and never replaces a working certificate by a broken one.
+//! [`PeerTls`] does the same between nodes, in both directions.
 //! [`CertificateInfo`] is what a certificate says about its owner.
 
 mod acceptor;
 mod certificate;
 mod error;
 mod files;
+mod peer;
 mod provider;
 mod stream;
 
@@ -15,4 +17,5 @@ pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsM
 pub use certificate::{CertificateInfo, certificates_of};
 pub use error::TlsError;
 pub use files::TlsFiles;
+pub use peer::PeerTls;
 pub use stream::MaybeTlsStream;

@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 use crate::certificate::CertificateInfo;
 
-/// An accepted connection.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub enum MaybeTlsStream {
     Plain(TcpStream),
@@ -26,8 +26,8 @@ impl MaybeTlsStream {
         }
     }
 
-    /// The verified certificate of the caller, if it gave one.
-    pub fn caller(&self) -> Option<CertificateInfo> {
+    /// The verified certificate of the other side, if it gave one.
+    pub fn certificate(&self) -> Option<CertificateInfo> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(stream) => {

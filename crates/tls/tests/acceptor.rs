@@ -17,7 +17,7 @@ use rcgen::{
     Issuer, KeyPair, SanType, date_time_ymd,
 };
 use rustls::RootCertStore;
-use rustls::crypto::ring::default_provider;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -200,10 +200,10 @@ async fn a_caller_with_a_certificate_is_known_by_its_subject() {
     let acceptor = TlsAcceptor::open(lab.config()).unwrap();
     let client = lab.client(Some("ci"));
     let accepted = accept(&acceptor, async |stream| handshake(&client, stream).await).await;
-    assert_eq!(accepted.unwrap().caller().unwrap().subject, "CN=ci,O=shop");
+    assert_eq!(accepted.unwrap().certificate().unwrap().subject, "CN=ci,O=shop");
     let client = lab.client(None);
     let accepted = accept(&acceptor, async |stream| handshake(&client, stream).await).await;
-    assert!(accepted.unwrap().caller().is_none());
+    assert!(accepted.unwrap().certificate().is_none());
 }
 
 #[tokio::test]

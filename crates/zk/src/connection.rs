@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use holdfast_service::{SessionStream, StreamEnd};
+use holdfast_tls::MaybeTlsStream;
 use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -36,40 +36,71 @@ const DISCARD_TIME: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve_connection(
-    mut tcp: TcpStream,
+    stream: MaybeTlsStream,
     peer: SocketAddr,
     context: Arc<ServerContext>,
     guard: ConnectionGuard,
     shutdown: watch::Receiver<Shutdown>,
 ) {
     let mut abort = shutdown.clone();
-    let (reader, mut writer) = tcp.split();
-    let mut frames = FrameReader::new(reader, context.config.frame_bytes_max);
+    let identities = Identities::of(peer.ip(), stream.certificate());
+    let caller = Caller { context: &context, peer, guard: &guard, identities };
     let served = async {
-        match timeout(context.config.handshake_timeout, frames.opening()).await {
-            Ok(Ok(Opening::Word(word))) => {
-                let answer = four_letter::answer(&context, word).await;
-                context.metrics.words().inc();
-                send(&mut writer, answer.as_bytes(), &context.config).await;
+        match stream {
+            // Without TLS the two directions share no lock.
+            MaybeTlsStream::Plain(mut tcp) => {
+                let (reader, writer) = tcp.split();
+                caller.serve(reader, writer, shutdown).await;
             }
-            Ok(Ok(Opening::Frame(frame))) => match handshake(&context, peer, frame).await {
-                Ok(session) => {
-                    let connection = Connection { context: &context, peer, guard: &guard };
-                    connection.serve(session, &mut frames, &mut writer, shutdown).await;
-                }
-                Err(error) => reject(&context, peer, &mut writer, error).await,
-            },
-            Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
-            Ok(Err(FrameReadError::Frame(error))) => log_rejected(&context, peer, error),
-            Err(_) => log_rejected(&context, peer, "no handshake in time"),
+            stream @ MaybeTlsStream::Tls(_) => {
+                let (reader, writer) = tokio::io::split(stream);
+                caller.serve(reader, writer, shutdown).await;
+            }
         }
-        // Closes the sending side first, so that the last reply arrives.
-        drop(writer.shutdown().await);
-        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
     };
     tokio::select! {
         () = served => {}
         _ = abort.wait_for(|shutdown| *shutdown == Shutdown::Now) => {}
+    }
+}
+
+/// A connection before its session.
+struct Caller<'a> {
+    context: &'a ServerContext,
+    peer: SocketAddr,
+    guard: &'a ConnectionGuard,
+    identities: Identities,
+}
+
+impl Caller<'_> {
+    async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        self,
+        reader: R,
+        mut writer: W,
+        shutdown: watch::Receiver<Shutdown>,
+    ) {
+        let Self { context, peer, guard, identities } = self;
+        let mut frames = FrameReader::new(reader, context.config.frame_bytes_max);
+        match timeout(context.config.handshake_timeout, frames.opening()).await {
+            Ok(Ok(Opening::Word(word))) => {
+                let answer = four_letter::answer(context, word).await;
+                context.metrics.words().inc();
+                send(&mut writer, answer.as_bytes(), &context.config).await;
+            }
+            Ok(Ok(Opening::Frame(frame))) => match handshake(context, peer, frame).await {
+                Ok(session) => {
+                    let connection = Connection { context, peer, guard };
+                    connection.serve(session, identities, &mut frames, &mut writer, shutdown).await;
+                }
+                Err(error) => reject(context, peer, &mut writer, error).await,
+            },
+            Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
+            Ok(Err(FrameReadError::Frame(error))) => log_rejected(context, peer, error),
+            Err(_) => log_rejected(context, peer, "no handshake in time"),
+        }
+        // Closes the sending side first, so that the last reply arrives.
+        drop(writer.shutdown().await);
+        drop(timeout(DISCARD_TIME, frames.discard(DISCARD_MAX)).await);
     }
 }
 
@@ -84,6 +115,7 @@ impl Connection<'_> {
     async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         &self,
         session: Session,
+        identities: Identities,
         frames: &mut FrameReader<R>,
         writer: &mut W,
         shutdown: watch::Receiver<Shutdown>,
@@ -96,7 +128,6 @@ impl Connection<'_> {
         let session = format!("{:#x}", attached.id.0);
         tracing::debug!(peer = %self.peer, session, timeout_ms = ttl.as_millis(), "a ZooKeeper session connected");
         let pending = PendingRequests::default();
-        let identities = Identities::of(self.peer.ip());
         let mut requests = RequestLoop {
             frames,
             stream: &stream,
@@ -199,7 +230,11 @@ async fn reject<W: AsyncWrite + Unpin>(
 
 async fn send<W: AsyncWrite + Unpin>(writer: &mut W, bytes: &[u8], config: &ZkConfig) {
     // The connection closes next in any case.
-    drop(timeout(config.write_timeout, writer.write_all(bytes)).await);
+    let sent = async {
+        writer.write_all(bytes).await?;
+        writer.flush().await
+    };
+    drop(timeout(config.write_timeout, sent).await);
 }
 
 fn log_rejected(context: &ServerContext, peer: SocketAddr, reason: impl fmt::Display) {

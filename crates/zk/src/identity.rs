@@ -1,12 +1,13 @@
 //! The identities of a connection, which access lists name.
 //!
-//! Two schemes exist: `ip` is the address of the connection, and `digest` is a user name with the hash of name and
-//! password. Bounds: a connection has at most [`IDENTITIES_MAX`] identities.
+//! Three schemes exist: `ip` is the address of the connection, `x509` the subject of its certificate, and `digest` a user
+//! name with the hash of name and password. Bounds: a connection has at most [`IDENTITIES_MAX`] identities.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use holdfast_tls::CertificateInfo;
 use holdfast_types::Identity;
 use holdfast_zkwire::AuthId;
 use sha1::{Digest, Sha1};
@@ -23,8 +24,12 @@ pub(crate) struct Identities(Vec<Identity>);
 pub(crate) struct AuthFailed;
 
 impl Identities {
-    pub(crate) fn of(address: IpAddr) -> Self {
-        Self(vec![Identity { scheme: "ip".to_owned(), id: address.to_canonical().to_string() }])
+    /// The address, and the subject of the certificate, if the caller gave one.
+    pub(crate) fn of(address: IpAddr, certificate: Option<CertificateInfo>) -> Self {
+        let address = Identity { scheme: "ip".to_owned(), id: address.to_canonical().to_string() };
+        let subject = certificate
+            .map(|certificate| Identity { scheme: "x509".to_owned(), id: certificate.subject });
+        Self([address].into_iter().chain(subject).collect())
     }
 
     /// Adds an identity.
@@ -39,6 +44,7 @@ impl Identities {
         let identity = match scheme {
             // Known from the connection.
             "ip" => return Ok(()),
+            "x509" if self.0.iter().any(|known| known.scheme == "x509") => return Ok(()),
             "digest" => digest(&String::from_utf8_lossy(credentials)),
             _ => return Err(AuthFailed),
         };
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_its_address_and_each_added_identity_once() {
-        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
         assert_eq!(identities.authenticate("digest", b"user:secret"), Ok(()));
         assert_eq!(identities.authenticate("digest", b"user:secret"), Ok(()));
         assert_eq!(identities.authenticate("ip", b"10.0.0.1"), Ok(()));
@@ -108,12 +114,12 @@ mod tests {
     #[test]
     fn a_mapped_address_is_shown_as_the_mapped_ipv4_address() {
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
-        assert_eq!(shown(&Identities::of(IpAddr::V6(mapped))), ["ip:127.0.0.1"]);
+        assert_eq!(shown(&Identities::of(IpAddr::V6(mapped), None)), ["ip:127.0.0.1"]);
     }
 
     #[test]
     fn unknown_schemes_and_too_many_identities_are_refused() {
-        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
         for scheme in ["world", "sasl", "x509", "super", ""] {
             assert_eq!(identities.authenticate(scheme, b"anyone"), Err(AuthFailed), "{scheme}");
         }
@@ -125,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_for_an_access_list_is_refused() {
-        let mut identities = Identities::of(IpAddr::from([127, 0, 0, 1]));
+        let mut identities = Identities::of(IpAddr::from([127, 0, 0, 1]), None);
         assert!(identities.authenticate("digest", &vec![b'a'; 1 << 20]).is_err());
         assert!(identities.authenticate("digest", b"alice:secret").is_ok());
         assert_eq!(identities.as_slice().len(), 2);

@@ -39,4 +39,4 @@ mod values;
 
 pub use config::{Words, ZkConfig, ZkMember};
 pub use metrics::ZkMetrics;
-pub use server::serve;
+pub use server::{ZkListener, serve};

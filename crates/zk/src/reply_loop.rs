@@ -75,6 +75,9 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
     }
 
     async fn write(&mut self) -> Result<(), Disconnect> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
         while !self.buffer.is_empty() {
             let written = tokio::select! {
                 biased;
@@ -88,7 +91,13 @@ impl<W: AsyncWrite + Unpin> ReplyLoop<'_, W> {
                 Err(error) => return Err(Disconnect::Socket(error)),
             }
         }
-        Ok(())
+        // TLS may hold back the end of the last record.
+        tokio::select! {
+            biased;
+            flushed = self.sink.flush() => flushed.map_err(Disconnect::Socket),
+            () = self.outbox.overflowed() => Err(Disconnect::Stream(StreamEnd::Overflow)),
+            () = tokio::time::sleep(self.write_timeout) => Err(Disconnect::WriteTimeout),
+        }
     }
 
     fn append(&mut self, item: Outgoing) {

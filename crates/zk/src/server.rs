@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_service::Service;
+use holdfast_tls::{MaybeTlsStream, TlsAcceptor};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -21,10 +22,17 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 /// How often the gauge of watches is updated.
 const GAUGE_PERIOD: Duration = Duration::from_secs(5);
 
+/// The listener of the front-end.
+pub struct ZkListener {
+    pub listener: TcpListener,
+    /// `None` for a port without TLS.
+    pub tls: Option<TlsAcceptor>,
+}
+
 /// Serves until `shutdown` resolves. Then it stops accepting, answers the requests that were read within
 /// [`ZkConfig::drain_timeout`], closes all connections and returns. Sessions stay open for other nodes.
 pub async fn serve(
-    listener: TcpListener,
+    ZkListener { listener, tls }: ZkListener,
     config: ZkConfig,
     service: Service,
     metrics: ZkMetrics,
@@ -39,6 +47,7 @@ pub async fn serve(
         permits: Arc::new(Semaphore::new(permits)),
         shutdown: watch::Sender::new(Shutdown::NotStarted),
         context: Arc::new(context),
+        tls,
     };
     tokio::select! {
         () = server.accept_all(&listener) => {}
@@ -54,6 +63,7 @@ struct ZkServer {
     permits: Arc<Semaphore>,
     shutdown: watch::Sender<Shutdown>,
     context: Arc<ServerContext>,
+    tls: Option<TlsAcceptor>,
 }
 
 impl ZkServer {
@@ -87,10 +97,17 @@ impl ZkServer {
         }
         let open = metrics.connections().clone();
         open.inc();
-        let shutdown = self.shutdown.subscribe();
-        let served = serve_connection(stream, peer, self.context.clone(), guard, shutdown);
+        let mut shutdown = self.shutdown.subscribe();
+        let (context, tls) = (self.context.clone(), self.tls.clone());
         tokio::spawn(async move {
-            served.await;
+            let stream = tokio::select! {
+                stream = handshake(stream, tls) => stream,
+                _ = shutdown.wait_for(|shutdown| *shutdown != Shutdown::NotStarted) => None,
+            };
+            match stream {
+                Some(stream) => serve_connection(stream, peer, context, guard, shutdown).await,
+                None => drop(context.metrics.dropped().inc()),
+            }
             open.dec();
             drop(permit);
         });
@@ -120,6 +137,18 @@ impl ZkServer {
         let all = u32::try_from(all).unwrap_or(u32::MAX);
         // The semaphore is never closed.
         drop(self.permits.acquire_many(all).await);
+    }
+}
+
+/// Returns `None` for a connection that is not accepted.
+async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>) -> Option<MaybeTlsStream> {
+    let Some(tls) = tls else { return Some(MaybeTlsStream::Plain(stream)) };
+    match tls.accept(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake of a ZooKeeper client failed");
+            None
+        }
     }
 }
 

@@ -91,7 +91,7 @@ const USE: [Feature; 6] = [
 
 #[rustfmt::skip]
 const OPERATION: [Feature; 6] = [
-    ("TLS", ["HTTP port", "yes", "yes", "yes", "yes", "yes", "yes"]),
+    ("TLS", ["yes", "yes", "yes", "yes", "yes", "yes", "yes"]),
     ("authentication", ["**no**; access lists for znodes", "yes", "yes", "yes", "yes", "yes", "yes"]),
     ("change of members", ["**no**", "yes", "yes", "yes", "yes", "one server; replicas do not have its locks", "one server; replicas do not have its locks"]),
     ("backup", ["**no**", "yes", "yes", "yes", "yes", "yes, without advisory locks", "yes, without these locks"]),
@@ -130,7 +130,7 @@ mod tests {
     fn what_holdfast_does_not_have_is_in_the_table() {
         let text = super::super::document::markdown(&features());
         for beginning in [
-            "| TLS | HTTP port | yes |",
+            "| TLS | yes | yes |",
             "| authentication | **no**",
             "| change of members | **no** |",
             "| backup | **no** |",

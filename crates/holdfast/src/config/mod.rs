@@ -22,13 +22,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_raft::Timing;
-use holdfast_tls::TlsConfig;
 use holdfast_types::NodeId;
 
 pub(crate) use address::Address;
 pub(crate) use error::ConfigError;
 pub(crate) use member::ConfiguredMember;
 pub(crate) use source::ConfigSources;
+pub(crate) use tls::ListenersTls;
 pub(crate) use zookeeper::ZooKeeperConfig;
 
 use source::ConfigLayers;
@@ -52,8 +52,7 @@ pub(crate) struct Config {
     pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
     /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
-    /// `None` if the HTTP listener has no TLS.
-    pub(crate) http_tls: Option<TlsConfig>,
+    pub(crate) tls: ListenersTls,
     /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
@@ -103,7 +102,7 @@ impl Config {
                 .unwrap_or_else(half_the_processors),
             members,
             http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
-            http_tls: tls::http(layers)?,
+            tls: ListenersTls::read(layers)?,
             zookeeper,
             peer_listen: layers.optional("raft.listen", Address::read)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,

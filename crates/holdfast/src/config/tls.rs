@@ -15,22 +15,84 @@ struct NodeCertificate {
     min_version: TlsVersion,
 }
 
-/// Reads the TLS of the HTTP listener; `None` without TLS.
-pub(super) fn http(layers: &ConfigLayers) -> Result<Option<TlsConfig>, ConfigError> {
-    let certificate = certificate(layers)?;
-    let default = certificate.as_ref().map(|_| TlsMode::Require);
-    let Some(mode) = layers.or("http.tls", mode, default)? else { return Ok(None) };
+/// The TLS of each listener; `None` without TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenersTls {
+    pub(crate) http: Option<TlsConfig>,
+    pub(crate) zookeeper: Option<TlsConfig>,
+    pub(crate) raft: Option<TlsConfig>,
+}
+
+impl ListenersTls {
+    pub(super) fn read(layers: &ConfigLayers) -> Result<Self, ConfigError> {
+        let certificate = certificate(layers)?;
+        Ok(Self {
+            http: listener(layers, certificate.as_ref(), "http")?,
+            zookeeper: listener(layers, certificate.as_ref(), "zookeeper")?,
+            raft: between_nodes(layers, certificate.as_ref())?,
+        })
+    }
+}
+
+/// Reads the TLS of a listener for clients.
+fn listener(
+    layers: &ConfigLayers,
+    certificate: Option<&NodeCertificate>,
+    section: &str,
+) -> Result<Option<TlsConfig>, ConfigError> {
+    let choice = format!("{section}.client_certificates");
     let client_certificates =
-        layers.or("http.client_certificates", client_certificates, ClientCertificates::Ignore)?;
-    let Some(NodeCertificate { files, min_version }) = certificate else {
-        return Err(inconsistent("http.tls needs a certificate: set tls.cert and tls.key"));
-    };
-    if client_certificates != ClientCertificates::Ignore && files.ca.is_none() {
+        layers.or(&choice, client_certificates, ClientCertificates::Ignore)?;
+    let Some(mode) = mode_of(layers, certificate, section)? else { return Ok(None) };
+    let certificate = needed(certificate, section)?;
+    if client_certificates != ClientCertificates::Ignore && certificate.files.ca.is_none() {
+        return Err(ConfigError::Inconsistent(format!(
+            "{choice} needs tls.ca, the certificates of the CAs of clients"
+        )));
+    }
+    Ok(Some(certificate.config(mode, client_certificates)))
+}
+
+/// Reads the TLS between nodes, which always give a certificate.
+fn between_nodes(
+    layers: &ConfigLayers,
+    certificate: Option<&NodeCertificate>,
+) -> Result<Option<TlsConfig>, ConfigError> {
+    let Some(mode) = mode_of(layers, certificate, "raft")? else { return Ok(None) };
+    let certificate = needed(certificate, "raft")?;
+    if certificate.files.ca.is_none() {
         return Err(inconsistent(
-            "http.client_certificates needs tls.ca, the certificates of the CAs of clients",
+            "TLS between nodes needs tls.ca, the certificate of the CA that signed the nodes' certificates: set it, or raft.tls = \"off\"",
         ));
     }
-    Ok(Some(TlsConfig { files, mode, client_certificates, min_version }))
+    Ok(Some(certificate.config(mode, ClientCertificates::Require)))
+}
+
+/// A listener of a node with a certificate requires TLS unless its key says otherwise.
+fn mode_of(
+    layers: &ConfigLayers,
+    certificate: Option<&NodeCertificate>,
+    section: &str,
+) -> Result<Option<TlsMode>, ConfigError> {
+    layers.or(&format!("{section}.tls"), mode, certificate.map(|_| TlsMode::Require))
+}
+
+fn needed<'a>(
+    certificate: Option<&'a NodeCertificate>,
+    section: &str,
+) -> Result<&'a NodeCertificate, ConfigError> {
+    let missing = || {
+        let problem = format!("{section}.tls needs a certificate: set tls.cert and tls.key");
+        ConfigError::Inconsistent(problem)
+    };
+    certificate.ok_or_else(missing)
+}
+
+impl NodeCertificate {
+    fn config(&self, mode: TlsMode, client_certificates: ClientCertificates) -> TlsConfig {
+        let (files, min_version) = (self.files.clone(), self.min_version);
+        TlsConfig { files, mode, client_certificates, min_version }
+    }
 }
 
 fn certificate(layers: &ConfigLayers) -> Result<Option<NodeCertificate>, ConfigError> {

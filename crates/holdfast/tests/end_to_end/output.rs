@@ -81,7 +81,9 @@ fn a_wrong_value_is_exit_code_2_before_any_request() {
         &["lock", ""],
         &["who", "a//b"],
         &["ls", "--addr", "127.0.0.1"],
-        &["lock", "a", "--addr", "https://127.0.0.1:1"],
+        &["lock", "a", "--addr", "ftp://127.0.0.1:1"],
+        &["lock", "a", "--cacert", "/no/such/file"],
+        &["lock", "a", "--cert", "/no/such/file"],
         &["unlock", "a", "--session", "a b"],
         &["tree", "get", "/a", "--user", "alice"],
     ] {

@@ -201,3 +201,136 @@ async fn a_new_certificate_under_load_fails_no_call() {
     assert!(cycles > 10, "{cycles} cycles");
     running.kill();
 }
+
+/// Three nodes with TLS on every port, in one directory.
+struct SecureCluster {
+    dir: tempfile::TempDir,
+    port: u16,
+    nodes: Vec<Program>,
+}
+
+impl SecureCluster {
+    /// Starts node `n` with the certificate `certificates[n - 1]`, for the hosts `hosts`.
+    fn start(hosts: &str, certificates: [&str; 3], more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cluster = Self { dir, port: free_ports(9), nodes: Vec::new() };
+        let pki = cluster.path("pki");
+        let certs = |args: &[&str]| {
+            let end = holdfast(&[&["certs"], args, &["--dir", &pki]].concat());
+            assert_eq!(end.code, Some(0), "{}", end.stderr);
+        };
+        certs(&["init", "--cluster", "prod"]);
+        for id in 1..=3 {
+            certs(&["node", &format!("node-{id}"), "--host", hosts]);
+        }
+        let other = cluster.path("other");
+        for args in [&["init", "--cluster", "prod"][..], &["node", "stranger", "--host", hosts]] {
+            assert_eq!(holdfast(&[&["certs"], args, &["--dir", &other]].concat()).code, Some(0));
+        }
+        for file in ["stranger.pem", "stranger.key"] {
+            std::fs::copy(format!("{other}/{file}"), format!("{pki}/{file}")).unwrap();
+        }
+        for (id, certificate) in (1..).zip(certificates) {
+            cluster.start_node(id, certificate, more);
+        }
+        cluster
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn start_node(&mut self, id: u16, certificate: &str, more: &[&str]) {
+        let (pki, port) = (self.path("pki"), self.port);
+        let mut config = format!(
+            "cluster = \"prod\"\nnode = {id}\ndata_dir = {:?}\n[tls]\ncert = \"{pki}/{certificate}.pem\"\n\
+             key = \"{pki}/{certificate}.key\"\nca = \"{pki}/ca.pem\"\n",
+            self.path(&format!("data-{id}"))
+        );
+        for member in 1..=3 {
+            let port = port + 3 * (member - 1);
+            config.push_str(&format!(
+                "[[member]]\nid = {member}\nhttp = \"127.0.0.1:{port}\"\npeer = \"127.0.0.1:{}\"\n\
+                 zookeeper = \"127.0.0.1:{}\"\n",
+                port + 1,
+                port + 2
+            ));
+        }
+        let file = self.path(&format!("node-{id}.toml"));
+        std::fs::write(&file, config).unwrap();
+        self.nodes.push(spawn(&[&["serve", "--config", &file], more].concat(), &[]));
+    }
+
+    fn status(&self, more: &[&str]) -> String {
+        let address = format!("127.0.0.1:{}", self.port);
+        let end = holdfast(&[&["status", "--addr", &address, "-o", "json"], more].concat());
+        end.stdout
+    }
+
+    fn wait_healthy(&self, count: usize, more: &[&str]) {
+        let healthy = format!("{count} healthy nodes");
+        eventually(&healthy, || self.status(more).matches("\"healthy\":true").count() == count);
+    }
+}
+
+/// Sends bytes to a port through TLS with the CA of a file, and returns the answer.
+fn send_with_tls(port: u16, ca: &str, bytes: &str) -> String {
+    let program = format!(
+        "import socket, ssl\n\
+         context = ssl.create_default_context(cafile={ca:?})\n\
+         with socket.create_connection(('127.0.0.1', {port})) as plain:\n\
+         \x20   with context.wrap_socket(plain, server_hostname='127.0.0.1') as tls:\n\
+         \x20       tls.sendall({bytes:?}.encode())\n\
+         \x20       print(tls.recv(100).decode())\n"
+    );
+    let output = Command::new("python3").args(["-c", &program]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn three_nodes_with_tls_on_every_port_are_a_cluster() {
+    let mut cluster = SecureCluster::start("127.0.0.1", ["node-1", "node-2", "node-3"], &[]);
+    let ca = cluster.path("pki/ca.pem");
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+    assert_eq!(send_with_tls(cluster.port + 2, &ca, "ruok"), "imok");
+    let mut plain = std::net::TcpStream::connect(("127.0.0.1", cluster.port + 2)).unwrap();
+    let mut answer = String::new();
+    std::io::Write::write_all(&mut plain, b"ruok").unwrap();
+    drop(std::io::Read::read_to_string(&mut plain, &mut answer));
+    assert_eq!(answer, "", "the ZooKeeper port requires TLS");
+    for mut node in cluster.nodes.drain(1..) {
+        node.kill();
+    }
+    for id in 2..=3 {
+        cluster.start_node(id, &format!("node-{id}"), &[]);
+    }
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+}
+
+#[test]
+fn a_peer_with_a_certificate_of_another_ca_or_node_is_rejected() {
+    // The names of the certificates fit no address, so only the URI names a node.
+    let off = ["--set", "http.tls=off"];
+    let certificates = ["node-1", "node-2", "node-2"];
+    let mut cluster = SecureCluster::start(
+        "nowhere.example",
+        certificates,
+        &[&off[..], &["--bootstrap"]].concat(),
+    );
+    cluster.wait_healthy(2, &[]);
+    let mut third = cluster.nodes.pop().unwrap();
+    third.kill();
+    let said = third.wait().stderr;
+    assert!(said.contains("this node's certificate names neither this node"), "{said}");
+    cluster.start_node(3, "node-3", &off);
+    cluster.wait_healthy(3, &[]);
+}
+
+#[test]
+fn a_certificate_that_the_own_ca_did_not_sign_does_not_start() {
+    let mut cluster = SecureCluster::start("127.0.0.1", ["stranger", "node-2", "node-3"], &[]);
+    let end = cluster.nodes[0].wait();
+    assert_eq!(end.code, Some(1));
+    assert!(end.stderr.contains("is not signed by a certificate in"), "{}", end.stderr);
+}

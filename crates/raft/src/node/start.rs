@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use super::{Inner, RaftNode};
 use crate::barrier::{Barrier, BarrierContext};
 use crate::bootstrap::{Bootstrap, list_ids};
-use crate::config::{PeerListen, RaftConfig};
+use crate::config::{MemberAddresses, PeerListen, RaftConfig};
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
@@ -108,7 +108,7 @@ async fn build(
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
     let handshake = Arc::new(peer_handshake(&config, &opened, local.clone()));
-    let peers = Arc::new(Peers::new(&handshake, config.node, &config.members));
+    let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref(), config.node, &config.members));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
     let (leadership_sender, leadership) = watch::channel(Leadership::default());
@@ -184,7 +184,11 @@ async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
 }
 
 fn peer_handshake(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> PeerHandshake {
-    let members = config.members.keys().copied().collect();
+    let host = |member: &MemberAddresses| {
+        let host = member.peer.rsplit_once(':').map_or(member.peer.as_str(), |(host, _)| host);
+        host.trim_matches(['[', ']']).to_owned()
+    };
+    let members = config.members.iter().map(|(id, member)| (*id, host(member))).collect();
     let identity = opened.data_dir.identity.clone();
     PeerHandshake::new(identity, members, local, opened.initial_members.clone())
 }
@@ -333,7 +337,7 @@ impl RaftNode {
             inner.context.clone(),
             inner.members.clone(),
         ));
-        let serving = server::serve(listener, handshake, dispatch);
+        let serving = server::serve(listener, config.tls.clone(), handshake, dispatch);
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
     }

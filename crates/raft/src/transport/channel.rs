@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_tls::{MaybeTlsStream, PeerTls, TlsMode};
 use holdfast_types::NodeId;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -26,6 +27,8 @@ const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
 pub(crate) struct PeerChannel {
     handshake: Arc<PeerHandshake>,
+    /// `None` for connections without TLS.
+    tls: Option<PeerTls>,
     target: NodeId,
     address: String,
     purpose: Purpose,
@@ -45,13 +48,15 @@ struct Attempt {
 impl PeerChannel {
     pub(crate) fn new(
         handshake: Arc<PeerHandshake>,
+        tls: Option<PeerTls>,
         target: NodeId,
         address: String,
         purpose: Purpose,
         reachability: Arc<Reachability>,
     ) -> Self {
         let attempt = Arc::default();
-        Self { handshake, target, address, purpose, reachability, open: Mutex::new(None), attempt }
+        let open = Mutex::new(None);
+        Self { handshake, tls, target, address, purpose, reachability, open, attempt }
     }
 
     pub(crate) async fn call<C: PeerCall>(
@@ -128,14 +133,29 @@ impl PeerChannel {
         }
     }
 
-    async fn open_stream(&self) -> Result<TcpStream, String> {
+    /// Opens a connection. While a cluster migrates to TLS, tries without TLS if the handshake fails.
+    async fn open_stream(&self) -> Result<MaybeTlsStream, String> {
+        let tcp = self.open_tcp().await?;
+        let mut stream = match &self.tls {
+            None => MaybeTlsStream::Plain(tcp),
+            Some(tls) => match (timeout(CONNECT_BOUND, tls.connect(tcp)).await, tls.mode()) {
+                (Ok(Ok(stream)), _) => stream,
+                (_, TlsMode::Allow) => MaybeTlsStream::Plain(self.open_tcp().await?),
+                (Ok(Err(error)), TlsMode::Require) => return Err(format!("TLS: {error}")),
+                (Err(_), TlsMode::Require) => return Err("no TLS handshake in time".to_owned()),
+            },
+        };
+        self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
+        Ok(stream)
+    }
+
+    async fn open_tcp(&self) -> Result<TcpStream, String> {
         let connecting = timeout(CONNECT_BOUND, TcpStream::connect(&self.address));
-        let mut stream = connecting
+        let stream = connecting
             .await
             .map_err(|_| "no connection in time".to_owned())?
             .map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
         Ok(stream)
     }
 }

@@ -10,10 +10,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use holdfast_codec::Kind;
+use holdfast_tls::MaybeTlsStream;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
+use tokio::io::{AsyncRead, AsyncWriteExt, BufReader, WriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
@@ -41,7 +40,7 @@ fn silence_max(purpose: Purpose) -> Duration {
 }
 
 pub(crate) struct Connection {
-    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    writer: tokio::sync::Mutex<WriteHalf<MaybeTlsStream>>,
     shared: Arc<Shared>,
     purpose: Purpose,
     next_id: AtomicU64,
@@ -62,8 +61,8 @@ struct Waiting {
 
 impl Connection {
     /// Takes over a stream after its handshake.
-    pub(crate) fn new(stream: TcpStream, purpose: Purpose) -> Arc<Self> {
-        let (read, write) = stream.into_split();
+    pub(crate) fn new(stream: MaybeTlsStream, purpose: Purpose) -> Arc<Self> {
+        let (read, write) = tokio::io::split(stream);
         let waiting = Waiting { replies: BTreeMap::new(), silent_since: None };
         let shared =
             Arc::new(Shared { waiting: Mutex::new(waiting), closed: AtomicBool::new(false) });
@@ -142,7 +141,12 @@ impl Connection {
         // A partial frame makes the stream unusable: the connection closes unless the whole frame is written, even if
         // the caller is dropped during the write.
         let mut guard = CloseOnPartialWrite { shared: &self.shared, armed: true };
-        match timeout_at(deadline, writer.write_all(frame)).await {
+        let writing = async {
+            writer.write_all(frame).await?;
+            // TLS may hold back the end of the last record.
+            writer.flush().await
+        };
+        match timeout_at(deadline, writing).await {
             Ok(Ok(())) => {
                 guard.armed = false;
                 Ok(())

@@ -6,15 +6,15 @@
 //! accepts an unregistered node and remembers it until the leader registers it. Bounds: one hello within
 //! [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
+use holdfast_tls::{CertificateInfo, MaybeTlsStream};
 use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
@@ -53,7 +53,8 @@ fn refused(refusal: &Refusal) -> String {
 
 pub(crate) struct PeerHandshake {
     identity: Identity,
-    members: BTreeSet<NodeId>,
+    /// The host of each member's address for other nodes.
+    members: BTreeMap<NodeId, String>,
     state: Arc<dyn ClusterState>,
     initial_members: Arc<InitialMembersFile>,
     /// Unregistered members without a log, with the incarnation of their last hello.
@@ -65,7 +66,7 @@ pub(crate) struct PeerHandshake {
 impl PeerHandshake {
     pub(crate) fn new(
         identity: Identity,
-        members: BTreeSet<NodeId>,
+        members: BTreeMap<NodeId, String>,
         state: Arc<dyn ClusterState>,
         initial_members: Arc<InitialMembersFile>,
     ) -> Self {
@@ -101,10 +102,15 @@ impl PeerHandshake {
     /// Runs the client side of the handshake.
     pub(crate) async fn initiate(
         &self,
-        stream: &mut TcpStream,
+        stream: &mut MaybeTlsStream,
         to: NodeId,
         purpose: Purpose,
     ) -> Result<(), String> {
+        if !self.is_named(stream.certificate(), to) {
+            return Err(format!(
+                "the certificate of the peer names neither node {to} (holdfast://CLUSTER/node/node-{to}) nor the host of its address"
+            ));
+        }
         let hello = Hello {
             protocols: PROTOCOLS,
             cluster: self.identity.cluster.clone(),
@@ -118,7 +124,7 @@ impl PeerHandshake {
         };
         let exchange = async {
             let frame = holdfast_codec::encode(Kind::Hello, &hello).map_err(|e| e.to_string())?;
-            stream.write_all(&frame).await.map_err(|e| e.to_string())?;
+            write(stream, &frame).await.map_err(|e| e.to_string())?;
             let frame = read_frame(stream).await.map_err(|e| e.to_string())?;
             let frame = frame.ok_or(
                 "the peer closed the connection during the handshake: it may run an earlier version of holdfast",
@@ -158,12 +164,25 @@ impl PeerHandshake {
         }
     }
 
+    /// Returns `true` if a certificate has the URI of the node, or the host of its address. A connection without TLS has no
+    /// certificate.
+    fn is_named(&self, certificate: Option<CertificateInfo>, node: NodeId) -> bool {
+        let Some(certificate) = certificate else { return true };
+        let uri = format!("holdfast://{}/node/node-{node}", self.identity.cluster);
+        let host = self.members.get(&node);
+        certificate.uris.contains(&uri)
+            || host.is_some_and(|host| {
+                certificate.dns_names.contains(host)
+                    || certificate.addresses.iter().any(|address| address.to_string() == *host)
+            })
+    }
+
     fn cluster_id(&self) -> Option<ClusterId> {
         self.initial_members.current().map(|initial| initial.cluster_id)
     }
 
     /// Runs the server side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
-    pub(crate) async fn accept(&self, stream: &mut TcpStream) -> Option<ConnectedPeer> {
+    pub(crate) async fn accept(&self, stream: &mut MaybeTlsStream) -> Option<ConnectedPeer> {
         let frame = timeout(HELLO_BOUND, read_frame(stream)).await.ok()?.ok()??;
         let Ok(hello) = holdfast_codec::decode::<Hello>(Kind::Hello, &frame) else {
             // An earlier or a later program: its log shows the reason.
@@ -171,7 +190,14 @@ impl PeerHandshake {
             reply(stream, &HelloReply::Refused(refusal)).await;
             return None;
         };
-        let checked = self.check_hello(&hello);
+        let certificate = stream.certificate();
+        let checked = self.check_hello(&hello).and_then(|protocol| {
+            if self.is_named(certificate, hello.from) {
+                Ok(protocol)
+            } else {
+                Err(Refusal::Certificate)
+            }
+        });
         self.log_refusal(&hello, checked.as_ref().err());
         let Hello { from: node, incarnation, purpose, .. } = hello;
         match checked {
@@ -211,7 +237,7 @@ impl PeerHandshake {
         if hello.to != self.identity.node {
             return Err(Refusal::WrongNode { ours: self.identity.node });
         }
-        if hello.from == self.identity.node || !self.members.contains(&hello.from) {
+        if hello.from == self.identity.node || !self.members.contains_key(&hello.from) {
             return Err(Refusal::NotMember);
         }
         match self.check_incarnation(hello.from, hello.incarnation) {
@@ -238,7 +264,7 @@ impl PeerHandshake {
             refused.remove(&hello.from);
             return;
         };
-        let again = self.members.contains(&hello.from)
+        let again = self.members.contains_key(&hello.from)
             && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
         if !again {
             let (peer, reason) = (hello.from.0, refusal.name());
@@ -247,9 +273,15 @@ impl PeerHandshake {
     }
 }
 
-async fn reply(stream: &mut TcpStream, reply: &HelloReply) -> Option<()> {
+async fn reply(stream: &mut MaybeTlsStream, reply: &HelloReply) -> Option<()> {
     let frame = holdfast_codec::encode(Kind::Hello, reply).ok()?;
-    timeout(HELLO_BOUND, stream.write_all(&frame)).await.ok()?.ok()
+    timeout(HELLO_BOUND, write(stream, &frame)).await.ok()?.ok()
+}
+
+async fn write(stream: &mut MaybeTlsStream, frame: &[u8]) -> std::io::Result<()> {
+    stream.write_all(frame).await?;
+    // TLS may hold back the end of the last record.
+    stream.flush().await
 }
 
 #[cfg(test)]
@@ -276,7 +308,7 @@ mod tests {
     fn handshake(dir: &tempfile::TempDir) -> PeerHandshake {
         let identity =
             Identity { cluster: "a".into(), node: NodeId(1), incarnation: Incarnation(11) };
-        let members = BTreeSet::from([NodeId(1), NodeId(2), NodeId(3), NodeId(4)]);
+        let members = (1..=4).map(|id| (NodeId(id), format!("host-{id}"))).collect();
         let file = Arc::new(InitialMembersFile::open(dir.path()).unwrap());
         let initial = BTreeMap::from([(NodeId(1), Incarnation(11)), (NodeId(3), Incarnation(33))]);
         let (cluster_id, level) = (ClusterId(5), FeatureLevel(1));
@@ -323,6 +355,31 @@ mod tests {
         assert_eq!(handshake.check_hello(&other), Err(Refusal::Incarnation));
         let bootstrap = Hello { purpose: Purpose::Bootstrap, ..other };
         assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::Incarnation));
+    }
+
+    #[test]
+    fn a_certificate_must_name_its_node() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let certificate = |uri: &str, dns: &str| CertificateInfo {
+            subject: String::new(),
+            issuer: String::new(),
+            uris: vec![uri.to_owned()],
+            dns_names: vec![dns.to_owned()],
+            addresses: Vec::new(),
+            not_before: std::time::SystemTime::UNIX_EPOCH,
+            not_after: std::time::SystemTime::UNIX_EPOCH,
+            is_ca: false,
+            for_servers: true,
+            for_clients: true,
+        };
+        let names = |uri, dns| handshake.is_named(Some(certificate(uri, dns)), NodeId(2));
+        assert!(names("holdfast://a/node/node-2", "elsewhere"));
+        assert!(names("spiffe://x", "host-2"));
+        assert!(!names("holdfast://a/node/node-3", "host-3"));
+        assert!(!names("holdfast://b/node/node-2", "elsewhere"));
+        assert!(!names("holdfast://a/client/node-2", "elsewhere"));
+        assert!(handshake.is_named(None, NodeId(2)), "a connection without TLS");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use holdfast_tls::{MaybeTlsStream, PeerTls};
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
@@ -28,6 +28,7 @@ const WRITE_BOUND: Duration = Duration::from_secs(10);
 /// Accepts connections until the drop of the future, which closes all of them.
 pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<PeerTls>,
     handshake: Arc<PeerHandshake>,
     dispatch: Arc<Dispatch>,
 ) {
@@ -46,23 +47,35 @@ pub(crate) async fn serve(
         };
         while connections.try_join_next().is_some() {}
         let (handshake, dispatch) = (handshake.clone(), dispatch.clone());
+        let tls = tls.clone();
         connections.spawn(async move {
-            serve_connection(stream, &handshake, dispatch).await;
+            serve_connection(stream, tls, &handshake, dispatch).await;
             drop(permit);
         });
     }
 }
 
 async fn serve_connection(
-    mut stream: TcpStream,
+    stream: TcpStream,
+    tls: Option<PeerTls>,
     handshake: &PeerHandshake,
     dispatch: Arc<Dispatch>,
 ) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
+    let mut stream = match tls {
+        None => MaybeTlsStream::Plain(stream),
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "a TLS handshake of a peer failed");
+                return;
+            }
+        },
+    };
     let Some(peer) = handshake.accept(&mut stream).await else { return };
-    let (read, write) = stream.into_split();
+    let (read, write) = tokio::io::split(stream);
     let reader = BufReader::with_capacity(64 << 10, read);
     match peer.purpose {
         Purpose::Calls => answer_concurrently(reader, write, peer, dispatch).await,
@@ -74,8 +87,8 @@ async fn serve_connection(
 }
 
 async fn answer_in_order(
-    mut reader: BufReader<OwnedReadHalf>,
-    mut writer: OwnedWriteHalf,
+    mut reader: BufReader<ReadHalf<MaybeTlsStream>>,
+    mut writer: WriteHalf<MaybeTlsStream>,
     peer: ConnectedPeer,
     dispatch: &Dispatch,
 ) {
@@ -89,8 +102,8 @@ async fn answer_in_order(
 }
 
 async fn answer_concurrently(
-    mut reader: BufReader<OwnedReadHalf>,
-    writer: OwnedWriteHalf,
+    mut reader: BufReader<ReadHalf<MaybeTlsStream>>,
+    writer: WriteHalf<MaybeTlsStream>,
     peer: ConnectedPeer,
     dispatch: Arc<Dispatch>,
 ) {
@@ -110,7 +123,7 @@ async fn answer_concurrently(
     }
 }
 
-async fn next_request(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
+async fn next_request(reader: &mut BufReader<ReadHalf<MaybeTlsStream>>) -> Option<Request> {
     let frame = timeout(IDLE_MAX, read_frame(reader)).await.ok()?.ok()??;
     match holdfast_codec::decode(Kind::PeerRequest, &frame) {
         Ok(request) => Some(request),
@@ -121,6 +134,12 @@ async fn next_request(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> 
     }
 }
 
-async fn write_reply(writer: &mut OwnedWriteHalf, frame: Option<Vec<u8>>) -> Option<()> {
-    timeout(WRITE_BOUND, writer.write_all(&frame?)).await.ok()?.ok()
+async fn write_reply(writer: &mut WriteHalf<MaybeTlsStream>, frame: Option<Vec<u8>>) -> Option<()> {
+    let frame = frame?;
+    let writing = async {
+        writer.write_all(&frame).await?;
+        // TLS may hold back the end of the last record.
+        writer.flush().await
+    };
+    timeout(WRITE_BOUND, writing).await.ok()?.ok()
 }

@@ -93,6 +93,8 @@ pub(crate) enum Refusal {
     ClusterId { ours: ClusterId },
     /// The caller's program does not know the feature level of the cluster.
     Level { cluster: FeatureLevel },
+    /// The caller's certificate does not name the caller.
+    Certificate,
 }
 
 impl ProtocolRange {
@@ -136,6 +138,7 @@ impl Refusal {
             Self::Unregistered => "unregistered",
             Self::ClusterId { .. } => "cluster-id",
             Self::Level { .. } => "level",
+            Self::Certificate => "certificate",
         }
     }
 }
@@ -176,6 +179,11 @@ impl fmt::Display for Refusal {
                 f,
                 "the cluster has feature level {cluster}, and this program knows levels up to {}: upgrade this node",
                 FeatureLevel::NEWEST
+            ),
+            Self::Certificate => write!(
+                f,
+                "this node's certificate names neither this node (holdfast://CLUSTER/node/node-ID) nor the host of its peer address: \
+                 create one with holdfast certs node"
             ),
         }
     }

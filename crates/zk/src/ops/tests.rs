@@ -11,7 +11,7 @@ use super::*;
 use crate::identity::Identities;
 
 fn translated(request: Request) -> ZkOperation {
-    let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
     translate(request, &ConnectionContext { identities, members: Some("members".into()) })
 }
 

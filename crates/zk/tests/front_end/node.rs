@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_types::NodeId;
-use holdfast_zk::{Words, ZkConfig, ZkMember, ZkMetrics, serve};
+use holdfast_zk::{Words, ZkConfig, ZkListener, ZkMember, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -64,7 +64,13 @@ impl Node {
         let own = ZkMember { peer: "127.0.0.1:0".to_owned(), zookeeper: address.to_string() };
         let members = BTreeMap::from([(NodeId(1), own)]);
         let config = ZkConfig { data_dir: data.path().to_owned(), members, ..config };
-        let served = tokio::spawn(serve(listener, config, service.clone(), metrics, shutdown));
+        let served = tokio::spawn(serve(
+            ZkListener { listener, tls: None },
+            config,
+            service.clone(),
+            metrics,
+            shutdown,
+        ));
         let stop = Some(stop);
         let node = Self { address, service, registry, stop, served, _data: data };
         node.until("the node leads", || node.service.leader().is_some()).await;

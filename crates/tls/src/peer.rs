@@ -1,0 +1,156 @@
+//! TLS between nodes: both sides give a certificate of the cluster's CA.
+//!
+//! The certificate of a node is checked against the CA, not against a host name: the handshake of the peers then compares
+//! its names with the node that it must be.
+
+use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
+use rustls::sign::SingleCertAndKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::verify_server_cert_signed_by_trust_anchor,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+
+use crate::acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode};
+use crate::certificate::CertificateInfo;
+use crate::error::TlsError;
+use crate::provider::provider;
+use crate::stream::MaybeTlsStream;
+
+/// Accepts connections of other nodes, and connects to them. Clones share it.
+#[derive(Clone)]
+pub struct PeerTls(Arc<Shared>);
+
+struct Shared {
+    config: TlsConfig,
+    acceptor: TlsAcceptor,
+    client: ArcSwap<ClientConfig>,
+}
+
+impl PeerTls {
+    /// Reads and checks the files. Callers must give a certificate, whatever the configuration says.
+    ///
+    /// # Errors
+    /// [`TlsError`], also without CAs, and for a certificate that does not allow the use as a client.
+    pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
+        let config = TlsConfig { client_certificates: ClientCertificates::Require, ..config };
+        let acceptor = TlsAcceptor::open(config.clone())?;
+        let client = ArcSwap::from(client_config(&config)?);
+        Ok(Self(Arc::new(Shared { config, acceptor, client })))
+    }
+
+    /// Like [`TlsAcceptor::reload`].
+    ///
+    /// # Errors
+    /// As [`TlsAcceptor::reload`].
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let changed = self.0.acceptor.reload()?;
+        if changed {
+            self.0.client.store(client_config(&self.0.config)?);
+        }
+        Ok(changed)
+    }
+
+    /// Whether connections without TLS are accepted as well.
+    pub fn mode(&self) -> TlsMode {
+        self.0.config.mode
+    }
+
+    /// Runs the handshake of a connection of another node.
+    ///
+    /// # Errors
+    /// As [`TlsAcceptor::accept`].
+    pub async fn accept(&self, stream: TcpStream) -> Result<MaybeTlsStream, AcceptError> {
+        self.0.acceptor.accept(stream).await
+    }
+
+    /// Runs the handshake of a connection to another node.
+    ///
+    /// # Errors
+    /// The reason why the other node is not trusted, or does not trust this one.
+    pub async fn connect(&self, stream: TcpStream) -> io::Result<MaybeTlsStream> {
+        let connector = tokio_rustls::TlsConnector::from(self.0.client.load_full());
+        // The verifier ignores the name, and the client does not send it.
+        let name = ServerName::try_from("node").map_err(io::Error::other)?;
+        let stream = connector.connect(name, stream).await?;
+        Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
+    }
+}
+
+fn client_config(config: &TlsConfig) -> Result<Arc<ClientConfig>, TlsError> {
+    let material = config.files.read(SystemTime::now())?;
+    let path = || config.files.certificate.clone();
+    let own = material.certified.cert.first().map(CertificateInfo::of);
+    if !own.is_some_and(|own| own.is_ok_and(|own| own.for_clients)) {
+        return Err(TlsError::NotForClients(path()));
+    }
+    let roots = material.roots.ok_or(TlsError::NoCa)?;
+    let mut client = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&config.min_version.protocols())
+        .map_err(|error| TlsError::Unusable { path: path(), reason: error.to_string() })?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(NodeVerifier { roots }))
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));
+    client.enable_sni = false;
+    Ok(Arc::new(client))
+}
+
+/// Accepts each server certificate that a CA has signed.
+#[derive(Debug)]
+struct NodeVerifier {
+    roots: Arc<RootCertStore>,
+}
+
+impl ServerCertVerifier for NodeVerifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(certificate)?;
+        let algorithms = provider().signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            between,
+            now,
+            algorithms,
+        )?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &provider().signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &provider().signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
