@@ -44,7 +44,7 @@ pub(crate) async fn serve_connection(
 ) {
     let mut abort = shutdown.clone();
     let identities = Identities::of(peer.ip(), stream.certificate());
-    let caller = Caller { context: &context, peer, guard: &guard, identities };
+    let caller = ZkCaller { context: &context, peer, guard: &guard, identities };
     let served = async {
         match stream {
             // Without TLS the two directions share no lock.
@@ -65,14 +65,14 @@ pub(crate) async fn serve_connection(
 }
 
 /// A connection before its session.
-struct Caller<'a> {
+struct ZkCaller<'a> {
     context: &'a ServerContext,
     peer: SocketAddr,
     guard: &'a ConnectionGuard,
     identities: Identities,
 }
 
-impl Caller<'_> {
+impl ZkCaller<'_> {
     async fn serve<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
         reader: R,

@@ -210,7 +210,8 @@ struct SecureCluster {
 }
 
 impl SecureCluster {
-    /// Starts node `n` with the certificate `certificates[n - 1]`, for the hosts `hosts`.
+    /// Starts node `n` with the certificate `certificates[n - 1]`, for the hosts `hosts`. With `more` flags, node 1
+    /// bootstraps the cluster without absent members.
     fn start(hosts: &str, certificates: [&str; 3], more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut cluster = Self { dir, port: free_ports(9), nodes: Vec::new() };
@@ -231,7 +232,9 @@ impl SecureCluster {
             std::fs::copy(format!("{other}/{file}"), format!("{pki}/{file}")).unwrap();
         }
         for (id, certificate) in (1..).zip(certificates) {
-            cluster.start_node(id, certificate, more);
+            let is_first = id == 1 && !more.is_empty();
+            let bootstrap: &[&str] = if is_first { &["--bootstrap"] } else { &[] };
+            cluster.start_node(id, certificate, &[more, bootstrap].concat());
         }
         cluster
     }
@@ -249,12 +252,13 @@ impl SecureCluster {
         );
         for member in 1..=3 {
             let port = port + 3 * (member - 1);
-            config.push_str(&format!(
+            let block = format!(
                 "[[member]]\nid = {member}\nhttp = \"127.0.0.1:{port}\"\npeer = \"127.0.0.1:{}\"\n\
                  zookeeper = \"127.0.0.1:{}\"\n",
                 port + 1,
                 port + 2
-            ));
+            );
+            config.push_str(&block);
         }
         let file = self.path(&format!("node-{id}.toml"));
         std::fs::write(&file, config).unwrap();
@@ -313,11 +317,7 @@ fn a_peer_with_a_certificate_of_another_ca_or_node_is_rejected() {
     // The names of the certificates fit no address, so only the URI names a node.
     let off = ["--set", "http.tls=off"];
     let certificates = ["node-1", "node-2", "node-2"];
-    let mut cluster = SecureCluster::start(
-        "nowhere.example",
-        certificates,
-        &[&off[..], &["--bootstrap"]].concat(),
-    );
+    let mut cluster = SecureCluster::start("nowhere.example", certificates, &off);
     cluster.wait_healthy(2, &[]);
     let mut third = cluster.nodes.pop().unwrap();
     third.kill();
