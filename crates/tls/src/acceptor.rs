@@ -109,6 +109,16 @@ impl TlsAcceptor {
         })))
     }
 
+    /// Returns `true` if a file has changed since the last read.
+    pub(crate) fn is_changed(&self) -> bool {
+        *self.0.versions.lock() != self.0.config.files.versions()
+    }
+
+    /// Keeps the present certificate until the next change of a file.
+    pub(crate) fn skip_change(&self) {
+        *self.0.versions.lock() = self.0.config.files.versions();
+    }
+
     /// Reads the files again if one has changed; returns `true` if new connections use the new ones. Blocks the thread.
     ///
     /// # Errors

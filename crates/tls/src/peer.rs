@@ -52,10 +52,14 @@ impl PeerTls {
     /// # Errors
     /// As [`TlsAcceptor::reload`].
     pub fn reload(&self) -> Result<bool, TlsError> {
-        let changed = self.0.acceptor.reload()?;
-        if changed {
-            self.0.client.store(client_config(&self.0.config)?);
+        if !self.0.acceptor.is_changed() {
+            return Ok(false);
         }
+        // Both directions change, or none.
+        let client =
+            client_config(&self.0.config).inspect_err(|_| self.0.acceptor.skip_change())?;
+        let changed = self.0.acceptor.reload()?;
+        self.0.client.store(client);
         Ok(changed)
     }
 

@@ -1,4 +1,4 @@
-//! The acceptor against good and bad files, and against honest and hostile callers.
+//! Both sides of connections against good and bad files, and against honest and hostile callers.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use holdfast_tls::{
-    AcceptError, CertificateInfo, ClientCertificates, MaybeTlsStream, TlsAcceptor, TlsConfig,
-    TlsFiles, TlsMode, TlsVersion, certificates_of,
+    AcceptError, CertificateInfo, ClientCertificates, MaybeTlsStream, PeerTls, TlsAcceptor,
+    TlsConfig, TlsFiles, TlsMode, TlsVersion, certificates_of,
 };
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -294,6 +294,50 @@ async fn changed_files_are_used_and_broken_ones_are_not() {
     assert!(acceptor.reload().is_err());
     assert_eq!(served().await, second, "the previous certificate stays");
     assert!(!acceptor.reload().unwrap(), "a broken file is reported once");
+}
+
+/// Connects a node with another, and returns the subjects that both see.
+async fn meet(dialler: &PeerTls, listener: &PeerTls) -> Option<(String, String)> {
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let accepting = async { listener.accept(socket.accept().await.unwrap().0).await.ok() };
+    let dialling = async { dialler.connect(TcpStream::connect(address).await.unwrap()).await.ok() };
+    let both = async { tokio::join!(accepting, dialling) };
+    let (accepted, dialled) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
+    let subject = |stream: MaybeTlsStream| stream.certificate().unwrap().subject;
+    Some((subject(accepted?), subject(dialled?)))
+}
+
+#[tokio::test]
+async fn two_nodes_see_the_certificates_of_each_other() {
+    let lab = Lab::new();
+    lab.certify("two", |_| {});
+    let mut two = lab.config();
+    two.files.certificate = lab.path("two.pem");
+    two.files.key = lab.path("two.key");
+    let (one, two) = (PeerTls::open(lab.config()).unwrap(), PeerTls::open(two).unwrap());
+    let seen = meet(&one, &two).await.unwrap();
+    assert_eq!(seen, ("CN=node,O=shop".to_owned(), "CN=two,O=shop".to_owned()));
+    let stranger = PeerTls::open(Lab::new().config()).unwrap();
+    assert_eq!(meet(&stranger, &two).await, None);
+    assert_eq!(meet(&one, &stranger).await, None);
+}
+
+#[tokio::test]
+async fn a_node_changes_both_directions_or_none() {
+    let lab = Lab::new();
+    let node = PeerTls::open(lab.config()).unwrap();
+    lab.certify("node", |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    });
+    let error = node.reload().unwrap_err().to_string();
+    assert!(error.contains("as a client"), "{error}");
+    assert!(!node.reload().unwrap(), "reported once");
+    assert!(meet(&node, &node).await.is_some(), "the previous certificate stays");
+    lab.certify("node", |params| params.distinguished_name.push(DnType::CommonName, "new"));
+    assert!(node.reload().unwrap());
+    let seen = meet(&node, &node).await.unwrap();
+    assert_eq!(seen, ("CN=new,O=shop".to_owned(), "CN=new,O=shop".to_owned()));
 }
 
 /// The forms of Java's `X500Principal.getName()`.
