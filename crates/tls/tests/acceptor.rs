@@ -297,15 +297,15 @@ async fn changed_files_are_used_and_broken_ones_are_not() {
 }
 
 /// Connects a node with another, and returns the subjects that both see.
-async fn meet(dialler: &PeerTls, listener: &PeerTls) -> Option<(String, String)> {
+async fn meet(caller: &PeerTls, listener: &PeerTls) -> Option<(String, String)> {
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     let accepting = async { listener.accept(socket.accept().await.unwrap().0).await.ok() };
-    let dialling = async { dialler.connect(TcpStream::connect(address).await.unwrap()).await.ok() };
-    let both = async { tokio::join!(accepting, dialling) };
-    let (accepted, dialled) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
+    let calling = async { caller.connect(TcpStream::connect(address).await.unwrap()).await.ok() };
+    let both = async { tokio::join!(accepting, calling) };
+    let (accepted, called) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
     let subject = |stream: MaybeTlsStream| stream.certificate().unwrap().subject;
-    Some((subject(accepted?), subject(dialled?)))
+    Some((subject(accepted?), subject(called?)))
 }
 
 #[tokio::test]
