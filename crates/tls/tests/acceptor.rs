@@ -303,9 +303,9 @@ async fn meet(caller: &PeerTls, listener: &PeerTls) -> Option<(String, String)> 
     let accepting = async { listener.accept(socket.accept().await.unwrap().0).await.ok() };
     let calling = async { caller.connect(TcpStream::connect(address).await.unwrap()).await.ok() };
     let both = async { tokio::join!(accepting, calling) };
-    let (accepted, called) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
+    let (accepted, connected) = tokio::time::timeout(TIMEOUT, both).await.unwrap();
     let subject = |stream: MaybeTlsStream| stream.certificate().unwrap().subject;
-    Some((subject(accepted?), subject(called?)))
+    Some((subject(accepted?), subject(connected?)))
 }
 
 #[tokio::test]
