@@ -4,7 +4,7 @@
 //! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
 //! except those timers ([`Machine::undo_if_rejected`]).
 
-use holdfast_types::{Applied, Command, Entry, Outcome, Rejection, Reply, Revision};
+use holdfast_types::{Applied, AuthMode, Command, Entry, Outcome, Rejection, Reply, Revision};
 
 use crate::context::ApplyContext;
 use crate::{Machine, digest, stored_bytes};
@@ -21,7 +21,8 @@ impl Machine {
             self.revision = Revision(self.revision.0.saturating_add(1));
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
-            let mut ctx = ApplyContext::new(revision, now, &mut events);
+            let (actor, command) = command.into_parts();
+            let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
             self.run_timers_of(&command, &mut ctx);
             let outcome = if stored_bytes::may_store(&command) {
                 self.within_bytes(&mut ctx, |machine, ctx| machine.dispatch(command, ctx))
@@ -37,6 +38,10 @@ impl Machine {
 
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
         self.check_level(&command)?;
+        // Changes of the authorization need a permission in every mode.
+        if self.auth_mode() == AuthMode::On || matches!(command, Command::Auth(_)) {
+            self.authorize(&ctx.actor, &command)?;
+        }
         match command {
             Command::OpenSession(open) => self.open_session(open, ctx),
             Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
@@ -73,6 +78,9 @@ impl Machine {
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
             Command::Bootstrap { cluster_id, level } => self.bootstrap(cluster_id, level),
+            Command::Auth(change) => self.change_auth(change, ctx),
+            // `into_parts` has removed it.
+            Command::As { command, .. } => self.dispatch(*command, ctx),
         }
     }
 

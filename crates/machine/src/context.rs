@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    Bound, Event, LockName, Multi, Rejection, Revision, SessionName, SessionRejection, Stamp,
-    TreeEvent, ZnodePath,
+    Actor, Bound, Event, LockName, Multi, Rejection, Revision, SessionName, SessionRejection,
+    Stamp, TreeEvent, ZnodePath,
 };
 
 /// The command that is applied: its revision and stamp, its events, and the work that it has done so far.
@@ -12,6 +12,7 @@ use holdfast_types::{
 pub(crate) struct ApplyContext<'a> {
     pub(crate) revision: Revision,
     pub(crate) now: Stamp,
+    pub(crate) actor: Actor,
     events: &'a mut Vec<(Revision, Event)>,
     /// Operations of a multi, and the missing directories that they create. Bound: [`Multi::OPS_MAX`].
     ops: usize,
@@ -29,10 +30,21 @@ impl<'a> ApplyContext<'a> {
     pub(crate) fn new(
         revision: Revision,
         now: Stamp,
+        actor: Actor,
         events: &'a mut Vec<(Revision, Event)>,
     ) -> Self {
         let locks_to_grant = BTreeSet::new();
-        Self { revision, now, events, ops: 0, deleted: 0, locks_to_grant, counted: 0, expired: 0 }
+        Self {
+            revision,
+            now,
+            actor,
+            events,
+            ops: 0,
+            deleted: 0,
+            locks_to_grant,
+            counted: 0,
+            expired: 0,
+        }
     }
 }
 

@@ -26,7 +26,8 @@ impl Machine {
         self.check_index(&rebuilt)?;
         self.check_queue_entry_counts(&places)?;
         self.check_locks()?;
-        self.check_recipes()
+        self.check_recipes()?;
+        self.auth.check()
     }
 
     fn check_counters(&self) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits and the registry
-//! of nodes. The same log entries produce the same machine on every node.
+//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits, the authorization
+//! and the registry of nodes. The same log entries produce the same machine on every node.
 //!
 //! [`Machine::apply`] is total and deterministic: no error, no panic, no clock, no randomness, no I/O. The [`Limits`],
 //! which are part of the state, bound its work. A lock is a directory of the tree. A holder or waiter is an ephemeral
@@ -9,6 +9,7 @@
 //! A limit, a named constant beside the field, or both bound everything that a client can grow.
 
 mod apply;
+mod auth;
 mod cluster;
 mod context;
 mod digest;
@@ -23,6 +24,7 @@ mod stored_bytes;
 mod tests;
 mod tree;
 
+pub use auth::{AccessToken, Subject};
 pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
@@ -34,6 +36,7 @@ pub use snapshot::part::SnapshotPart;
 use holdfast_types::{ClusterId, FeatureLevel, Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;
 
+use crate::auth::Auth;
 use crate::lock::index::LockIndex;
 use crate::recipe::Recipes;
 use crate::session::store::Sessions;
@@ -57,6 +60,7 @@ pub struct Machine {
     cluster_id: Option<ClusterId>,
     level: FeatureLevel,
     members: OrdMap<NodeId, Incarnation>,
+    auth: Auth,
 }
 
 impl Machine {
@@ -74,6 +78,7 @@ impl Machine {
             cluster_id: None,
             level: FeatureLevel::FIRST,
             members: OrdMap::new(),
+            auth: Auth::default(),
         }
     }
 }

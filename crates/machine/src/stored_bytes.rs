@@ -72,6 +72,8 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
+        | Command::Auth(_)
+        | Command::As { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }
         | Command::Break(_)

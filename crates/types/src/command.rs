@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver, Incarnation, Limits,
-    LockName, LockSet, Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner, Password,
-    PolicyChange, Recipe, RequestRelease, Revision, SessionId, SessionName, ShardRequest, Stamp,
-    Ticket, Ttl, millis,
+    Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
+    Incarnation, Limits, LockName, LockSet, Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner,
+    Password, PolicyChange, Recipe, RequestRelease, Revision, SessionId, SessionName, ShardRequest,
+    Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -88,6 +88,14 @@ pub enum Command {
     HandOver(HandOver),
     /// Gives a new cluster its id and its feature level. The first command of a log.
     Bootstrap { cluster_id: ClusterId, level: FeatureLevel },
+    /// A command with its actor. Without it, the actor of a command that clients may send is [`Actor::Anonymous`].
+    As {
+        actor: Actor,
+        /// Any command but another [`Command::As`].
+        command: Box<Self>,
+    },
+    /// Changes subjects, roles, access tokens or the mode.
+    Auth(AuthChange),
 }
 
 impl Command {
@@ -112,7 +120,28 @@ impl Command {
             | Self::Break(_)
             | Self::RequestRelease(_)
             | Self::HandOver(_)
-            | Self::Bootstrap { .. } => FeatureLevel::FIRST,
+            | Self::Bootstrap { .. }
+            | Self::Auth(_) => FeatureLevel::FIRST,
+            Self::As { command, .. } => command.level(),
+        }
+    }
+
+    /// The command, and its actor.
+    pub fn into_parts(self) -> (Actor, Self) {
+        match self {
+            Self::As { actor, command } => (actor, command.into_parts().1),
+            command => (Actor::Anonymous, command),
+        }
+    }
+
+    /// The command with its actor. [`Actor::Anonymous`] needs no wrapper.
+    #[must_use]
+    pub fn by(self, actor: Actor) -> Self {
+        match actor {
+            Actor::Anonymous => self,
+            Actor::Node | Actor::Token(_) | Actor::Subject(_) => {
+                Self::As { actor, command: Box::new(self) }
+            }
         }
     }
 }

@@ -80,6 +80,8 @@ pub enum Event {
     NodeRegistered {
         node: NodeId,
     },
+    /// Subjects, roles, access tokens or the mode changed.
+    AuthChanged,
 }
 
 /// A change of a lock, its queue or its policy.

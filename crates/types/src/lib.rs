@@ -5,6 +5,7 @@
 //! The order of their variants and fields is part of the format (`docs/contributing/formats/`).
 
 mod acl;
+mod auth;
 mod command;
 mod data;
 mod event;
@@ -29,6 +30,11 @@ mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
+pub use auth::{
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
+    Forbidden, NamePattern, NewAccessToken, Permission, PermissionError, Right, SecretHash,
+    built_in_role,
+};
 pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;
 pub use event::{Applied, Event, LockEvent, LossCause, SessionEvent, TreeEvent};
@@ -39,7 +45,10 @@ pub use level::FeatureLevel;
 pub use limits::Limits;
 pub use lock_set::{LockSet, LockSetError};
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
-pub use name::{Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, SessionName};
+pub use name::{
+    Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, RoleName, SessionName,
+    SubjectName,
+};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
     Blocked, Bound, EntryState, Grant, LockRejection, MultiReply, OpReply, OutOfBounds, Outcome,

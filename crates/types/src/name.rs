@@ -1,4 +1,5 @@
-//! Names chosen by callers, checked at construction: locks, recipes, sessions, owners, reasons, requests, labels.
+//! Names chosen by callers, checked at construction: locks, recipes, sessions, owners, reasons, requests, subjects, roles,
+//! labels.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -123,6 +124,22 @@ name! {
     RequestId, "the request id", 64, check_flat
 }
 
+name! {
+    /// A person or a program that calls, such as `ci/deploy`.
+    SubjectName, "the subject", 128, check_subject
+}
+name! {
+    /// A role: a named list of permissions.
+    RoleName, "the role", 64, check_flat
+}
+
+impl RoleName {
+    /// The role that may do everything.
+    pub fn admin() -> Self {
+        Self(Self::ADMIN.into())
+    }
+}
+
 impl SessionName {
     /// A name made from the session number, such as `#7`, for use when the real name is not available.
     pub fn of(id: SessionId) -> Self {
@@ -207,6 +224,18 @@ pub(crate) fn check_components(what: &'static str, path: &str) -> Result<(), Nam
     }
 }
 
+/// Components joined by `/`, without white space, `:` and `*`: a subject is also the name in `Basic` credentials.
+fn check_subject(what: &'static str, name: &str) -> Result<(), NameError> {
+    check_components(what, name)?;
+    match name.chars().find(|c| c.is_whitespace() || matches!(c, ':' | '*')) {
+        Some(found) => {
+            let rule = "white space, ':' and '*' are not allowed";
+            Err(NameError::BadCharacter { what, found, rule })
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {
     check_controls(what, name)?;
     if let Some(found) = name.chars().find(|c| *c == '/' || c.is_whitespace()) {
@@ -223,6 +252,16 @@ fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_is_one_word_of_components() {
+        for good in ["ci", "ci/deploy", "anna@example.com", "ü"] {
+            assert!(SubjectName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a b", "a:b", "a//b", "/a", "..", "*"] {
+            assert!(SubjectName::new(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn session_names_contain_no_path_separator() {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attempt, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName, LockPolicy, Mode,
-    Owner, Perms, RecipeRejection, RecipeReply, Revision, SessionId, SessionName, Stamp, Stat,
-    Ticket, Ttl, ZnodePath,
+    Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
+    LockPolicy, Mode, Owner, Perms, RecipeRejection, RecipeReply, Revision, SessionId, SessionName,
+    Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -61,6 +61,7 @@ pub enum Reply {
     HandedOver(Grant),
     /// The cluster has this id.
     Bootstrapped,
+    AuthChanged,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -220,6 +221,18 @@ pub enum Bound {
     ValueBytes,
     /// `tree_bytes_max`.
     TreeBytes,
+    /// Access tokens of the cluster.
+    AccessTokens,
+    /// Subjects of the cluster.
+    Subjects,
+    /// Roles of the cluster.
+    Roles,
+    /// Permissions of one role.
+    Permissions,
+    /// Roles of one subject.
+    RolesOfSubject,
+    /// Certificates of one subject.
+    CertificatesOfSubject,
 }
 
 /// Why a command was rejected.
@@ -245,6 +258,7 @@ pub enum Rejection {
     LevelTooLow {
         needed: FeatureLevel,
     },
+    Auth(AuthRejection),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -375,6 +389,12 @@ pub enum TreeRejection {
         /// Znodes or bytes.
         limit: u64,
     },
+}
+
+impl From<AuthRejection> for Rejection {
+    fn from(rejection: AuthRejection) -> Self {
+        Self::Auth(rejection)
+    }
 }
 
 impl From<LockRejection> for Rejection {

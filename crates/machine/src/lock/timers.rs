@@ -53,6 +53,8 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
+        | Command::Auth(_)
+        | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),
     }
 }

@@ -194,7 +194,9 @@ impl Machine {
     ) -> SessionId {
         let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
         let attaches = open.password.is_some();
-        let id = self.sessions.open(open, ctx.now);
+        // A token that `apply` does not know opens a session of nobody; only the mode `off` gets here.
+        let subject = self.subject_of(&ctx.actor).ok().flatten().cloned();
+        let id = self.sessions.open(open, subject, ctx.now);
         ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
         if attaches {
             self.attach(id, ctx);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Attempt, Labels, Limits, OpenSession, Outcome, Password, RequestId, Revision, SessionEnd,
-    SessionId, SessionName, Stamp, Ttl,
+    SessionId, SessionName, Stamp, SubjectName, Ttl,
 };
 use imbl::OrdMap;
 
@@ -34,6 +34,8 @@ pub(crate) struct Session {
     /// The attached connection: the revision of the command that opened or attached the session. Invariant: present
     /// exactly if `password` is.
     pub(crate) attachment: Option<Revision>,
+    /// The subject that opened the session; `None` if it had no credential.
+    pub(crate) subject: Option<SubjectName>,
 }
 
 impl Session {
@@ -67,6 +69,8 @@ pub(crate) struct Tombstone {
     pub(crate) incarnation: SessionId,
     /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
+    /// The subject that opened the session.
+    pub(crate) subject: Option<SubjectName>,
 }
 
 /// All live sessions and tombstones.
@@ -214,7 +218,12 @@ impl Sessions {
     }
 
     /// Opens a session under a name that no live session has. Removes a tombstone of that name.
-    pub(crate) fn open(&mut self, open: OpenSession, now: Stamp) -> SessionId {
+    pub(crate) fn open(
+        &mut self,
+        open: OpenSession,
+        subject: Option<SubjectName>,
+        now: Stamp,
+    ) -> SessionId {
         let over = self.tombstone(&open.session).map_or(Attempt::UNNAMED, |ended| ended.over);
         self.forget(&open.session);
         self.minted += 1;
@@ -232,6 +241,7 @@ impl Sessions {
             memo: Memo::default(),
             password: open.password,
             attachment: None,
+            subject,
         };
         self.bytes += session.bytes();
         self.by_name.insert(session.name.clone(), KnownSession::Open(id));
@@ -244,7 +254,8 @@ impl Sessions {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
         let (name, over) = (session.name.clone(), session.ended_attempts.newest());
-        self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over });
+        let subject = session.subject.clone();
+        self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over, subject });
         self.forget_old(now, limits);
     }
 
@@ -266,10 +277,11 @@ impl Sessions {
         let old = self.tombstone(&name);
         let incarnation = old.map_or(SessionId(0), |old| old.incarnation);
         let over = old.map_or(attempt, |old| old.over.max(attempt));
+        let subject = old.and_then(|old| old.subject.clone());
         self.forget(&name);
         self.add_tombstone(
             SessionEnd::Closed,
-            Tombstone { name, ended_at: now, incarnation, over },
+            Tombstone { name, ended_at: now, incarnation, over, subject },
         );
         self.forget_old(now, limits);
     }
@@ -279,6 +291,17 @@ impl Sessions {
         let number = self.tombstones_minted;
         self.by_name.insert(tombstone.name.clone(), KnownSession::Ended { end, number });
         self.tombstones_of_mut(end).insert(number, tombstone);
+    }
+
+    /// The subject of the session with this name, if it is open or has expired.
+    pub(crate) fn owner(&self, name: &SessionName) -> Option<&SubjectName> {
+        match self.named(name)? {
+            KnownSession::Open(id) => self.get(id)?.subject.as_ref(),
+            KnownSession::Ended { end: SessionEnd::Expired, number } => {
+                self.expired.get(&number)?.subject.as_ref()
+            }
+            KnownSession::Ended { end: SessionEnd::Closed, .. } => None,
+        }
     }
 
     /// The tombstone of the session with this name; `None` if the session is open or unknown.

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use holdfast_types::{NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
+use crate::auth::part::{AuthKey, AuthPart};
 use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
@@ -26,6 +27,7 @@ enum DumpPosition {
     Members(Option<NodeId>),
     Nodes(Option<ZnodePath>),
     Recipes(Option<(RecipeKind, RecipeName)>),
+    Auth(Option<AuthKey>),
     End,
     Done,
 }
@@ -55,7 +57,8 @@ impl Machine {
                 | Part::Members(_)
                 | Part::Nodes(_)
                 | Part::End(_)
-                | Part::Recipes(_)) => part.hash(&mut fold),
+                | Part::Recipes(_)
+                | Part::Auth(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -82,6 +85,7 @@ impl Iterator for SnapshotParts {
                 DumpPosition::Members(after) => self.members(*after),
                 DumpPosition::Nodes(after) => self.nodes(after.as_ref()),
                 DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
+                DumpPosition::Auth(after) => self.auth(after.as_ref()),
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,
             };
@@ -125,10 +129,11 @@ impl SnapshotParts {
     fn tombstones(&self, end: SessionEnd, after: u64) -> (Option<Part>, DumpPosition) {
         let tombstones = self.machine.sessions.tombstones_after(end, after);
         let tombstones =
-            tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over })| {
+            tombstones.map(|(number, Tombstone { name, ended_at, incarnation, over, subject })| {
                 let (name, ended_at) = (name.clone(), *ended_at);
                 let (incarnation, over) = (*incarnation, *over);
-                TombstonePart { number, name, end, ended_at, incarnation, over }
+                let subject = subject.clone();
+                TombstonePart { number, name, end, ended_at, incarnation, over, subject }
             });
         let items = fill(tombstones, |tombstone| 64 + tombstone.name.as_str().len());
         match (items.last(), end) {
@@ -170,6 +175,14 @@ impl SnapshotParts {
         let items = fill(self.machine.recipes.parts_after(after), RecipePart::weight);
         match items.last().map(RecipePart::key) {
             Some(last) => (Some(Part::Recipes(items)), DumpPosition::Recipes(Some(last))),
+            None => (None, DumpPosition::Auth(None)),
+        }
+    }
+
+    fn auth(&self, after: Option<&AuthKey>) -> (Option<Part>, DumpPosition) {
+        let items = fill(self.machine.auth.parts_after(after), AuthPart::weight);
+        match items.last().map(AuthPart::key) {
+            Some(last) => (Some(Part::Auth(items)), DumpPosition::Auth(Some(last))),
             None => (None, DumpPosition::End),
         }
     }
@@ -181,6 +194,7 @@ impl SnapshotParts {
             members: self.machine.members.len() as u64,
             znodes: self.machine.tree.len() as u64,
             recipes: self.machine.recipes.len() as u64,
+            auth: self.machine.auth.len() as u64,
         }
     }
 }

@@ -105,7 +105,8 @@ impl Loading {
             Part::Members(_) => (3, "the members"),
             Part::Nodes(_) => (4, "the nodes"),
             Part::Recipes(_) => (5, "the recipes"),
-            Part::End(_) => (6, "the end"),
+            Part::Auth(_) => (6, "the authorization"),
+            Part::End(_) => (7, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -124,6 +125,10 @@ impl Loading {
             }),
             Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
             Part::Recipes(recipes) => each(recipes, |recipe| self.recipe(recipe)),
+            Part::Auth(items) => each(items, |item| {
+                let what = format!("{:?} of the authorization", item.key());
+                if self.machine.auth.restore(item) { Ok(()) } else { Err(twice(what)) }
+            }),
             Part::End(end) => {
                 self.end = Some(end);
                 Ok(())
@@ -154,14 +159,15 @@ impl Loading {
             memo,
             password: part.password,
             attachment: part.attachment,
+            subject: part.subject,
         };
         if self.machine.sessions.restore(session) { Ok(()) } else { Err(twice(what)) }
     }
 
     fn tombstone(&mut self, part: TombstonePart) -> Result<(), LoadError> {
         let what = format!("session {}", part.name);
-        let TombstonePart { number, name, end, ended_at, incarnation, over } = part;
-        let tombstone = Tombstone { name, ended_at, incarnation, over };
+        let TombstonePart { number, name, end, ended_at, incarnation, over, subject } = part;
+        let tombstone = Tombstone { name, ended_at, incarnation, over, subject };
         let new = self.machine.sessions.restore_tombstone(number, end, tombstone);
         if new { Ok(()) } else { Err(twice(what)) }
     }
@@ -261,6 +267,7 @@ impl Loading {
             members: self.members,
             znodes: machine.tree.len() as u64,
             recipes: machine.recipes.len() as u64,
+            auth: machine.auth.len() as u64,
         };
         if self.end != Some(loaded) {
             return Err(LoadError::CutShort);

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use holdfast_types::{
     AclEntry, AcquireOptions, Attempt, ClusterId, Data, FeatureLevel, Incarnation, Labels, Limits,
     LockSet, Mode, NodeId, Outcome, Owner, Password, RequestId, Revision, SessionEnd, SessionId,
-    SessionName, Stamp, Ttl, ZnodePath,
+    SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::EndedAttempt;
@@ -22,7 +23,7 @@ use crate::tree::znode::{LockDirectory, Znode, ZnodeKind};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotPart(pub(crate) Part);
 
-/// The content of a part. Parts come in the order of the variants, except that recipes precede the end. The head and
+/// The content of a part. Parts come in the order of the variants, except that the end is the last. The head and
 /// the end occur exactly once. The order of the variants and fields is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Part {
@@ -39,8 +40,10 @@ pub(crate) enum Part {
     /// The number of items, which reveals a truncated snapshot.
     End(End),
     /// Latches, barriers, double barriers and counters, each kind in name order. They come between the nodes and the
-    /// end.
+    /// authorization.
     Recipes(Vec<RecipePart>),
+    /// The mode, roles, subjects and access tokens. They come between the recipes and the end.
+    Auth(Vec<AuthPart>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,6 +88,8 @@ pub(crate) struct SessionPart {
     pub(crate) password: Option<Password>,
     /// The revision of the command that attached the current connection.
     pub(crate) attachment: Option<Revision>,
+    /// The subject that opened the session.
+    pub(crate) subject: Option<SubjectName>,
 }
 
 /// The record of an ended session.
@@ -100,6 +105,8 @@ pub(crate) struct TombstonePart {
     pub(crate) incarnation: SessionId,
     /// All its attempts up to this one are over.
     pub(crate) over: Attempt,
+    /// The subject that opened the session.
+    pub(crate) subject: Option<SubjectName>,
 }
 
 /// A znode.
@@ -170,6 +177,8 @@ pub(crate) struct End {
     pub(crate) znodes: u64,
     /// The number of recipes.
     pub(crate) recipes: u64,
+    /// The number of items of the authorization.
+    pub(crate) auth: u64,
 }
 
 impl SessionPart {
@@ -187,6 +196,7 @@ impl SessionPart {
             memo: session.memo.iter().cloned().collect(),
             password: session.password,
             attachment: session.attachment,
+            subject: session.subject.clone(),
         }
     }
 

@@ -12,6 +12,7 @@
 )]
 
 mod acquire_strategies;
+mod auth;
 mod bounds;
 mod bytes;
 mod changes;

@@ -59,7 +59,8 @@ fn reply(reply: &Reply) -> String {
         | Reply::SessionEnded
         | Reply::LimitsSet
         | Reply::NodeRegistered
-        | Reply::Bootstrapped => format!("{reply:?}"),
+        | Reply::Bootstrapped
+        | Reply::AuthChanged => format!("{reply:?}"),
     }
 }
 
@@ -279,6 +280,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::Created { path }) => format!("node {} created", short(path)),
         Event::Tree(TreeEvent::Deleted { path }) => format!("node {path} deleted"),
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
+        Event::AuthChanged => "authorization changed".to_owned(),
         Event::NodeRegistered { node } => format!("node {node} registered"),
         Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),

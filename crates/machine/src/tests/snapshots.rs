@@ -3,8 +3,9 @@
 use holdfast_types::*;
 use proptest::prelude::*;
 
-use super::recipe;
 use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
+use super::{auth, recipe};
+use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
 use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
@@ -57,7 +58,8 @@ pub(super) fn machine() -> Machine {
             ],
         ),
     ];
-    let commands = commands.into_iter().chain(recipe::of_every_kind()).collect();
+    let commands = commands.into_iter().chain(recipe::of_every_kind());
+    let commands = commands.chain(auth::of_every_kind()).collect();
     drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
     machine.check_invariants().unwrap();
     machine
@@ -94,7 +96,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (1, 12_118_641_613_428_322_825, 14_267_110_457_895_468_529)
+        (2, 8_722_931_054_719_766_580, 15_134_952_002_160_326_168)
     );
 }
 
@@ -109,11 +111,12 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Members(_) => "members",
             Part::Nodes(_) => "nodes",
             Part::Recipes(_) => "recipes",
+            Part::Auth(_) => "auth",
             Part::End(_) => "end",
         })
         .collect();
     let tombstones = ["tombstones", "tombstones"];
-    let (first, last) = (["head", "sessions"], ["members", "nodes", "recipes", "end"]);
+    let (first, last) = (["head", "sessions"], ["members", "nodes", "recipes", "auth", "end"]);
     assert_eq!(names, [&first[..], &tombstones, &last].concat());
 }
 
@@ -331,6 +334,16 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
         Part::Members(members) => members[0].0 = NodeId(number),
+        Part::Auth(items) => {
+            let count = items.len();
+            match &mut items[item % count] {
+                AuthPart::Head { changed_in, .. } => *changed_in = Revision(number),
+                AuthPart::Role { role, .. } => *role = RoleName::new(format!("r{number}")).unwrap(),
+                AuthPart::Subject { subject, .. } | AuthPart::Token { subject, .. } => {
+                    *subject = SubjectName::new(format!("s{number}")).unwrap();
+                }
+            }
+        }
         Part::Nodes(nodes) => {
             let count = nodes.len();
             let node = &mut nodes[item % count];

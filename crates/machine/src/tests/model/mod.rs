@@ -344,6 +344,8 @@ impl Model {
                 | Command::SetLimits(_)
                 | Command::RegisterNode { .. }
                 | Command::Bootstrap { .. }
+                | Command::Auth(_)
+                | Command::As { .. }
                 | Command::AttachSession { .. }
                 | Command::RunTimers { .. }
                 | Command::Break(_)
@@ -421,6 +423,7 @@ impl Model {
             }
             Command::RegisterNode { .. } => Ok(Reply::NodeRegistered),
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
+            Command::Auth(_) | Command::As { .. } => panic!("the model has no authorization"),
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }

@@ -1,0 +1,209 @@
+//! The commands that change subjects, roles, access tokens and the mode.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName, Event,
+    NewAccessToken, Outcome, Permission, Rejection, Reply, RoleName, Stamp, SubjectName,
+    built_in_role,
+};
+
+use super::{AccessToken, Auth, ROLES_MAX, SUBJECTS_MAX, Subject, TOKENS_MAX};
+use crate::Machine;
+use crate::context::{ApplyContext, limit_reached};
+
+impl Machine {
+    /// Executes a change, unless it would remove the last administrator.
+    pub(crate) fn change_auth(
+        &mut self,
+        change: AuthChange,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        // The maps are persistent: the copy costs O(1).
+        let mut auth = self.auth.clone();
+        auth.change(change, &ctx.actor, ctx.now)?;
+        if self.auth.has_administrator(ctx.now) && !auth.has_administrator(ctx.now) {
+            return Err(AuthRejection::LastAdministrator.into());
+        }
+        auth.changed_in = ctx.revision;
+        self.auth = auth;
+        ctx.emit(Event::AuthChanged);
+        Ok(Reply::AuthChanged)
+    }
+}
+
+impl Auth {
+    fn change(&mut self, change: AuthChange, actor: &Actor, now: Stamp) -> Result<(), Rejection> {
+        match change {
+            AuthChange::AddAdministrator { subject, token, mode } => {
+                if self.has_had_administrator && *actor != Actor::Node {
+                    return Err(AuthRejection::HasAdministrator.into());
+                }
+                self.add_administrator(subject.clone())?;
+                self.add_token(subject, token, now)?;
+                self.mode = mode.unwrap_or(self.mode);
+                Ok(())
+            }
+            AuthChange::SetRole { role, permissions } => self.set_role(role, permissions),
+            AuthChange::DeleteRole { role } => self.delete_role(&role),
+            AuthChange::SetSubject { subject, roles, certificates } => {
+                self.replace_subject(subject, roles, certificates)
+            }
+            AuthChange::DeleteSubject { subject } => {
+                if !self.remove_subject(&subject) {
+                    return Err(AuthRejection::NoSubject { subject }.into());
+                }
+                self.remove_tokens(|token| token.subject == subject);
+                Ok(())
+            }
+            AuthChange::AddToken { subject, token } => {
+                if !self.subjects.contains_key(&subject) {
+                    return Err(AuthRejection::NoSubject { subject }.into());
+                }
+                self.add_token(subject, token, now)
+            }
+            AuthChange::RotateToken { old, token, old_expires_at } => {
+                self.rotate_token(old, token, old_expires_at, now)
+            }
+            AuthChange::DeleteToken { token } => match self.tokens.remove(&token) {
+                Some(_) => Ok(()),
+                None => Err(AuthRejection::NoToken { token }.into()),
+            },
+            AuthChange::SetMode(mode) => {
+                if mode == AuthMode::On && !self.has_administrator(now) {
+                    return Err(AuthRejection::NoAdministrator.into());
+                }
+                self.mode = mode;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a subject the role `admin`, in addition to its other roles.
+    fn add_administrator(&mut self, name: SubjectName) -> Result<(), Rejection> {
+        let mut subject = self.subjects.get(&name).map_or_else(Subject::default, |s| (**s).clone());
+        let admin = RoleName::admin();
+        if !subject.roles.contains(&admin) {
+            subject.roles.push(admin);
+        }
+        let Subject { roles, certificates } = subject;
+        self.has_had_administrator = true;
+        self.replace_subject(name, roles, certificates)
+    }
+
+    fn set_role(
+        &mut self,
+        role: RoleName,
+        mut permissions: Vec<Permission>,
+    ) -> Result<(), Rejection> {
+        if built_in_role(role.as_str()).is_some() {
+            return Err(AuthRejection::BuiltInRole { role }.into());
+        }
+        permissions.sort_unstable();
+        permissions.dedup();
+        within(Bound::Permissions, permissions.len(), Permission::PER_ROLE_MAX)?;
+        if !self.roles.contains_key(&role) {
+            within(Bound::Roles, self.roles.len() + 1, ROLES_MAX)?;
+        }
+        self.roles.insert(role, permissions.into());
+        Ok(())
+    }
+
+    fn delete_role(&mut self, role: &RoleName) -> Result<(), Rejection> {
+        if built_in_role(role.as_str()).is_some() {
+            return Err(AuthRejection::BuiltInRole { role: role.clone() }.into());
+        }
+        if self.roles.remove(role).is_none() {
+            return Err(AuthRejection::NoRole { role: role.clone() }.into());
+        }
+        let has_it = |subject: &Arc<Subject>| subject.roles.contains(role);
+        let changed: Vec<_> = self
+            .subjects
+            .iter()
+            .filter(|(_, subject)| has_it(subject))
+            .map(|(name, subject)| (name.clone(), (**subject).clone()))
+            .collect();
+        for (name, mut subject) in changed {
+            subject.roles.retain(|other| other != role);
+            self.set_subject(name, subject);
+        }
+        Ok(())
+    }
+
+    fn replace_subject(
+        &mut self,
+        name: SubjectName,
+        mut roles: Vec<RoleName>,
+        mut certificates: Vec<CertificateName>,
+    ) -> Result<(), Rejection> {
+        roles.sort_unstable();
+        roles.dedup();
+        certificates.sort_unstable();
+        certificates.dedup();
+        within(Bound::RolesOfSubject, roles.len(), RoleName::PER_SUBJECT_MAX)?;
+        within(Bound::CertificatesOfSubject, certificates.len(), CertificateName::PER_SUBJECT_MAX)?;
+        if !self.subjects.contains_key(&name) {
+            within(Bound::Subjects, self.subjects.len() + 1, SUBJECTS_MAX)?;
+        }
+        let is_known = |role: &RoleName| {
+            built_in_role(role.as_str()).is_some() || self.roles.contains_key(role)
+        };
+        if let Some(role) = roles.iter().find(|role| !is_known(role)) {
+            return Err(AuthRejection::NoRole { role: role.clone() }.into());
+        }
+        for certificate in &certificates {
+            if let Some(subject) = self.subject_of.get(certificate)
+                && *subject != name
+            {
+                let (certificate, subject) = (certificate.clone(), subject.clone());
+                return Err(AuthRejection::CertificateTaken { certificate, subject }.into());
+            }
+        }
+        self.set_subject(name, Subject { roles, certificates });
+        Ok(())
+    }
+
+    fn add_token(
+        &mut self,
+        subject: SubjectName,
+        token: NewAccessToken,
+        now: Stamp,
+    ) -> Result<(), Rejection> {
+        let NewAccessToken { id, hash, expires_at } = token;
+        if self.tokens.contains_key(&id) {
+            return Err(AuthRejection::TokenExists { token: id }.into());
+        }
+        if self.tokens.len() >= TOKENS_MAX {
+            self.remove_tokens(|token| token.is_expired(now));
+        }
+        within(Bound::AccessTokens, self.tokens.len() + 1, TOKENS_MAX)?;
+        let token = AccessToken { subject, hash, created_at: now, expires_at };
+        self.tokens.insert(id, Arc::new(token));
+        Ok(())
+    }
+
+    fn remove_tokens(&mut self, is_removed: impl Fn(&AccessToken) -> bool) {
+        let kept = self.tokens.iter().filter(|(_, token)| !is_removed(token));
+        self.tokens = kept.map(|(id, token)| (*id, token.clone())).collect();
+    }
+
+    fn rotate_token(
+        &mut self,
+        old: AccessTokenId,
+        token: NewAccessToken,
+        old_expires_at: Stamp,
+        now: Stamp,
+    ) -> Result<(), Rejection> {
+        let Some(known) = self.tokens.get_mut(&old).map(Arc::make_mut) else {
+            return Err(AuthRejection::NoToken { token: old }.into());
+        };
+        known.expires_at =
+            Some(known.expires_at.map_or(old_expires_at, |at| at.min(old_expires_at)));
+        let subject = known.subject.clone();
+        self.add_token(subject, token, now)
+    }
+}
+
+fn within(bound: Bound, count: usize, max: usize) -> Result<(), Rejection> {
+    if count > max { Err(limit_reached(bound, max as u64)) } else { Ok(()) }
+}

@@ -1,0 +1,137 @@
+//! Subjects, roles and access tokens, and the decision whether an actor may execute a command.
+//!
+//! Every node decides the same: [`Machine::authorize`] reads only the state. `apply` calls it for each command while
+//! the mode is [`AuthMode::On`], and front-ends call it before they propose. Bounds: [`TOKENS_MAX`], [`SUBJECTS_MAX`],
+//! [`ROLES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName` and `CertificateName`.
+
+mod authorize;
+mod change;
+mod needed;
+pub(crate) mod part;
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AccessTokenId, AuthMode, CertificateName, Permission, Revision, RoleName, SecretHash, Stamp,
+    SubjectName, built_in_role,
+};
+use imbl::OrdMap;
+
+/// Access tokens of the cluster.
+pub(crate) const TOKENS_MAX: usize = 10_000;
+/// Subjects of the cluster.
+pub(crate) const SUBJECTS_MAX: usize = 10_000;
+/// Roles of the cluster, without the built-in ones.
+pub(crate) const ROLES_MAX: usize = 1_000;
+
+/// The authorization of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Auth {
+    pub(crate) mode: AuthMode,
+    /// Whether the first administrator was added.
+    pub(crate) has_had_administrator: bool,
+    /// The last change; 0 before the first.
+    pub(crate) changed_in: Revision,
+    /// Without the built-in roles.
+    pub(crate) roles: OrdMap<RoleName, Arc<[Permission]>>,
+    pub(crate) subjects: OrdMap<SubjectName, Arc<Subject>>,
+    pub(crate) tokens: OrdMap<AccessTokenId, Arc<AccessToken>>,
+    /// Invariant: the certificates of the subjects.
+    subject_of: OrdMap<CertificateName, SubjectName>,
+}
+
+/// A subject.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Sorted, each once.
+    pub roles: Vec<RoleName>,
+    /// Sorted, each once.
+    pub certificates: Vec<CertificateName>,
+}
+
+/// An access token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessToken {
+    pub subject: SubjectName,
+    pub(crate) hash: SecretHash,
+    pub created_at: Stamp,
+    /// `None`: until it is deleted.
+    pub expires_at: Option<Stamp>,
+}
+
+impl AccessToken {
+    fn is_expired(&self, now: Stamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// The hash of its secret.
+    pub fn hash(&self) -> SecretHash {
+        self.hash
+    }
+}
+
+impl Auth {
+    /// Whether a subject with the role `admin` has a certificate, or an access token that has not expired.
+    fn has_administrator(&self, now: Stamp) -> bool {
+        let is_administrator = |name: &SubjectName| {
+            self.subjects.get(name).is_some_and(|subject| {
+                subject.roles.iter().any(|role| role.as_str() == RoleName::ADMIN)
+            })
+        };
+        let by_certificate = |subject: &SubjectName| is_administrator(subject);
+        self.subject_of.values().any(by_certificate)
+            || self
+                .tokens
+                .values()
+                .any(|token| !token.is_expired(now) && is_administrator(&token.subject))
+    }
+
+    /// Replaces a subject. The caller has checked that no other subject has one of its certificates.
+    pub(crate) fn set_subject(&mut self, name: SubjectName, subject: Subject) {
+        self.remove_subject(&name);
+        for certificate in &subject.certificates {
+            self.subject_of.insert(certificate.clone(), name.clone());
+        }
+        self.subjects.insert(name, Arc::new(subject));
+    }
+
+    /// Checks that every token has a subject, every role of a subject exists, and the certificates are indexed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.changed_in == Revision(0) && *self != Self::default() {
+            return Err("the authorization has changed in no revision".to_owned());
+        }
+        if let Some((id, _)) =
+            self.tokens.iter().find(|(_, token)| !self.subjects.contains_key(&token.subject))
+        {
+            return Err(format!("access token {id} has no subject"));
+        }
+        let mut certificates = 0;
+        for (name, subject) in &self.subjects {
+            let is_missing = |role: &&RoleName| {
+                built_in_role(role.as_str()).is_none() && !self.roles.contains_key(*role)
+            };
+            if let Some(role) = subject.roles.iter().find(is_missing) {
+                return Err(format!("subject {name} has the role {role}, which does not exist"));
+            }
+            certificates += subject.certificates.len();
+            let is_lost =
+                |certificate: &&CertificateName| self.subject_of.get(*certificate) != Some(name);
+            if let Some(lost) = subject.certificates.iter().find(is_lost) {
+                return Err(format!("certificate {} is not indexed", lost.as_str()));
+            }
+        }
+        if certificates == self.subject_of.len() {
+            Ok(())
+        } else {
+            Err("the index has a certificate of no subject".to_owned())
+        }
+    }
+
+    fn remove_subject(&mut self, name: &SubjectName) -> bool {
+        let Some(subject) = self.subjects.remove(name) else { return false };
+        for certificate in &subject.certificates {
+            self.subject_of.remove(certificate);
+        }
+        true
+    }
+}

@@ -1,0 +1,138 @@
+//! The permissions and the sessions that a command needs. The match is exhaustive: a new command does not compile without
+//! its line here.
+
+use holdfast_types::{
+    Acquire, Arrive, Break, CancelArrival, ChangeCounter, Command, Condition, CounterChange,
+    Create, HandOver, LeaveBarrier, LockName, Multi, Op, OpenSession, Recipe, Release,
+    RequestRelease, Right, SessionId, SessionName, ZnodePath,
+};
+
+/// What a command needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Needed<'a> {
+    /// A permission on a name.
+    Permission(Right, std::borrow::Cow<'a, str>),
+    /// The session belongs to the caller, or to nobody, or does not exist.
+    OwnSession(&'a SessionName),
+    /// As [`Needed::OwnSession`]; the command names the session by its number.
+    OwnSessionId(SessionId),
+    /// The caller's own session, or the permission `session close` on its name.
+    ClosableSession(&'a SessionName),
+    /// A credential, or a permission of the role `anonymous`.
+    Caller,
+    /// The actor [`holdfast_types::Actor::Node`].
+    Node,
+}
+
+/// Calls `need` with everything that the command needs, until it fails.
+pub(super) fn needed_by<'a, E>(
+    command: &'a Command,
+    need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    match command {
+        Command::OpenSession(OpenSession { session, .. }) => {
+            need(Needed::Caller)?;
+            need(Needed::OwnSession(session))
+        }
+        Command::RenewSession { session, .. } => need(Needed::OwnSession(session)),
+        Command::CloseSession { session, .. } => need(Needed::ClosableSession(session)),
+        Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
+        Command::Acquire(Acquire { locks, open, .. }) => {
+            for lock in locks.iter() {
+                need(on_lock(Right::LockAcquire, lock))?;
+            }
+            need(Needed::OwnSession(&open.session))
+        }
+        // A subject without the permission may still release what it holds.
+        Command::Release(Release { session, .. }) => need(Needed::OwnSession(session)),
+        Command::HandOver(HandOver { lock, from, .. }) => {
+            need(on_lock(Right::LockAcquire, lock))?;
+            need(Needed::OwnSession(&from.0))
+        }
+        Command::RequestRelease(RequestRelease { lock, .. }) => {
+            need(on_lock(Right::LockRequestRelease, lock))
+        }
+        Command::Break(Break { lock, .. }) => need(on_lock(Right::LockBreak, lock)),
+        Command::SetPolicy { lock, .. } => need(on_lock(Right::LockPolicy, lock)),
+        Command::Multi(multi) => needed_by_multi(multi, need),
+        Command::Recipe(recipe) => needed_by_recipe(recipe, need),
+        Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
+        // Nodes propose them when a wait ends, a stamp passes, or a node starts.
+        Command::Cancel(_)
+        | Command::ExpireSession { .. }
+        | Command::Sweep { .. }
+        | Command::SetLimits(_)
+        | Command::RegisterNode { .. }
+        | Command::RunTimers { .. }
+        | Command::Bootstrap { .. } => need(Needed::Node),
+        Command::As { command, .. } => needed_by(command, need),
+    }
+}
+
+fn needed_by_multi<'a, E>(
+    multi: &'a Multi,
+    need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    need(Needed::Caller)?;
+    if let Some(session) = &multi.caller.session {
+        need(Needed::OwnSession(session))?;
+    }
+    for condition in &multi.conditions {
+        match condition {
+            Condition::Exists { path, .. }
+            | Condition::Version { path, .. }
+            | Condition::Data { path, .. } => need(on_path(Right::TreeRead, path))?,
+            Condition::Holds { lock, .. } => need(on_lock(Right::LockCheck, lock))?,
+            Condition::SessionOpen { .. } => {}
+        }
+    }
+    for op in multi.then.iter().chain(&multi.otherwise) {
+        match op {
+            Op::Create(Create { directory, name, .. }) => {
+                let directory = directory.as_str().trim_end_matches('/');
+                let path = format!("{directory}/{name}").into();
+                need(Needed::Permission(Right::TreeWrite, path))?;
+            }
+            Op::Delete { path, .. } | Op::SetData { path, .. } | Op::SetAcl { path, .. } => {
+                need(on_path(Right::TreeWrite, path))?;
+            }
+            Op::Check { path, .. } => need(on_path(Right::TreeRead, path))?,
+        }
+    }
+    Ok(())
+}
+
+fn needed_by_recipe<'a, E>(
+    recipe: &'a Recipe,
+    need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (right, name, session) = match recipe {
+        Recipe::MakeLatch { latch, .. } | Recipe::CountDown { latch, .. } => {
+            (Right::RecipeUse, latch, None)
+        }
+        Recipe::Promise { latch, session, .. } => (Right::RecipeUse, latch, Some(session)),
+        Recipe::DeleteLatch { latch } => (Right::RecipeDelete, latch, None),
+        Recipe::Arrive(Arrive { name, open, .. }) => (Right::RecipeUse, name, Some(&open.session)),
+        Recipe::LeaveBarrier(LeaveBarrier { name, session, .. }) => {
+            (Right::RecipeUse, name, Some(session))
+        }
+        Recipe::CancelArrival(CancelArrival { .. }) => return need(Needed::Node),
+        Recipe::ChangeCounter(ChangeCounter { counter, session, change, .. }) => {
+            let right = match change {
+                CounterChange::Add { .. } | CounterChange::Set { .. } => Right::RecipeUse,
+                CounterChange::Delete => Right::RecipeDelete,
+            };
+            (right, counter, session.as_ref())
+        }
+    };
+    need(Needed::Permission(right, name.as_str().into()))?;
+    session.map_or(Ok(()), |session| need(Needed::OwnSession(session)))
+}
+
+fn on_lock(right: Right, lock: &LockName) -> Needed<'_> {
+    Needed::Permission(right, lock.as_str().into())
+}
+
+fn on_path(right: Right, path: &ZnodePath) -> Needed<'_> {
+    Needed::Permission(right, path.as_str().into())
+}

@@ -1,0 +1,128 @@
+//! The authorization in snapshots.
+
+use std::sync::Arc;
+
+use holdfast_types::{
+    AccessTokenId, AuthMode, CertificateName, NewAccessToken, Permission, Revision, RoleName,
+    Stamp, SubjectName,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{AccessToken, Auth, Subject};
+
+/// One item of the authorization. The order of the variants and fields is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum AuthPart {
+    /// The first item.
+    Head {
+        mode: AuthMode,
+        has_had_administrator: bool,
+        changed_in: Revision,
+    },
+    Role {
+        role: RoleName,
+        permissions: Vec<Permission>,
+    },
+    Subject {
+        subject: SubjectName,
+        roles: Vec<RoleName>,
+        certificates: Vec<CertificateName>,
+    },
+    Token {
+        subject: SubjectName,
+        created_at: Stamp,
+        token: NewAccessToken,
+    },
+}
+
+/// The position of an item in the order of the snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AuthKey {
+    Head,
+    Role(RoleName),
+    Subject(SubjectName),
+    Token(AccessTokenId),
+}
+
+impl AuthPart {
+    /// The approximate size in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Head { .. } => 16,
+            Self::Role { permissions, .. } => 64 + 64 * permissions.len(),
+            Self::Subject { roles, certificates, .. } => {
+                64 + 32 * roles.len() + 128 * certificates.len()
+            }
+            Self::Token { .. } => 128,
+        }
+    }
+
+    pub(crate) fn key(&self) -> AuthKey {
+        match self {
+            Self::Head { .. } => AuthKey::Head,
+            Self::Role { role, .. } => AuthKey::Role(role.clone()),
+            Self::Subject { subject, .. } => AuthKey::Subject(subject.clone()),
+            Self::Token { token, .. } => AuthKey::Token(token.id),
+        }
+    }
+}
+
+impl Auth {
+    /// The items after a key. Nothing if the authorization never changed.
+    pub(crate) fn parts_after(&self, after: Option<&AuthKey>) -> impl Iterator<Item = AuthPart> {
+        let head = AuthPart::Head {
+            mode: self.mode,
+            has_had_administrator: self.has_had_administrator,
+            changed_in: self.changed_in,
+        };
+        let head = (self.changed_in > Revision(0)).then_some(head);
+        let roles = self.roles.iter().map(|(role, permissions)| AuthPart::Role {
+            role: role.clone(),
+            permissions: permissions.to_vec(),
+        });
+        let subjects = self.subjects.iter().map(|(subject, record)| AuthPart::Subject {
+            subject: subject.clone(),
+            roles: record.roles.clone(),
+            certificates: record.certificates.clone(),
+        });
+        let tokens = self.tokens.iter().map(|(id, token)| AuthPart::Token {
+            subject: token.subject.clone(),
+            created_at: token.created_at,
+            token: NewAccessToken { id: *id, hash: token.hash, expires_at: token.expires_at },
+        });
+        let after = after.cloned();
+        let parts = head.into_iter().chain(roles).chain(subjects).chain(tokens);
+        parts.filter(move |part| after.as_ref().is_none_or(|after| part.key() > *after))
+    }
+
+    /// The number of items.
+    pub(crate) fn len(&self) -> usize {
+        let head = usize::from(self.changed_in > Revision(0));
+        head + self.roles.len() + self.subjects.len() + self.tokens.len()
+    }
+
+    /// Adds an item of a snapshot. Returns false if it was there.
+    pub(crate) fn restore(&mut self, part: AuthPart) -> bool {
+        match part {
+            AuthPart::Head { mode, has_had_administrator, changed_in } => {
+                let is_new = self.changed_in == Revision(0);
+                (self.mode, self.changed_in) = (mode, changed_in);
+                self.has_had_administrator = has_had_administrator;
+                is_new
+            }
+            AuthPart::Role { role, permissions } => {
+                self.roles.insert(role, permissions.into()).is_none()
+            }
+            AuthPart::Subject { subject, roles, certificates } => {
+                let is_new = !self.subjects.contains_key(&subject);
+                self.set_subject(subject, Subject { roles, certificates });
+                is_new
+            }
+            AuthPart::Token { subject, created_at, token } => {
+                let NewAccessToken { id, hash, expires_at } = token;
+                let token = AccessToken { subject, hash, created_at, expires_at };
+                self.tokens.insert(id, Arc::new(token)).is_none()
+            }
+        }
+    }
+}

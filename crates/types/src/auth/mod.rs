@@ -1,0 +1,276 @@
+//! Authorization: subjects, their roles and access tokens, and the commands that change them.
+//!
+//! A *subject* is who calls: a person or a program. It has roles. A role has permissions ([`Permission`]). An access token
+//! or a client certificate proves a subject. Everything that no permission allows is denied.
+
+mod permission;
+mod right;
+mod token_id;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::{check_controls, check_len};
+use crate::{NameError, RoleName, SessionName, Stamp, SubjectName};
+
+pub use permission::{NamePattern, Permission, PermissionError};
+pub use right::Right;
+pub use token_id::AccessTokenId;
+
+/// Who proposes a command.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Actor {
+    /// A node of the cluster, which may do everything. No client can be this actor.
+    Node,
+    /// A caller without a credential. It has the role `anonymous`.
+    Anonymous,
+    /// A caller with an access token; `apply` looks up the subject of the token.
+    Token(AccessTokenId),
+    /// A caller with a certificate of this subject.
+    Subject(SubjectName),
+}
+
+/// What happens to a call that no permission allows.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum AuthMode {
+    /// It is executed. Only changes of subjects, roles and access tokens need a permission.
+    #[default]
+    Off,
+    /// It is executed, and the node that received it lists it.
+    Shadow,
+    /// It is rejected.
+    On,
+}
+
+impl AuthMode {
+    pub const ALL: [Self; 3] = [Self::Off, Self::Shadow, Self::On];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Shadow => "shadow",
+            Self::On => "on",
+        }
+    }
+}
+
+/// A new access token. The secret stays with the caller: the log has only its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NewAccessToken {
+    pub id: AccessTokenId,
+    pub hash: SecretHash,
+    /// `None`: until it is deleted.
+    pub expires_at: Option<Stamp>,
+}
+
+/// The SHA-256 of the secret of an access token.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl std::fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretHash(..)")
+    }
+}
+
+/// A change of subjects, roles, access tokens or the mode. Append-only: the order of the variants is part of the format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuthChange {
+    /// Gives the role `admin` to a subject, with an access token, and sets the mode. Rejected if the cluster has had an
+    /// administrator before, unless a node proposes it.
+    AddAdministrator {
+        subject: SubjectName,
+        token: NewAccessToken,
+        mode: Option<AuthMode>,
+    },
+    /// Creates or replaces a role.
+    SetRole {
+        role: RoleName,
+        /// At most [`Permission::PER_ROLE_MAX`].
+        permissions: Vec<Permission>,
+    },
+    /// Deletes a role, and takes it from its subjects.
+    DeleteRole {
+        role: RoleName,
+    },
+    /// Creates or replaces the roles and certificates of a subject.
+    SetSubject {
+        subject: SubjectName,
+        roles: Vec<RoleName>,
+        certificates: Vec<CertificateName>,
+    },
+    /// Deletes a subject and its access tokens.
+    DeleteSubject { subject: SubjectName },
+    /// Creates an access token.
+    AddToken {
+        subject: SubjectName,
+        token: NewAccessToken,
+    },
+    /// Creates an access token for the subject of another one, which expires at `old_expires_at` or earlier.
+    RotateToken {
+        old: AccessTokenId,
+        token: NewAccessToken,
+        old_expires_at: Stamp,
+    },
+    DeleteToken { token: AccessTokenId },
+    SetMode(AuthMode),
+}
+
+/// The name of a client certificate: one of its URIs, or its subject in the form of RFC 2253.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CertificateName(String);
+
+impl CertificateName {
+    /// The maximum length, bytes.
+    pub const MAX_LEN: usize = 512;
+    /// The maximum number for one subject.
+    pub const PER_SUBJECT_MAX: usize = 8;
+
+    /// # Errors
+    /// [`NameError`] for an empty or long name, or a control character.
+    pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+        let name = name.into();
+        check_len("the name of the certificate", &name, Self::MAX_LEN)?;
+        check_controls("the name of the certificate", &name)?;
+        Ok(Self(name))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for CertificateName {
+    type Error = NameError;
+    fn try_from(name: String) -> Result<Self, NameError> {
+        Self::new(name)
+    }
+}
+
+impl From<CertificateName> for String {
+    fn from(name: CertificateName) -> Self {
+        name.0
+    }
+}
+
+/// Why a call is denied, or a change of the authorization rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AuthRejection {
+    /// The call needs a credential, and has none.
+    NoCredential,
+    /// No access token has this id and secret, now.
+    UnknownToken,
+    /// The access token has expired.
+    TokenExpired,
+    /// The subject has no permission for the call.
+    Forbidden(Box<Forbidden>),
+    /// The session belongs to another subject.
+    OtherSubject {
+        session: SessionName,
+    },
+    /// The cluster has had an administrator: the first one is added only once.
+    HasAdministrator,
+    /// The change would leave no usable access token or certificate with the role `admin`.
+    LastAdministrator,
+    /// The mode needs an administrator.
+    NoAdministrator,
+    NoSubject {
+        subject: SubjectName,
+    },
+    NoRole {
+        role: RoleName,
+    },
+    NoToken {
+        token: AccessTokenId,
+    },
+    /// Another access token has the id.
+    TokenExists {
+        token: AccessTokenId,
+    },
+    /// The program defines the role.
+    BuiltInRole {
+        role: RoleName,
+    },
+    /// Another subject has the certificate.
+    CertificateTaken {
+        certificate: CertificateName,
+        subject: SubjectName,
+    },
+}
+
+/// A missing permission.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Forbidden {
+    pub subject: SubjectName,
+    pub right: Right,
+    /// What the call names; empty for a right without names.
+    pub name: String,
+}
+
+impl Forbidden {
+    /// The permission that would allow the call: `lock acquire orders/eu`.
+    pub fn needed(&self) -> String {
+        let Self { right, name, .. } = self;
+        if name.is_empty() { right.to_string() } else { format!("{right} {name}") }
+    }
+}
+
+/// The roles that the program defines. Each of their rights holds for every name.
+pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
+    const OPERATOR: [Right; 9] = [
+        Right::LockRead,
+        Right::LockRequestRelease,
+        Right::LockBreak,
+        Right::LockPolicy,
+        Right::RecipeRead,
+        Right::SessionClose,
+        Right::ClusterRead,
+        Right::MetricsRead,
+        Right::LockCheck,
+    ];
+    const VIEWER: [Right; 5] = [
+        Right::LockRead,
+        Right::RecipeRead,
+        Right::SessionRead,
+        Right::ClusterRead,
+        Right::MetricsRead,
+    ];
+    match role {
+        RoleName::ADMIN => Some(&Right::ALL),
+        "operator" => Some(&OPERATOR),
+        "viewer" => Some(&VIEWER),
+        "metrics" => Some(&[Right::MetricsRead]),
+        "fence-checker" => Some(&[Right::LockCheck]),
+        _ => None,
+    }
+}
+
+/// The names of the roles that the program defines.
+pub const BUILT_IN_ROLES: [&str; 5] =
+    [RoleName::ADMIN, "operator", "viewer", "metrics", "fence-checker"];
+
+impl RoleName {
+    /// The role that may do everything.
+    pub const ADMIN: &str = "admin";
+    /// The role of callers without a credential.
+    pub const ANONYMOUS: &str = "anonymous";
+    /// The maximum number of roles of one subject.
+    pub const PER_SUBJECT_MAX: usize = 16;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_role_is_known_and_the_administrator_has_every_right() {
+        for role in BUILT_IN_ROLES {
+            assert!(built_in_role(role).is_some() && RoleName::new(role).is_ok(), "{role}");
+        }
+        assert_eq!(built_in_role(RoleName::ADMIN).unwrap(), Right::ALL);
+        assert_eq!(built_in_role(RoleName::ANONYMOUS), None);
+    }
+}

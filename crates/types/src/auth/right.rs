@@ -1,0 +1,127 @@
+//! The rights that permissions give: a verb on one kind of things.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A verb on one kind of things. Append-only: the order of the variants is part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Right {
+    /// Read locks, their history and policies. Elections are locks `elections/NAME`.
+    LockRead,
+    /// Acquire a lock; release and hand over the own hold. Includes `read`.
+    LockAcquire,
+    /// Only compare a fencing token: for services that receive tokens.
+    LockCheck,
+    /// Request holders to release a lock.
+    LockRequestRelease,
+    /// Remove holders and waiters.
+    LockBreak,
+    /// Change the policy of a lock.
+    LockPolicy,
+    /// Read latches, barriers and counters, and wait for latches.
+    RecipeRead,
+    /// Change them. Includes `read`.
+    RecipeUse,
+    /// Delete them.
+    RecipeDelete,
+    /// Read and watch znodes. Access lists must also allow it.
+    TreeRead,
+    /// Change znodes. Includes `read`. Access lists must also allow it.
+    TreeWrite,
+    /// Read sessions of other subjects.
+    SessionRead,
+    /// Close sessions of other subjects. Includes `read`.
+    SessionClose,
+    /// Read the members of the cluster.
+    ClusterRead,
+    /// Read subjects, roles and the list of access tokens.
+    AuthRead,
+    /// Change them. Includes `read`.
+    AuthManage,
+    /// Read `/metrics`.
+    MetricsRead,
+}
+
+impl Right {
+    pub const ALL: [Self; 17] = [
+        Self::LockRead,
+        Self::LockAcquire,
+        Self::LockCheck,
+        Self::LockRequestRelease,
+        Self::LockBreak,
+        Self::LockPolicy,
+        Self::RecipeRead,
+        Self::RecipeUse,
+        Self::RecipeDelete,
+        Self::TreeRead,
+        Self::TreeWrite,
+        Self::SessionRead,
+        Self::SessionClose,
+        Self::ClusterRead,
+        Self::AuthRead,
+        Self::AuthManage,
+        Self::MetricsRead,
+    ];
+
+    /// The kind of things and the verb.
+    pub const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::LockRead => ("lock", "read"),
+            Self::LockAcquire => ("lock", "acquire"),
+            Self::LockCheck => ("lock", "check"),
+            Self::LockRequestRelease => ("lock", "request-release"),
+            Self::LockBreak => ("lock", "break"),
+            Self::LockPolicy => ("lock", "policy"),
+            Self::RecipeRead => ("recipe", "read"),
+            Self::RecipeUse => ("recipe", "use"),
+            Self::RecipeDelete => ("recipe", "delete"),
+            Self::TreeRead => ("tree", "read"),
+            Self::TreeWrite => ("tree", "write"),
+            Self::SessionRead => ("session", "read"),
+            Self::SessionClose => ("session", "close"),
+            Self::ClusterRead => ("cluster", "read"),
+            Self::AuthRead => ("auth", "read"),
+            Self::AuthManage => ("auth", "manage"),
+            Self::MetricsRead => ("metrics", "read"),
+        }
+    }
+
+    /// Whether a permission for `self` also allows `other` on the same name.
+    pub const fn includes(self, other: Self) -> bool {
+        match self {
+            Self::LockRead => matches!(other, Self::LockRead | Self::LockCheck),
+            Self::LockAcquire => {
+                matches!(other, Self::LockAcquire | Self::LockRead | Self::LockCheck)
+            }
+            Self::RecipeUse => matches!(other, Self::RecipeUse | Self::RecipeRead),
+            Self::TreeWrite => matches!(other, Self::TreeWrite | Self::TreeRead),
+            Self::SessionClose => matches!(other, Self::SessionClose | Self::SessionRead),
+            Self::AuthManage => matches!(other, Self::AuthManage | Self::AuthRead),
+            Self::LockCheck
+            | Self::LockRequestRelease
+            | Self::LockBreak
+            | Self::LockPolicy
+            | Self::RecipeRead
+            | Self::RecipeDelete
+            | Self::TreeRead
+            | Self::SessionRead
+            | Self::ClusterRead
+            | Self::AuthRead
+            | Self::MetricsRead => self as u8 == other as u8,
+        }
+    }
+
+    /// Whether the things of the right have names. Otherwise its pattern is `*`.
+    pub const fn has_names(self) -> bool {
+        !matches!(self, Self::ClusterRead | Self::AuthRead | Self::AuthManage | Self::MetricsRead)
+    }
+}
+
+/// `lock acquire`.
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, verb) = self.words();
+        write!(f, "{kind} {verb}")
+    }
+}

@@ -1,0 +1,80 @@
+//! The id of an access token.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The id of an access token: 64 random bits, shown as 13 characters of Crockford's base 32. It is not secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AccessTokenId(pub u64);
+
+/// Source: Douglas Crockford, "Base 32", in lower case.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+impl AccessTokenId {
+    /// The number of characters.
+    pub const LEN: usize = 13;
+}
+
+impl fmt::Display for AccessTokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digit = |at: usize| {
+            let bits = (self.0 >> (5 * (Self::LEN - 1 - at))) & 31;
+            usize::try_from(bits).ok().and_then(|bits| DIGITS.get(bits)).copied().map(char::from)
+        };
+        let text: String = (0..Self::LEN).filter_map(digit).collect();
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for AccessTokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for AccessTokenId {
+    type Err = ();
+
+    /// Accepts exactly the form that `Display` writes.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if text.len() != Self::LEN {
+            return Err(());
+        }
+        let mut id: u64 = 0;
+        for byte in text.bytes() {
+            let digit = DIGITS.iter().position(|known| *known == byte).ok_or(())?;
+            let digit = u64::try_from(digit).map_err(|_| ())?;
+            id = id.checked_mul(32).and_then(|id| id.checked_add(digit)).ok_or(())?;
+        }
+        Ok(Self(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_and_its_text_are_the_same() {
+        for id in [0, 1, 31, 32, 1 << 60, u64::MAX] {
+            let text = AccessTokenId(id).to_string();
+            assert_eq!((text.len(), text.parse()), (13, Ok(AccessTokenId(id))), "{text}");
+        }
+        assert_eq!(AccessTokenId(u64::MAX).to_string(), "fzzzzzzzzzzzz");
+        // The first digit has only four bits.
+        for bad in [
+            "",
+            "000000000000",
+            "00000000000000",
+            "000000000000u",
+            "g000000000000",
+            "zzzzzzzzzzzzz",
+            "000000000000É",
+        ] {
+            assert!(bad.parse::<AccessTokenId>().is_err(), "{bad}");
+        }
+    }
+}
