@@ -62,13 +62,23 @@ codes! {
         "Names of locks, sessions, owners and labels have a maximum length and may not contain control \
          characters. A lock's name may contain '/', but no component may be empty, '.' or '..'. Names are \
          percent-decoded once, must be UTF-8, and are compared byte by byte. Nothing was done.";
-    Unauthenticated, "unauthenticated", false, "The credentials are not valid",
-        "The header Authorization names a scheme that this cluster does not support. Nothing was done. Send a name and \
-         a password (curl -u me:secret), which are an identity for access lists, or leave the header out.";
-    Forbidden, "forbidden", false, "The access list of the znode denies the call",
-        "No identity of the caller has the permission. The problem names the znode and the permission: c (create) and \
-         d (delete) are permissions of its parent; r (read), w (write) and a (admin) are its own. Nothing was done. Send another \
-         identity (curl -u me:secret), or let an identity with 'a' change the list.";
+    Unauthenticated, "unauthenticated", false, "The caller has no valid credential",
+        "The call needs an access token or a client certificate, or its credential is unknown, mistyped, or of a scheme that \
+         this cluster does not support. Nothing was done. Send an access token (Authorization: Bearer hf_...), or a name and a \
+         password for access lists (curl -u me:secret).";
+    TokenExpired, "token-expired", false, "The access token has expired",
+        "The access token is right, but its lifetime is over. Nothing was done. An administrator creates a new one with \
+         'holdfast auth token new', or replaces one before it expires with 'holdfast auth token rotate'.";
+    Forbidden, "forbidden", false, "The caller has no permission for the call",
+        "No role of the subject has the permission, the session belongs to another subject, or the access list of the znode denies \
+         the call. The problem names the missing permission. For an access list, c (create) and d (delete) are permissions of the \
+         parent; r (read), w (write) and a (admin) are its own. Nothing was done. 'holdfast auth can' explains a decision.";
+    HasAdministrator, "has-administrator", false, "The cluster has had an administrator",
+        "The first administrator is added only once. Nothing was done. An administrator adds others with 'holdfast auth subject set'. \
+         If every access token of the administrators is lost, run 'holdfast auth recover' on a node.";
+    LastAdministrator, "last-administrator", false, "The change would remove the last administrator",
+        "After the change, no subject with the role admin would have a certificate or a valid access token. Nothing was done. Add \
+         another administrator first.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree may have a quota of its own. The detail names the \

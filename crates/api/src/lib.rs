@@ -6,6 +6,7 @@
 
 mod acl;
 mod acquire_stream;
+mod auth;
 mod cluster;
 mod code;
 mod duration;
@@ -34,6 +35,11 @@ mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
+pub use auth::{
+    AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody, IssuedTokenBody,
+    RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectsBody, VerdictBody, access_token_path,
+    role_path, subject_path,
+};
 pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, VersionBody};
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};

@@ -71,6 +71,13 @@ pub enum Form {
     AccessEntry,
     /// A name of a lock; repeated for each lock.
     Locks,
+    /// A permission, `KIND VERB PATTERN`.
+    Permission,
+    /// Any text of 1 to `bytes_max` bytes; repeatable.
+    Texts {
+        /// The maximum length of one, bytes.
+        bytes_max: usize,
+    },
     /// Bytes in base 64.
     Base64,
     /// The conditions of a transaction; only in a body.
@@ -96,7 +103,7 @@ impl Form {
                 json!({ "type": "string", "minLength": 1, "maxLength": bytes_max, "pattern": pattern })
             }
             Self::Text | Self::TextOrEmpty => json!({ "type": "string" }),
-            Self::BoundedText { bytes_max } => {
+            Self::BoundedText { bytes_max } | Self::Texts { bytes_max } => {
                 json!({ "type": "string", "minLength": 1, "maxLength": bytes_max })
             }
             Self::Labels => {
@@ -126,6 +133,7 @@ impl Form {
                 "pattern": "^[^:]+:.*:[cdrwa]{1,5}$",
             }),
             Self::Locks => Self::Path { bytes_max: LockName::MAX_LEN, rooted: false }.schema(),
+            Self::Permission => json!({ "type": "string", "pattern": "^[a-z]+ [a-z-]+( .+)?$" }),
             Self::Base64 => json!({ "type": "string", "contentEncoding": "base64" }),
             Self::Conditions => reference("Condition"),
             Self::Operations => reference("Operation"),
@@ -138,6 +146,7 @@ impl Form {
             Self::Name { bytes_max }
             | Self::Path { bytes_max, .. }
             | Self::BoundedText { bytes_max } => format!("1 to {bytes_max} bytes"),
+            Self::Texts { bytes_max } => format!("1 to {bytes_max} bytes, repeatable"),
             Self::Duration { min, max } => {
                 format!("{} to {}", format_duration(*min), format_duration(*max))
             }
@@ -152,6 +161,7 @@ impl Form {
             | Self::TextOrEmpty
             | Self::Flag
             | Self::Base64
+            | Self::Permission
             | Self::Conditions
             | Self::Operations
             | Self::Labels => String::new(),
@@ -163,7 +173,9 @@ impl Form {
         match self {
             Self::Name { .. } | Self::Locks => "name",
             Self::Path { .. } => "path",
-            Self::Text | Self::BoundedText { .. } | Self::TextOrEmpty => "text",
+            Self::Text | Self::BoundedText { .. } | Self::TextOrEmpty | Self::Texts { .. } => {
+                "text"
+            }
             Self::Labels => "labels",
             Self::Duration { .. } => "duration",
             Self::Number { .. } | Self::Limit { .. } | Self::Shard { .. } => "number",
@@ -171,6 +183,7 @@ impl Form {
             Self::Word(_) => "word",
             Self::Flag => "flag",
             Self::AccessEntry => "scheme:id:perms",
+            Self::Permission => "permission",
             Self::Base64 => "base 64",
             Self::Conditions => "conditions",
             Self::Operations => "operations",
@@ -179,7 +192,14 @@ impl Form {
 
     /// Whether a call may repeat it; in a body it is a list.
     pub const fn is_repeated(&self) -> bool {
-        matches!(self, Self::AccessEntry | Self::Locks | Self::Conditions | Self::Operations)
+        matches!(
+            self,
+            Self::AccessEntry
+                | Self::Locks
+                | Self::Texts { .. }
+                | Self::Conditions
+                | Self::Operations
+        )
     }
 
     /// Whether a query string can contain it as one pair.
@@ -366,6 +386,8 @@ impl Param {
             | Form::Word(_)
             | Form::AccessEntry
             | Form::Locks
+            | Form::Texts { .. }
+            | Form::Permission
             | Form::Base64
             | Form::Conditions
             | Form::Operations => Value::from(text),

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    Attempt, FencingToken, Labels, LockName, Mode, Owner, QueueOrder, Reason, RecipeName,
-    RequestId, Revision, SessionId, SessionName, ShardChoice, Ttl, ZnodePath,
+    Attempt, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode, Owner, Permission,
+    PermissionError, QueueOrder, Reason, RecipeName, RequestId, Revision, RoleName, SessionId,
+    SessionName, ShardChoice, SubjectName, Ttl, ZnodePath,
 };
 
 use crate::duration::check_bounds;
@@ -150,7 +151,42 @@ macro_rules! names {
     )*};
 }
 
-names!(LockName, Owner, Reason, RecipeName, RequestId, SessionName, ZnodePath);
+names!(
+    CertificateName,
+    LockName,
+    Owner,
+    Reason,
+    RecipeName,
+    RequestId,
+    RoleName,
+    SessionName,
+    SubjectName,
+    ZnodePath
+);
+
+impl ParamValue for Permission {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        text.parse().map_err(|error: PermissionError| {
+            let hint = format!("write {}=lock acquire orders/*", param.name);
+            invalid(param, error.to_string(), &hint)
+        })
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ParamValue for AuthMode {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        let word = word(param, text)?;
+        Ok(Self::ALL.into_iter().find(|mode| mode.as_str() == word).unwrap_or_default())
+    }
+
+    fn to_text(&self) -> String {
+        self.as_str().to_owned()
+    }
+}
 
 impl ParamValue for String {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {

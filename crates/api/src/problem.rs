@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{Attempt, FencingToken, LockName, Revision, SessionName, ZnodePath};
+use holdfast_types::{
+    Attempt, FencingToken, LockName, Revision, SessionName, SubjectName, ZnodePath,
+};
 
 use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts};
 
@@ -59,9 +61,12 @@ pub struct Facts {
     /// The current version; for a counter, the revision of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The missing permission, letters of `cdrwa`.
+    /// The missing permission: `lock acquire orders`, or for an access list letters of `cdrwa`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<String>,
+    /// The caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectName>,
     /// The index of the rejected operation in a transaction, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u32>,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    FencingToken, Labels, LockName, Page, Revision, SessionId, SessionName, SessionView, Stamp, Ttl,
+    FencingToken, Labels, LockName, Page, Revision, SessionId, SessionName, SessionView, Stamp,
+    SubjectName, Ttl,
 };
 
 use crate::lock::age;
@@ -39,6 +40,9 @@ pub struct SessionBody {
     pub anonymous: bool,
     /// The labels of the session.
     pub labels: Labels,
+    /// The subject that opened the session, to which it belongs; absent if it had no credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectName>,
     /// The held locks.
     pub holds: Vec<HoldBody>,
     /// The locks for which the session waits.
@@ -68,6 +72,7 @@ impl SessionBody {
             open_for_ms: age(view.opened_at, now),
             anonymous: view.anonymous,
             labels: view.labels,
+            subject: view.subject,
             holds: view.holds.into_iter().map(hold).collect(),
             waits: view.waits,
             revision: None,
@@ -114,6 +119,7 @@ mod tests {
             anonymous: false,
             opened_at: Stamp(500),
             labels: Labels::default(),
+            subject: None,
             holds: vec![(LockName::new("a/b").unwrap(), FencingToken(7))],
             waits: vec![LockName::new("c").unwrap()],
         };

@@ -8,6 +8,7 @@ use holdfast_api::{ClusterBody, SessionBody, session_path};
 use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
+use crate::access_token::AccessToken;
 use crate::calls::Calls;
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::retry::{Call, Nodes};
@@ -37,6 +38,7 @@ pub struct ClientBuilder {
     labels: BTreeMap<String, String>,
     request_timeout: Duration,
     tls: Option<ClientTls>,
+    access_token: Option<AccessToken>,
 }
 
 impl ClientBuilder {
@@ -78,6 +80,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Sends an access token with every call.
+    pub fn access_token(mut self, access_token: AccessToken) -> Self {
+        self.access_token = Some(access_token);
+        self
+    }
+
     /// Creates the client. Sends nothing yet.
     ///
     /// # Errors
@@ -95,6 +103,7 @@ impl ClientBuilder {
             None if needs_tls => HttpClient::with_tls(CONNECT_TIMEOUT, &ClientTls::default())?,
             None => HttpClient::new(CONNECT_TIMEOUT)?,
         };
+        let http = http.with_access_token(self.access_token);
         let nodes = Arc::new(Nodes::new(http, bases));
         let calls = Calls { nodes, request_timeout: self.request_timeout };
         let sessions = Arc::new(Sessions::new(self.naming, self.ttl, self.labels));
@@ -122,6 +131,7 @@ impl Client {
             labels: BTreeMap::new(),
             request_timeout: REQUEST_TIMEOUT,
             tls: None,
+            access_token: None,
         }
     }
 

@@ -11,7 +11,11 @@ use reqwest::header::HeaderMap;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::access_token::AccessToken;
+
 pub use reqwest::{Method, StatusCode, Url};
+
+const AUTHORIZATION: &str = "authorization";
 
 /// An error in the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -61,7 +65,10 @@ impl fmt::Debug for ClientTls {
 
 /// A pool of HTTP connections. Clones share it.
 #[derive(Clone, Debug)]
-pub struct HttpClient(reqwest::Client);
+pub struct HttpClient {
+    http: reqwest::Client,
+    access_token: Option<AccessToken>,
+}
 
 /// The scheme of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +152,14 @@ impl HttpClient {
         if let Some(identity) = &tls.identity {
             builder = builder.identity(reqwest::Identity::from_pem(identity).map_err(setup)?);
         }
-        builder.build().map(Self).map_err(setup)
+        let http = builder.build().map_err(setup)?;
+        Ok(Self { http, access_token: None })
+    }
+
+    /// Sends an access token with every request that has no header `authorization`.
+    #[must_use]
+    pub fn with_access_token(self, access_token: Option<AccessToken>) -> Self {
+        Self { access_token, ..self }
     }
 
     /// Sends a request once and reads the whole answer.
@@ -153,11 +167,8 @@ impl HttpClient {
     /// # Errors
     /// [`SendError`] if no complete answer arrived within the timeout.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, SendError> {
-        let HttpRequest { method, url, headers, body, timeout } = request;
-        let mut request = self.0.request(method, url).body(body).timeout(timeout);
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
+        let timeout = request.timeout;
+        let request = self.prepare(request).timeout(timeout);
         let response = request.send().await.map_err(|error| SendError::new(&error))?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.bytes().await.map_err(|error| SendError::new(&error))?.to_vec();
@@ -170,17 +181,28 @@ impl HttpClient {
     /// # Errors
     /// [`SendError`] if no response headers arrived within the timeout.
     pub async fn open_stream(&self, request: HttpRequest) -> Result<reqwest::Response, SendError> {
-        let HttpRequest { method, url, headers, body, timeout } = request;
-        let mut request = self.0.request(method, url).body(body);
-        request = request.header("accept", "text/event-stream");
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
+        let timeout = request.timeout;
+        let request = self.prepare(request).header("accept", "text/event-stream");
         let Ok(answer) = tokio::time::timeout(timeout, request.send()).await else {
             let reason = "no answer in time".to_owned();
             return Err(SendError { reason, may_be_done: true, timed_out: true });
         };
         answer.map_err(|error| SendError::new(&error))
+    }
+
+    fn prepare(&self, request: HttpRequest) -> reqwest::RequestBuilder {
+        let HttpRequest { method, url, headers, body, .. } = request;
+        let mut request = self.http.request(method, url).body(body);
+        let is_signed = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
+        if let Some(token) = self.access_token.as_ref().filter(|_| !is_signed)
+            && let Some(value) = token.header()
+        {
+            request = request.header(AUTHORIZATION, value);
+        }
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request
     }
 }
 

@@ -73,6 +73,7 @@
 //!
 //! Queues: none. Each session has one task with one call in flight; each guard has one task without calls.
 
+mod access_token;
 mod acquire;
 mod attempt;
 pub mod blocking;
@@ -113,6 +114,7 @@ mod tests;
 mod transfer;
 mod tree;
 
+pub use access_token::AccessToken;
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leadership};

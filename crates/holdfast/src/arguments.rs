@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
-use holdfast_client::{Client, ClientBuilder};
+use holdfast_client::{AccessToken, Client, ClientBuilder};
 use holdfast_types::{LockName, NameError, SessionName};
 
 use crate::exit::CommandFailure;
@@ -25,7 +25,41 @@ pub(crate) struct NodesArgs {
     )]
     pub(crate) addr: Vec<String>,
     #[command(flatten)]
+    pub(crate) credentials: CredentialArgs,
+}
+
+/// How this client trusts the nodes, and how it proves who it is.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CredentialArgs {
+    #[command(flatten)]
     pub(crate) tls: TlsArgs,
+    #[command(flatten)]
+    access_token: AccessTokenArgs,
+}
+
+/// The access token. No option has its text: other users of the machine can see the arguments of a process.
+#[derive(Clone, Debug, Default, Args)]
+struct AccessTokenArgs {
+    /// The file with the access token; HOLDFAST_ACCESS_TOKEN has the token itself.
+    #[arg(long, env = "HOLDFAST_ACCESS_TOKEN_FILE", value_name = "FILE")]
+    access_token_file: Option<PathBuf>,
+}
+
+impl CredentialArgs {
+    /// Reads the access token; `None` if there is none.
+    pub(crate) fn access_token(&self) -> Result<Option<AccessToken>, CommandFailure> {
+        if let Some(path) = &self.access_token.access_token_file {
+            let unusable = |error| CommandFailure::usage(format!("{}: {error}", path.display()));
+            return AccessToken::file(path).map(Some).map_err(unusable);
+        }
+        Ok(std::env::var("HOLDFAST_ACCESS_TOKEN").ok().map(AccessToken::text))
+    }
+
+    /// The variables that give another process of this program the same arguments.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let file = self.access_token.access_token_file.as_deref();
+        self.tls.variables().chain(file.map(|file| ("HOLDFAST_ACCESS_TOKEN_FILE", file)))
+    }
 }
 
 /// TLS to the nodes.
@@ -64,8 +98,7 @@ impl TlsArgs {
         Ok(is_given.then_some(ClientTls { ca, identity }))
     }
 
-    /// The variables that give another process of this program the same arguments.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+    fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let all = [
             ("HOLDFAST_CACERT", &self.cacert),
             ("HOLDFAST_CERT", &self.cert),
@@ -85,8 +118,11 @@ impl NodesArgs {
         options: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Client, CommandFailure> {
         let mut builder = Client::builder(&self.addr);
-        if let Some(tls) = self.tls.read()? {
+        if let Some(tls) = self.credentials.tls.read()? {
             builder = builder.tls(tls);
+        }
+        if let Some(token) = self.credentials.access_token()? {
+            builder = builder.access_token(token);
         }
         let client = options(builder).build();
         client.map_err(|error| {

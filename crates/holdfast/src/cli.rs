@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    barrier, certs, completions, counter, doctor, elect, explain, fence, group, history, latch,
-    lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
+    auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group, history,
+    latch, lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs"]),
+    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -95,6 +95,8 @@ commands! {
         Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }
     client {
+        #[command(subcommand)]
+        Auth(auth::AuthCommand) => auth::run,
         Status(status::StatusArgs) => status::run,
         Doctor(doctor::DoctorArgs) => doctor::run,
         #[command(alias = "acquire")]

@@ -12,9 +12,12 @@ use holdfast_api::{
     CallParams, ErrorCode, JsonPairs, ParamError, ParamList, RawParams, unescape_path,
 };
 use holdfast_service::{
-    Failure, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
+    Failure, Principal, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
-use holdfast_types::{Identity, LockName, NameError, RecipeName, SessionName, Stamp, ZnodePath};
+use holdfast_types::{
+    AccessTokenId, LockName, NameError, RecipeName, RoleName, SessionName, Stamp, SubjectName,
+    ZnodePath,
+};
 
 use crate::identity::Peer;
 use crate::reply::Reply;
@@ -31,7 +34,9 @@ pub(crate) struct CallContext<'a> {
     pub(crate) body: Bytes,
     params: ParamList,
     raw_params: RawParams<'a>,
-    pub(crate) context: RequestContext,
+    /// The id of the request in logs.
+    pub(crate) request_id: String,
+    service: Service,
     pub(crate) log_fields: LogFields,
 }
 
@@ -50,7 +55,7 @@ impl<'a> CallContext<'a> {
         state: &'a HttpState,
         route: &'static Route,
         parts: &'a Parts,
-        context: RequestContext,
+        request_id: String,
     ) -> Self {
         Self {
             state,
@@ -59,9 +64,16 @@ impl<'a> CallContext<'a> {
             body: Bytes::new(),
             params: ParamList::of_call(&[]),
             raw_params: RawParams::default(),
-            context,
+            request_id,
+            service: state.service().clone(),
             log_fields: LogFields::default(),
         }
+    }
+
+    /// Sets who calls.
+    pub(crate) fn identify(&mut self, principal: Principal) {
+        let request_id = self.request_id.clone();
+        self.service = self.service.for_call(RequestContext { principal, request_id });
     }
 
     /// Reads the parameters as text, from the query and, with `in_body`, from a JSON object in the body.
@@ -126,6 +138,26 @@ impl CallContext<'_> {
         name_in_path(self.rest_of_path(), "the name", |name| RecipeName::new(name))
     }
 
+    /// The subject that the path names. Decoded once, then checked, never normalised.
+    pub(crate) fn subject(&self) -> Result<SubjectName, HttpError> {
+        name_in_path(self.rest_of_path(), "the subject", |name| SubjectName::new(name))
+    }
+
+    /// The role that the path names.
+    pub(crate) fn role(&self) -> Result<RoleName, HttpError> {
+        name_in_path(self.rest_of_path(), "the role", |name| RoleName::new(name))
+    }
+
+    /// The access token that the path names by its id.
+    pub(crate) fn access_token(&self) -> Result<AccessTokenId, HttpError> {
+        let id = self.rest_of_path().trim_end_matches("/rotate");
+        id.parse().map_err(|()| {
+            let detail = format!("'{id}' is not the id of an access token");
+            let hint = "an id has 13 characters: GET /v1/auth/tokens lists them";
+            ParamError::new(ErrorCode::BadName, detail).hint(hint).into()
+        })
+    }
+
     /// The path behind the part that the route fixes.
     fn rest_of_path(&self) -> &str {
         let prefix = self.route.prefix();
@@ -141,8 +173,9 @@ impl CallContext<'_> {
         Ok(session)
     }
 
+    /// The service for the caller.
     pub(crate) fn service(&self) -> &Service {
-        self.state.service()
+        &self.service
     }
 
     /// Awaits a method of the service. Its future is boxed, so that the future of a handler stays small.
@@ -155,11 +188,7 @@ impl CallContext<'_> {
 
     /// Opens a stream of changes.
     pub(crate) fn watch(&self, request: WatchRequest) -> Result<WatchStream, HttpError> {
-        self.state.service().watch(request).map_err(|failure| self.error(failure))
-    }
-
-    pub(crate) fn identities(&self) -> Vec<Identity> {
-        self.context.principal.identities().to_vec()
+        self.service.watch(request).map_err(|failure| self.error(failure))
     }
 
     pub(crate) fn error(&self, failure: Failure) -> HttpError {

@@ -10,13 +10,12 @@ use axum::http::{HeaderName, HeaderValue, Response};
 use tracing::Instrument as _;
 
 use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
-use holdfast_service::{Principal, RequestContext};
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
 use crate::metrics::RouteMetrics;
-use crate::operation::{Operation, Scope};
+use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
@@ -39,8 +38,7 @@ pub(crate) async fn answer(
     let in_flight = metrics.begin(&parts.method);
     let request_id = state.request_ids().of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
-    let context = RequestContext { principal: Principal::Anonymous, request_id };
-    let mut call = CallContext::new(&state, operation.route, &parts, context);
+    let mut call = CallContext::new(&state, operation.route, &parts, request_id.to_owned());
     let reply = handle(&mut call, operation, body).instrument(span).await;
     let reply = reply.unwrap_or_else(Reply::problem);
     let took = began.elapsed();
@@ -56,14 +54,14 @@ async fn handle(
 ) -> Result<Reply, HttpError> {
     head::check(call.parts)?;
     if operation.scope.needs_caller() {
-        call.context.principal = identity::principal(call.parts)?;
+        call.identify(identity::authenticate(call.parts, call.service()).await?);
     }
     let state = call.state;
     // The permit of a large body is released when the handler returns.
     let received = body::read(body, operation.body, state.config(), state.large_bodies()).await?;
     let Received { bytes, place: _place } = received;
     call.body = bytes;
-    if operation.scope != Scope::Static {
+    if operation.scope.reads_params() {
         call.read_params(operation.params, operation.body == BodyKind::Params)?;
     }
     if let Some(redirect) = call.redirect_to_leader() {
@@ -82,7 +80,7 @@ fn add_common_headers(call: &CallContext<'_>, reply: Reply) -> Response<Body> {
     let leader = service.leader();
     headers.insert(&LEADER, leader.map_or(HeaderValue::from_static("none"), |node| node.0.into()));
     headers.insert(&REVISION, revision.0.into());
-    if let Ok(id) = HeaderValue::from_str(&call.context.request_id) {
+    if let Ok(id) = HeaderValue::from_str(&call.request_id) {
         headers.insert(&REQUEST_ID, id);
     }
     if call.parts.method.is_safe() {
@@ -96,7 +94,7 @@ fn log(call: &CallContext<'_>, operation: &Operation, reply: &Reply, took: Durat
     let log_fields = &call.log_fields;
     let slow = took.saturating_sub(log_fields.wait) > call.state.config().slow;
     let term = call.state.service().term();
-    let request_id = call.context.request_id.as_str();
+    let request_id = call.request_id.as_str();
     let method = call.parts.method.as_str();
     let route = operation.route.pattern;
     let lock = log_fields.lock.as_ref().map(LockName::as_str);

@@ -9,6 +9,7 @@
 //! holds at most the changes of one revision, in addition to the bound of the service.
 
 mod activity;
+mod auth;
 mod body;
 mod call;
 mod config;

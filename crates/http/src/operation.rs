@@ -121,6 +121,11 @@ impl Operation {
         Self { method, scope: Scope::Write, body: BodyKind::Params, ..base }
     }
 
+    /// Whether the first call of a cluster may be this one, without a credential.
+    pub(crate) fn needs_permission(&self) -> bool {
+        !["bootstrapAuth", "recoverAuth"].contains(&self.id)
+    }
+
     /// Whether the call takes a parameter of this name.
     pub(crate) fn takes(&self, name: &str) -> bool {
         self.params.params.iter().any(|param| param.name == name)
@@ -135,10 +140,12 @@ impl Operation {
         let timed = forms().any(|form| matches!(form, Form::Duration { .. }));
         let body = self.body != BodyKind::None;
         let implied = [
-            (self.scope != Scope::Static, ErrorCode::InvalidArgument),
+            (self.scope.reads_params(), ErrorCode::InvalidArgument),
             (timed || self.body == BodyKind::Txn, ErrorCode::BadDuration),
             (named, ErrorCode::BadName),
             (self.scope.needs_caller(), ErrorCode::Unauthenticated),
+            (self.scope.needs_caller(), ErrorCode::TokenExpired),
+            (self.scope.needs_caller(), ErrorCode::Forbidden),
             (body, ErrorCode::PayloadTooLarge),
             (body, ErrorCode::RateLimited),
         ];
@@ -165,6 +172,8 @@ pub(crate) struct Example {
 pub(crate) enum Scope {
     /// Local state, for any caller; parameters are ignored.
     Static,
+    /// Local state, for an identified caller; parameters are ignored.
+    Scraped,
     /// Local state, for any caller.
     Public,
     /// Local state, for an identified caller.
@@ -176,9 +185,14 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
+    /// Whether parameters are read, and unknown ones rejected.
+    pub(crate) const fn reads_params(self) -> bool {
+        !matches!(self, Self::Static | Self::Scraped)
+    }
+
     /// Whether credentials of the caller are checked.
     pub(crate) const fn needs_caller(self) -> bool {
-        matches!(self, Self::Node | Self::Read | Self::Write)
+        matches!(self, Self::Scraped | Self::Node | Self::Read | Self::Write)
     }
 
     const fn errors(self) -> &'static [ErrorCode] {
@@ -201,7 +215,7 @@ impl Scope {
             ErrorCode::DiskFull,
         ];
         match self {
-            Self::Static | Self::Public | Self::Node => &[],
+            Self::Static | Self::Scraped | Self::Public | Self::Node => &[],
             Self::Read => &READ,
             Self::Write => &WRITE,
         }

@@ -1,7 +1,7 @@
 //! Every call of the API, in the order of the description.
 
 use crate::operation::Operation;
-use crate::{elections, locks, node, pages, recipes, sessions, tree};
+use crate::{auth, elections, locks, node, pages, recipes, sessions, tree};
 
 pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
@@ -49,6 +49,22 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &elections::campaign::OPERATION,
     &elections::read::OPERATION,
     &elections::resign::OPERATION,
+    &auth::bootstrap::OPERATION,
+    &auth::recover::OPERATION,
+    &auth::read::OPERATION,
+    &auth::set_mode::OPERATION,
+    &auth::me::OPERATION,
+    &auth::can::OPERATION,
+    &auth::list_tokens::OPERATION,
+    &auth::new_token::OPERATION,
+    &auth::rotate_token::OPERATION,
+    &auth::delete_token::OPERATION,
+    &auth::list_subjects::OPERATION,
+    &auth::set_subject::OPERATION,
+    &auth::delete_subject::OPERATION,
+    &auth::list_roles::OPERATION,
+    &auth::set_role::OPERATION,
+    &auth::delete_role::OPERATION,
     &node::cluster::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

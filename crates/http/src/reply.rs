@@ -92,9 +92,12 @@ impl Reply {
         let mut reply =
             Self::empty(status).with_body(HeaderValue::from_static(PROBLEM_JSON), bytes.into());
         reply.code = Some(problem.code);
-        if problem.code == ErrorCode::Unauthenticated {
-            let scheme = HeaderValue::from_static(r#"Basic realm="holdfast", charset="UTF-8""#);
-            reply = reply.with_header(WWW_AUTHENTICATE, scheme);
+        if status == StatusCode::UNAUTHORIZED {
+            for scheme in
+                [r#"Bearer realm="holdfast""#, r#"Basic realm="holdfast", charset="UTF-8""#]
+            {
+                reply = reply.with_header(WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+            }
         }
         match problem.facts.retry_after_ms {
             Some(ms) => reply.with_header(RETRY_AFTER, ms.div_ceil(1_000).into()),
@@ -151,7 +154,9 @@ impl Reply {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(self.headers.len() + HEADERS);
-        headers.extend(self.headers);
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
         response
     }
 

@@ -1,7 +1,9 @@
 //! The paths of the API. The router matches paths as sent, without decoding or normalisation.
 
 use holdfast_api::{Form, Param};
-use holdfast_types::{LockName, RecipeName, SessionName, ZnodePath};
+use holdfast_types::{
+    AccessTokenId, LockName, RecipeName, RoleName, SessionName, SubjectName, ZnodePath,
+};
 
 /// A path pattern with at most one variable part.
 #[derive(Debug)]
@@ -66,8 +68,21 @@ const ZNODE_PATH: Param = Param::path(
 )
 .needed("cfg");
 
+const TOKEN_ID: Param =
+    Param::name("id", AccessTokenId::LEN, "The id of the access token, which is not secret")
+        .needed("0123456789abc");
+const SUBJECT_NAME: Param = Param::path(
+    "subject",
+    SubjectName::MAX_LEN,
+    "The subject, without white space, ':' and '*'; may contain '/'",
+)
+.needed("ci/deploy");
+const ROLE_NAME: Param =
+    Param::name("role", RoleName::MAX_LEN, "The role; contains neither '/' nor white space")
+        .needed("deploy");
+
 /// The chapters of the description, with their purposes.
-pub(crate) const CHAPTERS: [(&str, &str); 6] = [
+pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ("locks", "Acquire, release, read and administer locks. A name may contain '/'."),
     (
         "sessions",
@@ -75,6 +90,7 @@ pub(crate) const CHAPTERS: [(&str, &str); 6] = [
     ),
     ("tree", "Read, change and watch znodes, the entries of the tree; transactions."),
     ("recipes", "Latches, barriers, counters and elections."),
+    ("authorization", "Subjects, their roles and access tokens; the mode of the authorization."),
     ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
     ("this description", "This document, the page /docs, and a page for each error code."),
 ];
@@ -117,6 +133,22 @@ pub(crate) static DOUBLE_BARRIER: Route =
 pub(crate) static COUNTER: Route = Route::new("/v1/counters/{name}", "recipes", Some(RECIPE_NAME));
 pub(crate) static ELECTION: Route =
     Route::new("/v1/elections/{name}", "recipes", Some(ELECTION_NAME));
+pub(crate) static AUTH: Route = Route::new("/v1/auth", "authorization", None);
+pub(crate) static BOOTSTRAP: Route = Route::new("/v1/auth/bootstrap", "authorization", None);
+pub(crate) static RECOVER: Route = Route::new("/v1/auth/recover", "authorization", None);
+pub(crate) static ME: Route = Route::new("/v1/auth/me", "authorization", None);
+pub(crate) static CAN: Route = Route::new("/v1/auth/can", "authorization", None);
+pub(crate) static TOKENS: Route = Route::new("/v1/auth/tokens", "authorization", None);
+pub(crate) static TOKEN: Route =
+    Route::new("/v1/auth/tokens/{id}", "authorization", Some(TOKEN_ID));
+pub(crate) static ROTATE_TOKEN: Route =
+    Route::new("/v1/auth/tokens/{id}/rotate", "authorization", Some(TOKEN_ID));
+pub(crate) static SUBJECTS: Route = Route::new("/v1/auth/subjects", "authorization", None);
+pub(crate) static SUBJECT: Route =
+    Route::new("/v1/auth/subjects/{subject}", "authorization", Some(SUBJECT_NAME));
+pub(crate) static ROLES: Route = Route::new("/v1/auth/roles", "authorization", None);
+pub(crate) static ROLE: Route =
+    Route::new("/v1/auth/roles/{role}", "authorization", Some(ROLE_NAME));
 /// The route of unknown paths.
 pub(crate) static OTHER: Route = Route::new("other", "", None);
 
@@ -151,6 +183,18 @@ pub(crate) static ROUTES: &[&Route] = &[
     &DOUBLE_BARRIER,
     &COUNTER,
     &ELECTION,
+    &AUTH,
+    &BOOTSTRAP,
+    &RECOVER,
+    &ME,
+    &CAN,
+    &TOKENS,
+    &TOKEN,
+    &ROTATE_TOKEN,
+    &SUBJECTS,
+    &SUBJECT,
+    &ROLES,
+    &ROLE,
 ];
 
 /// Returns the route most similar to an unknown path, if any.

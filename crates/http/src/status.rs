@@ -5,6 +5,7 @@
 //! gets 423 because `curl --retry` repeats 408, 429 and 503, but not 423, 409 and 412. So curl retries on an
 //! unavailable cluster and never on a busy lock.
 
+mod auth;
 mod lock;
 mod node;
 mod recipe;
@@ -43,7 +44,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         ErrorCode::InvalidArgument | ErrorCode::BadDuration | ErrorCode::BadName => {
             StatusCode::BAD_REQUEST
         }
-        ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorCode::Unauthenticated | ErrorCode::TokenExpired => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden | ErrorCode::QuotaExceeded => StatusCode::FORBIDDEN,
         ErrorCode::NotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -58,6 +59,8 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::EphemeralParent
         | ErrorCode::ZnodeExists
         | ErrorCode::NotEmpty
+        | ErrorCode::HasAdministrator
+        | ErrorCode::LastAdministrator
         | ErrorCode::CountMismatch
         | ErrorCode::BarrierBroken
         | ErrorCode::CounterOverflow => StatusCode::CONFLICT,
@@ -143,6 +146,11 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
     }
 }
 
+/// The error of a stream whose caller may not read any more.
+pub(crate) fn denied(rejection: Rejection) -> HttpError {
+    of_rejection(rejection, &ErrorContext { lock: None, session: None, now: Stamp(0) })
+}
+
 pub(crate) fn shutting_down() -> HttpError {
     let mut problem = transient(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
@@ -169,6 +177,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         }
         Rejection::Tree(rejection) => node::of_rejection(rejection),
         Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
+        Rejection::Auth(rejection) => auth::of_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
         Rejection::NodeIdTaken | Rejection::OtherCluster | Rejection::LevelTooLow { .. } => {
@@ -251,6 +260,12 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
         Bound::CountedAtOnce => (QuotaExceeded, "znodes below a new quota"),
         Bound::Permits => (LimitMismatch, "permits of the semaphore"),
         Bound::ValueBytes => (PayloadTooLarge, "bytes of a value"),
+        Bound::AccessTokens => (QuotaExceeded, "access tokens"),
+        Bound::Subjects => (QuotaExceeded, "subjects"),
+        Bound::Roles => (QuotaExceeded, "roles"),
+        Bound::Permissions => (QuotaExceeded, "permissions of one role"),
+        Bound::RolesOfSubject => (QuotaExceeded, "roles of one subject"),
+        Bound::CertificatesOfSubject => (QuotaExceeded, "certificates of one subject"),
     };
     at_bound(code, what, limit)
 }

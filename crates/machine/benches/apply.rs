@@ -135,10 +135,10 @@ fn snapshots(machine: &mut Machine) {
     assert_eq!(black_box(loaded.state_digest()), machine.state_digest());
     println!("two state digests: {:?}", start.elapsed());
     let start = Instant::now();
-    let page = machine.locks(&holdfast_machine::LockFilter::default(), None, 1_000);
+    let page = machine.locks(&holdfast_machine::LockFilter::default(), None, 1_000, |_| true);
     println!("a page of {} locks: {:?}", page.items.len(), start.elapsed());
     let held = holdfast_machine::LockFilter { waiting: true, ..Default::default() };
     let start = Instant::now();
-    let page = machine.locks(&held, None, 1_000);
+    let page = machine.locks(&held, None, 1_000, |_| true);
     println!("a scan for locks with waiters: {} found, {:?}", page.items.len(), start.elapsed());
 }

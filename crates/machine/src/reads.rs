@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use holdfast_types::{
     Command, FenceView, FencingToken, Limits, LockName, LockView, Mode, Page, Revision, SessionEnd,
-    SessionId, SessionName, SessionStatus, SessionView, Stamp, Ttl,
+    SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl,
 };
 
 use crate::Machine;
@@ -108,10 +108,16 @@ impl Machine {
 
     /// Returns a page of the locks that match a filter, in name order, after a name. The views have the number of
     /// waiters, but no waiters. The page has at most `limit` locks; fewer, with `next`, if it read [`SCAN_MAX`] locks.
-    pub fn locks(&self, filter: &LockFilter, after: Option<&str>, limit: usize) -> Page<LockView> {
+    pub fn locks(
+        &self,
+        filter: &LockFilter,
+        after: Option<&str>,
+        limit: usize,
+        is_visible: impl Fn(&LockName) -> bool,
+    ) -> Page<LockView> {
         match &filter.session {
-            Some(session) => self.locks_of_session(session, filter, after, limit),
-            None => self.locks_of_all(filter, after, limit),
+            Some(session) => self.locks_of_session(session, filter, after, limit, is_visible),
+            None => self.locks_of_all(filter, after, limit, is_visible),
         }
     }
 
@@ -120,6 +126,7 @@ impl Machine {
         filter: &LockFilter,
         after: Option<&str>,
         limit: usize,
+        is_visible: impl Fn(&LockName) -> bool,
     ) -> Page<LockView> {
         let start = match after {
             Some(after) if after >= filter.prefix.as_str() => Bound::Excluded(after),
@@ -129,12 +136,13 @@ impl Machine {
             .locks
             .range(start)
             .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix));
-        let matches = |lock: &Lock| {
+        let matches = |name: &LockName, lock: &Lock| {
             (!filter.held || !lock.holders.is_empty())
                 && (!filter.waiting || !lock.waiters.is_empty())
+                && is_visible(name)
         };
-        let candidates =
-            inside.map(|(name, lock)| (name, Some(lock.as_ref()).filter(|lock| matches(lock))));
+        let candidates = inside
+            .map(|(name, lock)| (name, Some(lock.as_ref()).filter(|lock| matches(name, lock))));
         self.page_of_locks(candidates, limit)
     }
 
@@ -144,6 +152,7 @@ impl Machine {
         filter: &LockFilter,
         after: Option<&str>,
         limit: usize,
+        is_visible: impl Fn(&LockName) -> bool,
     ) -> Page<LockView> {
         let id = match self.sessions.named(session) {
             Some(KnownSession::Open(id)) => id,
@@ -156,6 +165,7 @@ impl Machine {
                     && after.is_none_or(|after| lock.as_str() > after)
                     && (!filter.held || filter.waiting || token.is_some())
                     && (!filter.waiting || filter.held || token.is_none())
+                    && is_visible(lock)
             })
             .map(|(lock, token)| (lock, token.is_some()))
             .collect();
@@ -200,7 +210,12 @@ impl Machine {
 
     /// Returns a page of the live sessions, in name order, after a name. Each has at most [`LISTED_ENTRIES_MAX`] queue
     /// entries. The page has fewer than `limit` sessions, with `next`, if it read [`SCAN_MAX`] names.
-    pub fn sessions(&self, after: Option<&str>, limit: usize) -> Page<SessionView> {
+    pub fn sessions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        is_visible: impl Fn(&SessionName) -> bool,
+    ) -> Page<SessionView> {
         let (mut items, mut last, mut next) = (Vec::new(), None, None);
         for (read, (name, named)) in self.sessions.names_after(after).enumerate() {
             if items.len() >= limit || read >= SCAN_MAX {
@@ -210,6 +225,7 @@ impl Machine {
             last = Some(name);
             if let KnownSession::Open(id) = named
                 && let Some(session) = self.sessions.get(id)
+                && is_visible(name)
             {
                 items.push(self.session_view(session, LISTED_ENTRIES_MAX));
             }
@@ -233,6 +249,7 @@ impl Machine {
             anonymous: session.anonymous,
             opened_at: session.opened_at,
             labels: session.labels.clone(),
+            subject: session.subject.clone(),
             holds,
             waits,
         }
@@ -253,6 +270,18 @@ impl Machine {
     /// The name of a live session.
     pub fn session_name(&self, id: SessionId) -> Option<SessionName> {
         self.sessions.get(id).map(|session| session.name.clone())
+    }
+
+    /// The subject of a session that is open or has expired; `None` without one.
+    pub fn subject_of_session(&self, session: &SessionName) -> Option<&SubjectName> {
+        self.sessions.subject_of(session)
+    }
+
+    /// True if connections take the session over with its password, and no subject opened it.
+    pub(crate) fn is_of_connection(&self, session: &SessionName) -> bool {
+        let Some(KnownSession::Open(id)) = self.sessions.named(session) else { return false };
+        let session = self.sessions.get(id);
+        session.is_some_and(|session| session.password.is_some() && session.subject.is_none())
     }
 
     /// The number and the TTL of a live session.

@@ -3,11 +3,11 @@
 
 use futures_util::FutureExt;
 use holdfast_types::{
-    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply,
+    Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Right,
 };
 use tokio::sync::oneshot;
 
-use crate::context::{RequestContext, Response};
+use crate::context::Response;
 use crate::failure::Failure;
 use crate::granted::{AcquireClock, Granted};
 use crate::queue_positions::PositionWatcher;
@@ -22,18 +22,13 @@ impl Service {
     ///
     /// # Errors
     /// A [`Failure`] has the reason, and whether the command may have taken effect.
-    pub async fn acquire(
-        &self,
-        context: &RequestContext,
-        acquire: Acquire,
-    ) -> Result<Response<Granted>, Failure> {
-        self.acquire_for(context, acquire, None).await
+    pub async fn acquire(&self, acquire: Acquire) -> Result<Response<Granted>, Failure> {
+        self.acquire_for(acquire, None).await
     }
 
     /// As [`Service::acquire`]; `position` receives the caller's queue position once it is queued.
     pub(crate) async fn acquire_for(
         &self,
-        context: &RequestContext,
         acquire: Acquire,
         position: Option<oneshot::Sender<PositionWatcher>>,
     ) -> Result<Response<Granted>, Failure> {
@@ -45,14 +40,14 @@ impl Service {
         }
         let (locks, open, owner) =
             (acquire.locks.clone(), acquire.open.clone(), acquire.owner.clone());
-        let unanswered = UnansweredSessionGuard::new(self, &open);
+        let unanswered = UnansweredSessionGuard::new(&self.as_node(), &open);
         let proposed = self.propose_for(Command::Acquire(acquire), Reply::into_entry_state).await;
         if !matches!(proposed, Err(Failure::OutcomeUnknown)) {
             unanswered.disarm();
         }
         let Response { value, revision, .. } =
             proposed.inspect_err(|failure| self.count_busy(failure))?;
-        let request = &context.request_id;
+        let request = &self.context.request_id;
         match (value, permit) {
             (EntryState::Holding(grants), _) => {
                 let granted = clock.granted(grants, revision)?;
@@ -110,6 +105,7 @@ impl Service {
         }
         let Some(lock) = acquire.locks.single() else { return Ok(None) };
         let held = self.raft().read(|machine| {
+            self.check(machine, Right::LockAcquire, lock.as_str()).ok()?;
             let lock = match acquire.shards {
                 None => lock.clone(),
                 Some(shards) => machine.owned_shard(lock, shards, &open.session, owner)?,

@@ -16,6 +16,7 @@ use holdfast_types::{
     Applied, Event, LockEvent, NodeId, SessionEnd, SessionEvent, Ticket, TreeEvent,
 };
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::config::ServiceConfig;
 use crate::contention::Contention;
@@ -50,6 +51,8 @@ pub(crate) struct ApplyObserver {
     pub(crate) contention: Arc<Contention>,
     pub(crate) hold_recorder: HoldRecorder,
     pub(crate) metrics: ServiceMetrics,
+    /// Changes with every change of the authorization.
+    pub(crate) auth_changes: watch::Sender<()>,
     stored_bytes_warning: StoredBytesWarning,
     answer_peer: AnswerPeer,
 }
@@ -88,6 +91,7 @@ impl ApplyObserver {
             session_events: SessionEvents::new(config.listeners_max, history_events_max),
             contention,
             metrics,
+            auth_changes: watch::Sender::new(()),
             stored_bytes_warning: StoredBytesWarning::default(),
             answer_peer,
         })
@@ -136,6 +140,7 @@ impl ApplyObserver {
                 | LockEvent::ReleaseRequested { .. },
             )
             | Event::NodeRegistered { .. } => {}
+            Event::AuthChanged => self.auth_changes.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
                 tracing::warn!(%path, "a soft quota is exceeded");

@@ -40,6 +40,8 @@ pub struct ServiceConfig {
     pub bookmark_every: Duration,
     /// The maximum bytes that clients may store in the cluster. A leader replicates its own value.
     pub tree_bytes_max: u64,
+    /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
+    pub requires_authentication: bool,
 }
 
 impl Default for ServiceConfig {
@@ -61,6 +63,7 @@ impl Default for ServiceConfig {
             watch_streams_max: 10_000,
             bookmark_every: Duration::from_secs(10),
             tree_bytes_max: Limits::default().tree_bytes_max,
+            requires_authentication: false,
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum HoldEnd {
     Lost(LossCause),
     /// No quorum has confirmed a renewal for a whole TTL: the hold may be lost.
     Unconfirmed,
+    /// The caller's access token was deleted or has expired, and the node releases the lock.
+    Denied,
     /// The node is shutting down and releases the lock.
     ShuttingDown,
 }
@@ -91,6 +93,7 @@ impl ConnectionHold {
                 WaitEvent::SessionEnded(_) => {
                     return HoldEvent::Over(HoldEnd::Lost(LossCause::SessionClosed));
                 }
+                WaitEvent::Denied(_) => return HoldEvent::Over(HoldEnd::Denied),
                 WaitEvent::Deadline => return HoldEvent::Over(HoldEnd::Unconfirmed),
                 WaitEvent::Draining => return HoldEvent::Over(HoldEnd::ShuttingDown),
             }
@@ -128,7 +131,7 @@ impl ConnectionHold {
 
 impl Drop for ConnectionHold {
     fn drop(&mut self) {
-        let (service, session) = (self.service.clone(), self.grant.session.clone());
+        let (service, session) = (self.service.as_node(), self.grant.session.clone());
         let permit = self.permit.take();
         tokio::spawn(async move {
             let hurry = service.is_draining().then_some(DRAIN_CLOSE_TIMEOUT);

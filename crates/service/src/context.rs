@@ -2,26 +2,23 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Identity, Rejection, Revision};
+use holdfast_types::{Actor, Identity, Rejection, Revision};
 
 use crate::failure::Failure;
 
-/// The caller. Every caller may use all locks and sessions; znodes have access lists.
+/// The caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Principal {
-    Anonymous,
-    /// A caller that has proved these identities, in one or several schemes. `world:anyone` is implied.
-    Known {
-        identities: Vec<Identity>,
-    },
+pub struct Principal {
+    /// Whose permissions the call has.
+    pub actor: Actor,
+    /// The proven identities, for the access lists of znodes. `world:anyone` is implied.
+    pub identities: Vec<Identity>,
 }
 
 impl Principal {
-    pub fn identities(&self) -> &[Identity] {
-        match self {
-            Self::Anonymous => &[],
-            Self::Known { identities } => identities,
-        }
+    /// A caller without a credential and without an identity.
+    pub fn anonymous() -> Self {
+        Self { actor: Actor::Anonymous, identities: Vec::new() }
     }
 }
 
@@ -30,6 +27,13 @@ pub struct RequestContext {
     pub principal: Principal,
     /// Identifies the request in logs.
     pub request_id: String,
+}
+
+impl RequestContext {
+    /// The context of a caller without a credential.
+    pub fn anonymous() -> Self {
+        Self { principal: Principal::anonymous(), request_id: String::new() }
+    }
 }
 
 /// How fresh a read must be.

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use holdfast_machine::{BlockingLink, LockFilter, Machine};
-use holdfast_types::{HolderView, LockName, LockView, Revision, Stamp};
+use holdfast_types::{HolderView, LockName, LockView, Rejection, Revision, Right, Stamp};
 
+use crate::authorization::allows;
 use crate::contention::LockTimes;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
@@ -63,9 +64,8 @@ impl Service {
     /// [`Failure::Overloaded`] if the history thread does not reply in time; otherwise the errors of any read.
     pub async fn history(&self, request: HistoryRequest) -> Result<Response<LockHistory>, Failure> {
         let HistoryRequest { lock, at, limit } = request;
-        self.read_barrier().await?;
-        let (view, revision) =
-            self.raft().read(|machine| (machine.lock(&lock, WAITERS_SHOWN), machine.revision()));
+        let Response { value: view, revision, .. } =
+            self.lock(&lock, ReadMode::Linearizable).await?;
         let query = HistoryQuery { lock: lock.clone(), at, limit };
         let found = tokio::time::timeout_at(
             self.deadline().into(),
@@ -85,10 +85,17 @@ impl Service {
     /// # Errors
     /// The errors of any read.
     pub async fn explain(&self, lock: &LockName) -> Result<Response<Explanation>, Failure> {
-        let read_lock =
-            |machine: &Machine| (machine.lock(lock, WAITERS_SHOWN), machine.blocking_chain(lock));
-        let Response { value: (view, chain), revision, .. } =
-            self.read(ReadMode::Linearizable, read_lock).await?;
+        let read_lock = |machine: &Machine| {
+            let rights = self.enforced_rights(machine)?;
+            self.check(machine, Right::LockRead, lock.as_str())?;
+            let chain = machine.blocking_chain(lock).into_iter();
+            // The rest of a chain stays hidden behind the first lock that the caller may not read.
+            let is_visible =
+                |link: &BlockingLink| allows(rights, Right::LockRead, link.waits_for.as_str());
+            Ok((machine.lock(lock, WAITERS_SHOWN), chain.take_while(is_visible).collect()))
+        };
+        let read = self.read(ReadMode::Linearizable, read_lock).await?.accepted()?;
+        let Response { value: (view, chain), revision, .. } = read;
         let leases = self.leases_of_holders(&view).await;
         let times = self.observer().contention.of(lock);
         Ok(Response::new(Explanation { view, leases, chain, times }, revision))
@@ -107,14 +114,17 @@ impl Service {
         self.freshen(mode).await?;
         let lately = self.observer().contention.busiest(&prefix, limit);
         let filter = LockFilter { prefix, ..LockFilter::default() };
-        let (views, revision) = self.raft().read(|machine| {
-            let mut views = machine.longest_queues(&filter, limit);
+        let read: Result<_, Rejection> = self.raft().read(|machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
+            let mut views = machine.longest_queues(&filter, limit, &is_visible);
             let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
-            let others = lately.iter().filter(|lock| !shown.contains(*lock));
+            let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());
             views.extend(others.take(room).map(|lock| machine.lock_in_list(lock)));
-            (views, machine.revision())
+            Ok((views, machine.revision()))
         });
+        let (views, revision) = read.map_err(Failure::Rejected)?;
         let known = |view: LockView| ContendedLock {
             times: self.observer().contention.of(&view.lock),
             view,

@@ -85,7 +85,8 @@ impl HoldNotice {
             | Event::Session(_)
             | Event::Tree(_)
             | Event::Recipe(_)
-            | Event::NodeRegistered { .. } => None,
+            | Event::NodeRegistered { .. }
+            | Event::AuthChanged => None,
         }
     }
 

@@ -186,7 +186,8 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::Session(_)
         | Event::Tree(_)
         | Event::Recipe(_)
-        | Event::NodeRegistered { .. } => None,
+        | Event::NodeRegistered { .. }
+        | Event::AuthChanged => None,
     }
 }
 

@@ -10,8 +10,11 @@
 //! Bounds: at most `ServiceConfig::waiters_max` parked calls on one node, one lease per session. The modules of streams
 //! and watches state their bounds; the proposer's queue bounds everything else.
 
+mod access_token;
 mod acquire;
 mod apply_observer;
+mod auth_admin;
+mod authorization;
 mod cluster;
 mod config;
 mod connection_hold;
@@ -36,6 +39,8 @@ mod pending_acquire;
 mod queue_positions;
 mod queued;
 mod recipes;
+mod recovery;
+mod refusals;
 mod renewal;
 mod service;
 mod service_call;
@@ -49,6 +54,8 @@ mod waiting;
 mod watch;
 mod watched_queues;
 
+pub use access_token::{AccessTokenSecret, NotAccessToken};
+pub use auth_admin::{AuthStatus, IssuedToken, KnownCaller, Verdict};
 pub use cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
 pub use config::ServiceConfig;
 pub use connection_hold::{ConnectionHold, HoldEnd, HoldEvent};
@@ -59,13 +66,15 @@ pub use failure::{Failure, NotYet};
 pub use granted::Granted;
 pub use hold_history::{HistoryBounds, PastHold};
 pub use hold_notice::{HoldChange, HoldNotice};
-pub use holdfast_machine::{BlockingLink, Counts, LockFilter};
+pub use holdfast_machine::{AccessToken, BlockingLink, Counts, LockFilter, Subject};
 pub use listen::{ListenReply, ListenRequest};
 pub use lock::{FenceMode, TokenCheck};
 pub use metrics::ServiceMetrics;
 pub use pending_acquire::{AcquireProgress, PendingAcquire};
 pub use queue_positions::QueuePosition;
 pub use recipes::{CountedDown, CreatedLatch};
+pub use recovery::RECOVERY_FILE;
+pub use refusals::Refusal;
 pub use renewal::{RENEWED_MAX, SessionRenewal};
 pub use service::Service;
 pub use service_call::LeaseView;

@@ -83,7 +83,9 @@ impl Service {
             match wait.next(woken).await {
                 WaitEvent::Woken(()) => {}
                 WaitEvent::Renewed { began, .. } => confirmed_at = began,
-                WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::SessionEnded(rejection) | WaitEvent::Denied(rejection) => {
+                    return Err(Failure::Rejected(rejection));
+                }
                 WaitEvent::Deadline => over = true,
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }

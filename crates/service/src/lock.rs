@@ -3,9 +3,10 @@
 use holdfast_machine::LockFilter;
 use holdfast_types::{
     Command, FenceView, FencingToken, Grant, HandOver, LockName, LockPolicy, LockView, Page,
-    PolicyChange, Release, Released, Reply, RequestRelease,
+    PolicyChange, Release, Released, Reply, RequestRelease, Right,
 };
 
+use crate::authorization::allows;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
@@ -64,7 +65,12 @@ impl Service {
         lock: &LockName,
         mode: ReadMode,
     ) -> Result<Response<LockView>, Failure> {
-        self.read(mode, |machine| machine.lock(lock, WAITERS_SHOWN)).await
+        self.read(mode, |machine| {
+            self.check(machine, Right::LockRead, lock.as_str())?;
+            Ok(machine.lock(lock, WAITERS_SHOWN))
+        })
+        .await?
+        .accepted()
     }
 
     /// Returns at most `limit` locks in name order, starting after `after`.
@@ -75,7 +81,13 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<LockView>>, Failure> {
-        self.read(mode, |machine| machine.locks(filter, after, limit)).await
+        self.read(mode, |machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
+            Ok(machine.locks(filter, after, limit, is_visible))
+        })
+        .await?
+        .accepted()
     }
 
     pub async fn check_token(
@@ -86,14 +98,16 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<TokenCheck>, Failure> {
         self.read(mode, |machine| {
+            self.check(machine, Right::LockCheck, lock.as_str())?;
             let view = machine.fence(lock);
             let valid = match accepted {
                 FenceMode::Current => machine.is_held_with(lock, token),
                 FenceMode::Monotonic => is_not_overtaken(token, view),
             };
-            TokenCheck { valid, view }
+            Ok(TokenCheck { valid, view })
         })
-        .await
+        .await?
+        .accepted()
     }
 }
 

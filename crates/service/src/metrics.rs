@@ -37,6 +37,7 @@ pub struct ServiceMetrics {
     pub(crate) timed_out: Counter,
     pub(crate) wake_ups: Counter,
     pub(crate) keepalives: Counter,
+    pub(crate) auth_refused: Counter,
     pub(crate) session_expired: Counter,
     holds_ended: Family<[(&'static str, &'static str); 1], Counter>,
     pub(crate) wait_seconds: Seconds,
@@ -71,7 +72,7 @@ impl ServiceMetrics {
     }
 
     fn register_counters(&self, registry: &mut Registry) {
-        let counters: [(&str, &str, &Counter); 6] = [
+        let counters: [(&str, &str, &Counter); 7] = [
             (
                 "lock_acquire_granted",
                 "Acquire calls on this node that returned a grant",
@@ -89,6 +90,11 @@ impl ServiceMetrics {
             ),
             ("lock_wake_ups", "Wake-ups of acquire calls that wait on this node", &self.wake_ups),
             ("keepalives", "Session renewals served by this node", &self.keepalives),
+            (
+                "auth_refused",
+                "Calls that this node refused without a permission, or would refuse in the mode on",
+                &self.auth_refused,
+            ),
             (
                 "session_expired",
                 "Sessions that expired. Replicated: every node counts all of them",

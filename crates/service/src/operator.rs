@@ -2,7 +2,7 @@
 
 use holdfast_types::{Break, BreakTarget, Command, Identity, Reply, SessionId, SessionName};
 
-use crate::context::{RequestContext, Response};
+use crate::context::Response;
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -11,11 +11,7 @@ impl Service {
     ///
     /// # Errors
     /// The errors of any write.
-    pub async fn break_holds(
-        &self,
-        context: &RequestContext,
-        command: Break,
-    ) -> Result<Response<u32>, Failure> {
+    pub async fn break_holds(&self, command: Break) -> Result<Response<u32>, Failure> {
         let Break { lock, what, reason } = command.clone();
         let what = match what {
             BreakTarget::Holders => "holders".to_owned(),
@@ -23,12 +19,12 @@ impl Service {
             BreakTarget::Sequence(sequence) => format!("number {sequence}"),
             BreakTarget::Token(token) => format!("token {token}"),
         };
-        let by = shown_identities(context);
+        let by = self.shown_caller();
         let broken = self.propose_for(Command::Break(command), Reply::into_broken).await;
         let (done, holds_ended) = (done(&broken), broken.as_ref().ok().map(|broken| broken.value));
         let (lock, reason) = (lock.as_str(), reason.as_str());
         tracing::info!(target: "audit", action = "break", lock, what, reason, by, done, holds_ended,
-            request = context.request_id, "an operator broke a lock");
+            request = self.context.request_id, "an operator broke a lock");
         broken
     }
 
@@ -38,11 +34,13 @@ impl Service {
     /// The errors of any write.
     pub async fn end_session(
         &self,
-        context: &RequestContext,
         session: SessionName,
         incarnation: Option<SessionId>,
         reason: String,
     ) -> Result<Response<()>, Failure> {
+        let close =
+            Command::CloseSession { session: session.clone(), attachment: None, incarnation };
+        self.authorize(&close).await?;
         self.read_barrier().await?;
         let view = self.view(&session)?;
         if incarnation.is_some_and(|incarnation| incarnation != view.id) {
@@ -51,11 +49,11 @@ impl Service {
         }
         let held: Vec<_> =
             view.holds.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
-        let (by, held) = (shown_identities(context), held.join(" "));
+        let (by, held) = (self.shown_caller(), held.join(" "));
         let ended = self.close_session(session.clone(), Some(view.id)).await;
         let (session, done) = (session.as_str(), done(&ended));
         tracing::info!(target: "audit", action = "end-session", session, reason, by, held, done,
-            request = context.request_id, "an operator ended a session");
+            request = self.context.request_id, "an operator ended a session");
         ended
     }
 }
@@ -68,12 +66,17 @@ fn done<T>(result: &Result<T, Failure>) -> &'static str {
     }
 }
 
-/// Returns the caller's identities for the audit log, without their secrets.
-fn shown_identities(context: &RequestContext) -> String {
-    let shown = |identity: &Identity| {
-        let name = identity.id.split(':').next().unwrap_or_default();
-        format!("{}:{name}", identity.scheme)
-    };
-    let names: Vec<_> = context.principal.identities().iter().map(shown).collect();
-    names.join(" ")
+impl Service {
+    /// The caller in the audit log: its subject, or its identities without their secrets.
+    pub(crate) fn shown_caller(&self) -> String {
+        if let Some(subject) = self.subject() {
+            return subject.to_string();
+        }
+        let shown = |identity: &Identity| {
+            let name = identity.id.split(':').next().unwrap_or_default();
+            format!("{}:{name}", identity.scheme)
+        };
+        let names: Vec<_> = self.identities().iter().map(shown).collect();
+        names.join(" ")
+    }
 }

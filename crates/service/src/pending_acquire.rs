@@ -9,7 +9,7 @@ use holdfast_types::Acquire;
 use tokio::sync::oneshot;
 
 use crate::connection_hold::ConnectionHold;
-use crate::context::{RequestContext, Response};
+use crate::context::Response;
 use crate::failure::Failure;
 use crate::granted::Granted;
 use crate::queue_positions::{PositionWatcher, QueuePosition};
@@ -41,7 +41,6 @@ impl Service {
     /// [`Failure::TooManyWaiters`] and [`Failure::ShuttingDown`], before anything is done.
     pub fn begin_acquire(
         &self,
-        context: RequestContext,
         acquire: Acquire,
         for_connection: bool,
     ) -> Result<PendingAcquire, Failure> {
@@ -51,7 +50,7 @@ impl Service {
         let permit = for_connection.then(|| self.observer().waiter_permits.take()).transpose()?;
         let (report_queued, queued) = oneshot::channel();
         let service = self.clone();
-        let call = async move { service.acquire_for(&context, acquire, Some(report_queued)).await };
+        let call = async move { service.acquire_for(acquire, Some(report_queued)).await };
         let (call, queued) = (Box::pin(call), Some(queued));
         Ok(PendingAcquire { service: self.clone(), call, queued, watcher: None, permit })
     }

@@ -18,6 +18,7 @@ use crate::lock::WAITERS_SHOWN;
 use crate::service::Service;
 use crate::waiting::{
     AbandonedEntryGuard, Parked, QueueEvent, Wait, WaitEvent, WaiterPermit, WakeUp,
+    close_session_within,
 };
 
 pub(crate) struct QueuedAcquire {
@@ -47,8 +48,13 @@ impl QueuedAcquire {
         let parked = service.observer().lock_waiters.park(self.queued.ticket);
         let anonymous = self.anonymous.then(|| self.session.clone());
         let until = self.clock.until;
-        let place =
-            AbandonedEntryGuard::new(service, self.cancel_command(), anonymous, until, permit);
+        let place = AbandonedEntryGuard::new(
+            &service.as_node(),
+            self.cancel_command(),
+            anonymous,
+            until,
+            permit,
+        );
         let result = self.wait_parked(service, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. })) {
             place.disarm();
@@ -84,6 +90,10 @@ impl QueuedAcquire {
                 WaitEvent::Woken(WakeUp::Look) => {}
                 WaitEvent::Renewed { began, .. } => self.clock.confirmed_at = began,
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Denied(rejection) => {
+                    self.leave(service).boxed().await;
+                    return Err(Failure::Rejected(rejection));
+                }
                 WaitEvent::Deadline => return self.cancel(service).boxed().await,
                 WaitEvent::Draining => return self.turn_away(service).boxed().await,
             }
@@ -191,7 +201,7 @@ impl QueuedAcquire {
     /// Ends the wait with a log entry, so the log order decides whether the grant came first. If the proposal has no
     /// answer, the caller may still be queued or hold the lock.
     async fn cancel(&self, service: &Service) -> Result<Response<Granted>, Failure> {
-        match service.propose(self.cancel_command()).await {
+        match service.as_node().propose(self.cancel_command()).await {
             Ok((Reply::Acquired(EntryState::Holding(grants)), revision)) => {
                 let grant = grants.into_iter().next().ok_or(Failure::UnexpectedReply)?;
                 self.clock.granted(self.all_grants(service, grant)?, revision)
@@ -199,6 +209,17 @@ impl QueuedAcquire {
             Ok(_) => Err(self.timed_out(service)),
             Err(Failure::Rejected(rejection)) => Err(Failure::Rejected(rejection)),
             Err(_) => Err(Failure::OutcomeUnknown),
+        }
+    }
+
+    /// Leaves the queue for a caller that may not wait any more. A hold that was granted first ends with its session,
+    /// which the caller cannot renew.
+    async fn leave(&self, service: &Service) {
+        let node = service.as_node();
+        if self.anonymous {
+            close_session_within(node, self.session.clone(), None).await;
+        } else if let Err(failure) = node.propose(self.cancel_command()).await {
+            tracing::debug!(%failure, "cannot cancel the entry of a denied caller");
         }
     }
 

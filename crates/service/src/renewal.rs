@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_raft::Urgency;
 use holdfast_types::{
-    Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ttl,
+    Actor, Command, LockName, LockView, Owner, Rejection, Reply, SessionId, SessionName, Ttl,
 };
 
 use crate::context::Response;
@@ -41,7 +41,8 @@ impl Service {
         queue_entry: Option<(LockName, Owner)>,
         deadline: Instant,
     ) -> Result<Renewed, Failure> {
-        let call = Renew { session: session.clone(), queue_entry };
+        let actor = self.actor().clone();
+        let call = Renew { actor, session: session.clone(), queue_entry };
         let renewed = self.call_leader(call, deadline).await?;
         self.metrics().keepalives.inc();
         Ok(renewed)
@@ -77,9 +78,10 @@ impl Service {
         call: Renew,
         deadline: Instant,
     ) -> Result<Renewed, CallFailure> {
-        let Renew { session, queue_entry } = call;
+        let Renew { actor, session, queue_entry } = call;
         self.confirm_leadership(deadline).await?;
         let renewal = self.raft().read(|machine| {
+            self.check_session_of(machine, &actor, &session)?;
             let (id, ttl) = find(machine, &session)?;
             let entry = queue_entry
                 .and_then(|(lock, owner)| machine.entry_state(&lock.into(), &session, &owner));
@@ -138,7 +140,7 @@ impl Service {
         sessions: Vec<SessionName>,
     ) -> Result<Response<Vec<SessionRenewal>>, Failure> {
         let began = Instant::now();
-        let call = RenewByName { sessions: sessions.clone() };
+        let call = RenewByName { actor: self.actor().clone(), sessions: sessions.clone() };
         let renewals = self.call_leader(call, self.deadline()).await?;
         if renewals.len() != sessions.len() {
             return Err(Failure::OutcomeUnknown);
@@ -159,6 +161,7 @@ impl Service {
 
     pub(crate) async fn renew_named_as_leader(
         &self,
+        actor: Actor,
         sessions: Vec<SessionName>,
         deadline: Instant,
     ) -> Result<Vec<NamedRenewal>, CallFailure> {
@@ -166,7 +169,8 @@ impl Service {
         let found: Vec<_> = self.raft().read(|machine| {
             let (mut leases, now) = (self.observer().leases.lock(), Instant::now());
             let renew = |session: SessionName| {
-                let found = find(machine, &session).map(|(id, ttl)| {
+                let checked = self.check_session_of(machine, &actor, &session);
+                let found = checked.and_then(|()| find(machine, &session)).map(|(id, ttl)| {
                     let (entry, revision) = (None, machine.revision());
                     (leases.renew(id, now), Renewed { id, ttl, entry, revision })
                 });

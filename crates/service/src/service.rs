@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::ApplyObserver;
 use crate::config::ServiceConfig;
-use crate::context::{ReadMode, Response};
+use crate::context::{ReadMode, RequestContext, Response};
 use crate::failure::Failure;
 use crate::metrics::ServiceMetrics;
+use crate::refusals::Refusals;
 use crate::stream::RenewalQueue;
 
 /// The configured members of the cluster.
@@ -31,30 +33,37 @@ pub(crate) struct ServiceParts {
     pub(crate) observer: Arc<ApplyObserver>,
     pub(crate) stream_renewals: RenewalQueue,
     pub(crate) node: NodeId,
+    pub(crate) data_dir: PathBuf,
     pub(crate) members: ClusterMembers,
     pub(crate) config: ServiceConfig,
     /// The reason why this node must stop, once it contradicts the majority.
     pub(crate) diverged: tokio::sync::watch::Sender<Option<String>>,
     pub(crate) draining: CancellationToken,
     pub(crate) stopped: CancellationToken,
+    /// Calls that this node refused, or would refuse in the mode `on`.
+    pub(crate) refusals: Refusals,
 }
 
-/// A handle to the node's service; clones share it.
+/// A handle to the node's service for one caller; clones share the service. The handle of [`Service::start`] is for callers
+/// without a credential.
 #[derive(Clone)]
-pub struct Service(pub(crate) Arc<ServiceParts>);
+pub struct Service {
+    pub(crate) parts: Arc<ServiceParts>,
+    pub(crate) context: Arc<RequestContext>,
+}
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Service").field(&self.0.node).finish()
+        f.debug_struct("Service").field("node", &self.parts.node).finish_non_exhaustive()
     }
 }
 
 impl Service {
     /// Resolves with the reason when the node cannot continue.
     pub async fn wait_failed(&self) -> String {
-        let mut diverged = self.0.diverged.subscribe();
+        let mut diverged = self.parts.diverged.subscribe();
         tokio::select! {
-            reason = self.0.raft.wait_failed() => reason,
+            reason = self.parts.raft.wait_failed() => reason,
             found = diverged.wait_for(Option::is_some) => {
                 found.ok().and_then(|reason| reason.clone()).unwrap_or_default()
             }
@@ -63,27 +72,27 @@ impl Service {
 
     /// The reason why the node cannot continue, if it cannot.
     pub(crate) fn failed(&self) -> Option<String> {
-        self.0.diverged.borrow().clone().or_else(|| self.0.raft.failed())
+        self.parts.diverged.borrow().clone().or_else(|| self.parts.raft.failed())
     }
 
     /// Stops the node permanently.
     pub(crate) fn fail(&self, reason: String) {
         tracing::error!(reason, "this node must stop");
-        self.0.diverged.send_replace(Some(reason));
+        self.parts.diverged.send_replace(Some(reason));
     }
 
     pub fn node(&self) -> NodeId {
-        self.0.node
+        self.parts.node
     }
 
     /// The leader that this node knows.
     pub fn leader(&self) -> Option<NodeId> {
-        self.0.raft.leadership().borrow().leader
+        self.parts.raft.leadership().borrow().leader
     }
 
     /// The newest term this node has seen.
     pub fn term(&self) -> u64 {
-        self.0.raft.leadership().borrow().term
+        self.parts.raft.leadership().borrow().term
     }
 
     /// The HTTP address of the leader.
@@ -93,49 +102,49 @@ impl Service {
 
     /// The last revision this node has applied.
     pub fn revision(&self) -> Revision {
-        self.0.raft.read(Machine::revision)
+        self.parts.raft.read(Machine::revision)
     }
 
     /// The log's time, from which ages and ends of holds are counted. It is independent of the node's wall clock.
     pub fn log_time(&self) -> Stamp {
-        self.0.raft.stamp()
+        self.parts.raft.stamp()
     }
 
     pub(crate) fn raft(&self) -> &RaftNode {
-        &self.0.raft
+        &self.parts.raft
     }
 
     pub(crate) fn observer(&self) -> &ApplyObserver {
-        &self.0.observer
+        &self.parts.observer
     }
 
     pub(crate) fn metrics(&self) -> &ServiceMetrics {
-        &self.0.observer.metrics
+        &self.parts.observer.metrics
     }
 
     pub(crate) fn members(&self) -> &ClusterMembers {
-        &self.0.members
+        &self.parts.members
     }
 
     pub(crate) fn config(&self) -> &ServiceConfig {
-        &self.0.config
+        &self.parts.config
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.0.draining.is_cancelled()
+        self.parts.draining.is_cancelled()
     }
 
     pub(crate) fn draining(&self) -> &CancellationToken {
-        &self.0.draining
+        &self.parts.draining
     }
 
     pub(crate) fn stopped(&self) -> &CancellationToken {
-        &self.0.stopped
+        &self.parts.stopped
     }
 
     /// The deadline of an operation that begins now.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.0.config.request_timeout
+        Instant::now() + self.parts.config.request_timeout
     }
 
     /// Proposes commands in their order; see [`RaftNode::propose_in_order`].
@@ -143,16 +152,19 @@ impl Service {
         &self,
         commands: Vec<Command>,
     ) -> (Vec<Committed>, Option<Failure>) {
-        let (done, error) = self.0.raft.propose_in_order(commands, self.deadline()).await;
+        let commands = commands.into_iter().map(|command| self.signed(command)).collect();
+        let (done, error) = self.parts.raft.propose_in_order(commands, self.deadline()).await;
         (done, error.map(|error| self.propose_failure(&error)))
     }
 
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
     pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
+        self.authorize(&command).await?;
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
-        let proposed = self.0.raft.propose(command, urgency, self.deadline()).await;
+        let command = self.signed(command);
+        let proposed = self.parts.raft.propose(command, urgency, self.deadline()).await;
         let Committed { outcome, revision } =
             proposed.map_err(|error| self.propose_failure(&error))?;
         Ok((outcome.map_err(Failure::Rejected)?, revision))
@@ -171,7 +183,7 @@ impl Service {
 
     /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
     pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
-        let passed = self.0.raft.read_barrier(self.deadline()).await;
+        let passed = self.parts.raft.read_barrier(self.deadline()).await;
         passed.map_err(|error| self.read_failure(&error))
     }
 
@@ -253,9 +265,7 @@ mod tests {
     /// Ten thousand waiters keep both futures in memory.
     #[test]
     fn a_call_takes_little_room() {
-        let acquire = size(|(service, context, acquire): (&'static Service, _, _)| {
-            service.acquire(context, acquire)
-        });
+        let acquire = size(|(service, acquire): (&'static Service, _)| service.acquire(acquire));
         assert!(acquire <= 3_072, "{acquire}");
         let wait = size(|(service, queued, permit): (&'static Service, QueuedAcquire, _)| {
             queued.wait(service, permit)

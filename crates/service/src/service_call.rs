@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use holdfast_codec::Kind;
 use holdfast_raft::Role;
 use holdfast_types::{
-    EntryState, LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Ttl,
+    Actor, EntryState, LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ pub(crate) enum CallFailure {
 /// Renews a session, and returns the state of one of its queue entries. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Renew {
+    /// The caller.
+    pub(crate) actor: Actor,
     pub(crate) session: SessionName,
     pub(crate) queue_entry: Option<(LockName, Owner)>,
 }
@@ -148,6 +150,8 @@ impl ServiceCall for RenewById {
 /// Renews sessions by name. Leader only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RenewByName {
+    /// The caller.
+    pub(crate) actor: Actor,
     pub(crate) sessions: Vec<SessionName>,
 }
 
@@ -171,7 +175,7 @@ impl ServiceCall for RenewByName {
         service: &Service,
         deadline: Instant,
     ) -> Result<Self::Reply, CallFailure> {
-        service.renew_named_as_leader(self.sessions, deadline).await
+        service.renew_named_as_leader(self.actor, self.sessions, deadline).await
     }
 }
 

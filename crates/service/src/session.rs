@@ -82,6 +82,8 @@ impl Service {
         mode: ReadMode,
     ) -> Result<Response<SessionLease>, Failure> {
         self.freshen(mode).await?;
+        let checked = self.raft().read(|machine| self.check_session_read(machine, session));
+        checked.map_err(Failure::Rejected)?;
         let (view, revision) = (self.view(session)?, self.revision());
         let expires_in = match mode {
             ReadMode::Linearizable => self.remaining(session).await?,
@@ -100,7 +102,15 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<SessionView>>, Failure> {
-        self.read(mode, |machine| machine.sessions(after, limit)).await
+        self.read(mode, |machine| {
+            let rights = self.enforced_rights(machine)?;
+            let is_visible = |session: &SessionName| {
+                rights.is_none_or(|rights| rights.check_session_read(session).is_ok())
+            };
+            Ok(machine.sessions(after, limit, is_visible))
+        })
+        .await?
+        .accepted()
     }
 
     /// Returns at most `limit` live sessions with their TTLs, by id, as applied by this node.

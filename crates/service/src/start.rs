@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
 use crate::config::ServiceConfig;
+use crate::context::RequestContext;
 use crate::metrics::ServiceMetrics;
+use crate::refusals::Refusals;
 use crate::service::{ClusterMembers, Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
@@ -34,28 +36,32 @@ impl Service {
         metrics: ServiceMetrics,
         wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
     ) -> Result<Self, StartError> {
-        let node = raft.node;
+        let (node, data_dir) = (raft.node, raft.data_dir.clone());
         let members =
             ClusterMembers { cluster: raft.cluster.clone(), members: raft.members.clone() };
         let started = Arc::new(OnceLock::new());
         let answer_peer = answer_peer(started.clone());
         let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
         let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
-        let service = Self(Arc::new(ServiceParts {
+        let parts = Arc::new(ServiceParts {
             raft,
             observer,
             stream_renewals: RenewalQueue::default(),
             node,
+            data_dir,
             members,
             config,
             diverged: tokio::sync::watch::Sender::new(None),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
-        }));
-        let _only_once = started.set(service.clone());
-        tokio::spawn(leader_timers::run(service.clone()));
-        tokio::spawn(digest_check::run(service.clone()));
-        tokio::spawn(renew_streams(service.clone()));
+            refusals: Refusals::default(),
+        });
+        let service = Self { parts, context: Arc::new(RequestContext::anonymous()) };
+        let node = service.as_node();
+        let _only_once = started.set(node.clone());
+        tokio::spawn(leader_timers::run(node.clone()));
+        tokio::spawn(digest_check::run(node.clone()));
+        tokio::spawn(renew_streams(node));
         Ok(service)
     }
 

@@ -1,11 +1,12 @@
 //! Changing and reading znodes, for callers without a stream.
 
+use holdfast_machine::Machine;
 use holdfast_types::{
     AclEntry, Bound, Caller, Command, Data, Multi, MultiReply, NodeView, Op, OpReply, Page,
-    Rejection, Reply, Stat, TreeRejection, ZnodePath,
+    Rejection, Reply, Right, Stat, TreeRejection, ZnodePath,
 };
 
-use crate::context::{ReadMode, RequestContext, Response};
+use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -23,32 +24,23 @@ pub struct ZnodeAcl {
 }
 
 impl Service {
-    /// Changes znodes, all or nothing, with the identities of `context`.
+    /// Changes znodes, all or nothing, with the identities of the caller.
     ///
     /// # Errors
     /// `TreeRejection::OfOperation` has the index of the operation; otherwise the errors of any write.
-    pub async fn multi(
-        &self,
-        context: &RequestContext,
-        mut multi: Multi,
-    ) -> Result<Response<MultiReply>, Failure> {
-        multi.caller.identities = context.principal.identities().to_vec();
+    pub async fn multi(&self, mut multi: Multi) -> Result<Response<MultiReply>, Failure> {
+        multi.caller.identities = self.identities().to_vec();
         self.check_size(&multi)?;
         self.propose_for(Command::Multi(multi), Reply::into_multi).await
     }
 
-    /// Changes one znode, with the identities of `context`.
+    /// Changes one znode, with the identities of the caller.
     ///
     /// # Errors
     /// The rejection of the operation itself; otherwise the errors of any write.
-    pub async fn change(
-        &self,
-        context: &RequestContext,
-        caller: Caller,
-        op: Op,
-    ) -> Result<Response<OpReply>, Failure> {
+    pub async fn change(&self, caller: Caller, op: Op) -> Result<Response<OpReply>, Failure> {
         let multi = Multi { caller, then: vec![op], ..Multi::default() };
-        let changed = self.multi(context, multi).await.map_err(Failure::without_op_index)?;
+        let changed = self.multi(multi).await.map_err(Failure::without_op_index)?;
         let mut results = changed.value.results;
         let reply = results.pop().ok_or(Failure::UnexpectedReply)?;
         Ok(Response::new(reply, changed.revision))
@@ -73,12 +65,17 @@ impl Service {
 
     pub async fn znode(
         &self,
-        context: &RequestContext,
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeContents>, Failure> {
-        let identities = context.principal.identities();
-        let found = self.read(mode, |machine| machine.get(path, identities)).await?.accepted()?;
+        let identities = self.identities();
+        let found = self
+            .read(mode, |machine| {
+                self.check(machine, Right::TreeRead, path.as_str())?;
+                machine.get(path, identities)
+            })
+            .await?
+            .accepted()?;
         Ok(found.map(|(stat, data)| ZnodeContents { stat, data }))
     }
 
@@ -89,16 +86,18 @@ impl Service {
     /// read.
     pub async fn children(
         &self,
-        context: &RequestContext,
         path: &ZnodePath,
         after: Option<&str>,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let identities = context.principal.identities();
-        self.read(mode, |machine| machine.children_page(path, identities, after, limit))
-            .await?
-            .accepted()
+        let identities = self.identities();
+        self.read(mode, |machine| {
+            self.check(machine, Right::TreeRead, path.as_str())?;
+            machine.children_page(path, identities, after, limit)
+        })
+        .await?
+        .accepted()
     }
 
     /// Returns a znode and its descendants: at most `limit` by directory and name, starting after `after`.
@@ -107,24 +106,44 @@ impl Service {
     /// The errors of [`Service::children`].
     pub async fn subtree(
         &self,
-        context: &RequestContext,
         path: &ZnodePath,
         after: Option<&ZnodePath>,
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let identities = context.principal.identities();
-        self.read(mode, |machine| machine.subtree(path, after, limit, identities)).await?.accepted()
+        let identities = self.identities();
+        self.read(mode, |machine| {
+            self.check_subtree(machine, path)?;
+            machine.subtree(path, after, limit, identities)
+        })
+        .await?
+        .accepted()
+    }
+
+    /// Checks the right to read a znode and everything below it.
+    pub(crate) fn check_subtree(
+        &self,
+        machine: &Machine,
+        path: &ZnodePath,
+    ) -> Result<(), Rejection> {
+        self.check(machine, Right::TreeRead, path.as_str())?;
+        let below = format!("{}/", path.as_str().trim_end_matches('/'));
+        self.check_below(machine, Right::TreeRead, &below)
     }
 
     pub async fn acl(
         &self,
-        context: &RequestContext,
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeAcl>, Failure> {
-        let identities = context.principal.identities();
-        let found = self.read(mode, |machine| machine.acl(path, identities)).await?.accepted()?;
+        let identities = self.identities();
+        let found = self
+            .read(mode, |machine| {
+                self.check(machine, Right::TreeRead, path.as_str())?;
+                machine.acl(path, identities)
+            })
+            .await?
+            .accepted()?;
         Ok(found.map(|(entries, stat)| ZnodeAcl { entries, stat }))
     }
 }

@@ -42,6 +42,10 @@ impl Reply {
         if let Self::PolicySet { policy } = self { Some(policy) } else { None }
     }
 
+    pub fn into_auth_changed(self) -> Option<()> {
+        matches!(self, Self::AuthChanged).then_some(())
+    }
+
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
         if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
     }

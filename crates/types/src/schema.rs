@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Attempt, FencingToken, Labels, LockName, NodeId, Owner, RecipeName, RequestId, Revision,
-    SessionId, SessionName, Stamp, Ticket, ZnodePath,
+    AccessTokenId, Attempt, CertificateName, FencingToken, Labels, LockName, NodeId, Owner,
+    RecipeName, RequestId, Revision, RoleName, SessionId, SessionName, Stamp, SubjectName, Ticket,
+    ZnodePath,
 };
 
 macro_rules! inline {
@@ -35,6 +36,10 @@ inline! {
     Owner: name(Owner::MAX_LEN);
     RecipeName: name(RecipeName::MAX_LEN);
     RequestId: name(RequestId::MAX_LEN);
+    SubjectName: name(SubjectName::MAX_LEN);
+    RoleName: name(RoleName::MAX_LEN);
+    CertificateName: name(CertificateName::MAX_LEN);
+    AccessTokenId: json_schema!({ "type": "string", "pattern": "^[0-9a-f][0-9a-hjkmnp-tv-z]{12}$" });
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
     Attempt: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": Attempt::MAX.0 });
     FencingToken: below(FencingToken::END);

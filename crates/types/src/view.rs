@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Cooldown, Data, FencingToken, Labels, LockName, LockPolicy, Mode, Owner, ReleaseRequest,
-    Revision, SessionId, SessionName, ShardView, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    Revision, SessionId, SessionName, ShardView, Stamp, Stat, SubjectName, Ticket, Ttl, ZnodePath,
 };
 
 /// The public view of a holder.
@@ -127,6 +127,8 @@ pub struct SessionView {
     pub anonymous: bool,
     pub opened_at: Stamp,
     pub labels: Labels,
+    /// The subject that opened the session; `None` if it had no credential.
+    pub subject: Option<SubjectName>,
     pub holds: Vec<(LockName, FencingToken)>,
     pub waits: Vec<LockName>,
 }

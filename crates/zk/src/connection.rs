@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use holdfast_service::{SessionStream, StreamEnd};
+use holdfast_service::{RequestContext, SessionStream, StreamEnd};
 use holdfast_tls::MaybeTlsStream;
 use holdfast_zkwire::{ConnectResponse, ErrorCode};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -43,7 +43,8 @@ pub(crate) async fn serve_connection(
     shutdown: watch::Receiver<Shutdown>,
 ) {
     let mut abort = shutdown.clone();
-    let identities = Identities::of(peer.ip(), stream.certificate());
+    let identities =
+        Identities::of(peer.ip()).with_certificate(stream.certificate(), &context.service);
     let caller = ZkCaller { context: &context, peer, guard: &guard, identities };
     let served = async {
         match stream {
@@ -80,20 +81,29 @@ impl ZkCaller<'_> {
         shutdown: watch::Receiver<Shutdown>,
     ) {
         let Self { context, peer, guard, identities } = self;
+        let request = RequestContext {
+            principal: identities.principal().clone(),
+            request_id: peer.to_string(),
+        };
+        let service = context.service.for_call(request);
         let mut frames = FrameReader::new(reader, context.config.frame_bytes_max);
         match timeout(context.config.handshake_timeout, frames.opening()).await {
             Ok(Ok(Opening::Word(word))) => {
-                let answer = four_letter::answer(context, word).await;
+                let answer = four_letter::answer(context, word, (&service, peer)).await;
                 context.metrics.words().inc();
                 send(&mut writer, answer.as_bytes(), &context.config).await;
             }
-            Ok(Ok(Opening::Frame(frame))) => match handshake(context, peer, frame).await {
-                Ok(session) => {
-                    let connection = Connection { context, peer, guard };
-                    connection.serve(session, identities, &mut frames, &mut writer, shutdown).await;
+            Ok(Ok(Opening::Frame(frame))) => {
+                match handshake(context, &service, peer, frame).await {
+                    Ok(session) => {
+                        let connection = Connection { context, peer, guard };
+                        connection
+                            .serve(session, identities, &mut frames, &mut writer, shutdown)
+                            .await;
+                    }
+                    Err(error) => reject(context, peer, &mut writer, error).await,
                 }
-                Err(error) => reject(context, peer, &mut writer, error).await,
-            },
+            }
             Ok(Err(FrameReadError::Closed | FrameReadError::Socket(_))) => {}
             Ok(Err(FrameReadError::Frame(error))) => log_rejected(context, peer, error),
             Err(_) => log_rejected(context, peer, "no handshake in time"),
@@ -131,6 +141,7 @@ impl Connection<'_> {
         let mut requests = RequestLoop {
             frames,
             stream: &stream,
+            service: &self.context.service,
             context: ConnectionContext { identities, members: self.context.members.clone() },
             pending: &pending,
             guard: self.guard,

@@ -73,6 +73,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
             TreeRejection::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
             TreeRejection::OfOperation { why, .. } => error_code(why),
         },
+        Rejection::Auth(_) => ErrorCode::NoAuth,
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
@@ -104,7 +105,13 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::ValueBytes
         | Bound::Counter
         | Bound::Recipes
-        | Bound::RecipeEntries => ErrorCode::QuotaExceeded,
+        | Bound::RecipeEntries
+        | Bound::AccessTokens
+        | Bound::Subjects
+        | Bound::Roles
+        | Bound::Permissions
+        | Bound::RolesOfSubject
+        | Bound::CertificatesOfSubject => ErrorCode::QuotaExceeded,
     }
 }
 

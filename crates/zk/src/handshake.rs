@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use holdfast_service::{Attachment, Failure, Outbox, SessionStream};
+use holdfast_service::{Attachment, Failure, Outbox, Service, SessionStream};
 use holdfast_types::{Labels, Password, Rejection, SessionId, SessionRejection};
 use holdfast_zkwire::{ConnectRequest, ConnectResponse, DecodeError};
 
@@ -37,12 +37,13 @@ pub(crate) enum HandshakeError {
 
 pub(crate) async fn handshake(
     context: &ServerContext,
+    service: &Service,
     peer: SocketAddr,
     frame: Bytes,
 ) -> Result<Session, HandshakeError> {
     let request = ConnectRequest::decode(frame).map_err(HandshakeError::Undecodable)?;
-    let attached = attach(context, peer, &request).await?;
-    let stream = context.service.stream(&attached, context.config.stream);
+    let attached = attach(context, service, peer, &request).await?;
+    let stream = service.stream(&attached, context.config.stream);
     let (stream, outbox) = stream.map_err(HandshakeError::Unavailable)?;
     let response = ConnectResponse {
         protocol_version: 0,
@@ -56,19 +57,20 @@ pub(crate) async fn handshake(
 
 async fn attach(
     context: &ServerContext,
+    service: &Service,
     peer: SocketAddr,
     request: &ConnectRequest,
 ) -> Result<Attachment, HandshakeError> {
     let ttl = context.config.negotiated(request.timeout_ms);
     let seen = values::revision(request.last_zxid_seen);
     let attached = if request.session_id == 0 {
-        context.service.open_stream_session(ttl, labels(peer), seen).await
+        service.open_stream_session(ttl, labels(peer), seen).await
     } else {
         let id = u64::try_from(request.session_id).ok().map(SessionId);
         let (Some(id), Some(password)) = (id, request.password) else {
             return Err(HandshakeError::NoSession(request.read_only));
         };
-        context.service.attach_session(id, Password(password), ttl, seen).await
+        service.attach_session(id, Password(password), ttl, seen).await
     };
     attached.map_err(|failure| {
         let gone = matches!(

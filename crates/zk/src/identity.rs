@@ -1,14 +1,15 @@
-//! The identities of a connection, which access lists name.
+//! Who a connection is: its actor, whose permissions it has, and its identities, which access lists name.
 //!
-//! Three schemes exist: `ip` is the address of the connection, `x509` the subject of its certificate, and `digest` a user
+//! A certificate or an access token (`addauth digest SUBJECT:ACCESS_TOKEN`) proves the actor. Three schemes of identities exist: `ip` is the address of the connection, `x509` the subject of its certificate, and `digest` a user
 //! name with the hash of name and password. Bounds: a connection has at most [`IDENTITIES_MAX`] identities.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use holdfast_service::{AccessTokenSecret, Principal, Service};
 use holdfast_tls::CertificateInfo;
-use holdfast_types::Identity;
+use holdfast_types::{CertificateName, Identity};
 use holdfast_zkwire::AuthId;
 use sha1::{Digest, Sha1};
 
@@ -16,20 +17,75 @@ pub(crate) const IDENTITIES_MAX: usize = 64;
 /// The longest id, bytes, as in access lists.
 const ID_MAX: usize = 1024;
 
-/// Oldest first.
+/// Who a connection is: its actor, and its identities, oldest first.
 #[derive(Clone, Debug)]
-pub(crate) struct Identities(Vec<Identity>);
+pub(crate) struct Identities(Principal);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AuthFailed;
 
 impl Identities {
-    /// The address, and the subject of the certificate, if the caller gave one.
-    pub(crate) fn of(address: IpAddr, certificate: Option<CertificateInfo>) -> Self {
+    /// The address of a connection.
+    pub(crate) fn of(address: IpAddr) -> Self {
         let address = Identity { scheme: "ip".to_owned(), id: address.to_canonical().to_string() };
-        let subject = certificate
-            .map(|certificate| Identity { scheme: "x509".to_owned(), id: certificate.subject });
-        Self([address].into_iter().chain(subject).collect())
+        Self(Principal { identities: vec![address], ..Principal::anonymous() })
+    }
+
+    /// Adds the certificate of the caller: its subject is an identity, and it proves the actor.
+    #[must_use]
+    pub(crate) fn with_certificate(
+        mut self,
+        certificate: Option<CertificateInfo>,
+        service: &Service,
+    ) -> Self {
+        let Some(CertificateInfo { subject, uris, .. }) = certificate else { return self };
+        let names = uris.into_iter().chain([subject.clone()]);
+        let names: Vec<_> = names.filter_map(|name| CertificateName::new(name).ok()).collect();
+        self.0.actor = service.actor_of_certificate(&names);
+        self.0.identities.push(Identity { scheme: "x509".to_owned(), id: subject });
+        self
+    }
+
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.0
+    }
+
+    /// Reads `subject:ACCESS_TOKEN` of the scheme `digest`; `None` if the password is not an access token.
+    ///
+    /// # Errors
+    /// [`AuthFailed`] for a mistyped access token.
+    pub(crate) fn access_token(
+        scheme: &str,
+        credentials: &[u8],
+    ) -> Result<Option<(String, AccessTokenSecret)>, AuthFailed> {
+        let text = std::str::from_utf8(credentials).unwrap_or_default();
+        match text.split_once(':') {
+            Some((subject, token))
+                if scheme == "digest" && token.starts_with(AccessTokenSecret::PREFIX) =>
+            {
+                let token = token.parse().map_err(|_| AuthFailed)?;
+                Ok(Some((subject.to_owned(), token)))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Acts for the subject of an access token from now on.
+    ///
+    /// # Errors
+    /// [`AuthFailed`] for an unknown or expired token, one of another subject, and without a leader.
+    pub(crate) async fn act_as(
+        &mut self,
+        (subject, token): (String, AccessTokenSecret),
+        service: &Service,
+    ) -> Result<(), AuthFailed> {
+        let actor = service.authenticate(&token).await.map_err(|_| AuthFailed)?;
+        let owner = service.subject_of_token(token.id);
+        if owner.is_none_or(|owner| owner.as_str() != subject) {
+            return Err(AuthFailed);
+        }
+        self.0.actor = actor;
+        Ok(())
     }
 
     /// Adds an identity.
@@ -44,25 +100,21 @@ impl Identities {
         let identity = match scheme {
             // Known from the connection.
             "ip" => return Ok(()),
-            "x509" if self.0.iter().any(|known| known.scheme == "x509") => return Ok(()),
+            "x509" if self.0.identities.iter().any(|known| known.scheme == "x509") => return Ok(()),
             "digest" => digest(&String::from_utf8_lossy(credentials)),
             _ => return Err(AuthFailed),
         };
         if identity.id.len() > ID_MAX {
             return Err(AuthFailed);
         }
-        if self.0.contains(&identity) {
+        if self.0.identities.contains(&identity) {
             return Ok(());
         }
-        if self.0.len() >= IDENTITIES_MAX {
+        if self.0.identities.len() >= IDENTITIES_MAX {
             return Err(AuthFailed);
         }
-        self.0.push(identity);
+        self.0.identities.push(identity);
         Ok(())
-    }
-
-    pub(crate) fn as_slice(&self) -> &[Identity] {
-        &self.0
     }
 
     /// Without hashes, for the client.
@@ -74,7 +126,7 @@ impl Identities {
             };
             AuthId { scheme: identity.scheme.clone(), id: id.to_owned() }
         };
-        self.0.iter().map(masked).collect()
+        self.0.identities.iter().map(masked).collect()
     }
 }
 
@@ -104,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_connection_has_its_address_and_each_added_identity_once() {
-        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert_eq!(identities.authenticate("digest", b"user:secret"), Ok(()));
         assert_eq!(identities.authenticate("digest", b"user:secret"), Ok(()));
         assert_eq!(identities.authenticate("ip", b"10.0.0.1"), Ok(()));
@@ -114,12 +166,12 @@ mod tests {
     #[test]
     fn a_mapped_address_is_shown_as_the_mapped_ipv4_address() {
         let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
-        assert_eq!(shown(&Identities::of(IpAddr::V6(mapped), None)), ["ip:127.0.0.1"]);
+        assert_eq!(shown(&Identities::of(IpAddr::V6(mapped))), ["ip:127.0.0.1"]);
     }
 
     #[test]
     fn unknown_schemes_and_too_many_identities_are_refused() {
-        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+        let mut identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
         for scheme in ["world", "sasl", "x509", "super", ""] {
             assert_eq!(identities.authenticate(scheme, b"anyone"), Err(AuthFailed), "{scheme}");
         }
@@ -131,9 +183,9 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_for_an_access_list_is_refused() {
-        let mut identities = Identities::of(IpAddr::from([127, 0, 0, 1]), None);
+        let mut identities = Identities::of(IpAddr::from([127, 0, 0, 1]));
         assert!(identities.authenticate("digest", &vec![b'a'; 1 << 20]).is_err());
         assert!(identities.authenticate("digest", b"alice:secret").is_ok());
-        assert_eq!(identities.as_slice().len(), 2);
+        assert_eq!(identities.principal().identities.len(), 2);
     }
 }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_service::SessionStream;
+use holdfast_service::{Service, SessionStream};
 use holdfast_types::Multi;
 use holdfast_zkwire::{
     DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
@@ -19,6 +19,7 @@ use tokio::io::AsyncRead;
 use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
 use crate::frame_reader::FrameReader;
+use crate::identity::Identities;
 use crate::op_kind::OpKind;
 use crate::ops::operation::{ConnectionContext, ReplyFormat, StreamCall, ZkOperation};
 use crate::ops::translate;
@@ -30,6 +31,7 @@ const WRITES_MAX: usize = 64;
 pub(crate) struct RequestLoop<'a, R> {
     pub(crate) frames: &'a mut FrameReader<R>,
     pub(crate) stream: &'a SessionStream,
+    pub(crate) service: &'a Service,
     pub(crate) context: ConnectionContext,
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,
@@ -41,7 +43,7 @@ pub(crate) struct RequestLoop<'a, R> {
 
 impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     pub(crate) async fn run(&mut self) -> Disconnect {
-        self.stream.identify(self.context.identities.as_slice().to_vec());
+        self.stream.identify(self.context.identities.principal().clone());
         loop {
             let next = tokio::time::timeout(self.silence_max, self.frames.next());
             let executed = match next.await {
@@ -133,9 +135,14 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         }
     }
 
-    fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
-        let authenticated = self.context.identities.authenticate(scheme, credentials);
-        self.stream.identify(self.context.identities.as_slice().to_vec());
+    async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
+        let identities = &mut self.context.identities;
+        let authenticated = match Identities::access_token(scheme, credentials) {
+            Ok(Some(token)) => identities.act_as(token, self.service).await,
+            Ok(None) => identities.authenticate(scheme, credentials),
+            Err(failed) => Err(failed),
+        };
+        self.stream.identify(identities.principal().clone());
         match authenticated {
             Ok(()) => ReplyFormat::Fixed(Ok(Response::Empty)),
             Err(_) => ReplyFormat::Disconnect(ErrorCode::AuthFailed),
@@ -144,7 +151,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
 
     async fn call(&mut self, mut request: PendingRequest, call: StreamCall) {
         if let StreamCall::Authenticate(scheme, credentials) = &call {
-            request.format = self.authenticate(scheme, credentials);
+            request.format = self.authenticate(scheme, credentials).await;
         }
         let (stream, tag) = (self.stream, request.info.tag);
         let disconnects = matches!(request.format, ReplyFormat::Disconnect(_));

@@ -4,6 +4,7 @@
 //! stderr.
 
 mod acquire;
+pub(crate) mod auth;
 pub(crate) mod barrier;
 pub(crate) mod certs;
 mod changes;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use holdfast_api::{Absent, Param};
 use serde_json::Value;
 
-use crate::operation::{Method, Operation};
+use crate::operation::{Method, Operation, Scope};
 
 /// The address of the node in the examples.
 const ADDRESS: &str = "localhost:7400";
@@ -21,6 +21,8 @@ pub(super) struct ExampleCall {
     pub(super) target: String,
     /// Empty for a call without a body.
     pub(super) body: &'static str,
+    /// Whether the call needs a permission in every mode, so that the line sends a credential.
+    needs_credential: bool,
 }
 
 impl ExampleCall {
@@ -33,7 +35,10 @@ impl ExampleCall {
         };
         let query = query(operation);
         let target = if query.is_empty() { path } else { format!("{path}?{query}") };
-        Self { method: operation.method.as_str(), target, body: operation.example.body }
+        let changes = operation.scope == Scope::Write && operation.route.tag == "authorization";
+        let needs_credential = changes && operation.needs_permission();
+        let (method, body) = (operation.method.as_str(), operation.example.body);
+        Self { method, target, body, needs_credential }
     }
 
     /// The curl line, without the options that are defaults.
@@ -46,7 +51,8 @@ impl ExampleCall {
             "" => String::new(),
             body => format!(" -d '{body}'"),
         };
-        format!("curl{method} '{ADDRESS}{}'{body}", self.target)
+        let credential = if self.needs_credential { " -H @admin.token" } else { "" };
+        format!("curl{credential}{method} '{ADDRESS}{}'{body}", self.target)
     }
 }
 

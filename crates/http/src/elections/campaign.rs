@@ -66,7 +66,7 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let value = value.map(|value| Data::from(value.into_bytes()));
     let options = AcquireOptions { value, ..AcquireOptions::PLAIN };
     let acquire = Acquire { attempt, options, ..acquire };
-    let granted = call.run(call.service().acquire(&call.context, acquire)).await?;
+    let granted = call.run(call.service().acquire(acquire)).await?;
     let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;
     let body = ElectedBody::new(election, grant, (waited, expires_in), revision);

@@ -17,7 +17,7 @@ use crate::call::CallContext;
 use crate::reply::Reply;
 use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, last_event_id};
-use crate::status::{ErrorContext, HttpError, of_failure, shutting_down};
+use crate::status::{ErrorContext, HttpError, denied, of_failure, shutting_down};
 
 pub(super) async fn observe(
     call: &CallContext<'_>,
@@ -57,7 +57,7 @@ fn watch(
     since: Option<Revision>,
 ) -> Result<WatchStream, Failure> {
     let filter = WatchFilter::Node(ZnodePath::of_lock(lock));
-    call.service().watch(WatchRequest { filter, since, identities: call.identities() })
+    call.service().watch(WatchRequest { filter, since })
 }
 
 struct ElectionStream {
@@ -157,6 +157,9 @@ impl ElectionStream {
                 return Some(sse::numbered(self.seen, "bookmark", &body));
             }
             WatchItem::Compacted { .. } => self.gap = true,
+            WatchItem::Denied(rejection) => {
+                return Some(self.end(&denied(rejection)));
+            }
             WatchItem::ShuttingDown => return Some(self.end(&shutting_down())),
             WatchItem::Change { .. } => {}
         }

@@ -100,7 +100,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     if for_connection || accepts_events(&call.parts.headers) {
         return stream(call, acquire, for_connection).await;
     }
-    let granted = call.run(call.service().acquire(&call.context, acquire)).await;
+    let granted = call.run(call.service().acquire(acquire)).await;
     let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
     let Response { value: Granted { grant, waited, expires_in, .. }, revision, .. } = granted;
     let token = grant.token;

@@ -72,7 +72,7 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         },
         ..acquire
     };
-    let granted = call.run(call.service().acquire(&call.context, acquire)).await;
+    let granted = call.run(call.service().acquire(acquire)).await;
     let granted = granted.map_err(|problem| with_queue_max_hint(problem, params.queue_max))?;
     let Response { value: Granted { grant, others, waited, expires_in }, revision, .. } = granted;
     let grants = std::iter::once(grant).chain(others);

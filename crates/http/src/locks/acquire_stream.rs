@@ -52,7 +52,7 @@ pub(super) async fn stream(
     let is_sharded = acquire.shards.is_some();
     let session = (!acquire.open.anonymous).then(|| acquire.open.session.clone());
     let service = call.service().clone();
-    let begun = service.begin_acquire(call.context.clone(), acquire, for_connection);
+    let begun = service.begin_acquire(acquire, for_connection);
     let mut pending = begun.map_err(|failure| call.error(failure))?;
     let first = match pending.next().await {
         AcquireProgress::Done(done) => {
@@ -155,6 +155,7 @@ impl AcquireStream {
             }
             HoldEvent::Over(HoldEnd::Lost(cause)) => cause.as_str(),
             HoldEvent::Over(HoldEnd::Unconfirmed) => "unconfirmed",
+            HoldEvent::Over(HoldEnd::Denied) => "denied",
             HoldEvent::Over(HoldEnd::ShuttingDown) => "shutting-down",
         };
         let Phase::Held(_, token, session) = std::mem::replace(&mut self.phase, Phase::Ended)

@@ -42,7 +42,7 @@ async fn force_release(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let ForceReleaseParams { reason, token, .. } = call.params()?;
     let what = token.map_or(BreakTarget::Holders, BreakTarget::Token);
     let command = Break { lock: lock.clone(), what, reason };
-    let broken = call.run(call.service().break_holds(&call.context, command)).await?;
+    let broken = call.run(call.service().break_holds(command)).await?;
     let Response { value: ended, revision, .. } = broken;
     Ok(Reply::json(StatusCode::OK, &ForceReleasedBody { lock, ended, revision }).at(revision))
 }

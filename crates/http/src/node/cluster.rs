@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{ClusterBody, NodeBody, Schemas};
 use holdfast_service::{ClusterMember, ClusterView, MemberRole};
+use holdfast_types::Right;
 
 use crate::call::CallContext;
 use crate::operation::{Operation, ResponseSpec, Scope};
@@ -22,6 +23,8 @@ pub(crate) static OPERATION: Operation = Operation {
 };
 
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let allowed = call.service().require(Right::ClusterRead);
+    allowed.map_err(|failure| call.error(failure))?;
     let ClusterView { cluster, id, level, term, leader, nodes } =
         call.state.service().cluster().await;
     let (cluster_id, level) = (id.map(|id| id.to_string()), level.0);

@@ -5,6 +5,7 @@ use std::future::ready;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::ErrorCode;
+use holdfast_types::Right;
 use prometheus_client::encoding::text::encode;
 
 use crate::call::CallContext;
@@ -17,7 +18,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 
 pub(crate) static OPERATION: Operation = Operation {
     // A scraper may add its own query parameters.
-    scope: Scope::Static,
+    scope: Scope::Scraped,
     summary: "Read the metrics of the node as OpenMetrics text",
     answers: || {
         let answer = ResponseSpec::empty(StatusCode::OK, "The metrics of the node");
@@ -28,6 +29,8 @@ pub(crate) static OPERATION: Operation = Operation {
 };
 
 fn metrics(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let allowed = call.service().require(Right::MetricsRead);
+    allowed.map_err(|failure| call.error(failure))?;
     call.state.service().refresh_metrics();
     let mut text = String::new();
     encode(&mut text, call.state.registry())

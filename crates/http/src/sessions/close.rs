@@ -38,7 +38,7 @@ async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let incarnation = params.incarnation;
     let closed = match operator_reason(params)? {
         Some(reason) => {
-            let ended = call.service().end_session(&call.context, session, incarnation, reason);
+            let ended = call.service().end_session(session, incarnation, reason);
             call.run(ended).await?
         }
         None => call.run(call.service().close_session(session, incarnation)).await?,

@@ -82,11 +82,11 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let params: GetParams = call.params()?;
     let aspect = aspect(&params)?;
     let read = read_mode(params.stale);
-    let (service, context) = (call.service(), &call.context);
+    let service = call.service();
     let limit = params.limit.unwrap_or(LIST_LIMIT_DEFAULT);
     match aspect {
         Aspect::Data | Aspect::Stat => {
-            let found = call.run(service.znode(context, &path, read)).await?;
+            let found = call.run(service.znode(&path, read)).await?;
             Ok(read_reply(found, |ZnodeContents { stat, data }, revision| {
                 if aspect == Aspect::Stat {
                     return stat_reply(StatusCode::OK, path, stat, revision);
@@ -96,21 +96,21 @@ async fn get(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
         }
         Aspect::Children => {
             let after = params.page_token.as_deref();
-            let found = call.run(service.children(context, &path, after, limit, read)).await?;
+            let found = call.run(service.children(&path, after, limit, read)).await?;
             Ok(read_reply(found, |page, _| {
                 Reply::json(StatusCode::OK, &ChildrenBody::new(path, page))
             }))
         }
         Aspect::Subtree => {
             let after = page_path(&params)?;
-            let found = service.subtree(context, &path, after.as_ref(), limit, read);
+            let found = service.subtree(&path, after.as_ref(), limit, read);
             let found = call.run(found).await?;
             Ok(read_reply(found, |page, _| {
                 Reply::json(StatusCode::OK, &SubtreeBody::new(path, page))
             }))
         }
         Aspect::Acl => {
-            let found = call.run(service.acl(context, &path, read)).await?;
+            let found = call.run(service.acl(&path, read)).await?;
             Ok(read_reply(found, |ZnodeAcl { entries, stat }, revision| {
                 let body = AclBody::new(path, &entries, &stat, revision);
                 Reply::json(StatusCode::OK, &body).with_header(ETAG, tag(stat.aversion))

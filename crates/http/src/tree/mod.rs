@@ -46,7 +46,7 @@ async fn change(
     caller: Caller,
     op: Op,
 ) -> Result<(OpReply, Revision), HttpError> {
-    let done = call.run(call.service().change(&call.context, caller, op)).await?;
+    let done = call.run(call.service().change(caller, op)).await?;
     Ok((done.value, done.revision))
 }
 

@@ -201,7 +201,7 @@ async fn put_either_way(
         return Ok((reply.ok_or_else(unexpected_reply)?, revision));
     }
     let mut replaces = caller.request.is_none() && {
-        let found = call.service().znode(&call.context, path, ReadMode::Stale);
+        let found = call.service().znode(path, ReadMode::Stale);
         call.run(found).await.is_ok()
     };
     for _ in 0..TRIES_MAX {
@@ -228,7 +228,7 @@ async fn run_one(
     call: &CallContext<'_>,
     multi: Multi,
 ) -> Result<(Option<OpReply>, Revision), HttpError> {
-    let done = call.run(call.service().multi(&call.context, multi)).await;
+    let done = call.run(call.service().multi(multi)).await;
     let done = done.map_err(|mut problem| {
         // The caller sent one operation, so a position in a transaction means nothing to it.
         problem.facts.at = None;

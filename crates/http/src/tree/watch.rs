@@ -16,7 +16,7 @@ use holdfast_service::{
     HoldChange, HoldNotice, WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem,
     ZnodeChangeKind,
 };
-use holdfast_types::{Revision, ZnodePath};
+use holdfast_types::{Rejection, Revision, ZnodePath};
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::reply::Reply;
 use crate::routes::WATCH;
 use crate::shutdown::{ShutdownPhase, begun};
 use crate::sse::{self, EventSource, LAST_EVENT_ID, accepts_events, last_event_id};
-use crate::status::{HttpError, compacted, shutting_down};
+use crate::status::{HttpError, compacted, denied, shutting_down};
 
 /// A long poll returns once it has this many changes and the last revision is complete.
 const POLL_CHANGES_MAX: usize = 1_000;
@@ -68,7 +68,7 @@ async fn watch(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let filter = filter(prefix, path)?;
     // A client that reconnects repeats its first URL, so `Last-Event-ID` takes precedence over `since`.
     let since = last_event_id(headers)?.or(since);
-    let request = WatchRequest { filter, since, identities: call.identities() };
+    let request = WatchRequest { filter, since };
     let watch = call.watch(request)?;
     if accepts_events(headers) {
         let stream = Stream { watch, shutdown: call.state.shutdown(), ended: false };
@@ -130,9 +130,14 @@ async fn poll(
             ClientEvent::Compacted(restart_from) if events.is_empty() => {
                 return Err(compacted(restart_from));
             }
+            ClientEvent::Denied(rejection) if events.is_empty() => {
+                return Err(denied(rejection));
+            }
             ClientEvent::ShuttingDown if events.is_empty() => return Err(shutting_down()),
             // The collected changes are valid. The client's next call reports the gap, or reaches another node.
-            ClientEvent::Compacted(_) | ClientEvent::ShuttingDown => break,
+            ClientEvent::Compacted(_) | ClientEvent::Denied(_) | ClientEvent::ShuttingDown => {
+                break;
+            }
         }
         resume = resume.max(seen);
     }
@@ -166,6 +171,7 @@ impl Stream {
                 sse::numbered(resume, "bookmark", &serde_json::json!({ "revision": resume }))
             }
             ClientEvent::Compacted(restart_from) => self.end("compacted", &compacted(restart_from)),
+            ClientEvent::Denied(rejection) => self.end("denied", &denied(rejection)),
             ClientEvent::ShuttingDown => self.end("reconnect", &shutting_down()),
         }
     }
@@ -182,6 +188,7 @@ enum ClientEvent {
     Change(ChangeBody),
     Bookmark,
     Compacted(Revision),
+    Denied(Rejection),
     ShuttingDown,
 }
 
@@ -209,6 +216,7 @@ impl From<WatchItem> for ClientEvent {
             }
             WatchItem::Bookmark { .. } => Self::Bookmark,
             WatchItem::Compacted { restart_from } => Self::Compacted(restart_from),
+            WatchItem::Denied(rejection) => Self::Denied(rejection),
             WatchItem::ShuttingDown => Self::ShuttingDown,
         }
     }

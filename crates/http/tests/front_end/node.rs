@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub(crate) struct Node {
     pub(crate) service: Service,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
-    _data: TempDir,
+    data: TempDir,
 }
 
 /// The listeners of a node, bound before their addresses are published.
@@ -48,6 +49,10 @@ impl Sockets {
 }
 
 impl Node {
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.data.path()
+    }
+
     /// A node that leads its cluster of one.
     pub(crate) async fn start() -> Self {
         Self::start_with(HttpConfig::default(), ServiceConfig::default()).await
@@ -102,7 +107,7 @@ impl Node {
         let registry = Arc::new(registry);
         let served = serve(listener, http, service.clone(), metrics, registry, shutdown);
         let served = tokio::spawn(served);
-        Self { address, service, stop: Some(stop), served, _data: data }
+        Self { address, service, stop: Some(stop), served, data }
     }
 
     /// One call.

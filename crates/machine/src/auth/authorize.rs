@@ -2,12 +2,27 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    Permission, Rejection, Revision, Right, RoleName, SessionName, SubjectName, built_in_role,
+    Permission, Rejection, Revision, Right, RoleName, SessionName, Stamp, SubjectName,
+    built_in_role,
 };
 
 use super::needed::{Needed, needed_by};
 use super::{AccessToken, Subject};
 use crate::Machine;
+
+/// What one actor may do at one revision, as in the mode [`AuthMode::On`].
+#[derive(Clone, Copy, Debug)]
+pub struct ActorRights<'a> {
+    machine: &'a Machine,
+    caller: AuthCaller<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AuthCaller<'a> {
+    Node,
+    Anonymous,
+    Subject(&'a SubjectName),
+}
 
 impl Machine {
     pub fn auth_mode(&self) -> AuthMode {
@@ -15,7 +30,7 @@ impl Machine {
     }
 
     /// The revision of the last change of subjects, roles, access tokens or the mode; 0 before the first.
-    pub fn auth_revision(&self) -> Revision {
+    pub fn auth_changed_in(&self) -> Revision {
         self.auth.changed_in
     }
 
@@ -33,13 +48,13 @@ impl Machine {
         self.auth.tokens.iter().map(|(id, token)| (*id, &**token))
     }
 
+    pub fn subject(&self, name: &SubjectName) -> Option<&Subject> {
+        self.auth.subjects.get(name).map(|subject| &**subject)
+    }
+
     /// Subjects, by name.
     pub fn subjects(&self) -> impl Iterator<Item = (&SubjectName, &Subject)> {
         self.auth.subjects.iter().map(|(name, subject)| (name, &**subject))
-    }
-
-    pub fn subject(&self, name: &SubjectName) -> Option<&Subject> {
-        self.auth.subjects.get(name).map(|subject| &**subject)
     }
 
     /// The roles that clients have created, by name.
@@ -52,198 +67,189 @@ impl Machine {
         self.auth.subject_of.get(certificate)
     }
 
-    /// The subject of an actor; `None` for nodes and anonymous callers.
+    /// What an actor may do at the time `now`.
     ///
     /// # Errors
     /// [`AuthRejection::UnknownToken`], [`AuthRejection::TokenExpired`].
-    pub fn subject_of<'a>(
+    pub fn rights_of<'a>(
         &'a self,
         actor: &'a Actor,
-    ) -> Result<Option<&'a SubjectName>, AuthRejection> {
-        match actor {
-            Actor::Node | Actor::Anonymous => Ok(None),
-            Actor::Subject(subject) => Ok(Some(subject)),
+        now: Stamp,
+    ) -> Result<ActorRights<'a>, AuthRejection> {
+        let caller = match actor {
+            Actor::Node => AuthCaller::Node,
+            Actor::Anonymous => AuthCaller::Anonymous,
+            Actor::Subject(subject) => AuthCaller::Subject(subject),
             Actor::Token(id) => match self.auth.tokens.get(id) {
-                None => Err(AuthRejection::UnknownToken),
-                Some(token) if token.is_expired(self.now) => Err(AuthRejection::TokenExpired),
-                Some(token) => Ok(Some(&token.subject)),
+                None => return Err(AuthRejection::UnknownToken),
+                Some(token) if token.is_expired(now) => return Err(AuthRejection::TokenExpired),
+                Some(token) => AuthCaller::Subject(&token.subject),
             },
+        };
+        Ok(ActorRights { machine: self, caller })
+    }
+
+    /// Rejects a command of `apply` that its actor may not execute. Changes of the authorization need a permission in
+    /// every mode.
+    pub(crate) fn authorize(&self, actor: &Actor, command: &Command) -> Result<(), Rejection> {
+        if self.auth.mode == AuthMode::On || matches!(command, Command::Auth(_)) {
+            self.rights_of(actor, self.now)?.check_command(command)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> ActorRights<'a> {
+    /// `None` for nodes and anonymous callers.
+    pub fn subject(&self) -> Option<&'a SubjectName> {
+        match self.caller {
+            AuthCaller::Node | AuthCaller::Anonymous => None,
+            AuthCaller::Subject(subject) => Some(subject),
         }
     }
 
-    /// Decides whether an actor may execute a command, as in the mode [`AuthMode::On`].
+    /// Checks everything that a command needs.
     ///
     /// # Errors
     /// The first permission or session that the actor lacks.
-    pub fn authorize(&self, actor: &Actor, command: &Command) -> Result<(), Rejection> {
-        if *actor == Actor::Node {
-            return Ok(());
-        }
-        if matches!(command, Command::Auth(AuthChange::AddAdministrator { .. })) {
+    pub fn check_command(&self, command: &Command) -> Result<(), AuthRejection> {
+        if self.caller == AuthCaller::Node
             // The change itself allows only the first one.
+            || matches!(command, Command::Auth(AuthChange::AddAdministrator { .. }))
+        {
             return Ok(());
         }
-        let subject = self.subject_of(actor)?;
         let mut check = |needed: Needed<'_>| match needed {
-            Needed::Permission(right, name) => self.check_permission(subject, right, &name),
-            Needed::OwnSession(session) => self.check_owner(subject, session),
-            Needed::OwnSessionId(id) => match self.session_name(id) {
-                Some(session) => self.check_owner(subject, &session),
+            Needed::Permission(right, name) => self.check(right, &name),
+            Needed::OwnSession(session) => self.check_session(session),
+            Needed::OwnSessionId(id) => match self.machine.session_name(id) {
+                Some(session) => self.check_session_of_subject(&session),
                 None => Ok(()),
             },
-            Needed::ClosableSession(session) => self
-                .check_owner(subject, session)
-                .or_else(|_| self.check_permission(subject, Right::SessionClose, session.as_str())),
-            Needed::Caller => self.check_caller(subject),
-            // Clients cannot send these commands. Nodes propose them without an actor.
-            Needed::Node if *actor == Actor::Anonymous => Ok(()),
+            Needed::ClosableSession(session) => match self.check_session(session) {
+                Err(AuthRejection::OtherSubject { .. }) => {
+                    self.check(Right::SessionClose, session.as_str())
+                }
+                checked => checked,
+            },
+            Needed::Caller => self.check_caller(),
+            // Nodes propose them without an actor; clients cannot send them.
+            Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
             Needed::Node => Err(AuthRejection::NoCredential),
         };
-        Ok(needed_by(command, &mut check)?)
+        needed_by(command, &mut check)
     }
 
-    /// Decides whether an actor has a right on a name, as in the mode [`AuthMode::On`].
+    /// Checks a right on a name; the name is empty for a right without names.
     ///
     /// # Errors
-    /// [`AuthRejection::Forbidden`], [`AuthRejection::NoCredential`]; the errors of [`Machine::subject_of`].
-    pub fn authorize_right(
-        &self,
-        actor: &Actor,
-        right: Right,
-        name: &str,
-    ) -> Result<(), AuthRejection> {
-        match actor {
-            Actor::Node => Ok(()),
-            Actor::Anonymous | Actor::Token(_) | Actor::Subject(_) => {
-                self.check_permission(self.subject_of(actor)?, right, name)
+    /// [`AuthRejection::Forbidden`], [`AuthRejection::NoCredential`].
+    pub fn check(&self, right: Right, name: &str) -> Result<(), AuthRejection> {
+        self.check_any(right, name, |permission| permission.allows(right, name))
+    }
+
+    /// Checks a right on every name that begins with `prefix`.
+    ///
+    /// # Errors
+    /// As [`ActorRights::check`].
+    pub fn check_below(&self, right: Right, prefix: &str) -> Result<(), AuthRejection> {
+        let name = format!("{prefix}*");
+        self.check_any(right, &name, |permission| permission.allows_below(right, prefix))
+    }
+
+    /// Checks that the actor may use a session by its name.
+    ///
+    /// # Errors
+    /// [`AuthRejection::OtherSubject`], [`AuthRejection::NoCredential`].
+    pub fn check_session(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        self.check_caller()?;
+        if self.caller != AuthCaller::Node && self.machine.is_of_connection(session) {
+            return Err(AuthRejection::OtherSubject { session: session.clone() });
+        }
+        self.check_session_of_subject(session)
+    }
+
+    /// Checks that the actor may read a session: its own, or with the right `session read`.
+    ///
+    /// # Errors
+    /// As [`ActorRights::check_session`].
+    pub fn check_session_read(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        match self.check_session(session) {
+            Err(AuthRejection::OtherSubject { .. }) => {
+                self.check(Right::SessionRead, session.as_str())
             }
+            checked => checked,
         }
     }
 
-    /// As [`Machine::authorize_right`], for every name that begins with `prefix`.
-    ///
-    /// # Errors
-    /// As [`Machine::authorize_right`].
-    pub fn authorize_below(
-        &self,
-        actor: &Actor,
-        right: Right,
-        prefix: &str,
-    ) -> Result<(), AuthRejection> {
-        if *actor == Actor::Node {
-            return Ok(());
-        }
-        let subject = self.subject_of(actor)?;
-        if self.has_permission(subject, |permission| permission.allows_below(right, prefix)) {
-            return Ok(());
-        }
-        Err(denied(subject, right, &format!("{prefix}*")))
-    }
-
-    /// Decides whether an actor may use a session as its own.
-    ///
-    /// # Errors
-    /// [`AuthRejection::OtherSubject`]; the errors of [`Machine::subject_of`].
-    pub fn authorize_session(
-        &self,
-        actor: &Actor,
-        session: &SessionName,
-    ) -> Result<(), AuthRejection> {
-        if *actor == Actor::Node {
-            return Ok(());
-        }
-        let subject = self.subject_of(actor)?;
-        self.check_caller(subject)?;
-        self.check_owner(subject, session)
-    }
-
-    /// The permission that gives an actor a right on a name, with its role.
-    pub fn deciding_permission(
-        &self,
-        subject: Option<&SubjectName>,
-        right: Right,
-        name: &str,
-    ) -> Option<(String, Permission)> {
-        let mut found = None;
-        self.has_permission_of(subject, |role, permission| {
+    /// The permission that gives the actor a right on a name, and its role.
+    pub fn deciding_permission(&self, right: Right, name: &str) -> Option<(&'a str, Permission)> {
+        let mut deciding = None;
+        self.find(|role, permission| {
             let allows = permission.allows(right, name);
             if allows {
-                found = Some((role.to_owned(), permission.clone()));
+                deciding = Some((role, permission.clone()));
             }
             allows
         });
-        found
+        deciding
     }
 
-    fn check_permission(
-        &self,
-        subject: Option<&SubjectName>,
-        right: Right,
-        name: &str,
-    ) -> Result<(), AuthRejection> {
-        if self.has_permission(subject, |permission| permission.allows(right, name)) {
-            return Ok(());
+    /// Rejects another subject's session. A session without a subject is open to every caller.
+    fn check_session_of_subject(&self, session: &SessionName) -> Result<(), AuthRejection> {
+        match (self.machine.sessions.subject_of(session), self.caller) {
+            (None, _) | (_, AuthCaller::Node) => Ok(()),
+            (Some(owner), AuthCaller::Subject(subject)) if owner == subject => Ok(()),
+            (Some(_), AuthCaller::Anonymous) => Err(AuthRejection::NoCredential),
+            (Some(_), AuthCaller::Subject(_)) => {
+                Err(AuthRejection::OtherSubject { session: session.clone() })
+            }
         }
-        Err(denied(subject, right, name))
     }
 
     /// Rejects callers without a credential, unless the role `anonymous` has a permission.
-    fn check_caller(&self, subject: Option<&SubjectName>) -> Result<(), AuthRejection> {
-        if subject.is_some() || self.has_permission(None, |_| true) {
+    fn check_caller(&self) -> Result<(), AuthRejection> {
+        if self.caller != AuthCaller::Anonymous || self.find(|_, _| true) {
             return Ok(());
         }
         Err(AuthRejection::NoCredential)
     }
 
-    /// Rejects another subject's session. A session that nobody owns is open to every caller.
-    fn check_owner(
+    fn check_any(
         &self,
-        subject: Option<&SubjectName>,
-        session: &SessionName,
+        right: Right,
+        name: &str,
+        allows: impl Fn(&Permission) -> bool,
     ) -> Result<(), AuthRejection> {
-        match self.sessions.owner(session) {
-            Some(owner) if subject == Some(owner) => Ok(()),
-            Some(_) if subject.is_none() => Err(AuthRejection::NoCredential),
-            Some(_) => Err(AuthRejection::OtherSubject { session: session.clone() }),
-            None => Ok(()),
+        match self.caller {
+            AuthCaller::Node => Ok(()),
+            AuthCaller::Anonymous | AuthCaller::Subject(_)
+                if self.find(|_, permission| allows(permission)) =>
+            {
+                Ok(())
+            }
+            AuthCaller::Anonymous => Err(AuthRejection::NoCredential),
+            AuthCaller::Subject(subject) => {
+                let (subject, name) = (subject.clone(), name.to_owned());
+                Err(AuthRejection::Forbidden(Box::new(Forbidden { subject, right, name })))
+            }
         }
     }
 
-    fn has_permission(
-        &self,
-        subject: Option<&SubjectName>,
-        allows: impl Fn(&Permission) -> bool,
-    ) -> bool {
-        self.has_permission_of(subject, |_, permission| allows(permission))
-    }
-
-    /// Whether `allows` returns true for a permission of the subject. Every subject also has the role `anonymous`.
-    fn has_permission_of(
-        &self,
-        subject: Option<&SubjectName>,
-        mut allows: impl FnMut(&str, &Permission) -> bool,
-    ) -> bool {
-        let own = subject.and_then(|subject| self.subject(subject));
-        let own = own.map_or(&[][..], |subject| &subject.roles);
-        let roles = own.iter().map(RoleName::as_str).chain([RoleName::ANONYMOUS]);
-        roles.into_iter().any(|role| match built_in_role(role) {
-            Some(rights) => {
-                rights.iter().any(|right| allows(role, &Permission::on_all_names(*right)))
-            }
-            None => {
-                let permissions = self.auth.roles.get(role);
-                permissions.is_some_and(|all| all.iter().any(|one| allows(role, one)))
+    /// Whether `allows` is true for a permission of the actor. Every caller has the role `anonymous`.
+    fn find(&self, mut allows: impl FnMut(&'a str, &Permission) -> bool) -> bool {
+        let subject = self.subject().and_then(|subject| self.machine.subject(subject));
+        let roles = subject.map_or(&[][..], |subject| &subject.roles).iter();
+        roles.map(RoleName::as_str).chain([RoleName::ANONYMOUS]).any(|role| {
+            match built_in_role(role) {
+                Some(rights) => {
+                    rights.iter().any(|right| allows(role, &Permission::on_all_names(*right)))
+                }
+                None => {
+                    let permissions = self.machine.auth.roles.get(role);
+                    permissions.is_some_and(|all| all.iter().any(|one| allows(role, one)))
+                }
             }
         })
-    }
-}
-
-fn denied(subject: Option<&SubjectName>, right: Right, name: &str) -> AuthRejection {
-    match subject {
-        None => AuthRejection::NoCredential,
-        Some(subject) => {
-            let subject = subject.clone();
-            AuthRejection::Forbidden(Box::new(Forbidden { subject, right, name: name.to_owned() }))
-        }
     }
 }

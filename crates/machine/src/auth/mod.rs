@@ -1,7 +1,7 @@
 //! Subjects, roles and access tokens, and the decision whether an actor may execute a command.
 //!
-//! Every node decides the same: [`Machine::authorize`] reads only the state. `apply` calls it for each command while
-//! the mode is [`AuthMode::On`], and front-ends call it before they propose. Bounds: [`TOKENS_MAX`], [`SUBJECTS_MAX`],
+//! Every node decides the same, because [`ActorRights`] reads only the state. `apply` checks each command while the mode is
+//! [`AuthMode::On`], and front-ends check it before they propose it. Bounds: [`TOKENS_MAX`], [`SUBJECTS_MAX`],
 //! [`ROLES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName` and `CertificateName`.
 
 mod authorize;
@@ -16,6 +16,8 @@ use holdfast_types::{
     SubjectName, built_in_role,
 };
 use imbl::OrdMap;
+
+pub use authorize::ActorRights;
 
 /// Access tokens of the cluster.
 pub(crate) const TOKENS_MAX: usize = 10_000;

@@ -2,9 +2,9 @@
 //! its line here.
 
 use holdfast_types::{
-    Acquire, Arrive, Break, CancelArrival, ChangeCounter, Command, Condition, CounterChange,
-    Create, HandOver, LeaveBarrier, LockName, Multi, Op, OpenSession, Recipe, Release,
-    RequestRelease, Right, SessionId, SessionName, ZnodePath,
+    Acquire, Arrive, Break, Caller, CancelArrival, ChangeCounter, Command, Condition,
+    CounterChange, Create, HandOver, LeaveBarrier, LockName, Multi, Op, OpenSession, Recipe,
+    Release, RequestRelease, Right, SessionId, SessionName, ZnodePath,
 };
 
 /// What a command needs.
@@ -74,7 +74,8 @@ fn needed_by_multi<'a, E>(
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     need(Needed::Caller)?;
-    if let Some(session) = &multi.caller.session {
+    // A connection proves that the session is its own with its attachment.
+    if let Caller { session: Some(session), attachment: None, .. } = &multi.caller {
         need(Needed::OwnSession(session))?;
     }
     for condition in &multi.conditions {

@@ -102,14 +102,19 @@ impl Machine {
 
     /// Returns the locks with the longest queues that match a filter, longest first. The views have the number of
     /// waiters, but no waiters. Reads the first [`SCAN_MAX`] locks with the filter's prefix.
-    pub fn longest_queues(&self, filter: &LockFilter, limit: usize) -> Vec<LockView> {
+    pub fn longest_queues(
+        &self,
+        filter: &LockFilter,
+        limit: usize,
+        is_visible: impl Fn(&LockName) -> bool,
+    ) -> Vec<LockView> {
         let mut best: BTreeSet<(u32, std::cmp::Reverse<&LockName>)> = BTreeSet::new();
         let inside = self
             .locks
             .range(Bound::Included(filter.prefix.as_str()))
             .take_while(|(name, _)| name.as_str().starts_with(&filter.prefix))
             .take(SCAN_MAX);
-        for (name, lock) in inside.filter(|(_, lock)| lock.waiting() > 0) {
+        for (name, lock) in inside.filter(|(name, lock)| lock.waiting() > 0 && is_visible(name)) {
             best.insert((lock.waiting(), std::cmp::Reverse(name)));
             if best.len() > limit {
                 best.pop_first();

@@ -194,8 +194,9 @@ impl Machine {
     ) -> SessionId {
         let ttl = open.ttl.unwrap_or(Ttl::DEFAULT);
         let attaches = open.password.is_some();
-        // A token that `apply` does not know opens a session of nobody; only the mode `off` gets here.
-        let subject = self.subject_of(&ctx.actor).ok().flatten().cloned();
+        // An unknown token opens a session without a subject. Only the mode `off` accepts it.
+        let rights = self.rights_of(&ctx.actor, self.now).ok();
+        let subject = rights.and_then(|rights| rights.subject()).cloned();
         let id = self.sessions.open(open, subject, ctx.now);
         ctx.emit(SessionEvent::LeaseStarted { id, ttl, generation: 1 });
         if attaches {

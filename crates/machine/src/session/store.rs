@@ -294,7 +294,7 @@ impl Sessions {
     }
 
     /// The subject of the session with this name, if it is open or has expired.
-    pub(crate) fn owner(&self, name: &SessionName) -> Option<&SubjectName> {
+    pub(crate) fn subject_of(&self, name: &SessionName) -> Option<&SubjectName> {
         match self.named(name)? {
             KnownSession::Open(id) => self.get(id)?.subject.as_ref(),
             KnownSession::Ended { end: SessionEnd::Expired, number } => {

@@ -52,8 +52,8 @@ fn add_token(name: &str, id: u64) -> AuthChange {
 
 /// One change of each kind; some are rejected.
 pub(super) fn of_every_kind() -> Vec<Command> {
+    let first = Command::Auth(bootstrap(AuthMode::Shadow));
     let changes = vec![
-        bootstrap(AuthMode::Shadow),
         set_role("deploy", &["lock acquire deploy/*", "tree read /cfg"]),
         set_role("gone", &[]),
         set_subject("ci", &["deploy", "gone"], &["CN=ci,O=prod"]),
@@ -69,8 +69,8 @@ pub(super) fn of_every_kind() -> Vec<Command> {
         AuthChange::DeleteToken { token: AccessTokenId(77) },
         AuthChange::SetMode(AuthMode::Off),
     ];
-    let mut commands: Vec<_> =
-        changes.into_iter().map(|change| Command::Auth(change).by(ADMIN)).collect();
+    let changes = changes.into_iter().map(|change| Command::Auth(change).by(ADMIN));
+    let mut commands: Vec<_> = [first].into_iter().chain(changes).collect();
     commands.push(Command::OpenSession(open("owned")).by(Actor::Subject(subject("ci"))));
     commands
 }
@@ -363,12 +363,14 @@ fn a_deleted_role_is_taken_from_its_subjects() {
 fn the_role_anonymous_holds_for_every_caller() {
     let mut machine = guarded();
     change(&mut machine, ADMIN, set_role("anonymous", &["lock read public/*"])).unwrap();
-    let may = |actor: &Actor, name| machine.authorize_right(actor, Right::LockRead, name);
+    let may =
+        |actor: &Actor, name| machine.rights_of(actor, Stamp(0))?.check(Right::LockRead, name);
     assert_eq!(may(&Actor::Anonymous, "public/a"), Ok(()));
     assert_eq!(may(&WEB, "public/a"), Ok(()));
     assert_eq!(may(&Actor::Anonymous, "secret"), Err(AuthRejection::NoCredential));
-    let (by, permission) = machine.deciding_permission(None, Right::LockCheck, "public/a").unwrap();
-    assert_eq!((by.as_str(), permission.to_string().as_str()), ("anonymous", "lock read public/*"));
+    let rights = machine.rights_of(&Actor::Anonymous, Stamp(0)).unwrap();
+    let (by, permission) = rights.deciding_permission(Right::LockCheck, "public/a").unwrap();
+    assert_eq!((by, permission.to_string().as_str()), ("anonymous", "lock read public/*"));
 }
 
 #[test]
@@ -390,7 +392,22 @@ fn a_session_without_a_subject_is_open_to_every_caller() {
     let me = OpenSession { ttl: Some(Ttl::DEFAULT), ..open("me") };
     apply(&mut machine, Actor::Anonymous, Command::OpenSession(me)).unwrap();
     change(&mut machine, Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
-    assert_eq!(machine.authorize_session(&ADMIN, &session_name("me")), Ok(()));
-    let denied = machine.authorize_session(&Actor::Anonymous, &session_name("me"));
-    assert_eq!(denied, Err(AuthRejection::NoCredential));
+    let check =
+        |actor: &Actor| machine.rights_of(actor, Stamp(0))?.check_session(&session_name("me"));
+    assert_eq!(check(&ADMIN), Ok(()));
+    assert_eq!(check(&Actor::Anonymous), Err(AuthRejection::NoCredential));
+}
+
+#[test]
+fn a_session_of_a_connection_is_not_used_by_its_name() {
+    let mut machine = guarded();
+    let name = session_name("zk-1");
+    let opened = OpenSession { password: Some(holdfast_types::Password([7; 16])), ..open("zk-1") };
+    apply(&mut machine, Actor::Node, Command::OpenSession(opened)).unwrap();
+    let outcome = apply(&mut machine, CI, acquire("deploy/eu", "zk-1"));
+    let other = AuthRejection::OtherSubject { session: name.clone() };
+    assert_eq!(rejected(&outcome), Some(&other));
+    let close = Command::CloseSession { session: name, attachment: None, incarnation: None };
+    assert_eq!(forbidden(&apply(&mut machine, CI, close.clone())).unwrap(), "session close zk-1");
+    apply(&mut machine, ADMIN, close).unwrap();
 }

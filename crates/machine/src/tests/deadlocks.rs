@@ -70,7 +70,7 @@ fn is_blocked_by(lock: &Lock, entry: &LockEntry, blocked: &BTreeSet<Agent>) -> b
 
 /// The same state with deadlock detection disabled for each lock.
 fn without_detection(machine: &Machine) -> Machine {
-    let locks = machine.locks(&LockFilter::default(), None, usize::MAX).items;
+    let locks = machine.locks(&LockFilter::default(), None, usize::MAX, |_| true).items;
     let locks: BTreeSet<ZnodePath> = locks.iter().map(|l| ZnodePath::of_lock(&l.lock)).collect();
     let mut parts: Vec<SnapshotPart> = machine.dump().collect();
     for SnapshotPart(part) in &mut parts {
@@ -247,7 +247,7 @@ fn run(steps: &[Step]) -> Result<usize, String> {
 }
 
 fn contents(machine: &Machine) -> BTreeMap<String, usize> {
-    let page = machine.locks(&LockFilter::default(), None, 100);
+    let page = machine.locks(&LockFilter::default(), None, 100, |_| true);
     let view = |view: LockView| (format!("{view:?}"), 1);
     page.items.into_iter().map(view).collect()
 }

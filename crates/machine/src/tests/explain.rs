@@ -112,12 +112,12 @@ fn most_wanted_returns_the_longest_queues_up_to_its_limit() {
     }
     let wanted = |prefix: &str, limit| -> Vec<(String, u32)> {
         let filter = LockFilter { prefix: prefix.to_owned(), ..LockFilter::default() };
-        let views = machine.longest_queues(&filter, limit);
+        let views = machine.longest_queues(&filter, limit, |_| true);
         views.into_iter().map(|view| (view.lock.to_string(), view.waiters_total)).collect()
     };
     assert_eq!(wanted("", 2), [("x/b".to_owned(), 4), ("b".to_owned(), 3)]);
     assert_eq!(wanted("a", 10), [("a".to_owned(), 1)]);
-    let views = machine.longest_queues(&LockFilter::default(), 1);
+    let views = machine.longest_queues(&LockFilter::default(), 1, |_| true);
     assert_eq!(
         (views[0].holders.len(), views[0].waiters.len()),
         (1, 0),

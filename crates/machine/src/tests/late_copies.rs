@@ -71,13 +71,13 @@ fn name(session: usize) -> SessionName {
 
 /// All holders, waiters and open sessions, as text.
 fn entries(machine: &Machine) -> String {
-    let locks = machine.locks(&LockFilter::default(), None, 100);
+    let locks = machine.locks(&LockFilter::default(), None, 100, |_| true);
     let tickets = |lock: &LockView| {
         let holders: Vec<_> = lock.holders.iter().map(|h| (h.session.clone(), h.token)).collect();
         let waiters: Vec<_> = lock.waiters.iter().map(|w| (w.session.clone(), w.ticket)).collect();
         format!("{} {holders:?} {waiters:?}", lock.lock)
     };
-    let sessions = machine.sessions(None, 100).items;
+    let sessions = machine.sessions(None, 100, |_| true).items;
     let sessions: Vec<_> = sessions.into_iter().map(|view| (view.session, view.id)).collect();
     let held: Vec<_> = locks.items.iter().map(tickets).collect();
     format!("{held:?} {sessions:?}")

@@ -322,12 +322,12 @@ impl<'a> Words<'a> {
                     waiting: self.flag("waiting"),
                     session: self.value("session").map(session_name),
                 };
-                let page = machine.locks(&filter, self.value("after"), self.limit());
+                let page = machine.locks(&filter, self.value("after"), self.limit(), |_| true);
                 render::page(&page, render::lock)
             }
             "session" => render::status(&machine.session(&session_name(self.at(2)))),
             "sessions" => {
-                let page = machine.sessions(self.value("after"), self.limit());
+                let page = machine.sessions(self.value("after"), self.limit(), |_| true);
                 render::page(&page, render::session)
             }
             "entry" => {

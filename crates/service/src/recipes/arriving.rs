@@ -88,8 +88,13 @@ impl Service {
             Some(place.arrived.generation).filter(|_| place.barrier_kind == BarrierKind::Barrier);
         let topic = RecipeTopic::BarrierKind(place.barrier_kind, place.name.clone());
         let parked = self.observer().recipe_waiters.park(topic, generation);
-        let abandoned =
-            AbandonedEntryGuard::new(self, place.cancel_command(), None, wait.until, permit);
+        let abandoned = AbandonedEntryGuard::new(
+            &self.as_node(),
+            place.cancel_command(),
+            None,
+            wait.until,
+            permit,
+        );
         let result = self.wait_parked_at_barrier(wait, &place, parked).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::NotYet { .. })) {
             abandoned.disarm();
@@ -113,6 +118,11 @@ impl Service {
                 WaitEvent::Woken(WakeUp::Event(event)) => return self.result_after(place, event),
                 WaitEvent::Woken(WakeUp::Look) | WaitEvent::Renewed { .. } => {}
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Denied(rejection) => {
+                    // The arrival is withdrawn, or the barrier opened first.
+                    drop(self.cancel_arrival(wait, place, &parked).boxed().await);
+                    return Err(Failure::Rejected(rejection));
+                }
                 WaitEvent::Deadline => {
                     return self.cancel_arrival(wait, place, &parked).boxed().await;
                 }
@@ -189,7 +199,7 @@ impl Service {
         place: &BarrierArrival,
         parked: &ParkedRecipeCall,
     ) -> Result<Response<Tripped>, Failure> {
-        let (reply, revision) = match self.propose(place.cancel_command()).await {
+        let (reply, revision) = match self.as_node().propose(place.cancel_command()).await {
             Ok(done) => done,
             Err(Failure::Rejected(rejection)) => return Err(Failure::Rejected(rejection)),
             Err(_) => return Err(Failure::OutcomeUnknown),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_types::{LatchView, RecipeName, RecipeRejection, Rejection, Revision};
+use holdfast_types::{LatchView, RecipeName, RecipeRejection, Rejection, Revision, Right};
 
 use super::parked::RecipeTopic;
 use crate::context::{ReadMode, Response};
@@ -41,6 +41,7 @@ impl Service {
             match wait.next(parked.woken()).await {
                 WaitEvent::Woken(_) | WaitEvent::Renewed { .. } => {}
                 WaitEvent::Deadline | WaitEvent::SessionEnded(_) => break,
+                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }
@@ -54,9 +55,11 @@ impl Service {
     }
 
     fn latch(&self, latch: &RecipeName) -> Result<(LatchView, Revision), Failure> {
-        let look = |machine: &holdfast_machine::Machine| (machine.latch(latch), machine.revision());
-        let (view, revision) = self.raft().read(look);
-        view.map(|view| (view, revision)).ok_or_else(no_latch)
+        self.raft().read(|machine| {
+            self.check(machine, Right::RecipeRead, latch.as_str()).map_err(Failure::Rejected)?;
+            let view = machine.latch(latch).ok_or_else(no_latch)?;
+            Ok((view, machine.revision()))
+        })
     }
 }
 

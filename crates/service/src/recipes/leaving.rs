@@ -52,6 +52,7 @@ impl Service {
                     let what = NotYet::Inside { round, inside };
                     return Err(Failure::NotYet { what, waited: began.elapsed() });
                 }
+                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Draining => return Err(Failure::ShuttingDown),
             }
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use holdfast_types::{
     BarrierKind, BarrierView, ChangeCounter, Command, CounterView, LatchView, Recipe, RecipeName,
-    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, SessionName,
+    RecipeRejection, RecipeReply, Rejection, Reply, RequestId, Right, SessionName,
 };
 
 use crate::context::{ReadMode, Response};
@@ -95,7 +95,12 @@ impl Service {
         name: &RecipeName,
         mode: ReadMode,
     ) -> Result<Response<BarrierView>, Failure> {
-        self.read(mode, |machine| machine.barrier(barrier_kind, name)).await
+        self.read(mode, |machine| {
+            self.check(machine, Right::RecipeRead, name.as_str())?;
+            Ok(machine.barrier(barrier_kind, name))
+        })
+        .await?
+        .accepted()
     }
 
     /// # Errors
@@ -105,7 +110,12 @@ impl Service {
         counter: &RecipeName,
         mode: ReadMode,
     ) -> Result<Response<CounterView>, Failure> {
-        self.read(mode, |machine| machine.counter(counter)).await
+        self.read(mode, |machine| {
+            self.check(machine, Right::RecipeRead, counter.as_str())?;
+            Ok(machine.counter(counter))
+        })
+        .await?
+        .accepted()
     }
 
     async fn propose_recipe<T>(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{
-    Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName,
+    Actor, Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName,
     SessionOpenedReply, Ttl,
 };
 
@@ -43,7 +43,12 @@ impl Service {
             password: Some(password),
         };
         let since = Instant::now();
-        let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
+        // A client proves who it is after it has connected. Until then its session has no subject.
+        let caller = match self.actor() {
+            Actor::Anonymous => self.as_node(),
+            Actor::Node | Actor::Token(_) | Actor::Subject(_) => self.clone(),
+        };
+        let opened = caller.propose_for(Command::OpenSession(open), Reply::into_session_opened);
         let Response {
             value: SessionOpenedReply { id, created, .. }, revision: attachment, ..
         } = opened.await?;
@@ -70,7 +75,8 @@ impl Service {
         self.catch_up(seen).await?;
         let since = Instant::now();
         let attach = Command::AttachSession { session: id, password, ttl: lease_ttl(ttl) };
-        let attached = self.propose_for(attach, Reply::into_session_attached).await?;
+        // The password proves that the session is the client's own.
+        let attached = self.as_node().propose_for(attach, Reply::into_session_attached).await?;
         let Response { value: session, revision: attachment, .. } = attached;
         self.catch_up(attachment).await?;
         Ok(Attachment { id, session, password, ttl, attachment, since })

@@ -8,12 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use holdfast_machine::Machine;
 use holdfast_raft::Committed;
 use holdfast_types::{
-    Caller, Command, Identity, Multi, MultiReply, Reply, Revision, SessionId, SessionName,
+    Caller, Command, Multi, MultiReply, Rejection, Reply, Revision, Right, SessionId, SessionName,
     ZnodePath,
 };
-use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::liveness::Liveness;
 use super::message::{
@@ -21,6 +22,8 @@ use super::message::{
 };
 use super::order::{Attachment, LockedStream, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
+use crate::authorization::credential_ended;
+use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -29,7 +32,8 @@ pub struct SessionStream {
     entry: StreamEntry,
     liveness: Arc<Liveness>,
     attachment: Revision,
-    identities: Mutex<Arc<[Identity]>>,
+    /// The service for the stream's caller.
+    caller: watch::Sender<Service>,
 }
 
 impl SessionStream {
@@ -40,7 +44,8 @@ impl SessionStream {
         liveness: Arc<Liveness>,
     ) -> Self {
         let attachment = attached.attachment;
-        Self { service, entry, liveness, attachment, identities: Mutex::default() }
+        let caller = watch::Sender::new(service.clone());
+        Self { service, entry, liveness, attachment, caller }
     }
 
     pub fn session_id(&self) -> SessionId {
@@ -51,29 +56,36 @@ impl SessionStream {
         &self.liveness.session
     }
 
-    /// Sets the proven identities of the client. `world:anyone` is implied.
-    pub fn identify(&self, identities: Vec<Identity>) {
-        let identities: Arc<[Identity]> = identities.into();
-        *self.identities.lock() = identities.clone();
-        self.service.observer().streams.identify(self.entry.number, identities);
+    /// Sets who the client is.
+    pub fn identify(&self, principal: Principal) {
+        let request_id = self.service.context.request_id.clone();
+        let caller = self.service.for_call(RequestContext { principal, request_id });
+        self.caller.send_replace(caller.clone());
+        self.service.observer().streams.identify(self.entry.number, caller);
     }
 
-    /// The proven identities of the client.
-    pub fn identities(&self) -> Arc<[Identity]> {
-        self.identities.lock().clone()
+    fn caller(&self) -> Service {
+        self.caller.borrow().clone()
     }
 
     /// Reads this node's state, which is never older than in earlier replies. With `watch`, arms the watch of the read.
     pub async fn read(&self, tag: i64, read: StreamRead, watch: bool) {
-        let identities = self.identities();
-        self.serve(tag, |locked| locked.read(&read, watch, &identities)).await;
+        let caller = self.caller();
+        self.serve(tag, |locked| {
+            caller.check_stream_read(locked.machine, &read).map_err(Failure::Rejected)?;
+            locked.read(&read, watch, caller.identities())
+        })
+        .await;
     }
 
     /// Performs several reads at one revision, each with its own result. Arms no watches.
     pub async fn read_many(&self, tag: i64, reads: Vec<StreamRead>) {
-        let identities = self.identities();
+        let caller = self.caller();
         self.serve(tag, |locked| {
-            let answer = |read| locked.evaluate(read, &identities);
+            let answer = |read| {
+                caller.check_stream_read(locked.machine, read)?;
+                locked.evaluate(read, caller.identities())
+            };
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })
         .await;
@@ -81,7 +93,10 @@ impl SessionStream {
 
     /// Arms a persistent watch, also for a missing node.
     pub async fn add_watch(&self, tag: i64, path: ZnodePath, mode: WatchMode) {
+        let caller = self.caller();
         self.serve(tag, |locked| {
+            let checked = caller.check(locked.machine, Right::TreeRead, path.as_str());
+            checked.map_err(Failure::Rejected)?;
             locked.arm(&path, WatchFlags::of_mode(mode))?;
             Ok(StreamAnswer::Done)
         })
@@ -145,17 +160,37 @@ impl SessionStream {
         if self.wait_for_room().await.is_err() {
             return;
         }
-        let (tags, multis): (Vec<_>, Vec<_>) = run.into_iter().unzip();
-        let commands = multis.into_iter().map(|multi| self.command(multi)).collect();
-        self.propose(&tags, commands).await;
+        let caller = self.caller();
+        let (mut tags, mut commands) =
+            (Vec::with_capacity(run.len()), Vec::with_capacity(run.len()));
+        for (tag, multi) in run {
+            let command = self.command(multi, &caller);
+            if let Err(denied) = caller.authorize(&command).await {
+                // The replies have the order of the requests.
+                self.propose(&caller, &tags, std::mem::take(&mut commands)).await;
+                tags.clear();
+                self.reply_failure(tag, denied).await;
+            } else {
+                tags.push(tag);
+                commands.push(command);
+            }
+        }
+        self.propose(&caller, &tags, commands).await;
     }
 
-    fn command(&self, multi: Multi) -> Command {
+    async fn reply_failure(&self, tag: i64, failure: Failure) {
+        if self.ready().await.is_ok() {
+            let (revision, result) = (Revision(0), Err(failure));
+            Streams::reply(&self.entry, StreamReply { tag, revision, result });
+        }
+    }
+
+    fn command(&self, multi: Multi, caller: &Service) -> Command {
         let caller = Caller {
             session: Some(self.liveness.session.clone()),
             attachment: Some(self.attachment),
             request: multi.caller.request,
-            identities: self.identities().to_vec(),
+            identities: caller.identities().to_vec(),
         };
         Command::Multi(Multi { caller, ..multi })
     }
@@ -170,7 +205,8 @@ impl SessionStream {
         self.service.observer().streams.closes(self.entry.number);
         let (session, incarnation) = (self.liveness.session.clone(), Some(self.liveness.id));
         let close = Command::CloseSession { session, attachment: None, incarnation };
-        let (mut done, failure) = self.service.propose_in_order(vec![close]).await;
+        // The connection has proved that the session is its own.
+        let (mut done, failure) = self.service.as_node().propose_in_order(vec![close]).await;
         if let Some(committed) = done.pop() {
             // The session has ended, so this reply needs no renewal.
             self.conclude(tag, committed).await;
@@ -180,8 +216,11 @@ impl SessionStream {
 
     /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not
     /// renew the session, so its reply waits for a fresh renewal like every reply.
-    async fn propose(&self, tags: &[i64], commands: Vec<Command>) {
-        let (done, failure) = self.service.propose_in_order(commands).await;
+    async fn propose(&self, caller: &Service, tags: &[i64], commands: Vec<Command>) {
+        if commands.is_empty() {
+            return;
+        }
+        let (done, failure) = caller.propose_in_order(commands).await;
         let mut left = tags.iter();
         for (committed, tag) in done.into_iter().zip(left.by_ref()) {
             if self.ready().await.is_err() || !self.conclude(*tag, committed).await {
@@ -193,11 +232,7 @@ impl SessionStream {
             return self.end(reason);
         }
         for tag in left {
-            if self.ready().await.is_err() {
-                return;
-            }
-            let (tag, revision, result) = (*tag, Revision(0), Err(failure.clone()));
-            Streams::reply(&self.entry, StreamReply { tag, revision, result });
+            self.reply_failure(*tag, failure.clone()).await;
         }
     }
 
@@ -216,14 +251,23 @@ impl SessionStream {
     /// Records client activity without a reply: renews the session in the background unless a renewal is fresh.
     pub fn renew(&self) {
         if self.liveness.record_activity(Instant::now()) {
-            self.service.0.stream_renewals.add(self.liveness.clone());
+            self.service.parts.stream_renewals.add(self.liveness.clone());
         }
     }
 
-    /// Resolves when the session of an active client could not be renewed in time. The outbox then ends with
-    /// [`StreamEnd::CutOff`].
+    /// Resolves when the session of an active client could not be renewed in time, or the client's access token was deleted
+    /// or has expired. The outbox then ends with [`StreamEnd::CutOff`].
     pub async fn lost(&self) {
-        self.liveness.lost().await;
+        let mut callers = self.caller.subscribe();
+        loop {
+            let mut credential = callers.borrow_and_update().watch_credential();
+            tokio::select! {
+                () = self.liveness.lost() => return,
+                _ = credential_ended(&mut credential) => return self.end(StreamEnd::CutOff),
+                // The stream itself has the sender, so this never fails.
+                _ = callers.changed() => {}
+            }
+        }
     }
 
     /// Reads the machine and replies within one read lock.
@@ -263,6 +307,20 @@ impl SessionStream {
     fn end(&self, reason: StreamEnd) {
         self.entry.queue.end(reason);
         self.service.observer().streams.leave(self.entry.number, reason);
+    }
+}
+
+impl Service {
+    /// Checks the permission for a read of a stream.
+    fn check_stream_read(&self, machine: &Machine, read: &StreamRead) -> Result<(), Rejection> {
+        match read {
+            StreamRead::Exists(path)
+            | StreamRead::Data(path)
+            | StreamRead::Children(path)
+            | StreamRead::Acl(path) => self.check(machine, Right::TreeRead, path.as_str()),
+            StreamRead::Descendants(path) => self.check_subtree(machine, path),
+            StreamRead::Ephemerals(_) => Ok(()),
+        }
     }
 }
 

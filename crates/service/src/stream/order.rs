@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Event, Identity, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId,
-    SessionName, SessionRejection, TreeEvent, Ttl, ZnodePath,
+    Event, Password, Rejection, Revision, Right, SessionEnd, SessionEvent, SessionId, SessionName,
+    SessionRejection, TreeEvent, Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
 
@@ -26,6 +26,7 @@ use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, W
 use super::outbox::{OutboxQueue, StreamLimits};
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
+use crate::service::Service;
 use crate::watch::is_visible;
 
 /// A session, and this connection's attachment to it.
@@ -51,7 +52,8 @@ pub(crate) struct RegisteredStream {
     pub(crate) queue: Arc<OutboxQueue>,
     /// The stream closes its own session, and ends the queue after the reply.
     closing: bool,
-    identities: Arc<[Identity]>,
+    /// The service for the stream's caller; `None` for a caller without a credential and an identity.
+    caller: Option<Service>,
 }
 
 #[derive(Clone, Debug)]
@@ -121,7 +123,7 @@ impl Streams {
             since: Instant::now(),
             queue: queue.clone(),
             closing: false,
-            identities: Arc::default(),
+            caller: None,
         };
         registry.streams.insert(number, stream);
         registry.by_session.insert((attached.id, number));
@@ -157,9 +159,9 @@ impl Streams {
         }
     }
 
-    pub(crate) fn identify(&self, number: StreamNumber, identities: Arc<[Identity]>) {
+    pub(crate) fn identify(&self, number: StreamNumber, caller: Service) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
-            stream.identities = identities;
+            stream.caller = Some(caller);
         }
     }
 
@@ -186,7 +188,8 @@ impl Streams {
             | Event::Session(SessionEvent::LeaseStarted { .. } | SessionEvent::Attached { .. })
             | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
-            | Event::NodeRegistered { .. } => {}
+            | Event::NodeRegistered { .. }
+            | Event::AuthChanged => {}
         }
     }
 
@@ -330,7 +333,14 @@ impl StreamRegistry {
     fn notify(&mut self, machine: &Machine, revision: Revision, fired: FiredWatch) {
         let FiredWatch { stream: number, kind, path, below } = fired;
         let Some(stream) = self.streams.get(&number) else { return };
-        if below && !is_visible(machine, &path, &stream.identities) {
+        let is_visible = match &stream.caller {
+            None => is_visible(machine, &path, &[]),
+            Some(caller) => {
+                is_visible(machine, &path, caller.identities())
+                    && caller.check(machine, Right::TreeRead, path.as_str()).is_ok()
+            }
+        };
+        if below && !is_visible {
             return;
         }
         if !stream.queue.notice(Notice { revision, kind, path }) {

@@ -30,7 +30,7 @@ pub(crate) async fn run(service: Service) {
         let batch = tokio::select! {
             () = service.stopped().cancelled() => return,
             _reason = &mut failed => return service.observer().streams.end_all(StreamEnd::ShuttingDown),
-            batch = service.0.stream_renewals.take() => batch,
+            batch = service.parts.stream_renewals.take() => batch,
         };
         send(&service, batch).await;
     }
@@ -84,6 +84,6 @@ async fn renew_singly(service: Service, streams: Vec<Arc<Liveness>>) {
 
 fn disarm(service: &Service, liveness: Arc<Liveness>) {
     if liveness.renewal_ended() {
-        service.0.stream_renewals.add(liveness);
+        service.parts.stream_renewals.add(liveness);
     }
 }

@@ -18,6 +18,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use holdfast_types::{LockName, Owner, Rejection, SessionName};
 
+use crate::authorization::{CredentialWatch, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
 use crate::service_call::Renewed;
@@ -41,6 +42,8 @@ pub(crate) enum WaitEvent<W> {
         renewed: Renewed,
     },
     SessionEnded(Rejection),
+    /// The caller's access token was deleted or has expired.
+    Denied(Rejection),
     Deadline,
     /// The node is shutting down.
     Draining,
@@ -51,6 +54,7 @@ pub(crate) struct Wait {
     service: Service,
     deadline: Instant,
     renewals: Option<WaiterRenewals>,
+    credential: Option<CredentialWatch>,
 }
 
 struct WaiterRenewals {
@@ -65,7 +69,8 @@ struct WaiterRenewals {
 impl Wait {
     /// Creates the wait of a caller without a session.
     pub(crate) fn until(service: &Service, deadline: Instant) -> Self {
-        Self { service: service.clone(), deadline, renewals: None }
+        let credential = service.watch_credential();
+        Self { service: service.clone(), deadline, renewals: None, credential }
     }
 
     pub(crate) fn renewing(self, session: SessionName, ttl: Duration) -> Self {
@@ -97,6 +102,7 @@ impl Wait {
                 biased;
                 woken = &mut woken => return WaitEvent::Woken(woken),
                 () = self.service.draining().cancelled() => return WaitEvent::Draining,
+                denied = credential_ended(&mut self.credential) => return WaitEvent::Denied(denied),
                 (began, renewed) = finished(&mut self.renewals) => match renewed {
                     Ok(renewed) => return WaitEvent::Renewed { began, renewed },
                     Err(Failure::Rejected(rejection)) => return WaitEvent::SessionEnded(rejection),

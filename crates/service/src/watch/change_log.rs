@@ -232,6 +232,7 @@ fn cost(change: &LoggedChange) -> usize {
         WatchItem::Change { .. }
         | WatchItem::Bookmark { .. }
         | WatchItem::Compacted { .. }
+        | WatchItem::Denied(_)
         | WatchItem::ShuttingDown => 0,
     };
     ITEM_BYTES + change.path.as_str().len() + data
@@ -247,7 +248,8 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         | Event::Lock(_)
         | Event::Session(_)
         | Event::Recipe(_)
-        | Event::NodeRegistered { .. } => {
+        | Event::NodeRegistered { .. }
+        | Event::AuthChanged => {
             let notice = HoldNotice::of(revision, event, entry)?;
             let path = ZnodePath::of_lock(&notice.lock);
             return Some(LoggedChange { revision, path, item: WatchItem::Hold(notice) });

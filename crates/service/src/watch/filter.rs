@@ -26,6 +26,17 @@ impl WatchFilter {
         }
     }
 
+    /// Returns the beginning of every matching path.
+    pub(crate) fn prefix(&self) -> String {
+        match self {
+            Self::Node(node) => node.to_string(),
+            Self::Children(node) | Self::Subtree(node) => {
+                format!("{}/", node.as_str().trim_end_matches('/'))
+            }
+            Self::Prefix(prefix) => prefix.clone(),
+        }
+    }
+
     /// Returns the node at or above every matching path.
     pub(crate) fn anchor(&self) -> ZnodePath {
         match self {

@@ -29,8 +29,6 @@ pub struct WatchRequest {
     pub filter: WatchFilter,
     /// The watch has the changes after this revision; `None` selects changes from now on.
     pub since: Option<Revision>,
-    /// The proven identities of the caller. The watch omits changes of nodes that they may not list.
-    pub identities: Vec<Identity>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,6 +56,8 @@ pub enum WatchItem {
     Compacted {
         restart_from: Revision,
     },
+    /// The caller's access token was deleted or has expired.
+    Denied(Rejection),
     /// The node is shutting down: resume at another node.
     ShuttingDown,
 }

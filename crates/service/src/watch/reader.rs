@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
-use holdfast_types::{Identity, Revision};
+use holdfast_machine::Machine;
+use holdfast_types::{Rejection, Revision, Right};
 
 use super::change_log::{ReadChanges, WatcherHandle};
-use super::{WatchItem, WatchRequest, WatchedItem, is_visible};
+use super::{WatchFilter, WatchItem, WatchRequest, WatchedItem, is_visible};
+use crate::authorization::{CredentialWatch, allows, credential_ended};
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -15,7 +17,7 @@ use crate::service::Service;
 pub struct WatchStream {
     service: Service,
     handle: WatcherHandle,
-    identities: Vec<Identity>,
+    credential: Option<CredentialWatch>,
     /// Changes copied from the log and not yet returned.
     batch: VecDeque<WatchedItem>,
     /// The time of the next bookmark. The first bookmark follows the existing changes immediately.
@@ -25,32 +27,51 @@ pub struct WatchStream {
 }
 
 impl Service {
-    /// Watches the changes of this node. `since` may be a later revision, from another node: the watch then begins when
+    /// Watches the changes of this node. The watch omits changes of nodes and locks that the caller may not read. `since` may be a later revision, from another node: the watch then begins when
     /// this node has applied it.
     ///
     /// # Errors
-    /// [`Failure::Compacted`] if some changes were discarded; [`Failure::TooManyStreams`];
+    /// A rejection without the right to read what the filter matches; [`Failure::Compacted`] if some changes were discarded; [`Failure::TooManyStreams`];
     /// [`Failure::ShuttingDown`].
     pub fn watch(&self, request: WatchRequest) -> Result<WatchStream, Failure> {
         if self.is_draining() {
             return Err(Failure::ShuttingDown);
         }
-        let WatchRequest { filter, since, identities } = request;
+        let WatchRequest { filter, since } = request;
+        let checked = self.raft().read(|machine| self.check_watch(machine, &filter));
+        checked.map_err(Failure::Rejected)?;
         let handle = self.observer().change_log.add_watcher(filter, since)?;
         Ok(WatchStream {
             service: self.clone(),
             resume: handle.after,
             handle,
-            identities,
+            credential: self.watch_credential(),
             batch: VecDeque::new(),
             bookmark_at: Instant::now(),
         })
     }
 }
 
+impl Service {
+    /// Checks the right to read every znode or lock that a filter may match. The watch omits the changes of others.
+    fn check_watch(&self, machine: &Machine, filter: &WatchFilter) -> Result<(), Rejection> {
+        if let WatchFilter::Node(path) = filter {
+            return match path.as_lock() {
+                Some(lock) => self.check(machine, Right::LockRead, lock.as_str()),
+                None => self.check(machine, Right::TreeRead, path.as_str()),
+            };
+        }
+        let prefix = filter.prefix();
+        match prefix.strip_prefix("/locks/") {
+            Some(locks) => self.check_below(machine, Right::LockRead, locks),
+            None => self.check_below(machine, Right::TreeRead, &prefix),
+        }
+    }
+}
+
 impl WatchStream {
     /// Returns the next item. After [`WatchItem::Compacted`] the watch continues from there;
-    /// [`WatchItem::ShuttingDown`] is repeated. Dropping the future loses no item.
+    /// [`WatchItem::Denied`] and [`WatchItem::ShuttingDown`] are repeated. Dropping the future loses no item.
     pub async fn next(&mut self) -> WatchedItem {
         loop {
             if let Some(watched) = self.batch.pop_front() {
@@ -88,6 +109,9 @@ impl WatchStream {
         tokio::select! {
             () = self.handle.woken.notified() => None,
             () = tokio::time::sleep_until(self.bookmark_at.into()) => None,
+            denied = credential_ended(&mut self.credential) => {
+                Some(WatchedItem { resume: self.resume, item: WatchItem::Denied(denied) })
+            }
             () = self.service.draining().cancelled() => {
                 Some(WatchedItem { resume: self.resume, item: WatchItem::ShuttingDown })
             }
@@ -102,11 +126,16 @@ impl WatchStream {
     /// Removes changes that the caller may not see.
     fn visible(&self, changes: Vec<WatchedItem>) -> VecDeque<WatchedItem> {
         self.service.raft().read(|machine| {
+            let Ok(rights) = self.service.enforced_rights(machine) else { return VecDeque::new() };
             let is_allowed = |watched: &WatchedItem| match &watched.item {
-                WatchItem::Change { path, .. } => is_visible(machine, path, &self.identities),
-                WatchItem::Hold(_)
-                | WatchItem::Bookmark { .. }
+                WatchItem::Change { path, .. } => {
+                    allows(rights, Right::TreeRead, path.as_str())
+                        && is_visible(machine, path, self.service.identities())
+                }
+                WatchItem::Hold(notice) => allows(rights, Right::LockRead, notice.lock.as_str()),
+                WatchItem::Bookmark { .. }
                 | WatchItem::Compacted { .. }
+                | WatchItem::Denied(_)
                 | WatchItem::ShuttingDown => true,
             };
             changes.into_iter().filter(is_allowed).collect()

@@ -22,7 +22,7 @@ fn acquire_all(names: &[&str], who: Option<&str>, wait: Duration) -> Acquire {
 }
 
 async fn take_all(service: &Service, acquire: Acquire) -> Result<Vec<Grant>, Failure> {
-    let Granted { grant, others, .. } = service.acquire(&anonymous(), acquire).await?.value;
+    let Granted { grant, others, .. } = service.acquire(acquire).await?.value;
     Ok(std::iter::once(grant).chain(others).collect())
 }
 
@@ -128,7 +128,7 @@ async fn a_broken_hold_goes_to_the_next_waiter_and_a_hand_over_wakes_its_receive
     }
     let breaking =
         Break { lock: lock("a"), what: BreakTarget::Ticket(held.ticket), reason: reason() };
-    assert_eq!(two.break_holds(&anonymous(), breaking).await.unwrap().value, 1);
+    assert_eq!(two.break_holds(breaking).await.unwrap().value, 1);
     let next = waiting.remove(0).await.unwrap().unwrap();
     assert!(next.token > held.token && next.session == session("you"));
     // The hand-over skips the waiter `she`.

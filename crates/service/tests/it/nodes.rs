@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{
-    Failure, Principal, ReadMode, RequestContext, Response, Service, ServiceConfig, ServiceMetrics,
-    SessionLease, session_or_anonymous,
+    Failure, ReadMode, Response, Service, ServiceConfig, ServiceMetrics, SessionLease,
+    session_or_anonymous,
 };
 use holdfast_types::{
     Acquire, Grant, Labels, LockName, LockView, NodeId, OpenSession, Owner, Rejection, Release,
@@ -88,10 +88,6 @@ impl Nodes {
     }
 }
 
-pub(crate) fn anonymous() -> RequestContext {
-    RequestContext { principal: Principal::Anonymous, request_id: "test".to_owned() }
-}
-
 pub(crate) fn lock(name: &str) -> LockName {
     LockName::new(name).unwrap()
 }
@@ -110,7 +106,7 @@ pub(crate) fn acquire(name: &str, who: Option<&str>, ttl_ms: u64, wait: Duration
 }
 
 pub(crate) async fn take(service: &Service, acquire: Acquire) -> Result<Grant, Failure> {
-    Ok(service.acquire(&anonymous(), acquire).await?.value.grant)
+    Ok(service.acquire(acquire).await?.value.grant)
 }
 
 pub(crate) async fn release(

@@ -16,7 +16,7 @@ use crate::client::*;
 use crate::nodes::*;
 
 fn watch(service: &Service, filter: WatchFilter, since: Option<Revision>) -> WatchStream {
-    service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap()
+    service.watch(WatchRequest { filter, since }).unwrap()
 }
 
 async fn next(stream: &mut WatchStream) -> WatchedItem {
@@ -41,15 +41,11 @@ async fn change(stream: &mut WatchStream) -> (ZnodeChangeKind, String) {
 }
 
 async fn does(service: &Service, op: Op) -> Result<Response<OpReply>, Failure> {
-    service.change(&anonymous(), Caller::default(), op).await
+    service.change(Caller::default(), op).await
 }
 
-async fn read(
-    service: &Service,
-    context: &RequestContext,
-    at: &str,
-) -> Result<Response<ZnodeContents>, Failure> {
-    service.znode(context, &path(at), ReadMode::Linearizable).await
+async fn read(service: &Service, at: &str) -> Result<Response<ZnodeContents>, Failure> {
+    service.znode(&path(at), ReadMode::Linearizable).await
 }
 
 /// A list and a watch from its revision miss nothing and repeat nothing.
@@ -59,8 +55,8 @@ async fn a_watch_continues_from_the_revision_of_a_list() {
     let service = &nodes.services[0];
     does(service, node("/dir")).await.unwrap();
     does(service, node("/dir/a")).await.unwrap();
-    let (context, dir) = (anonymous(), path("/dir"));
-    let list = nodes.services[1].children(&context, &dir, None, 10, ReadMode::Linearizable);
+    let dir = path("/dir");
+    let list = nodes.services[1].children(&dir, None, 10, ReadMode::Linearizable);
     let response = list.await.unwrap();
     assert_eq!(response.value.items.len(), 1);
     does(service, node("/dir/b")).await.unwrap();
@@ -140,7 +136,7 @@ async fn discarded_changes_are_reported_as_compacted() {
         does(service, node(&format!("/n{number}"))).await.unwrap();
     }
     let filter = WatchFilter::Subtree(path("/"));
-    let request = WatchRequest { filter, since: Some(before), identities: Vec::new() };
+    let request = WatchRequest { filter, since: Some(before) };
     let Err(Failure::Compacted { restart_from }) = service.watch(request) else { panic!() };
     assert!(restart_from >= service.revision());
     assert!(matches!(item(&mut slow).await, WatchItem::Compacted { .. }));
@@ -170,14 +166,12 @@ async fn watchers_receive_no_change_that_they_may_not_list() {
         create.acl = Some(vec![AclEntry { perms: Perms::ALL, who: me.clone() }]);
     }
     let mut anonymous_watch = watch(service, WatchFilter::Subtree(path("/")), None);
-    let (filter, identities) = (WatchFilter::Subtree(path("/")), vec![me.clone()]);
-    let mut owner = service
-        .watch(WatchRequest { filter, since: None, identities: identities.clone() })
-        .unwrap();
-    let principal = Principal::Known { identities };
+    let principal = Principal { identities: vec![me.clone()], ..Principal::anonymous() };
     let known = RequestContext { principal, request_id: "test".to_owned() };
+    let known = service.for_call(known);
+    let mut owner = watch(&known, WatchFilter::Subtree(path("/")), None);
     for op in [closed, inside, node("/open")] {
-        service.change(&known, Caller::default(), op).await.unwrap();
+        known.change(Caller::default(), op).await.unwrap();
     }
     for at in ["/closed", "/open"] {
         assert_eq!(change(&mut anonymous_watch).await, (ZnodeChangeKind::Created, at.to_owned()));
@@ -185,9 +179,9 @@ async fn watchers_receive_no_change_that_they_may_not_list() {
     for at in ["/closed", "/closed/inside", "/open"] {
         assert_eq!(change(&mut owner).await, (ZnodeChangeKind::Created, at.to_owned()));
     }
-    let refused = read(service, &anonymous(), "/closed").await;
+    let refused = read(service, "/closed").await;
     assert!(matches!(rejection(refused), Rejection::Tree(TreeRejection::NotAllowed { .. })));
-    assert!(read(service, &known, "/closed").await.is_ok());
+    assert!(read(&known, "/closed").await.is_ok());
 }
 
 /// The rejection of a single change is plain; the rejection of a multi has the index of the operation.
@@ -198,12 +192,12 @@ async fn a_rejection_of_a_multi_has_the_index_of_the_operation() {
     let refused = rejection(does(&service, delete("/none")).await);
     assert!(matches!(refused, Rejection::Tree(TreeRejection::NoZnode { .. })), "{refused:?}");
     let multi = multi(vec![node("/a"), delete("/none")]);
-    let refused = rejection(service.multi(&anonymous(), multi).await);
+    let refused = rejection(service.multi(multi).await);
     let Rejection::Tree(TreeRejection::OfOperation { at: 1, why }) = refused else {
         panic!("{refused:?}")
     };
     assert!(matches!(*why, Rejection::Tree(TreeRejection::NoZnode { .. })));
-    let refused = rejection(read(&service, &anonymous(), "/a").await);
+    let refused = rejection(read(&service, "/a").await);
     assert!(matches!(refused, Rejection::Tree(TreeRejection::NoZnode { .. })));
 }
 
@@ -216,7 +210,7 @@ async fn a_retried_change_with_a_request_id_gets_the_first_reply() {
     for service in &nodes.services {
         let (session, request) = (Some(session("me")), RequestId::new("once").ok());
         let caller = Caller { session, request, ..Caller::default() };
-        match service.change(&anonymous(), caller, node("/once")).await.unwrap().value {
+        match service.change(caller, node("/once")).await.unwrap().value {
             OpReply::Created { path, stat } => answers.push((path, stat)),
             other => panic!("{other:?}"),
         }
@@ -238,8 +232,7 @@ async fn every_node_accepts_the_largest_znode_and_rejects_a_larger_one() {
         does(service, create(&at, &data, CreateKind::Persistent)).await.unwrap();
         does(service, set(&at, &data)).await.unwrap();
         for reader in &nodes.services {
-            let ZnodeContents { data: found, stat } =
-                read(reader, &anonymous(), &at).await.unwrap().value;
+            let ZnodeContents { data: found, stat } = read(reader, &at).await.unwrap().value;
             assert!(*found == *data, "{at} differs from the written data");
             assert_eq!(usize::try_from(stat.data_length).unwrap(), LARGEST);
         }

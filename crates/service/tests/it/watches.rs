@@ -1,6 +1,8 @@
 //! ZooKeeper's rules for watches, tested by a client of a real node.
 
-use holdfast_service::{NoticeKind, StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet};
+use holdfast_service::{
+    NoticeKind, Principal, StreamAnswer, StreamRead, WatchKind, WatchMode, WatchSet,
+};
 use holdfast_types::{CreateKind, Revision};
 
 use crate::client::*;
@@ -234,7 +236,7 @@ async fn a_recursive_watch_omits_nodes_that_its_client_may_not_list() {
     let nodes = Nodes::start(1).await;
     let (mut watching, mut writing) = two(&nodes).await;
     let me = Identity { scheme: "digest".into(), id: "me:hash".into() };
-    writing.stream.identify(vec![me.clone()]);
+    writing.stream.identify(Principal { identities: vec![me.clone()], ..Principal::anonymous() });
     let tag = watching.tag();
     watching.stream.add_watch(tag, path("/"), WatchMode::PersistentRecursive).await;
     watching.reply().await;
@@ -254,7 +256,7 @@ async fn a_recursive_watch_omits_nodes_that_its_client_may_not_list() {
         "the parent's list of children is public"
     );
     assert_eq!(watching.notice().await, notice(Created, "/open"));
-    watching.stream.identify(vec![me]);
+    watching.stream.identify(Principal { identities: vec![me], ..Principal::anonymous() });
     writing.does(set("/closed/inside", b"y")).await;
     assert_eq!(watching.notice().await, notice(Changed, "/closed/inside"));
 }

@@ -102,7 +102,9 @@ pub enum AuthChange {
         certificates: Vec<CertificateName>,
     },
     /// Deletes a subject and its access tokens.
-    DeleteSubject { subject: SubjectName },
+    DeleteSubject {
+        subject: SubjectName,
+    },
     /// Creates an access token.
     AddToken {
         subject: SubjectName,
@@ -114,7 +116,9 @@ pub enum AuthChange {
         token: NewAccessToken,
         old_expires_at: Stamp,
     },
-    DeleteToken { token: AccessTokenId },
+    DeleteToken {
+        token: AccessTokenId,
+    },
     SetMode(AuthMode),
 }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::identity::Identities;
 
 fn translated(request: Request) -> ZkOperation {
-    let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+    let identities = Identities::of(IpAddr::V4(Ipv4Addr::LOCALHOST));
     translate(request, &ConnectionContext { identities, members: Some("members".into()) })
 }
 

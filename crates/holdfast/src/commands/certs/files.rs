@@ -37,13 +37,14 @@ pub(super) fn write_pair(
         }
     }
     fs::create_dir_all(dir)
-        .and_then(|()| write(&key, &pair.key, 0o600))
-        .and_then(|()| write(&certificate, &pair.certificate, 0o644))
+        .and_then(|()| write_file(&key, &pair.key, 0o600))
+        .and_then(|()| write_file(&certificate, &pair.certificate, 0o644))
         .map_err(|error| CommandFailure::failed(format!("{}: {error}", dir.display())))?;
     Ok((certificate, key))
 }
 
-fn write(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
+/// Writes a file, complete or not at all, with these access rights.
+pub(crate) fn write_file(path: &Path, content: &str, mode: u32) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&partial)?;

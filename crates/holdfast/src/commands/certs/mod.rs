@@ -14,6 +14,7 @@ use holdfast_tls::{CertificateInfo, certificates_of};
 use serde::Serialize;
 
 use self::authority::{Authority, CertificateOf};
+pub(crate) use self::files::write_file;
 use self::files::{Pair, read, write_pair};
 use crate::arguments::OutputArgs;
 use crate::exit::CommandFailure;

@@ -47,8 +47,9 @@ pub(crate) struct DoctorArgs {
 pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     // `client` reports malformed addresses.
     args.cluster.client()?;
-    let tls = args.cluster.nodes.tls.read()?;
-    let http = Prober::new(tls.as_ref()).map_err(CommandFailure::failed)?;
+    let credentials = &args.cluster.nodes.credentials;
+    let (tls, access_token) = (credentials.tls.read()?, credentials.access_token()?);
+    let http = Prober::new(tls.as_ref(), access_token).map_err(CommandFailure::failed)?;
     let nodes = probe_all(&http, &args.cluster.nodes.addr).await;
     let mut findings = check_all(&nodes, env!("CARGO_PKG_VERSION"));
     findings.extend(replication(&http, &nodes).await);

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::{ClusterBody, HealthBody, VersionBody};
-use holdfast_client::EndpointError;
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
 };
+use holdfast_client::{AccessToken, EndpointError};
 use serde::de::DeserializeOwned;
 
 use crate::metric;
@@ -62,12 +62,15 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    pub(super) fn new(tls: Option<&ClientTls>) -> Result<Self, EndpointError> {
+    pub(super) fn new(
+        tls: Option<&ClientTls>,
+        access_token: Option<AccessToken>,
+    ) -> Result<Self, EndpointError> {
         let (http, scheme) = match tls {
             Some(tls) => (HttpClient::with_tls(CONNECT_TIMEOUT, tls)?, Scheme::Https),
             None => (HttpClient::new(CONNECT_TIMEOUT)?, Scheme::Http),
         };
-        Ok(Self { http, scheme })
+        Ok(Self { http: http.with_access_token(access_token), scheme })
     }
 
     pub(super) async fn probe(&self, address: &str) -> ProbedAddress {

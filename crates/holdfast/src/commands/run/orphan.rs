@@ -12,7 +12,7 @@ use holdfast_client::{Call, Moment};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::arguments::{NodesArgs, TlsArgs};
+use crate::arguments::{CredentialArgs, NodesArgs};
 use crate::exit::CommandFailure;
 
 /// The time between two scans of the processes.
@@ -44,12 +44,12 @@ impl OrphanedGroup {
     pub(super) const GRACE: Duration = Duration::from_secs(5);
 
     /// Parses a line of [`release_line`].
-    pub(super) fn add(&mut self, line: &str, tls: &TlsArgs) {
+    pub(super) fn add(&mut self, line: &str, credentials: &CredentialArgs) {
         let mut words = line.splitn(3, ' ');
         let words = (words.next(), words.next(), words.next());
         let (Some(addresses), Some(target), Some(session)) = words else { return };
         let addr = addresses.split(',').map(str::to_owned).collect();
-        let nodes = NodesArgs { addr, tls: tls.clone() };
+        let nodes = NodesArgs { addr, credentials: credentials.clone() };
         let variable = format!("HOLDFAST_SESSION={session}");
         self.releases.push(ReleaseCall { nodes, target: target.to_owned(), variable });
     }

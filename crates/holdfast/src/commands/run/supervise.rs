@@ -172,9 +172,11 @@ async fn start_watchdog(
     let line =
         |hold: &Hold| release_line(addresses, &hold.release_target(), hold.session().as_str());
     let releases: Vec<String> = guard.holds().map(line).collect();
-    CommandWatchdog::start(kill_at, &releases, &args.command.nodes.tls).await.map_err(|error| {
-        CommandFailure::failed(format!("cannot start the watchdog of the command: {error}"))
-    })
+    CommandWatchdog::start(kill_at, &releases, &args.command.nodes.credentials).await.map_err(
+        |error| {
+            CommandFailure::failed(format!("cannot start the watchdog of the command: {error}"))
+        },
+    )
 }
 
 /// Prints a release request. Returns the signal for the command, if any.
@@ -208,7 +210,7 @@ fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
     command.env("HOLDFAST_ADDR", args.command.nodes.addr.join(","));
-    command.envs(args.command.nodes.tls.variables());
+    command.envs(args.command.nodes.credentials.variables());
     let is_multi_lock = guard.holds().count() > 1;
     if is_multi_lock {
         command.env("HOLDFAST_TOKENS", token_lines(guard).join("\n"));

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::orphan::OrphanedGroup;
-use crate::arguments::TlsArgs;
+use crate::arguments::CredentialArgs;
 use crate::exit::CommandFailure;
 use crate::output::print;
 
@@ -36,7 +36,7 @@ const CLOCK_CHECK: Duration = Duration::from_millis(500);
 #[derive(Debug, Args)]
 pub(crate) struct WatchdogArgs {
     #[command(flatten)]
-    tls: TlsArgs,
+    credentials: CredentialArgs,
 }
 
 /// The watchdog process, from the side of `holdfast run`.
@@ -53,11 +53,11 @@ impl CommandWatchdog {
     pub(super) async fn start(
         kill_at: Moment,
         releases: &[String],
-        tls: &TlsArgs,
+        credentials: &CredentialArgs,
     ) -> std::io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(WATCHDOG)
-            .envs(tls.variables())
+            .envs(credentials.variables())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -141,7 +141,7 @@ pub(crate) async fn watchdog(args: WatchdogArgs) -> Result<(), CommandFailure> {
         match line.ok().flatten().as_deref().map(|line| line.split_once(' ').unwrap_or((line, "")))
         {
             Some(("until", ms)) => kill_at = moment(ms).unwrap_or(kill_at),
-            Some(("release", release)) => orphan.add(release, &args.tls),
+            Some(("release", release)) => orphan.add(release, &args.credentials),
             Some(_) => {}
             None => break,
         }

@@ -120,7 +120,7 @@ async fn transact(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Items { conditions, then, otherwise } = items;
     let (on_then, on_otherwise) = (paths(&then), paths(&otherwise));
     let multi = Multi { caller, conditions, then, otherwise };
-    let done = call.run(call.service().multi(&call.context, multi)).await?;
+    let done = call.run(call.service().multi(multi)).await?;
     let Response { value: MultiReply { succeeded, results }, revision, .. } = done;
     let paths = if succeeded { on_then } else { on_otherwise };
     let results = paths.into_iter().zip(results).map(|(path, reply)| OpBody::new(path, reply));

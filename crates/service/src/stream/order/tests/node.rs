@@ -192,8 +192,7 @@ async fn a_node_that_skipped_entries_ends_its_streams_and_compacts_its_watchers(
     up_to_reply(&mut outbox, &mut Vec::new()).await;
     let filter = WatchFilter::Node(ZnodePath::new("/a").unwrap());
     let since = Some(Revision(seen - 1));
-    let mut watching =
-        service.watch(WatchRequest { filter, since, identities: Vec::new() }).unwrap();
+    let mut watching = service.watch(WatchRequest { filter, since }).unwrap();
     service.raft().read(|machine| observer.restored(machine));
     assert!(matches!(outbox.next().await, Outgoing::End(StreamEnd::EntriesSkipped)));
     assert_eq!(service.watch_counts().watches, 0);

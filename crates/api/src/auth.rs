@@ -1,0 +1,180 @@
+//! Bodies of subjects, roles and access tokens.
+
+use serde::{Deserialize, Serialize};
+
+use holdfast_types::{AccessTokenId, CertificateName, RoleName, SubjectName};
+
+use crate::{Rfc3339Time, escape_path};
+
+/// The authorization of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AuthBody {
+    /// `off`, `shadow` or `on`.
+    pub mode: String,
+    /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
+    pub required_here: bool,
+    /// Whether the first administrator was added.
+    pub has_had_administrator: bool,
+    /// Calls that this node refused, or would refuse in the mode `on`; the latest first.
+    pub refusals: Vec<RefusalBody>,
+}
+
+/// Refused calls of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusalBody {
+    /// The caller; absent without a valid credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectName>,
+    /// The missing permission, or the problem of the credential.
+    pub why: String,
+    /// The number of such calls.
+    pub count: u64,
+    /// The time of the last one.
+    pub last_at: Rfc3339Time,
+}
+
+/// A new access token. The response is the only place where its secret appears.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct IssuedTokenBody {
+    /// The access token with its secret.
+    pub token: String,
+    /// Its id, which is not secret.
+    pub id: AccessTokenId,
+    /// The subject that it proves.
+    pub subject: SubjectName,
+    /// When it expires; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Rfc3339Time>,
+}
+
+impl std::fmt::Debug for IssuedTokenBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IssuedTokenBody({} of {})", self.id, self.subject)
+    }
+}
+
+/// Access tokens, by id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccessTokensBody {
+    /// The access tokens.
+    pub tokens: Vec<AccessTokenBody>,
+}
+
+/// An access token without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccessTokenBody {
+    /// The id.
+    pub id: AccessTokenId,
+    /// The subject that it proves.
+    pub subject: SubjectName,
+    /// When it was created.
+    pub created_at: Rfc3339Time,
+    /// When it expires; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Rfc3339Time>,
+    /// Whether it has expired.
+    pub expired: bool,
+}
+
+/// The roles, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RolesBody {
+    /// The roles.
+    pub roles: Vec<RoleBody>,
+}
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RoleBody {
+    /// The role.
+    pub role: RoleName,
+    /// Its permissions, `KIND VERB PATTERN`.
+    pub permissions: Vec<String>,
+    /// Whether holdfast defines the role, so that it cannot be changed.
+    pub built_in: bool,
+}
+
+/// The subjects, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SubjectsBody {
+    /// The subjects.
+    pub subjects: Vec<SubjectBody>,
+}
+
+/// A subject.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SubjectBody {
+    /// The subject.
+    pub subject: SubjectName,
+    /// Its roles.
+    pub roles: Vec<RoleName>,
+    /// The client certificates that prove it.
+    pub certificates: Vec<CertificateName>,
+}
+
+/// The caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CallerBody {
+    /// The subject; absent without a credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<SubjectName>,
+    /// `access-token`, `certificate` or `none`.
+    pub credential: String,
+    /// The id of the access token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<AccessTokenId>,
+    /// When the access token expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Rfc3339Time>,
+    /// The roles of the subject.
+    pub roles: Vec<RoleName>,
+}
+
+/// Whether a subject has a permission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VerdictBody {
+    /// Whether the subject has it.
+    pub allowed: bool,
+    /// The asked permission.
+    pub asked: String,
+    /// The role that gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The permission of the role that gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<String>,
+}
+
+/// The number of sessions that a call closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClosedSessionsBody {
+    /// The number of sessions.
+    pub closed_sessions: u64,
+}
+
+/// `/v1/auth/subjects/<subject>`
+pub fn subject_path(subject: &SubjectName) -> String {
+    format!("/v1/auth/subjects/{}", escape_path(subject.as_str()))
+}
+
+/// `/v1/auth/roles/<role>`
+pub fn role_path(role: &RoleName) -> String {
+    format!("/v1/auth/roles/{}", escape_path(role.as_str()))
+}
+
+/// `/v1/auth/tokens/<id>`
+pub fn access_token_path(token: AccessTokenId) -> String {
+    format!("/v1/auth/tokens/{token}")
+}

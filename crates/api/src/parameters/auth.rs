@@ -1,0 +1,75 @@
+//! Parameters of subjects, roles and access tokens.
+
+use std::time::Duration;
+
+use holdfast_types::{AuthMode, CertificateName, NamePattern, RoleName, SubjectName};
+
+use crate::param::{Absent, Form, Param};
+
+/// The longest lifetime of an access token.
+pub const TOKEN_TTL_MAX: Duration = Duration::from_hours(365 * 24);
+/// The longest time in which two access tokens of a rotation are valid.
+pub const GRACE_MAX: Duration = Duration::from_hours(30 * 24);
+
+const MODES: &[&str] = &[AuthMode::Off.as_str(), AuthMode::Shadow.as_str(), AuthMode::On.as_str()];
+
+pub const MODE: Param = Param::word(
+    "mode",
+    MODES,
+    "off: every call is executed. shadow: every call is executed, and the node lists the calls that on would refuse. \
+     on: calls without a permission are refused",
+)
+.needed("shadow");
+pub const FIRST_MODE: Param =
+    Param::word("mode", MODES, "The mode from now on").absent(Absent::Word("on"));
+pub const ADMINISTRATOR: Param = Param::path(
+    "subject",
+    SubjectName::MAX_LEN,
+    "The administrator, without white space, ':' and '*'",
+)
+.absent(Absent::Word("admin"));
+pub const SUBJECT: Param = Param::path(
+    "subject",
+    SubjectName::MAX_LEN,
+    "The person or program that calls, without white space, ':' and '*'",
+)
+.needed("ci/deploy");
+pub const AS: Param = Param::path(
+    "as",
+    SubjectName::MAX_LEN,
+    "The subject to ask about; by default the caller. Another subject needs the permission auth read",
+);
+pub const TOKEN_TTL: Param = Param::duration(
+    "ttl",
+    (Duration::from_secs(1), TOKEN_TTL_MAX),
+    "The lifetime of the access token; by default it lasts until it is deleted",
+)
+.hint("leave ttl out for a token that lasts until it is deleted");
+pub const GRACE: Param = Param::duration(
+    "grace",
+    (Duration::ZERO, GRACE_MAX),
+    "How long the old access token stays valid",
+)
+.absent(Absent::Duration(Duration::from_hours(24)));
+pub const CLOSE_SESSIONS: Param =
+    Param::flag("sessions", "Whether to close the sessions of the subject as well");
+pub const PERMISSIONS: Param = Param::of(
+    "permission",
+    Form::Texts { bytes_max: NamePattern::MAX_LEN + 32 },
+    "KIND VERB PATTERN, such as 'lock acquire orders/*'; repeat the parameter for each permission, at most 64 times. In a body, the \
+     field is a list",
+);
+pub const ROLES: Param = Param::of(
+    "role",
+    Form::Texts { bytes_max: RoleName::MAX_LEN },
+    "A role of the subject; repeat the parameter for each role, at most 16 times. In a body, the field is a list",
+);
+pub const CERTIFICATES: Param = Param::of(
+    "certificate",
+    Form::Texts { bytes_max: CertificateName::MAX_LEN },
+    "A URI or the subject (as 'CN=ci,O=prod') of a client certificate that proves the subject; repeat the parameter for each one, \
+     at most 8 times. In a body, the field is a list",
+);
+pub const ASKED_PERMISSION: Param =
+    Param::of("permission", Form::Permission, "KIND VERB NAME, such as 'lock acquire orders/eu'")
+        .needed("lock%20acquire%20orders/eu");

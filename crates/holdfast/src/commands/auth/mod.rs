@@ -1,0 +1,273 @@
+//! `holdfast auth`: who may do what, and the access tokens that prove it.
+
+mod role;
+mod subject;
+mod token;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_MODE, MODE};
+use holdfast_api::{AuthBody, CallerBody, Query, VerdictBody};
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Client};
+use holdfast_service::RECOVERY_FILE;
+use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
+
+use self::role::RoleCommand;
+use self::subject::SubjectCommand;
+use self::token::{OutArgs, TokenCommand, show_issued};
+use crate::arguments::ClusterArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer, print, table};
+
+/// Control who may do what.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Add the first administrator, and switch the authorization on. On the machine of a node.
+    Bootstrap(AuthBootstrapArgs),
+    /// Show the mode, and the calls that the node refused or would refuse.
+    Status(ClusterArgs),
+    /// Set the mode: off, shadow or on.
+    Mode(AuthModeArgs),
+    /// Show who the caller is.
+    Me(ClusterArgs),
+    /// Ask whether a subject has a permission, and which role gives it.
+    Can(AuthCanArgs),
+    /// Create, list, replace and delete access tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// List, set and delete roles.
+    #[command(subcommand)]
+    Role(RoleCommand),
+    /// List, set and delete subjects.
+    #[command(subcommand)]
+    Subject(SubjectCommand),
+    /// Add an administrator after every access token was lost. On the machine of a node, as the owner of its data.
+    Recover(AuthRecoverArgs),
+}
+
+/// Add the first administrator.
+#[derive(Debug, Args)]
+pub(crate) struct AuthBootstrapArgs {
+    /// The administrator.
+    #[arg(long, default_value = "admin", value_parser = subject_name)]
+    subject: SubjectName,
+    /// The mode from now on.
+    #[arg(long, value_enum, default_value_t = ModeArg::On)]
+    mode: ModeArg,
+    #[command(flatten)]
+    out: OutArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Set the mode.
+#[derive(Debug, Args)]
+pub(crate) struct AuthModeArgs {
+    #[arg(value_enum)]
+    mode: ModeArg,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// What happens to a call that no permission allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ModeArg {
+    /// It is executed.
+    Off,
+    /// It is executed, and listed by `holdfast auth status`.
+    Shadow,
+    /// It is refused.
+    On,
+}
+
+impl From<ModeArg> for AuthMode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Off => Self::Off,
+            ModeArg::Shadow => Self::Shadow,
+            ModeArg::On => Self::On,
+        }
+    }
+}
+
+/// Ask about a permission.
+#[derive(Debug, Args)]
+pub(crate) struct AuthCanArgs {
+    /// The verb, such as acquire.
+    verb: String,
+    /// The kind of things, such as lock.
+    kind: String,
+    /// The name; omitted for kinds without names.
+    name: Option<String>,
+    /// The subject; by default the caller.
+    #[arg(long = "as", value_name = "SUBJECT", value_parser = subject_name)]
+    subject: Option<SubjectName>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Add an administrator after every access token was lost.
+#[derive(Debug, Args)]
+pub(crate) struct AuthRecoverArgs {
+    /// The data directory of the node that --addr names.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The administrator.
+    #[arg(long, default_value = "admin", value_parser = subject_name)]
+    subject: SubjectName,
+    #[command(flatten)]
+    out: OutArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
+    match command {
+        AuthCommand::Bootstrap(args) => bootstrap(&args).await,
+        AuthCommand::Status(cluster) => status(&cluster).await,
+        AuthCommand::Mode(args) => set_mode(&args).await,
+        AuthCommand::Me(cluster) => me(&cluster).await,
+        AuthCommand::Can(args) => can(&args).await,
+        AuthCommand::Token(command) => token::run(command).await,
+        AuthCommand::Role(command) => role::run(command).await,
+        AuthCommand::Subject(command) => subject::run(command).await,
+        AuthCommand::Recover(args) => recover(&args).await,
+    }
+}
+
+async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
+    let mode = AuthMode::from(args.mode);
+    let query = Query::default().with(&ADMINISTRATOR, &args.subject).with(&FIRST_MODE, &mode);
+    let call = once(Method::POST, query.target("/v1/auth/bootstrap"));
+    args.out.check()?;
+    let issued = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &issued)
+}
+
+async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body: AuthBody = cluster.client()?.call(&Call::get("/v1/auth")).await?;
+    let here = if body.required_here { "; this node requires authentication" } else { "" };
+    let administrator = if body.has_had_administrator {
+        "added"
+    } else {
+        "none yet: run holdfast auth bootstrap on a node"
+    };
+    let mut text = format!("mode           {}{here}\nadministrator  {administrator}", body.mode);
+    if !body.refusals.is_empty() {
+        let rows = body.refusals.iter().map(|refusal| {
+            let subject = refusal.subject.as_ref().map_or("-", SubjectName::as_str);
+            let (why, count) = (refusal.why.clone(), refusal.count.to_string());
+            [subject.to_owned(), why, count, refusal.last_at.to_string()]
+        });
+        let what = if body.mode == "shadow" { "would be refused" } else { "was refused" };
+        text = format!("{text}\n\n{}", table(["subject", what, "calls", "last"], rows));
+    }
+    answer(cluster.format(), &body, &body.mode, &text);
+    Ok(())
+}
+
+async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with(&MODE, &AuthMode::from(args.mode));
+    let call = Call::new(Method::PATCH, query.target("/v1/auth"));
+    args.cluster.client()?.call_raw(&call).await?;
+    Ok(())
+}
+
+async fn me(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body: CallerBody = cluster.client()?.call(&Call::get("/v1/auth/me")).await?;
+    let subject = body.subject.as_ref().map_or("nobody", SubjectName::as_str);
+    let roles: Vec<_> = body.roles.iter().map(RoleName::as_str).collect();
+    let mut rows = vec![
+        ["subject".to_owned(), subject.to_owned()],
+        ["credential".to_owned(), body.credential.clone()],
+        ["roles".to_owned(), roles.join(", ")],
+    ];
+    rows.extend(body.token.map(|token| ["access token".to_owned(), token.to_string()]));
+    rows.extend(body.expires_at.map(|at| ["expires".to_owned(), at.to_string()]));
+    answer(cluster.format(), &body, subject, &table(["caller", ""], rows));
+    Ok(())
+}
+
+async fn can(args: &AuthCanArgs) -> Result<(), CommandFailure> {
+    let name = args.name.as_deref().map_or(String::new(), |name| format!(" {name}"));
+    let asked: Permission =
+        format!("{} {}{name}", args.kind, args.verb).parse().map_err(|error| {
+            CommandFailure::usage(format!("{error}, as: holdfast auth can acquire lock orders"))
+        })?;
+    let query = Query::default().with(&ASKED_PERMISSION, &asked);
+    let query = query.with_some(&AS, args.subject.as_ref());
+    let call = Call::get(query.target("/v1/auth/can"));
+    let body: VerdictBody = args.cluster.client()?.call(&call).await?;
+    let (value, text) = match (&body.role, &body.permission) {
+        (Some(role), Some(permission)) => {
+            ("yes", format!("yes: the role {role} has the permission '{permission}'"))
+        }
+        _ => ("no", format!("no: no role has a permission for '{asked}'")),
+    };
+    answer(args.cluster.format(), &body, value, &text);
+    if body.allowed { Ok(()) } else { Err(CommandFailure::Code(1, None)) }
+}
+
+async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
+    let file = args.data_dir.join(RECOVERY_FILE);
+    let unusable = |error| CommandFailure::failed(format!("{}: {error}", file.display()));
+    if !args.data_dir.is_dir() {
+        let dir = args.data_dir.display();
+        return Err(CommandFailure::usage(format!("{dir} is not a directory")));
+    }
+    args.out.check()?;
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(CommandFailure::failed)?;
+    let proof: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    super::certs::write_file(&file, &proof, 0o600).map_err(unusable)?;
+    let client = args.cluster.client()?;
+    let recovered = recovered(&client, &proof, &args.subject).await;
+    if recovered.is_err() {
+        // The node deletes the file after it has compared it.
+        drop(std::fs::remove_file(&file));
+    }
+    show_issued(&args.cluster, &args.out, &recovered?)
+}
+
+async fn recovered(
+    client: &Client,
+    proof: &str,
+    subject: &SubjectName,
+) -> Result<holdfast_api::IssuedTokenBody, CommandFailure> {
+    // The proof is in the body, not in the target, which logs may show.
+    let body = serde_json::json!({ "proof": proof, "subject": subject });
+    let call =
+        Call { body: body.to_string().into_bytes(), ..once(Method::POST, "/v1/auth/recover") };
+    Ok(client.call(&call).await?)
+}
+
+/// A call that is not repeated after a lost answer: a copy would create a second secret.
+fn once(method: Method, target: impl Into<String>) -> Call {
+    Call { idempotent: false, ..Call::new(method, target) }
+}
+
+fn subject_name(text: &str) -> Result<SubjectName, NameError> {
+    SubjectName::new(text)
+}
+
+fn role_name(text: &str) -> Result<RoleName, NameError> {
+    RoleName::new(text)
+}
+
+/// Prints the number of closed sessions, if there are any.
+fn show_closed(cluster: &ClusterArgs, body: &holdfast_api::ClosedSessionsBody) {
+    if body.closed_sessions > 0 || !matches!(cluster.format(), crate::arguments::Format::Table) {
+        let text = format!("closed {} sessions", body.closed_sessions);
+        answer(cluster.format(), body, body.closed_sessions, &text);
+    }
+}
+
+/// Prints where a secret was written.
+fn show_file(path: &Path) {
+    print(&format!(
+        "the access token is in {}: send it with --access-token-file or curl -H @FILE",
+        path.display()
+    ));
+}

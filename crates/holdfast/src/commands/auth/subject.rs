@@ -1,0 +1,97 @@
+//! `holdfast auth subject`: who calls.
+
+use clap::{Args, Subcommand};
+use holdfast_api::parameters::auth::{CERTIFICATES, CLOSE_SESSIONS, ROLES};
+use holdfast_api::{Query, SubjectsBody, subject_path};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+use holdfast_types::{CertificateName, NameError, RoleName, SubjectName};
+
+use super::{once, role_name, show_closed, subject_name};
+use crate::arguments::ClusterArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer_rows, table};
+
+/// List, set and delete subjects.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SubjectCommand {
+    /// List the subjects with their roles and certificates.
+    Ls(ClusterArgs),
+    /// Create a subject, or replace its roles and certificates.
+    Set(SetSubjectArgs),
+    /// Delete a subject with its access tokens.
+    Rm(DeleteSubjectArgs),
+}
+
+/// One subject.
+#[derive(Debug, Args)]
+pub(crate) struct OneSubjectArgs {
+    /// The person or program, such as ci/deploy.
+    #[arg(value_parser = subject_name)]
+    subject: SubjectName,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Create a subject, or replace its roles and certificates.
+#[derive(Debug, Args)]
+pub(crate) struct SetSubjectArgs {
+    #[command(flatten)]
+    subject: OneSubjectArgs,
+    /// A role of the subject. Repeat it for each role.
+    #[arg(long, value_parser = role_name)]
+    role: Vec<RoleName>,
+    /// A URI or the subject of a client certificate that proves this subject. Repeat it for each certificate.
+    #[arg(long, value_name = "NAME", value_parser = certificate_name)]
+    certificate: Vec<CertificateName>,
+}
+
+/// Delete a subject with its access tokens.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteSubjectArgs {
+    #[command(flatten)]
+    subject: OneSubjectArgs,
+    /// Also close its sessions.
+    #[arg(long)]
+    sessions: bool,
+}
+
+pub(super) async fn run(command: SubjectCommand) -> Result<(), CommandFailure> {
+    match command {
+        SubjectCommand::Ls(cluster) => ls(&cluster).await,
+        SubjectCommand::Set(args) => {
+            let OneSubjectArgs { subject, cluster } = &args.subject;
+            let query = Query::default().with_each(&ROLES, &args.role);
+            let query = query.with_each(&CERTIFICATES, &args.certificate);
+            let call = Call::new(Method::PUT, query.target(&subject_path(subject)));
+            cluster.client()?.call_raw(&call).await?;
+            Ok(())
+        }
+        SubjectCommand::Rm(args) => {
+            let OneSubjectArgs { subject, cluster } = &args.subject;
+            let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
+            let call = once(Method::DELETE, query.target(&subject_path(subject)));
+            let closed = cluster.client()?.call(&call).await?;
+            show_closed(cluster, &closed);
+            Ok(())
+        }
+    }
+}
+
+async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body: SubjectsBody = cluster.client()?.call(&Call::get("/v1/auth/subjects")).await?;
+    let rows = body.subjects.iter().map(|subject| {
+        let roles: Vec<_> = subject.roles.iter().map(RoleName::as_str).collect();
+        let certificates: Vec<_> =
+            subject.certificates.iter().map(CertificateName::as_str).collect();
+        [subject.subject.to_string(), roles.join(", "), certificates.join("; ")]
+    });
+    let text = table(["subject", "roles", "certificates"], rows);
+    let names = body.subjects.iter().map(|subject| &subject.subject);
+    answer_rows(cluster.format(), &body, &body.subjects, names, &text);
+    Ok(())
+}
+
+fn certificate_name(text: &str) -> Result<CertificateName, NameError> {
+    CertificateName::new(text)
+}

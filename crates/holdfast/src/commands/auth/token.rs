@@ -1,0 +1,174 @@
+//! `holdfast auth token`: access tokens.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use holdfast_api::parameters::auth::{CLOSE_SESSIONS, GRACE, SUBJECT, TOKEN_TTL};
+use holdfast_api::{AccessTokensBody, IssuedTokenBody, Query, access_token_path};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+use holdfast_types::{AccessTokenId, SubjectName};
+
+use super::{once, show_closed, show_file, subject_name};
+use crate::arguments::{ClusterArgs, duration};
+use crate::exit::CommandFailure;
+use crate::output::{answer, answer_rows, table};
+
+/// Create, list, replace and delete access tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Create an access token for a subject. Its secret is shown once.
+    New(NewTokenArgs),
+    /// List the access tokens, without their secrets.
+    Ls(ClusterArgs),
+    /// Replace an access token by a new one of the same subject.
+    Rotate(RotateTokenArgs),
+    /// Delete an access token: no later call with it is executed.
+    Rm(DeleteTokenArgs),
+}
+
+/// Where the secret goes.
+#[derive(Debug, Args)]
+pub(crate) struct OutArgs {
+    /// Write the access token into a new file that only its owner can read, as the header that curl -H @FILE sends.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Create an access token.
+#[derive(Debug, Args)]
+pub(crate) struct NewTokenArgs {
+    /// The subject.
+    #[arg(value_parser = subject_name)]
+    subject: SubjectName,
+    /// The lifetime; by default the token lasts until it is deleted.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+    #[command(flatten)]
+    out: OutArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Replace an access token.
+#[derive(Debug, Args)]
+pub(crate) struct RotateTokenArgs {
+    /// The id of the old token; holdfast auth token ls lists them.
+    #[arg(value_parser = token_id)]
+    id: AccessTokenId,
+    /// How long the old token stays valid.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    grace: Duration,
+    /// The lifetime of the new token; by default it lasts until it is deleted.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    ttl: Option<Duration>,
+    #[command(flatten)]
+    out: OutArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Delete an access token.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteTokenArgs {
+    /// The id; holdfast auth token ls lists them.
+    #[arg(value_parser = token_id)]
+    id: AccessTokenId,
+    /// Also close the sessions of its subject.
+    #[arg(long)]
+    sessions: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl OutArgs {
+    /// Rejects a file that exists, before the secret is created.
+    pub(super) fn check(&self) -> Result<(), CommandFailure> {
+        match &self.out {
+            Some(path) if path.exists() => {
+                let path = path.display();
+                Err(CommandFailure::usage(format!("{path} exists: give another --out FILE")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+pub(super) async fn run(command: TokenCommand) -> Result<(), CommandFailure> {
+    match command {
+        TokenCommand::New(args) => new(&args).await,
+        TokenCommand::Ls(cluster) => ls(&cluster).await,
+        TokenCommand::Rotate(args) => rotate(&args).await,
+        TokenCommand::Rm(args) => rm(&args).await,
+    }
+}
+
+async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
+    args.out.check()?;
+    let query = Query::default().with(&SUBJECT, &args.subject);
+    let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
+    let call = once(Method::POST, query.target("/v1/auth/tokens"));
+    let issued = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &issued)
+}
+
+async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
+    args.out.check()?;
+    let query = Query::default().with(&GRACE, &args.grace);
+    let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
+    let path = format!("{}/rotate", access_token_path(args.id));
+    let call = once(Method::POST, query.target(&path));
+    let issued = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &issued)
+}
+
+async fn rm(args: &DeleteTokenArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with_flag(&CLOSE_SESSIONS, args.sessions);
+    let call = once(Method::DELETE, query.target(&access_token_path(args.id)));
+    let closed = args.cluster.client()?.call(&call).await?;
+    show_closed(&args.cluster, &closed);
+    Ok(())
+}
+
+async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body: AccessTokensBody = cluster.client()?.call(&Call::get("/v1/auth/tokens")).await?;
+    let rows = body.tokens.iter().map(|token| {
+        let expires = match token.expires_at {
+            Some(at) if token.expired => format!("{at} (expired)"),
+            Some(at) => at.to_string(),
+            None => "never".to_owned(),
+        };
+        [token.id.to_string(), token.subject.to_string(), token.created_at.to_string(), expires]
+    });
+    let text = table(["id", "subject", "created", "expires"], rows);
+    let ids = body.tokens.iter().map(|token| token.id);
+    answer_rows(cluster.format(), &body, &body.tokens, ids, &text);
+    Ok(())
+}
+
+/// Writes a new access token into the file, or prints it.
+pub(super) fn show_issued(
+    cluster: &ClusterArgs,
+    out: &OutArgs,
+    issued: &IssuedTokenBody,
+) -> Result<(), CommandFailure> {
+    let Some(path) = &out.out else {
+        answer(cluster.format(), issued, &issued.token, &issued.token);
+        return Ok(());
+    };
+    let header = format!("Authorization: Bearer {}\n", issued.token);
+    let written = crate::commands::certs::write_file(path, &header, 0o600);
+    written.map_err(|error| {
+        let (path, id) = (path.display(), issued.id);
+        CommandFailure::failed(format!("{path}: {error}; delete the access token {id}"))
+    })?;
+    show_file(path);
+    Ok(())
+}
+
+fn token_id(text: &str) -> Result<AccessTokenId, String> {
+    text.parse().map_err(|()| {
+        "the id of an access token has 13 characters: holdfast auth token ls lists them".to_owned()
+    })
+}

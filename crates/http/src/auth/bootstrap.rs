@@ -1,0 +1,44 @@
+//! `POST /v1/auth/bootstrap`: add the first administrator.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::auth::{ADMINISTRATOR, FIRST_MODE};
+use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
+use holdfast_types::{AuthMode, SubjectName};
+
+use super::{check_is_near, issued};
+use crate::call::CallContext;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::BOOTSTRAP;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Add the first administrator, and switch the authorization on",
+    description: "Only once in the life of a cluster, and only from the machine of a node or with a certificate of the cluster's \
+        CA. The response has an access token that may do everything.",
+    params: BootstrapParams::LIST,
+    example: Example { query: "mode=shadow", body: "" },
+    answers: || {
+        let about = "The administrator's access token";
+        vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
+    },
+    errors: &[ErrorCode::HasAdministrator, ErrorCode::Forbidden],
+    ..Operation::write("bootstrapAuth", Method::Post, &BOOTSTRAP, |call| bootstrap(call).boxed())
+};
+
+params! {
+    struct BootstrapParams {
+        subject: SubjectName = ADMINISTRATOR,
+        mode: AuthMode = FIRST_MODE,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let BootstrapParams { subject, mode, .. } = call.params()?;
+    check_is_near(call)?;
+    let added = call.service().add_first_administrator(subject, mode);
+    Ok(issued(call.run(added).await?))
+}

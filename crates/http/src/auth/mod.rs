@@ -1,0 +1,50 @@
+//! Calls on subjects, roles and access tokens: one file for each call.
+
+pub(crate) mod bootstrap;
+pub(crate) mod can;
+pub(crate) mod delete_role;
+pub(crate) mod delete_subject;
+pub(crate) mod delete_token;
+pub(crate) mod list_roles;
+pub(crate) mod list_subjects;
+pub(crate) mod list_tokens;
+pub(crate) mod me;
+pub(crate) mod new_token;
+pub(crate) mod read;
+pub(crate) mod recover;
+pub(crate) mod rotate_token;
+pub(crate) mod set_mode;
+pub(crate) mod set_role;
+pub(crate) mod set_subject;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use holdfast_api::{ErrorCode, IssuedTokenBody, Problem, Rfc3339Time};
+use holdfast_service::{IssuedToken, Response};
+
+use crate::call::CallContext;
+use crate::identity::Peer;
+use crate::reply::Reply;
+use crate::status::HttpError;
+
+/// The response with the secret of a new access token, which no cache may keep.
+fn issued(issued: Response<IssuedToken>) -> Reply {
+    let Response { value: IssuedToken { token, subject, expires_at }, revision, .. } = issued;
+    let expires_at = expires_at.map(Rfc3339Time);
+    let body = IssuedTokenBody { token: token.reveal(), id: token.id, subject, expires_at };
+    let no_store = HeaderValue::from_static("no-store");
+    Reply::json(StatusCode::CREATED, &body)
+        .at(revision)
+        .with_header(header::CACHE_CONTROL, no_store)
+}
+
+/// Rejects callers from other machines without a certificate of the cluster's CA.
+fn check_is_near(call: &CallContext<'_>) -> Result<(), HttpError> {
+    let peer = call.parts.extensions.get::<Peer>();
+    if peer.is_some_and(|peer| peer.address.to_canonical().is_loopback() || peer.has_certificate())
+    {
+        return Ok(());
+    }
+    let detail = "the call comes from another machine, without a client certificate";
+    let hint = "run it on the machine of a node";
+    Err(Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint)))
+}

@@ -1,0 +1,56 @@
+//! `POST /v1/auth/recover`: add an administrator for the owner of a node's data directory.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::auth::ADMINISTRATOR;
+use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Param, Problem, Schemas, params};
+use holdfast_types::SubjectName;
+
+use super::{check_is_near, issued};
+use crate::call::CallContext;
+use crate::operation::{Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::RECOVER;
+use crate::status::HttpError;
+
+const PROOF: Param = Param::bounded_text(
+    "proof",
+    128,
+    "The content of the file recovery in the node's data directory, which the caller has written",
+)
+.needed("0000000000000000000000000000000000000000000000000000000000000000");
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Add an administrator after every access token was lost",
+    description: "For 'holdfast auth recover', which the owner of the data directory runs on the machine of the node. The node \
+        compares the proof with the file, and deletes the file.",
+    params: RecoverParams::LIST,
+    answers: || {
+        let about = "The administrator's access token";
+        vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
+    },
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::write("recoverAuth", Method::Post, &RECOVER, |call| recover(call).boxed())
+};
+
+params! {
+    struct RecoverParams {
+        proof: String = PROOF,
+        subject: SubjectName = ADMINISTRATOR,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn recover(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let RecoverParams { proof, subject, .. } = call.params()?;
+    check_is_near(call)?;
+    if !call.state.service().takes_recovery_proof(&proof) {
+        let detail =
+            "the proof is not the content of the file recovery in this node's data directory";
+        let hint = "run 'holdfast auth recover --data-dir DIR' on the machine of the node";
+        return Err(Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint)));
+    }
+    let recovered = call.service().recover_administrator(subject);
+    Ok(issued(call.run(recovered).await?))
+}

@@ -1,0 +1,315 @@
+//! Administering subjects, roles and access tokens.
+//!
+//! This node generates the secret of a new token and returns it once: the log has only the hash. Each change writes one
+//! line to the audit log.
+
+use std::time::Duration;
+
+use holdfast_machine::{AccessToken, Machine, Subject};
+use holdfast_types::{
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NewAccessToken, Permission,
+    Reply, Right, RoleName, SessionName, Stamp, SubjectName, millis,
+};
+
+use crate::access_token::AccessTokenSecret;
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::refusals::Refusal;
+use crate::service::Service;
+
+/// Sessions read at once while the sessions of a subject are closed.
+const SESSIONS_PAGE: usize = 1_000;
+
+/// A new access token with its secret.
+#[derive(Clone, Debug)]
+pub struct IssuedToken {
+    pub token: AccessTokenSecret,
+    pub subject: SubjectName,
+    pub expires_at: Option<Stamp>,
+}
+
+/// The authorization of the cluster, and the refusals of this node.
+#[derive(Clone, Debug)]
+pub struct AuthStatus {
+    pub mode: AuthMode,
+    /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
+    pub required_here: bool,
+    pub has_had_administrator: bool,
+    /// The latest first.
+    pub refusals: Vec<Refusal>,
+}
+
+/// The caller, as the cluster knows it.
+#[derive(Clone, Debug)]
+pub struct KnownCaller {
+    pub actor: Actor,
+    pub subject: Option<SubjectName>,
+    pub roles: Vec<RoleName>,
+    /// Of its access token.
+    pub expires_at: Option<Stamp>,
+}
+
+/// The answer to the question whether a subject has a permission.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The role and the permission that allow it; `None` if nothing does.
+    pub allowed_by: Option<(String, Permission)>,
+}
+
+impl Service {
+    /// Adds the first administrator with an access token, and sets the mode.
+    ///
+    /// # Errors
+    /// [`AuthRejection::HasAdministrator`] after the first one; otherwise the errors of any write.
+    pub async fn add_first_administrator(
+        &self,
+        subject: SubjectName,
+        mode: AuthMode,
+    ) -> Result<Response<IssuedToken>, Failure> {
+        let issued = self.generate_token(subject.clone(), None)?;
+        let token = issued.replicated();
+        let change = AuthChange::AddAdministrator { subject, token, mode: Some(mode) };
+        Ok(self.change_auth(change).await?.map(|()| issued))
+    }
+
+    /// Adds an administrator with an access token, for the owner of this node's data directory. The caller has proved
+    /// that it is the owner.
+    ///
+    /// # Errors
+    /// The errors of any write.
+    pub async fn recover_administrator(
+        &self,
+        subject: SubjectName,
+    ) -> Result<Response<IssuedToken>, Failure> {
+        let issued = self.generate_token(subject.clone(), None)?;
+        let token = issued.replicated();
+        let change = AuthChange::AddAdministrator { subject, token, mode: None };
+        Ok(self.as_node().change_auth(change).await?.map(|()| issued))
+    }
+
+    /// Creates an access token of a subject.
+    ///
+    /// # Errors
+    /// [`AuthRejection::NoSubject`]; otherwise the errors of any write.
+    pub async fn issue_token(
+        &self,
+        subject: SubjectName,
+        ttl: Option<Duration>,
+    ) -> Result<Response<IssuedToken>, Failure> {
+        let issued = self.generate_token(subject.clone(), ttl)?;
+        let change = AuthChange::AddToken { subject, token: issued.replicated() };
+        Ok(self.change_auth(change).await?.map(|()| issued))
+    }
+
+    /// Creates an access token for the subject of another one, which expires after `grace`.
+    ///
+    /// # Errors
+    /// [`AuthRejection::NoToken`]; otherwise the errors of any write.
+    pub async fn rotate_token(
+        &self,
+        old: AccessTokenId,
+        grace: Duration,
+        ttl: Option<Duration>,
+    ) -> Result<Response<IssuedToken>, Failure> {
+        self.read_barrier().await?;
+        let no_token = || Failure::Rejected(AuthRejection::NoToken { token: old }.into());
+        let subject = self.subject_of_token(old).ok_or_else(no_token)?;
+        let issued = self.generate_token(subject, ttl)?;
+        let old_expires_at = self.stamp_after(grace);
+        let token = issued.replicated();
+        let change = AuthChange::RotateToken { old, token, old_expires_at };
+        Ok(self.change_auth(change).await?.map(|()| issued))
+    }
+
+    /// Changes subjects, roles, access tokens or the mode.
+    ///
+    /// # Errors
+    /// A rejection with its reason; otherwise the errors of any write.
+    pub async fn change_auth(&self, change: AuthChange) -> Result<Response<()>, Failure> {
+        let what = shown(&change);
+        let changed = self.propose_for(Command::Auth(change), Reply::into_auth_changed).await;
+        let done = changed.is_ok();
+        let by = self.shown_caller();
+        tracing::info!(target: "audit", action = "change-auth", what, by, done,
+            request = self.context.request_id, "the authorization was changed");
+        changed
+    }
+
+    /// Closes the sessions of a subject, and returns their number.
+    ///
+    /// # Errors
+    /// The errors of any write; some sessions may be closed.
+    pub async fn close_sessions_of(&self, subject: &SubjectName) -> Result<u64, Failure> {
+        self.read_barrier().await?;
+        let (mut after, mut closed) = (None::<String>, 0);
+        loop {
+            let page = self.raft().read(|machine| {
+                let is_theirs =
+                    |session: &SessionName| machine.subject_of_session(session) == Some(subject);
+                machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs)
+            });
+            for view in page.items {
+                self.close_session(view.session, Some(view.id)).await?;
+                closed += 1;
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(closed),
+            }
+        }
+    }
+
+    /// # Errors
+    /// [`AuthRejection::Forbidden`] without the right to read; otherwise the errors of any read.
+    pub async fn auth_status(&self) -> Result<Response<AuthStatus>, Failure> {
+        self.read_auth(|machine| AuthStatus {
+            mode: machine.auth_mode(),
+            required_here: self.config().requires_authentication,
+            has_had_administrator: machine.has_had_administrator(),
+            refusals: self.parts.refusals.list(),
+        })
+        .await
+    }
+
+    /// Access tokens by id, without their secrets.
+    ///
+    /// # Errors
+    /// As [`Service::auth_status`].
+    pub async fn access_tokens(
+        &self,
+    ) -> Result<Response<Vec<(AccessTokenId, AccessToken)>>, Failure> {
+        let list = |machine: &Machine| {
+            machine.access_tokens().map(|(id, token)| (id, token.clone())).collect()
+        };
+        self.read_auth(list).await
+    }
+
+    /// The roles that clients have created, by name.
+    ///
+    /// # Errors
+    /// As [`Service::auth_status`].
+    pub async fn roles(&self) -> Result<Response<Vec<(RoleName, Vec<Permission>)>>, Failure> {
+        let list = |machine: &Machine| {
+            machine
+                .roles()
+                .map(|(role, permissions)| (role.clone(), permissions.to_vec()))
+                .collect()
+        };
+        self.read_auth(list).await
+    }
+
+    /// Subjects, by name.
+    ///
+    /// # Errors
+    /// As [`Service::auth_status`].
+    pub async fn subjects(&self) -> Result<Response<Vec<(SubjectName, Subject)>>, Failure> {
+        let list = |machine: &Machine| {
+            machine.subjects().map(|(name, subject)| (name.clone(), subject.clone())).collect()
+        };
+        self.read_auth(list).await
+    }
+
+    /// Who the caller is. Every caller may ask.
+    ///
+    /// # Errors
+    /// The errors of any read.
+    pub async fn known_caller(&self) -> Result<Response<KnownCaller>, Failure> {
+        let actor = self.actor().clone();
+        self.read(ReadMode::Linearizable, |machine| {
+            let rights = machine.rights_of(self.actor(), self.log_time())?;
+            let subject = rights.subject().cloned();
+            let known = subject.as_ref().and_then(|subject| machine.subject(subject));
+            let roles = known.map_or_else(Vec::new, |subject| subject.roles.clone());
+            let token = match &actor {
+                Actor::Token(id) => machine.access_token(*id),
+                Actor::Node | Actor::Anonymous | Actor::Subject(_) => None,
+            };
+            let expires_at = token.and_then(|token| token.expires_at);
+            Ok(KnownCaller { actor: actor.clone(), subject, roles, expires_at })
+        })
+        .await?
+        .accepted()
+    }
+
+    /// Whether a subject has a right on a name, and by which permission. `None` asks about the caller.
+    ///
+    /// # Errors
+    /// [`AuthRejection::Forbidden`] if the caller asks about another subject and may not read subjects; otherwise the
+    /// errors of any read.
+    pub async fn verdict(
+        &self,
+        subject: Option<SubjectName>,
+        right: Right,
+        name: &str,
+    ) -> Result<Response<Verdict>, Failure> {
+        let actor = subject.clone().map_or_else(|| self.actor().clone(), Actor::Subject);
+        self.read(ReadMode::Linearizable, |machine| {
+            if subject.is_some() {
+                self.check(machine, Right::AuthRead, "")?;
+            }
+            let rights = machine.rights_of(&actor, self.log_time())?;
+            let allowed_by = rights.deciding_permission(right, name);
+            let allowed_by = allowed_by.map(|(role, permission)| (role.to_owned(), permission));
+            Ok(Verdict { allowed_by })
+        })
+        .await?
+        .accepted()
+    }
+
+    async fn read_auth<T>(&self, look: impl FnOnce(&Machine) -> T) -> Result<Response<T>, Failure> {
+        self.read(ReadMode::Linearizable, |machine| {
+            self.check(machine, Right::AuthRead, "")?;
+            Ok(look(machine))
+        })
+        .await?
+        .accepted()
+    }
+
+    fn generate_token(
+        &self,
+        subject: SubjectName,
+        ttl: Option<Duration>,
+    ) -> Result<IssuedToken, Failure> {
+        let expires_at = ttl.map(|ttl| self.stamp_after(ttl));
+        Ok(IssuedToken { token: AccessTokenSecret::generate()?, subject, expires_at })
+    }
+
+    fn stamp_after(&self, duration: Duration) -> Stamp {
+        Stamp(self.log_time().0.saturating_add(millis(duration)))
+    }
+}
+
+impl IssuedToken {
+    /// The part that the cluster keeps.
+    fn replicated(&self) -> NewAccessToken {
+        let Self { token, expires_at, .. } = self;
+        NewAccessToken { id: token.id, hash: token.hash(), expires_at: *expires_at }
+    }
+}
+
+/// The change in the audit log.
+fn shown(change: &AuthChange) -> String {
+    match change {
+        AuthChange::AddAdministrator { subject, token, .. } => {
+            format!("add the administrator {subject} with the access token {}", token.id)
+        }
+        AuthChange::SetRole { role, permissions } => {
+            let permissions: Vec<_> = permissions.iter().map(Permission::to_string).collect();
+            format!("set the role {role}: {}", permissions.join(", "))
+        }
+        AuthChange::DeleteRole { role } => format!("delete the role {role}"),
+        AuthChange::SetSubject { subject, roles, .. } => {
+            let roles: Vec<_> = roles.iter().map(RoleName::as_str).collect();
+            format!("set the subject {subject} with the roles {}", roles.join(", "))
+        }
+        AuthChange::DeleteSubject { subject } => format!("delete the subject {subject}"),
+        AuthChange::AddToken { subject, token } => {
+            format!("add the access token {} of {subject}", token.id)
+        }
+        AuthChange::RotateToken { old, token, .. } => {
+            format!("replace the access token {old} by {}", token.id)
+        }
+        AuthChange::DeleteToken { token } => format!("delete the access token {token}"),
+        AuthChange::SetMode(mode) => format!("set the mode {}", mode.as_str()),
+    }
+}

@@ -1,0 +1,270 @@
+//! Who calls, and what the caller may do: the checks of this node before a read or a proposal.
+//!
+//! The rules are those of the state machine ([`ActorRights`]). `apply` checks each command again. A denied command is checked
+//! a second time after a read barrier, because this node may not have applied a new role or access token yet.
+
+use holdfast_machine::{ActorRights, Machine};
+use holdfast_types::{
+    AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Rejection,
+    Right, SecretHash, SessionName, Stamp, SubjectName,
+};
+use tokio::sync::watch;
+
+use crate::access_token::AccessTokenSecret;
+use crate::context::{Principal, RequestContext};
+use crate::failure::Failure;
+use crate::refusals::RefusedCall;
+use crate::service::Service;
+
+impl Service {
+    /// The service for one call.
+    #[must_use]
+    pub fn for_call(&self, context: RequestContext) -> Self {
+        Self { parts: self.parts.clone(), context: context.into() }
+    }
+
+    /// The service for work of this node itself, which needs no permission.
+    pub(crate) fn as_node(&self) -> Self {
+        let principal = Principal { actor: Actor::Node, identities: Vec::new() };
+        self.for_call(RequestContext { principal, request_id: self.context.request_id.clone() })
+    }
+
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.context.principal.actor
+    }
+
+    pub(crate) fn identities(&self) -> &[Identity] {
+        &self.context.principal.identities
+    }
+
+    /// The subject of the caller, as applied by this node; `None` without a valid credential.
+    pub fn subject(&self) -> Option<SubjectName> {
+        self.parts.raft.read(|machine| {
+            let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
+            rights.subject().cloned()
+        })
+    }
+
+    /// Returns the actor of an access token.
+    ///
+    /// # Errors
+    /// [`AuthRejection::UnknownToken`] for an unknown id or a wrong secret; [`AuthRejection::TokenExpired`]; the errors of
+    /// any read.
+    pub async fn authenticate(&self, token: &AccessTokenSecret) -> Result<Actor, Failure> {
+        let actor = Actor::Token(token.id);
+        let check = |machine: &Machine| {
+            // An unknown id costs the same time as a wrong secret.
+            let hash = machine.access_token(token.id).map(holdfast_machine::AccessToken::hash);
+            if !token.has_hash(hash.unwrap_or(SecretHash([0; 32]))) || hash.is_none() {
+                return Err(AuthRejection::UnknownToken);
+            }
+            machine.rights_of(&actor, self.log_time()).map(drop)
+        };
+        if self.raft().read(check).is_err() {
+            self.read_barrier().await?;
+            self.raft().read(check).map_err(|rejection| Failure::Rejected(rejection.into()))?;
+        }
+        Ok(actor)
+    }
+
+    /// The subject of an access token, as applied by this node.
+    pub fn subject_of_token(&self, token: AccessTokenId) -> Option<SubjectName> {
+        self.raft().read(|machine| machine.access_token(token).map(|token| token.subject.clone()))
+    }
+
+    /// Returns the actor of a certificate with these names, as applied by this node. [`Actor::Anonymous`] if no subject has
+    /// one of them.
+    pub fn actor_of_certificate(&self, names: &[CertificateName]) -> Actor {
+        self.raft().read(|machine| {
+            let subject = names.iter().find_map(|name| machine.subject_of_certificate(name));
+            subject.map_or(Actor::Anonymous, |subject| Actor::Subject(subject.clone()))
+        })
+    }
+
+    /// The mode on this node: that of the cluster, or `on` if the node requires it.
+    pub(crate) fn auth_mode(&self, machine: &Machine) -> AuthMode {
+        if self.config().requires_authentication { AuthMode::On } else { machine.auth_mode() }
+    }
+
+    /// Checks a command before it is proposed.
+    pub(crate) async fn authorize(&self, command: &Command) -> Result<(), Failure> {
+        let check = |machine: &Machine| {
+            let verdict =
+                || machine.rights_of(self.actor(), self.log_time())?.check_command(command);
+            if matches!(command, Command::Auth(_)) {
+                return verdict();
+            }
+            self.enforce(machine, verdict)
+        };
+        if self.raft().read(check).is_ok() {
+            return Ok(());
+        }
+        self.read_barrier().await?;
+        self.raft().read(check).map_err(|rejection| self.refused(rejection))
+    }
+
+    /// Adds the caller to a command.
+    pub(crate) fn signed(&self, command: Command) -> Command {
+        command.by(self.actor().clone())
+    }
+
+    /// Checks a right on a name during a read.
+    pub(crate) fn check(
+        &self,
+        machine: &Machine,
+        right: Right,
+        name: &str,
+    ) -> Result<(), Rejection> {
+        let verdict = || machine.rights_of(self.actor(), self.log_time())?.check(right, name);
+        Ok(self.enforce(machine, verdict)?)
+    }
+
+    /// Checks a right on every name that begins with `prefix`.
+    pub(crate) fn check_below(
+        &self,
+        machine: &Machine,
+        right: Right,
+        prefix: &str,
+    ) -> Result<(), Rejection> {
+        let verdict =
+            || machine.rights_of(self.actor(), self.log_time())?.check_below(right, prefix);
+        Ok(self.enforce(machine, verdict)?)
+    }
+
+    /// Checks a right without names, as applied by this node.
+    ///
+    /// # Errors
+    /// [`AuthRejection::Forbidden`], [`AuthRejection::NoCredential`].
+    pub fn require(&self, right: Right) -> Result<(), Failure> {
+        let checked = self.raft().read(|machine| self.check(machine, right, ""));
+        checked.map_err(Failure::Rejected)
+    }
+
+    /// Checks that an actor may use a session by its name.
+    pub(crate) fn check_session_of(
+        &self,
+        machine: &Machine,
+        actor: &Actor,
+        session: &SessionName,
+    ) -> Result<(), Rejection> {
+        let verdict = || machine.rights_of(actor, self.log_time())?.check_session(session);
+        Ok(self.enforce(machine, verdict)?)
+    }
+
+    /// Checks that the caller may read a session.
+    pub(crate) fn check_session_read(
+        &self,
+        machine: &Machine,
+        session: &SessionName,
+    ) -> Result<(), Rejection> {
+        let verdict =
+            || machine.rights_of(self.actor(), self.log_time())?.check_session_read(session);
+        Ok(self.enforce(machine, verdict)?)
+    }
+
+    /// The rights of the caller, for the filter of a list; `None` if the mode is not `on`.
+    pub(crate) fn enforced_rights<'a>(
+        &'a self,
+        machine: &'a Machine,
+    ) -> Result<Option<ActorRights<'a>>, Rejection> {
+        match self.auth_mode(machine) {
+            AuthMode::Off | AuthMode::Shadow => Ok(None),
+            AuthMode::On => Ok(Some(machine.rights_of(self.actor(), self.log_time())?)),
+        }
+    }
+
+    /// Applies the mode to a verdict: in the mode `shadow` a denied call is only recorded.
+    fn enforce(
+        &self,
+        machine: &Machine,
+        verdict: impl FnOnce() -> Result<(), AuthRejection>,
+    ) -> Result<(), AuthRejection> {
+        match self.auth_mode(machine) {
+            AuthMode::Off => Ok(()),
+            AuthMode::Shadow => {
+                if let Err(rejection) = verdict() {
+                    self.record(&rejection);
+                }
+                Ok(())
+            }
+            AuthMode::On => verdict(),
+        }
+    }
+
+    fn refused(&self, rejection: AuthRejection) -> Failure {
+        self.record(&rejection);
+        Failure::Rejected(rejection.into())
+    }
+
+    fn record(&self, rejection: &AuthRejection) {
+        self.metrics().auth_refused.inc();
+        self.parts.refusals.record(RefusedCall::new(rejection, self.log_time()));
+    }
+
+    /// Watches the caller's access token; `None` for other credentials.
+    pub(crate) fn watch_credential(&self) -> Option<CredentialWatch> {
+        match self.actor() {
+            Actor::Token(_) => Some(CredentialWatch {
+                service: self.clone(),
+                changes: self.observer().auth_changes.subscribe(),
+            }),
+            Actor::Node | Actor::Anonymous | Actor::Subject(_) => None,
+        }
+    }
+}
+
+/// Waits for the end of an access token during a long call.
+pub(crate) struct CredentialWatch {
+    service: Service,
+    /// Changes with every change of the authorization.
+    changes: watch::Receiver<()>,
+}
+
+impl CredentialWatch {
+    /// Resolves when the token is deleted or has expired, if the mode is `on`.
+    async fn ended(&mut self) -> Rejection {
+        loop {
+            self.changes.mark_unchanged();
+            let service = &self.service;
+            let now = service.log_time();
+            let expires_in = service.raft().read(|machine| {
+                service.enforced_rights(machine)?;
+                let Actor::Token(token) = service.actor() else { return Ok(None) };
+                let expires_at = machine.access_token(*token).and_then(|token| token.expires_at);
+                Ok(expires_at.map(|at| time_until(at, now)))
+            });
+            match expires_in {
+                Err(rejection) => return rejection,
+                Ok(Some(expires_in)) => {
+                    let changed = self.changes.changed();
+                    if let Ok(Err(_)) = tokio::time::timeout(expires_in, changed).await {
+                        return std::future::pending().await;
+                    }
+                }
+                Ok(None) => {
+                    if self.changes.changed().await.is_err() {
+                        return std::future::pending().await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Resolves when the watched access token ends. Without a token it never resolves.
+pub(crate) async fn credential_ended(watched: &mut Option<CredentialWatch>) -> Rejection {
+    match watched {
+        Some(watched) => watched.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// At least a few milliseconds: the mode may be off while the token has expired.
+fn time_until(at: Stamp, now: Stamp) -> std::time::Duration {
+    std::time::Duration::from_millis(at.0.saturating_sub(now.0).max(100))
+}
+
+/// Whether enforced rights allow a right on a name. `None` allows everything.
+pub(crate) fn allows(rights: Option<ActorRights<'_>>, right: Right, name: &str) -> bool {
+    rights.is_none_or(|rights| rights.check(right, name).is_ok())
+}

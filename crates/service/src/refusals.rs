@@ -1,0 +1,124 @@
+//! The calls that this node refused, or would refuse in the mode `on`: what to grant before the mode is switched on.
+//!
+//! Bound: [`KEPT_MAX`] different calls; the one that was last seen longest ago is dropped.
+
+use std::collections::BTreeMap;
+
+use holdfast_types::{AuthRejection, Forbidden, Stamp, SubjectName};
+use parking_lot::Mutex;
+
+/// Different calls that are kept.
+const KEPT_MAX: usize = 1_000;
+
+/// A refused call, without the secret of its credential.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RefusedCall {
+    subject: Option<SubjectName>,
+    why: String,
+    at: Stamp,
+}
+
+/// The refusals of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// `None` for a caller without a valid credential.
+    pub subject: Option<SubjectName>,
+    /// The missing permission, or the problem of the credential.
+    pub why: String,
+    pub count: u64,
+    /// The last one.
+    pub last_at: Stamp,
+}
+
+type RefusalKey = (Option<SubjectName>, String);
+
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<BTreeMap<RefusalKey, (u64, Stamp)>>);
+
+impl RefusedCall {
+    pub(crate) fn new(rejection: &AuthRejection, at: Stamp) -> Self {
+        let (subject, why) = match rejection {
+            AuthRejection::Forbidden(forbidden) => {
+                let Forbidden { subject, .. } = &**forbidden;
+                (Some(subject.clone()), forbidden.needed())
+            }
+            AuthRejection::NoCredential => (None, "no credential".to_owned()),
+            AuthRejection::UnknownToken => (None, "unknown access token".to_owned()),
+            AuthRejection::TokenExpired => (None, "expired access token".to_owned()),
+            AuthRejection::OtherSubject { session } => {
+                (None, format!("session {session} of another subject"))
+            }
+            AuthRejection::HasAdministrator
+            | AuthRejection::LastAdministrator
+            | AuthRejection::NoAdministrator
+            | AuthRejection::NoSubject { .. }
+            | AuthRejection::NoRole { .. }
+            | AuthRejection::NoToken { .. }
+            | AuthRejection::TokenExists { .. }
+            | AuthRejection::BuiltInRole { .. }
+            | AuthRejection::CertificateTaken { .. } => {
+                (None, "change of the authorization".to_owned())
+            }
+        };
+        Self { subject, why, at }
+    }
+}
+
+impl Refusals {
+    pub(crate) fn record(&self, refused: RefusedCall) {
+        let RefusedCall { subject, why, at } = refused;
+        let mut kept = self.0.lock();
+        let (count, last_at) = kept.entry((subject, why)).or_default();
+        *count += 1;
+        *last_at = at;
+        if kept.len() > KEPT_MAX {
+            let oldest = kept.iter().min_by_key(|(_, (_, last_at))| *last_at);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                kept.remove(&oldest);
+            }
+        }
+    }
+
+    /// The latest first.
+    pub(crate) fn list(&self) -> Vec<Refusal> {
+        let kept = self.0.lock();
+        let refusal = |((subject, why), (count, last_at)): (&RefusalKey, &(u64, Stamp))| Refusal {
+            subject: subject.clone(),
+            why: why.clone(),
+            count: *count,
+            last_at: *last_at,
+        };
+        let mut all: Vec<_> = kept.iter().map(refusal).collect();
+        all.sort_by_key(|refusal| std::cmp::Reverse(refusal.last_at));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: usize, at: u64) -> RefusedCall {
+        let subject = SubjectName::new("ci").unwrap();
+        let right = holdfast_types::Right::LockAcquire;
+        let forbidden = Forbidden { subject, right, name: format!("l{name}") };
+        RefusedCall::new(&AuthRejection::Forbidden(forbidden.into()), Stamp(at))
+    }
+
+    #[test]
+    fn equal_refusals_are_counted_and_the_oldest_are_dropped() {
+        let refusals = Refusals::default();
+        refusals.record(refused(0, 1));
+        refusals.record(refused(0, 2));
+        let list = refusals.list();
+        assert_eq!((list.len(), list[0].count, list[0].last_at), (1, 2, Stamp(2)));
+        assert_eq!(list[0].why, "lock acquire l0");
+        for name in 1..=KEPT_MAX {
+            refusals.record(refused(name, 10 + name as u64));
+        }
+        let list = refusals.list();
+        assert_eq!(list.len(), KEPT_MAX);
+        assert!(list.iter().all(|refusal| refusal.why != "lock acquire l0"));
+        assert_eq!(list[0].why, format!("lock acquire l{KEPT_MAX}"));
+    }
+}
