@@ -224,8 +224,14 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         tls: tls.raft.clone(),
         ..raft_config(&config, peer)
     };
-    let tunables =
-        ServiceConfig { tree_bytes_max: config.tree_bytes_max, ..ServiceConfig::default() };
+    let tunables = ServiceConfig {
+        tree_bytes_max: config.tree_bytes_max,
+        requires_authentication: config.requires_authentication(),
+        ..ServiceConfig::default()
+    };
+    if let Some(address) = config.unprotected() {
+        tracing::warn!(%address, "other machines can reach this address without TLS (security.mode)");
+    }
     let service =
         Service::start(tunables, raft, metrics).await.map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,

@@ -86,21 +86,28 @@ impl Service {
         if self.config().requires_authentication { AuthMode::On } else { machine.auth_mode() }
     }
 
-    /// Checks a command before it is proposed.
+    /// Checks a command before it is proposed. Changes of the authorization need a permission in every mode.
     pub(crate) async fn authorize(&self, command: &Command) -> Result<(), Failure> {
-        let check = |machine: &Machine| {
-            let verdict =
-                || machine.rights_of(self.actor(), self.log_time())?.check_command(command);
-            if matches!(command, Command::Auth(_)) {
-                return verdict();
-            }
-            self.enforce(machine, verdict)
+        let verdict = |machine: &Machine| {
+            machine.rights_of(self.actor(), self.log_time())?.check_command(command)
         };
-        if self.raft().read(check).is_ok() {
+        let is_change = matches!(command, Command::Auth(_));
+        let checked = self.raft().read(|machine| match self.auth_mode(machine) {
+            AuthMode::Off if !is_change => Ok(()),
+            AuthMode::Off | AuthMode::Shadow | AuthMode::On => verdict(machine),
+        });
+        if checked.is_ok() {
             return Ok(());
         }
         self.read_barrier().await?;
-        self.raft().read(check).map_err(|rejection| self.refused(rejection))
+        let checked = self.raft().read(|machine| {
+            if is_change {
+                verdict(machine).inspect_err(|rejection| self.record(machine, rejection))
+            } else {
+                self.enforce(machine, || verdict(machine))
+            }
+        });
+        checked.map_err(|rejection| Failure::Rejected(rejection.into()))
     }
 
     /// Adds the caller to a command.
@@ -183,22 +190,20 @@ impl Service {
             AuthMode::Off => Ok(()),
             AuthMode::Shadow => {
                 if let Err(rejection) = verdict() {
-                    self.record(&rejection);
+                    self.record(machine, &rejection);
                 }
                 Ok(())
             }
-            AuthMode::On => verdict(),
+            AuthMode::On => verdict().inspect_err(|rejection| self.record(machine, rejection)),
         }
     }
 
-    fn refused(&self, rejection: AuthRejection) -> Failure {
-        self.record(&rejection);
-        Failure::Rejected(rejection.into())
-    }
-
-    fn record(&self, rejection: &AuthRejection) {
+    fn record(&self, machine: &Machine, rejection: &AuthRejection) {
+        let now = self.log_time();
+        let caller = machine.rights_of(self.actor(), now).ok();
+        let subject = caller.and_then(|caller| caller.subject()).cloned();
         self.metrics().auth_refused.inc();
-        self.parts.refusals.record(RefusedCall::new(rejection, self.log_time()));
+        self.parts.refusals.record(RefusedCall::new(rejection, subject, now));
     }
 
     /// Watches the caller's access token; `None` for other credentials.

@@ -36,7 +36,7 @@ type RefusalKey = (Option<SubjectName>, String);
 pub(crate) struct Refusals(Mutex<BTreeMap<RefusalKey, (u64, Stamp)>>);
 
 impl RefusedCall {
-    pub(crate) fn new(rejection: &AuthRejection, at: Stamp) -> Self {
+    pub(crate) fn new(rejection: &AuthRejection, caller: Option<SubjectName>, at: Stamp) -> Self {
         let (subject, why) = match rejection {
             AuthRejection::Forbidden(forbidden) => {
                 let Forbidden { subject, .. } = &**forbidden;
@@ -46,7 +46,7 @@ impl RefusedCall {
             AuthRejection::UnknownToken => (None, "unknown access token".to_owned()),
             AuthRejection::TokenExpired => (None, "expired access token".to_owned()),
             AuthRejection::OtherSubject { session } => {
-                (None, format!("session {session} of another subject"))
+                (caller, format!("session {session} of another subject"))
             }
             AuthRejection::HasAdministrator
             | AuthRejection::LastAdministrator
@@ -57,7 +57,7 @@ impl RefusedCall {
             | AuthRejection::TokenExists { .. }
             | AuthRejection::BuiltInRole { .. }
             | AuthRejection::CertificateTaken { .. } => {
-                (None, "change of the authorization".to_owned())
+                (caller, "change of the authorization".to_owned())
             }
         };
         Self { subject, why, at }
@@ -102,7 +102,7 @@ mod tests {
         let subject = SubjectName::new("ci").unwrap();
         let right = holdfast_types::Right::LockAcquire;
         let forbidden = Forbidden { subject, right, name: format!("l{name}") };
-        RefusedCall::new(&AuthRejection::Forbidden(forbidden.into()), Stamp(at))
+        RefusedCall::new(&AuthRejection::Forbidden(forbidden.into()), None, Stamp(at))
     }
 
     #[test]

@@ -117,8 +117,10 @@ impl TlsFiles {
     fn read_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         let path = &self.key;
         let failed = |source| TlsError::Read { path: path.clone(), source };
-        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
-        if mode & 0o077 != 0 {
+        let metadata = fs::metadata(path).map_err(failed)?;
+        // As PostgreSQL does: a key of root may be readable for the group of the node.
+        let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+        if metadata.permissions().mode() & forbidden != 0 {
             return Err(TlsError::KeyIsReadable(path.clone()));
         }
         let pem = fs::read(path).map_err(failed)?;

@@ -39,6 +39,19 @@ impl Address {
     }
 }
 
+impl Address {
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether only this machine can reach it. Another host name than `localhost` may be any machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost"
+            || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    }
+}
+
 fn is_host(host: &str) -> bool {
     if let Some(inner) = host.strip_prefix('[') {
         return inner.strip_suffix(']').is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());

@@ -10,6 +10,7 @@ mod error;
 mod member;
 mod scalar;
 mod schema;
+mod security;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use holdfast_types::NodeId;
 pub(crate) use address::Address;
 pub(crate) use error::ConfigError;
 pub(crate) use member::ConfiguredMember;
+pub(crate) use security::SecurityMode;
 pub(crate) use source::ConfigSources;
 pub(crate) use tls::ListenersTls;
 pub(crate) use zookeeper::ZooKeeperConfig;
@@ -53,6 +55,7 @@ pub(crate) struct Config {
     /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
     pub(crate) tls: ListenersTls,
+    pub(crate) security: SecurityMode,
     /// `None` if the ZooKeeper front-end is disabled.
     pub(crate) zookeeper: Option<ZooKeeperConfig>,
     /// The address of the listener for other nodes.
@@ -83,6 +86,7 @@ impl Config {
         let config = Self::read(&layers)?;
         check::members(&config)?;
         check::timing(&config)?;
+        security::check(&config)?;
         Ok(config)
     }
 
@@ -103,6 +107,7 @@ impl Config {
             members,
             http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
             tls: ListenersTls::read(layers)?,
+            security: layers.or("security.mode", security::mode, SecurityMode::Secure)?,
             zookeeper,
             peer_listen: layers.optional("raft.listen", Address::read)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,

@@ -10,6 +10,7 @@ pub(crate) const KEYS: &[&str] = &[
     "tls.key",
     "tls.ca",
     "tls.min_version",
+    "security.mode",
     "http.listen",
     "http.tls",
     "http.client_certificates",
@@ -38,6 +39,8 @@ pub(crate) const MEMBER_KEYS: &[&str] = &["id", "http", "peer", "zookeeper"];
 
 /// Variables of the client commands, which share the prefix.
 const FOREIGN_VARIABLES: &[&str] = &[
+    "HOLDFAST_ACCESS_TOKEN",
+    "HOLDFAST_ACCESS_TOKEN_FILE",
     "HOLDFAST_ADDR",
     "HOLDFAST_CACERT",
     "HOLDFAST_CERT",

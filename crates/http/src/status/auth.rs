@@ -8,8 +8,7 @@ use super::{HttpError, unexpected};
 pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
     match rejection {
         AuthRejection::NoCredential => {
-            let hint =
-                "send an access token (curl -H @FILE, or --token-file), or a client certificate";
+            let hint = "send an access token (curl -H @FILE, or --access-token-file), or a client certificate";
             about(ErrorCode::Unauthenticated, "the call needs a credential", hint)
         }
         AuthRejection::NoAdministrator => about(
@@ -36,7 +35,7 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
         }
         AuthRejection::HasAdministrator => about(
             ErrorCode::HasAdministrator,
-            "the cluster has had an administrator",
+            "the first one is added only once",
             "ask an administrator, or run 'holdfast auth recover' on a node",
         ),
         AuthRejection::LastAdministrator => about(
