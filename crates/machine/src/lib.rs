@@ -24,7 +24,7 @@ mod stored_bytes;
 mod tests;
 mod tree;
 
-pub use auth::{AccessToken, ActorRights, Subject};
+pub use auth::{AccessTokenRecord, ActorRights, SubjectRecord};
 pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use holdfast_machine::{AccessToken, Machine, Subject};
+use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
+use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NewAccessToken, Permission,
     Reply, Right, RoleName, SessionName, Stamp, SubjectName, millis,
@@ -14,7 +15,7 @@ use holdfast_types::{
 use crate::access_token::AccessTokenSecret;
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
-use crate::refusals::Refusal;
+use crate::refusals::RefusalCount;
 use crate::service::Service;
 
 /// Sessions read at once while the sessions of a subject are closed.
@@ -36,7 +37,7 @@ pub struct AuthStatus {
     pub required_here: bool,
     pub has_had_administrator: bool,
     /// The latest first.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RefusalCount>,
 }
 
 /// The caller, as the cluster knows it.
@@ -85,6 +86,12 @@ impl Service {
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: None };
         Ok(self.as_node().change_auth(change).await?.map(|()| issued))
+    }
+
+    /// Compares a proof with the file in the data directory of this node, and deletes the file. Returns false if they
+    /// differ or there is no file.
+    pub fn takes_recovery_proof(&self, proof: &str) -> bool {
+        take_recovery_proof(&self.parts.data_dir, proof)
     }
 
     /// Creates an access token of a subject.
@@ -177,7 +184,7 @@ impl Service {
     /// As [`Service::auth_status`].
     pub async fn access_tokens(
         &self,
-    ) -> Result<Response<Vec<(AccessTokenId, AccessToken)>>, Failure> {
+    ) -> Result<Response<Vec<(AccessTokenId, AccessTokenRecord)>>, Failure> {
         let list = |machine: &Machine| {
             machine.access_tokens().map(|(id, token)| (id, token.clone())).collect()
         };
@@ -202,7 +209,7 @@ impl Service {
     ///
     /// # Errors
     /// As [`Service::auth_status`].
-    pub async fn subjects(&self) -> Result<Response<Vec<(SubjectName, Subject)>>, Failure> {
+    pub async fn subjects(&self) -> Result<Response<Vec<(SubjectName, SubjectRecord)>>, Failure> {
         let list = |machine: &Machine| {
             machine.subjects().map(|(name, subject)| (name.clone(), subject.clone())).collect()
         };

@@ -54,7 +54,8 @@ impl Service {
         let actor = Actor::Token(token.id);
         let check = |machine: &Machine| {
             // An unknown id costs the same time as a wrong secret.
-            let hash = machine.access_token(token.id).map(holdfast_machine::AccessToken::hash);
+            let hash =
+                machine.access_token(token.id).map(holdfast_machine::AccessTokenRecord::hash);
             if !token.has_hash(hash.unwrap_or(SecretHash([0; 32]))) || hash.is_none() {
                 return Err(AuthRejection::UnknownToken);
             }

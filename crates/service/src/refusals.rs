@@ -20,7 +20,7 @@ pub(crate) struct RefusedCall {
 
 /// The refusals of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusalCount {
     /// `None` for a caller without a valid credential.
     pub subject: Option<SubjectName>,
     /// The missing permission, or the problem of the credential.
@@ -80,14 +80,15 @@ impl Refusals {
     }
 
     /// The latest first.
-    pub(crate) fn list(&self) -> Vec<Refusal> {
+    pub(crate) fn list(&self) -> Vec<RefusalCount> {
         let kept = self.0.lock();
-        let refusal = |((subject, why), (count, last_at)): (&RefusalKey, &(u64, Stamp))| Refusal {
-            subject: subject.clone(),
-            why: why.clone(),
-            count: *count,
-            last_at: *last_at,
-        };
+        let refusal =
+            |((subject, why), (count, last_at)): (&RefusalKey, &(u64, Stamp))| RefusalCount {
+                subject: subject.clone(),
+                why: why.clone(),
+                count: *count,
+                last_at: *last_at,
+            };
         let mut all: Vec<_> = kept.iter().map(refusal).collect();
         all.sort_by_key(|refusal| std::cmp::Reverse(refusal.last_at));
         all

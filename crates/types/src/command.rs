@@ -128,10 +128,8 @@ impl Command {
 
     /// The command, and its actor.
     pub fn into_parts(self) -> (Actor, Self) {
-        match self {
-            Self::As { actor, command } => (actor, command.into_parts().1),
-            command => (Actor::Anonymous, command),
-        }
+        let Self::As { actor, command } = self else { return (Actor::Anonymous, self) };
+        (actor, command.into_parts().1)
     }
 
     /// The command with its actor. [`Actor::Anonymous`] needs no wrapper.

@@ -76,7 +76,6 @@ pub const WHOLE: &[PrivateWord] = &[
     ("Reach", "applied-index waiters"),
     ("Nobody", "`None`"),
     ("Several", "multi-lock"),
-    ("Subject", "`LogFields`"),
     ("Terms", "`AcquireOptions`"),
     ("Together", "multi-lock"),
     ("depart", "`leave`"),

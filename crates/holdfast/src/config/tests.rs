@@ -10,6 +10,7 @@ const GOOD: &str = r#"
 cluster = "holdfast"
 node = 2
 data_dir = "/var/lib/holdfast"
+security.mode = "open"
 
 [[member]]
 id = 1
@@ -387,6 +388,53 @@ fn the_file_in_the_kubernetes_manifest_is_a_valid_configuration() {
         .env("HOLDFAST_DATA_DIR", "/data")
         .env("HOLDFAST_HTTP_LISTEN", "0.0.0.0:7400")
         .env("HOLDFAST_RAFT_LISTEN", "0.0.0.0:7401")
+        .env("HOLDFAST_TLS_CERT", "/pki/node-3.pem")
+        .env("HOLDFAST_TLS_KEY", "/pki/node-3.key")
         .load();
+    assert!(config.requires_authentication());
     assert_eq!(config.members[&NodeId(3)].peer.to_string(), "holdfast-3.holdfast-peers:7401");
+}
+
+#[test]
+fn an_address_of_other_machines_needs_tls_and_then_calls_need_a_permission() {
+    let secure = GOOD.replace("security.mode = \"open\"\n", "");
+    let error = file(&secure).error();
+    assert!(error.contains("refusing to listen on 10.0.0.2:7400 without TLS"), "{error}");
+    for choice in ["1. enable TLS", "http.listen = \"127.0.0.1:7400\"", "security.mode = \"open\""]
+    {
+        assert!(error.contains(choice), "{error}");
+    }
+    let tls = "\n[tls]\ncert = \"/c\"\nkey = \"/k\"\nca = \"/a\"\n";
+    assert!(file(&format!("{secure}{tls}")).load().requires_authentication());
+    // One listener without TLS is enough for a refusal, and its key is named.
+    for (section, key) in [("raft", "raft.listen"), ("zookeeper", "zookeeper.listen")] {
+        let error = file(&format!("{secure}{tls}[{section}]\ntls = \"off\"\n")).error();
+        assert!(error.contains(key), "{error}");
+    }
+    let allow = format!("{tls}[http]\ntls = \"allow\"\n");
+    assert!(file(&format!("{secure}{allow}")).error().contains("10.0.0.2:7400"));
+    let migrating = GOOD.replace("\"open\"", "\"migrating\"");
+    let config = file(&format!("{migrating}{allow}")).load();
+    assert!(!config.requires_authentication() && config.unprotected().is_some());
+    assert!(file(&migrating).error().contains("without TLS"));
+    assert!(!file(GOOD).load().requires_authentication());
+}
+
+#[test]
+fn loopback_addresses_need_nothing() {
+    let one = "cluster = \"c\"\nnode = 1\ndata_dir = \"d\"\n[[member]]\nid = 1\n";
+    for host in ["127.0.0.1", "127.8.9.10", "[::1]", "localhost"] {
+        let addresses =
+            format!("http = \"{host}:1\"\npeer = \"{host}:2\"\nzookeeper = \"{host}:3\"\n");
+        let config = file(&format!("{one}{addresses}")).load();
+        assert!(!config.requires_authentication(), "{host}");
+    }
+    for host in ["0.0.0.0", "[::]", "192.168.0.1", "localhost.example.com"] {
+        let addresses =
+            format!("http = \"{host}:1\"\npeer = \"{host}:2\"\nzookeeper = \"{host}:3\"\n");
+        assert!(
+            file(&format!("{one}{addresses}")).error().contains("refusing to listen"),
+            "{host}"
+        );
+    }
 }

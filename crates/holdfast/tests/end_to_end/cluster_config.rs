@@ -75,20 +75,34 @@ fn five_nodes_start_from_the_committed_files() {
 fn the_container_file_is_complete_with_what_the_image_sets() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/container.toml");
     let scratch = tempfile::tempdir().unwrap();
+    let pki = scratch.path().join("pki").display().to_string();
+    // As the services of docker-compose.yml do, which run at each start.
+    for _ in 0..2 {
+        for what in [&["init"][..], &["node", "node-2", "--host", "localhost,127.0.0.1"]] {
+            let end = program::holdfast(&[&["certs"], what, &["--dir", &pki, "--keep"]].concat());
+            assert_eq!(end.code, Some(0), "{}", end.stderr);
+        }
+    }
+    let [certificate, key, ca] =
+        ["node-2.pem", "node-2.key", "ca.pem"].map(|file| format!("{pki}/{file}"));
     let port = free_ports(1);
     let [http, peer, zookeeper] =
         [0, 1, 2].map(|listener| format!("127.0.0.1:{}", port + listener));
+    let data = scratch.path().join("data").display().to_string();
     let environment = [
         ("HOLDFAST_NODE", "2"),
-        ("HOLDFAST_DATA_DIR", scratch.path().to_str().unwrap()),
+        ("HOLDFAST_DATA_DIR", data.as_str()),
         ("HOLDFAST_HTTP_LISTEN", http.as_str()),
         ("HOLDFAST_RAFT_LISTEN", peer.as_str()),
         ("HOLDFAST_ZOOKEEPER_LISTEN", zookeeper.as_str()),
+        ("HOLDFAST_TLS_CERT", certificate.as_str()),
+        ("HOLDFAST_TLS_KEY", key.as_str()),
+        ("HOLDFAST_TLS_CA", ca.as_str()),
     ];
     let mut server = spawn(&["serve", "--config", file.to_str().unwrap()], &environment);
     // Its peers do not exist in this test, so there is no leader, but the node replies.
     program::eventually("the node answers", || {
-        let status = program::holdfast(&["status", "--addr", &http, "-o", "json"]);
+        let status = program::holdfast(&["status", "--addr", &http, "--cacert", &ca, "-o", "json"]);
         status.stdout.contains("\"cluster\":\"holdfast\"")
     });
     server.signal(nix::sys::signal::Signal::SIGTERM);

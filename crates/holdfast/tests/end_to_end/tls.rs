@@ -1,4 +1,4 @@
-//! TLS on the HTTP port: the commands of docs/security.md, and new certificates under load.
+//! The commands of docs/security.md, TLS on all ports, and new certificates under load.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,15 +53,22 @@ impl SecureNode {
     fn run(&self, block: &str) {
         let bin = Path::new(env!("CARGO_BIN_EXE_holdfast")).parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        // Each command has a shell of its own.
+        let mut exports = String::new();
         for step in block.split("$ ").skip(1) {
             let (command, expected) = step.split_once('\n').unwrap();
+            if command.starts_with("export ") {
+                exports = format!("{exports}{command}; ");
+            }
             let mut shell = Command::new("sh");
             for (name, _) in std::env::vars_os() {
                 if name.to_string_lossy().starts_with("HOLDFAST_") {
                     shell.env_remove(name);
                 }
             }
-            shell.args(["-c", &self.with_ports(command)]).current_dir(self.dir.path());
+            shell
+                .args(["-c", &self.with_ports(&format!("{exports}{command}"))])
+                .current_dir(self.dir.path());
             let output = shell.env("PATH", &path).output().unwrap();
             let (stdout, stderr) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

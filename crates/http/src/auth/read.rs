@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{AuthBody, ErrorCode, RefusalBody, Rfc3339Time, Schemas};
-use holdfast_service::{AuthStatus, Refusal, Response};
+use holdfast_service::{AuthStatus, RefusalCount, Response};
 
 use crate::call::CallContext;
 use crate::operation::{Operation, ResponseSpec};
@@ -24,8 +24,8 @@ pub(crate) static OPERATION: Operation = Operation {
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Response { value: status, revision, .. } = call.run(call.service().auth_status()).await?;
     let AuthStatus { mode, required_here, has_had_administrator, refusals } = status;
-    let refusal = |refusal: Refusal| {
-        let Refusal { subject, why, count, last_at } = refusal;
+    let refusal = |refusal: RefusalCount| {
+        let RefusalCount { subject, why, count, last_at } = refusal;
         RefusalBody { subject, why, count, last_at: Rfc3339Time(last_at) }
     };
     let refusals = refusals.into_iter().map(refusal).collect();

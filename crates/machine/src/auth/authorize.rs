@@ -7,7 +7,7 @@ use holdfast_types::{
 };
 
 use super::needed::{Needed, needed_by};
-use super::{AccessToken, Subject};
+use super::{AccessTokenRecord, SubjectRecord};
 use crate::Machine;
 
 /// What one actor may do at one revision, as in the mode [`AuthMode::On`].
@@ -39,21 +39,21 @@ impl Machine {
         self.auth.has_had_administrator
     }
 
-    pub fn access_token(&self, token: AccessTokenId) -> Option<&AccessToken> {
+    pub fn access_token(&self, token: AccessTokenId) -> Option<&AccessTokenRecord> {
         self.auth.tokens.get(&token).map(|token| &**token)
     }
 
     /// Access tokens, by id.
-    pub fn access_tokens(&self) -> impl Iterator<Item = (AccessTokenId, &AccessToken)> {
+    pub fn access_tokens(&self) -> impl Iterator<Item = (AccessTokenId, &AccessTokenRecord)> {
         self.auth.tokens.iter().map(|(id, token)| (*id, &**token))
     }
 
-    pub fn subject(&self, name: &SubjectName) -> Option<&Subject> {
+    pub fn subject(&self, name: &SubjectName) -> Option<&SubjectRecord> {
         self.auth.subjects.get(name).map(|subject| &**subject)
     }
 
     /// Subjects, by name.
-    pub fn subjects(&self) -> impl Iterator<Item = (&SubjectName, &Subject)> {
+    pub fn subjects(&self) -> impl Iterator<Item = (&SubjectName, &SubjectRecord)> {
         self.auth.subjects.iter().map(|(name, subject)| (name, &**subject))
     }
 

@@ -8,7 +8,7 @@ use holdfast_types::{
     built_in_role,
 };
 
-use super::{AccessToken, Auth, ROLES_MAX, SUBJECTS_MAX, Subject, TOKENS_MAX};
+use super::{AccessTokenRecord, Auth, ROLES_MAX, SUBJECTS_MAX, SubjectRecord, TOKENS_MAX};
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
 
@@ -81,12 +81,13 @@ impl Auth {
 
     /// Gives a subject the role `admin`, in addition to its other roles.
     fn add_administrator(&mut self, name: SubjectName) -> Result<(), Rejection> {
-        let mut subject = self.subjects.get(&name).map_or_else(Subject::default, |s| (**s).clone());
+        let mut subject =
+            self.subjects.get(&name).map_or_else(SubjectRecord::default, |s| (**s).clone());
         let admin = RoleName::admin();
         if !subject.roles.contains(&admin) {
             subject.roles.push(admin);
         }
-        let Subject { roles, certificates } = subject;
+        let SubjectRecord { roles, certificates } = subject;
         self.has_had_administrator = true;
         self.replace_subject(name, roles, certificates)
     }
@@ -116,7 +117,7 @@ impl Auth {
         if self.roles.remove(role).is_none() {
             return Err(AuthRejection::NoRole { role: role.clone() }.into());
         }
-        let has_it = |subject: &Arc<Subject>| subject.roles.contains(role);
+        let has_it = |subject: &Arc<SubjectRecord>| subject.roles.contains(role);
         let changed: Vec<_> = self
             .subjects
             .iter()
@@ -159,7 +160,7 @@ impl Auth {
                 return Err(AuthRejection::CertificateTaken { certificate, subject }.into());
             }
         }
-        self.set_subject(name, Subject { roles, certificates });
+        self.set_subject(name, SubjectRecord { roles, certificates });
         Ok(())
     }
 
@@ -177,12 +178,12 @@ impl Auth {
             self.remove_tokens(|token| token.is_expired(now));
         }
         within(Bound::AccessTokens, self.tokens.len() + 1, TOKENS_MAX)?;
-        let token = AccessToken { subject, hash, created_at: now, expires_at };
+        let token = AccessTokenRecord { subject, hash, created_at: now, expires_at };
         self.tokens.insert(id, Arc::new(token));
         Ok(())
     }
 
-    fn remove_tokens(&mut self, is_removed: impl Fn(&AccessToken) -> bool) {
+    fn remove_tokens(&mut self, is_removed: impl Fn(&AccessTokenRecord) -> bool) {
         let kept = self.tokens.iter().filter(|(_, token)| !is_removed(token));
         self.tokens = kept.map(|(id, token)| (*id, token.clone())).collect();
     }

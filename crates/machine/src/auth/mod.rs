@@ -36,15 +36,15 @@ pub(crate) struct Auth {
     pub(crate) changed_in: Revision,
     /// Without the built-in roles.
     pub(crate) roles: OrdMap<RoleName, Arc<[Permission]>>,
-    pub(crate) subjects: OrdMap<SubjectName, Arc<Subject>>,
-    pub(crate) tokens: OrdMap<AccessTokenId, Arc<AccessToken>>,
+    pub(crate) subjects: OrdMap<SubjectName, Arc<SubjectRecord>>,
+    pub(crate) tokens: OrdMap<AccessTokenId, Arc<AccessTokenRecord>>,
     /// Invariant: the certificates of the subjects.
     subject_of: OrdMap<CertificateName, SubjectName>,
 }
 
 /// A subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct SubjectRecord {
     /// Sorted, each once.
     pub roles: Vec<RoleName>,
     /// Sorted, each once.
@@ -53,7 +53,7 @@ pub struct Subject {
 
 /// An access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessToken {
+pub struct AccessTokenRecord {
     pub subject: SubjectName,
     pub(crate) hash: SecretHash,
     pub created_at: Stamp,
@@ -61,7 +61,7 @@ pub struct AccessToken {
     pub expires_at: Option<Stamp>,
 }
 
-impl AccessToken {
+impl AccessTokenRecord {
     fn is_expired(&self, now: Stamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
@@ -89,7 +89,7 @@ impl Auth {
     }
 
     /// Replaces a subject. The caller has checked that no other subject has one of its certificates.
-    pub(crate) fn set_subject(&mut self, name: SubjectName, subject: Subject) {
+    pub(crate) fn set_subject(&mut self, name: SubjectName, subject: SubjectRecord) {
         self.remove_subject(&name);
         for certificate in &subject.certificates {
             self.subject_of.insert(certificate.clone(), name.clone());

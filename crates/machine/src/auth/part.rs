@@ -8,7 +8,7 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{AccessToken, Auth, Subject};
+use super::{AccessTokenRecord, Auth, SubjectRecord};
 
 /// One item of the authorization. The order of the variants and fields is part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,12 +115,12 @@ impl Auth {
             }
             AuthPart::Subject { subject, roles, certificates } => {
                 let is_new = !self.subjects.contains_key(&subject);
-                self.set_subject(subject, Subject { roles, certificates });
+                self.set_subject(subject, SubjectRecord { roles, certificates });
                 is_new
             }
             AuthPart::Token { subject, created_at, token } => {
                 let NewAccessToken { id, hash, expires_at } = token;
-                let token = AccessToken { subject, hash, created_at, expires_at };
+                let token = AccessTokenRecord { subject, hash, created_at, expires_at };
                 self.tokens.insert(id, Arc::new(token)).is_none()
             }
         }

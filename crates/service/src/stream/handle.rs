@@ -20,12 +20,13 @@ use super::liveness::Liveness;
 use super::message::{
     StreamAnswer, StreamEnd, StreamRead, StreamReply, WatchKind, WatchMode, WatchSet,
 };
-use super::order::{Attachment, LockedStream, StreamEntry, Streams};
+use super::order::{Attachment, LockedStream, SeesPath, StreamEntry, Streams};
 use super::watch_table::WatchFlags;
 use crate::authorization::credential_ended;
 use crate::context::{Principal, RequestContext};
 use crate::failure::Failure;
 use crate::service::Service;
+use crate::watch::is_visible;
 
 pub struct SessionStream {
     service: Service,
@@ -61,7 +62,11 @@ impl SessionStream {
         let request_id = self.service.context.request_id.clone();
         let caller = self.service.for_call(RequestContext { principal, request_id });
         self.caller.send_replace(caller.clone());
-        self.service.observer().streams.identify(self.entry.number, caller);
+        let sees = SeesPath(Box::new(move |machine, path| {
+            is_visible(machine, path, caller.identities())
+                && caller.check(machine, Right::TreeRead, path.as_str()).is_ok()
+        }));
+        self.service.observer().streams.identify(self.entry.number, sees);
     }
 
     fn caller(&self) -> Service {

@@ -11,13 +11,14 @@
 //! Lock order: machine, registry, outbox queue. Bounds: `max` streams, `watches_max` watches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    Event, Password, Rejection, Revision, Right, SessionEnd, SessionEvent, SessionId, SessionName,
+    Event, Password, Rejection, Revision, SessionEnd, SessionEvent, SessionId, SessionName,
     SessionRejection, TreeEvent, Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
@@ -26,7 +27,6 @@ use super::message::{Notice, NoticeKind, StreamAnswer, StreamEnd, StreamReply, W
 use super::outbox::{OutboxQueue, StreamLimits};
 use super::watch_table::{FiredWatch, StreamNumber, WatchFlags, WatchTable};
 use crate::failure::{Failure, session_ended};
-use crate::service::Service;
 use crate::watch::is_visible;
 
 /// A session, and this connection's attachment to it.
@@ -44,6 +44,15 @@ pub struct Attachment {
     pub(crate) since: Instant,
 }
 
+/// Whether the caller of a stream may see that a path exists. Called while the machine is locked.
+pub(crate) struct SeesPath(pub(crate) Box<dyn Fn(&Machine, &ZnodePath) -> bool + Send + Sync>);
+
+impl fmt::Debug for SeesPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SeesPath(..)")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct RegisteredStream {
     pub(crate) session: SessionId,
@@ -52,8 +61,8 @@ pub(crate) struct RegisteredStream {
     pub(crate) queue: Arc<OutboxQueue>,
     /// The stream closes its own session, and ends the queue after the reply.
     closing: bool,
-    /// The service for the stream's caller; `None` for a caller without a credential and an identity.
-    caller: Option<Service>,
+    /// `None` for a caller without a credential and an identity.
+    sees: Option<SeesPath>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +132,7 @@ impl Streams {
             since: Instant::now(),
             queue: queue.clone(),
             closing: false,
-            caller: None,
+            sees: None,
         };
         registry.streams.insert(number, stream);
         registry.by_session.insert((attached.id, number));
@@ -159,9 +168,9 @@ impl Streams {
         }
     }
 
-    pub(crate) fn identify(&self, number: StreamNumber, caller: Service) {
+    pub(crate) fn identify(&self, number: StreamNumber, sees: SeesPath) {
         if let Some(stream) = self.registry.lock().streams.get_mut(&number) {
-            stream.caller = Some(caller);
+            stream.sees = Some(sees);
         }
     }
 
@@ -333,12 +342,9 @@ impl StreamRegistry {
     fn notify(&mut self, machine: &Machine, revision: Revision, fired: FiredWatch) {
         let FiredWatch { stream: number, kind, path, below } = fired;
         let Some(stream) = self.streams.get(&number) else { return };
-        let is_visible = match &stream.caller {
+        let is_visible = match &stream.sees {
             None => is_visible(machine, &path, &[]),
-            Some(caller) => {
-                is_visible(machine, &path, caller.identities())
-                    && caller.check(machine, Right::TreeRead, path.as_str()).is_ok()
-            }
+            Some(SeesPath(sees)) => sees(machine, &path),
         };
         if below && !is_visible {
             return;

@@ -11,7 +11,7 @@ use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_
 use holdfast_api::{AuthBody, CallerBody, Query, VerdictBody};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Client};
-use holdfast_service::RECOVERY_FILE;
+use holdfast_raft::RECOVERY_FILE;
 use holdfast_types::{AuthMode, NameError, Permission, RoleName, SubjectName};
 
 use self::role::RoleCommand;

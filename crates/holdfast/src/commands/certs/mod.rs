@@ -42,6 +42,9 @@ pub(crate) struct DirectoryArgs {
     /// Replace existing files. Nodes use the new ones within 10 s.
     #[arg(long)]
     replace: bool,
+    /// Keep existing files, and succeed.
+    #[arg(long, conflicts_with = "replace")]
+    keep: bool,
 }
 
 /// Create a certificate authority (CA).
@@ -110,7 +113,22 @@ pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
     }
 }
 
+impl DirectoryArgs {
+    /// Whether both files exist and stay.
+    fn keeps(&self, name: &str) -> bool {
+        let files = [format!("{name}.pem"), format!("{name}.key")];
+        let all_exist = files.iter().all(|file| self.dir.join(file).exists());
+        if self.keep && all_exist {
+            print(&format!("kept: {}", self.dir.join(format!("{name}.pem")).display()));
+        }
+        self.keep && all_exist
+    }
+}
+
 fn init(args: &CertsInitArgs) -> Result<(), CommandFailure> {
+    if args.directory.keeps("ca") {
+        return Ok(());
+    }
     let pair =
         authority::new_authority(&args.cluster, args.days).map_err(CommandFailure::Failed)?;
     let dir = &args.directory;
@@ -129,6 +147,9 @@ fn create(
     days: u32,
     directory: &DirectoryArgs,
 ) -> Result<(), CommandFailure> {
+    if directory.keeps(name) {
+        return Ok(());
+    }
     let [certificate, key] = ["ca.pem", "ca.key"].map(|file| directory.dir.join(file));
     let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
     let authority = Authority::open(&pair)

@@ -4,22 +4,15 @@ use std::path::Path;
 
 use subtle::ConstantTimeEq as _;
 
-use crate::service::Service;
-
 /// The name of the file in the data directory.
 pub const RECOVERY_FILE: &str = "recovery";
 /// The shortest proof, bytes.
 const PROOF_BYTES_MIN: usize = 32;
 
-impl Service {
-    /// Compares a proof with the file, and deletes the file. Returns false if they differ or there is no file.
-    pub fn takes_recovery_proof(&self, proof: &str) -> bool {
-        take_proof(&self.parts.data_dir.join(RECOVERY_FILE), proof)
-    }
-}
-
-fn take_proof(file: &Path, proof: &str) -> bool {
-    let Ok(expected) = std::fs::read_to_string(file) else { return false };
+/// Compares a proof with the file, and deletes the file. Returns false if they differ or there is no file.
+pub fn take_recovery_proof(data_dir: &Path, proof: &str) -> bool {
+    let file = data_dir.join(RECOVERY_FILE);
+    let Ok(expected) = std::fs::read_to_string(&file) else { return false };
     let is_equal: bool = expected.trim().as_bytes().ct_eq(proof.as_bytes()).into();
     // A wrong proof leaves the file, so that nobody else can end a recovery.
     proof.len() >= PROOF_BYTES_MIN && is_equal && std::fs::remove_file(file).is_ok()
@@ -34,12 +27,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(RECOVERY_FILE);
         let proof = "0123456789abcdef0123456789abcdef";
-        assert!(!take_proof(&file, proof));
+        assert!(!take_recovery_proof(dir.path(), proof));
         std::fs::write(&file, format!("{proof}\n")).unwrap();
-        assert!(!take_proof(&file, "0123456789abcdef0123456789abcdee"));
-        assert!(take_proof(&file, proof));
-        assert!(!take_proof(&file, proof));
+        assert!(!take_recovery_proof(dir.path(), "0123456789abcdef0123456789abcdee"));
+        assert!(take_recovery_proof(dir.path(), proof));
+        assert!(!take_recovery_proof(dir.path(), proof));
         std::fs::write(&file, "short\n").unwrap();
-        assert!(!take_proof(&file, "short"));
+        assert!(!take_recovery_proof(dir.path(), "short"));
     }
 }
