@@ -40,7 +40,7 @@ pub(crate) struct CredentialArgs {
 /// The access token. No option has its text: other users of the machine can see the arguments of a process.
 #[derive(Clone, Debug, Default, Args)]
 struct AccessTokenArgs {
-    /// The file with the access token; HOLDFAST_ACCESS_TOKEN has the token itself.
+    /// The file with the access token; `HOLDFAST_ACCESS_TOKEN` has the token itself.
     #[arg(long, env = "HOLDFAST_ACCESS_TOKEN_FILE", value_name = "FILE")]
     access_token_file: Option<PathBuf>,
 }

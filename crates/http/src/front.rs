@@ -38,7 +38,7 @@ pub(crate) async fn answer(
     let in_flight = metrics.begin(&parts.method);
     let request_id = state.request_ids().of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
-    let mut call = CallContext::new(&state, operation.route, &parts, request_id.to_owned());
+    let mut call = CallContext::new(&state, operation.route, &parts, request_id);
     let reply = handle(&mut call, operation, body).instrument(span).await;
     let reply = reply.unwrap_or_else(Reply::problem);
     let took = began.elapsed();

@@ -117,7 +117,7 @@ impl Service {
         let read: Result<_, Rejection> = self.raft().read(|machine| {
             let rights = self.enforced_rights(machine)?;
             let is_visible = |lock: &LockName| allows(rights, Right::LockRead, lock.as_str());
-            let mut views = machine.longest_queues(&filter, limit, &is_visible);
+            let mut views = machine.longest_queues(&filter, limit, is_visible);
             let shown: BTreeSet<_> = views.iter().map(|view| view.lock.clone()).collect();
             let others = lately.iter().filter(|lock| !shown.contains(*lock) && is_visible(lock));
             let room = limit.saturating_sub(views.len());

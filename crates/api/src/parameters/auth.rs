@@ -71,5 +71,5 @@ pub const CERTIFICATES: Param = Param::of(
      at most 8 times. In a body, the field is a list",
 );
 pub const ASKED_PERMISSION: Param =
-    Param::of("permission", Form::Permission, "KIND VERB NAME, such as 'lock acquire orders/eu'")
-        .needed("lock%20acquire%20orders/eu");
+    Param::of("permission", Form::Permission, "KIND VERB NAME, such as 'lock acquire orders'")
+        .needed("lock%20acquire%20orders");

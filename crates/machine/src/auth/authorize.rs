@@ -241,15 +241,11 @@ impl<'a> ActorRights<'a> {
         let subject = self.subject().and_then(|subject| self.machine.subject(subject));
         let roles = subject.map_or(&[][..], |subject| &subject.roles).iter();
         roles.map(RoleName::as_str).chain([RoleName::ANONYMOUS]).any(|role| {
-            match built_in_role(role) {
-                Some(rights) => {
-                    rights.iter().any(|right| allows(role, &Permission::on_all_names(*right)))
-                }
-                None => {
-                    let permissions = self.machine.auth.roles.get(role);
-                    permissions.is_some_and(|all| all.iter().any(|one| allows(role, one)))
-                }
+            if let Some(rights) = built_in_role(role) {
+                return rights.iter().any(|right| allows(role, &Permission::on_all_names(*right)));
             }
+            let permissions = self.machine.auth.roles.get(role);
+            permissions.is_some_and(|all| all.iter().any(|one| allows(role, one)))
         })
     }
 }

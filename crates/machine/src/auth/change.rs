@@ -40,7 +40,7 @@ impl Auth {
                     return Err(AuthRejection::HasAdministrator.into());
                 }
                 self.add_administrator(subject.clone())?;
-                self.add_token(subject, token, now)?;
+                self.add_token(subject, &token, now)?;
                 self.mode = mode.unwrap_or(self.mode);
                 Ok(())
             }
@@ -60,10 +60,10 @@ impl Auth {
                 if !self.subjects.contains_key(&subject) {
                     return Err(AuthRejection::NoSubject { subject }.into());
                 }
-                self.add_token(subject, token, now)
+                self.add_token(subject, &token, now)
             }
             AuthChange::RotateToken { old, token, old_expires_at } => {
-                self.rotate_token(old, token, old_expires_at, now)
+                self.rotate_token(old, &token, old_expires_at, now)
             }
             AuthChange::DeleteToken { token } => match self.tokens.remove(&token) {
                 Some(_) => Ok(()),
@@ -167,10 +167,10 @@ impl Auth {
     fn add_token(
         &mut self,
         subject: SubjectName,
-        token: NewAccessToken,
+        token: &NewAccessToken,
         now: Stamp,
     ) -> Result<(), Rejection> {
-        let NewAccessToken { id, hash, expires_at } = token;
+        let NewAccessToken { id, hash, expires_at } = *token;
         if self.tokens.contains_key(&id) {
             return Err(AuthRejection::TokenExists { token: id }.into());
         }
@@ -191,7 +191,7 @@ impl Auth {
     fn rotate_token(
         &mut self,
         old: AccessTokenId,
-        token: NewAccessToken,
+        token: &NewAccessToken,
         old_expires_at: Stamp,
         now: Stamp,
     ) -> Result<(), Rejection> {

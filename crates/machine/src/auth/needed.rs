@@ -34,7 +34,10 @@ pub(super) fn needed_by<'a, E>(
             need(Needed::Caller)?;
             need(Needed::OwnSession(session))
         }
-        Command::RenewSession { session, .. } => need(Needed::OwnSession(session)),
+        // A subject without the permission may still release what it holds.
+        Command::RenewSession { session, .. } | Command::Release(Release { session, .. }) => {
+            need(Needed::OwnSession(session))
+        }
         Command::CloseSession { session, .. } => need(Needed::ClosableSession(session)),
         Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
         Command::Acquire(Acquire { locks, open, .. }) => {
@@ -43,8 +46,6 @@ pub(super) fn needed_by<'a, E>(
             }
             need(Needed::OwnSession(&open.session))
         }
-        // A subject without the permission may still release what it holds.
-        Command::Release(Release { session, .. }) => need(Needed::OwnSession(session)),
         Command::HandOver(HandOver { lock, from, .. }) => {
             need(on_lock(Right::LockAcquire, lock))?;
             need(Needed::OwnSession(&from.0))

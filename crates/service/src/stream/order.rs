@@ -45,7 +45,9 @@ pub struct Attachment {
 }
 
 /// Whether the caller of a stream may see that a path exists. Called while the machine is locked.
-pub(crate) struct SeesPath(pub(crate) Box<dyn Fn(&Machine, &ZnodePath) -> bool + Send + Sync>);
+pub(crate) struct SeesPath(pub(crate) Box<PathCheck>);
+
+type PathCheck = dyn Fn(&Machine, &ZnodePath) -> bool + Send + Sync;
 
 impl fmt::Debug for SeesPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,8 @@ mod token;
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_MODE, MODE};
 use holdfast_api::{AuthBody, CallerBody, Query, VerdictBody};
@@ -220,7 +222,7 @@ async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
     args.out.check()?;
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(CommandFailure::failed)?;
-    let proof: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let proof = URL_SAFE_NO_PAD.encode(bytes);
     super::certs::write_file(&file, &proof, 0o600).map_err(unusable)?;
     let client = args.cluster.client()?;
     let recovered = recovered(&client, &proof, &args.subject).await;
