@@ -118,6 +118,8 @@ impl Service {
         grace: Duration,
         ttl: Option<Duration>,
     ) -> Result<Response<IssuedToken>, Failure> {
+        // Whether the token exists is for administrators.
+        self.authorize(&Command::Auth(AuthChange::DeleteToken { token: old })).await?;
         self.read_barrier().await?;
         let no_token = || Failure::Rejected(AuthRejection::NoToken { token: old }.into());
         let subject = self.subject_of_token(old).ok_or_else(no_token)?;

@@ -170,14 +170,19 @@ impl Service {
         Ok(self.enforce(machine, verdict)?)
     }
 
-    /// The rights of the caller, for the filter of a list; `None` if the mode is not `on`.
+    /// The rights of the caller, for the filter of a list; `None` if the mode is not `on`. Rejects callers without a
+    /// credential.
     pub(crate) fn enforced_rights<'a>(
         &'a self,
         machine: &'a Machine,
     ) -> Result<Option<ActorRights<'a>>, Rejection> {
         match self.auth_mode(machine) {
             AuthMode::Off | AuthMode::Shadow => Ok(None),
-            AuthMode::On => Ok(Some(machine.rights_of(self.actor(), self.log_time())?)),
+            AuthMode::On => {
+                let rights = machine.rights_of(self.actor(), self.log_time())?;
+                rights.check_caller()?;
+                Ok(Some(rights))
+            }
         }
     }
 

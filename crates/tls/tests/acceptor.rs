@@ -173,7 +173,7 @@ fn each_unusable_file_has_its_own_error() {
     lab.write("node.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n");
     lab.rejected("is encrypted");
     lab.write("node.key", &own_key);
-    fs::set_permissions(lab.path("node.key"), fs::Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(lab.path("node.key"), fs::Permissions::from_mode(0o644)).unwrap();
     lab.rejected("chmod 600");
     fs::remove_file(lab.path("node.key")).unwrap();
     lab.rejected("cannot read");

@@ -140,11 +140,33 @@ impl Node {
         target: &str,
         fits: impl Fn(&Reply) -> bool,
     ) -> Reply {
+        self.until_with(what, target, &[], fits).await
+    }
+
+    /// As [`Node::until`], with an access token.
+    pub(crate) async fn until_as(
+        &self,
+        what: &str,
+        target: &str,
+        token: &str,
+        fits: impl Fn(&Reply) -> bool,
+    ) -> Reply {
+        let header = format!("Bearer {token}");
+        self.until_with(what, target, &[("Authorization", &header)], fits).await
+    }
+
+    async fn until_with(
+        &self,
+        what: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        fits: impl Fn(&Reply) -> bool,
+    ) -> Reply {
         let mut ticks = tokio::time::interval(Duration::from_millis(20));
         let polled = async {
             loop {
                 ticks.tick().await;
-                let reply = self.call("GET", target).await;
+                let reply = call_with(self.address, "GET", target, headers, "").await;
                 if fits(&reply) {
                     return reply;
                 }

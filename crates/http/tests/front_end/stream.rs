@@ -42,10 +42,20 @@ impl Events {
         target: &str,
         last: Option<u64>,
     ) -> Self {
-        let mut stream = TcpStream::connect(address).await.unwrap();
         let resume = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        Self::begin_with(address, method, target, &resume).await
+    }
+
+    /// Opens a stream with these header lines, each with its line end.
+    pub(crate) async fn begin_with(
+        address: SocketAddr,
+        method: &str,
+        target: &str,
+        headers: &str,
+    ) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).await.unwrap();
         let (text, raw, head) = (String::new(), Vec::new(), String::new());

@@ -200,7 +200,7 @@ impl<'a> ActorRights<'a> {
         match (self.machine.sessions.subject_of(session), self.caller) {
             (None, _) | (_, AuthCaller::Node) => Ok(()),
             (Some(owner), AuthCaller::Subject(subject)) if owner == subject => Ok(()),
-            (Some(_), AuthCaller::Anonymous) => Err(AuthRejection::NoCredential),
+            (Some(_), AuthCaller::Anonymous) => Err(self.no_credential()),
             (Some(_), AuthCaller::Subject(_)) => {
                 Err(AuthRejection::OtherSubject { session: session.clone() })
             }
@@ -208,11 +208,23 @@ impl<'a> ActorRights<'a> {
     }
 
     /// Rejects callers without a credential, unless the role `anonymous` has a permission.
-    fn check_caller(&self) -> Result<(), AuthRejection> {
+    ///
+    /// # Errors
+    /// [`AuthRejection::NoCredential`]; [`AuthRejection::NoAdministrator`] in a cluster that never had one.
+    pub fn check_caller(&self) -> Result<(), AuthRejection> {
         if self.caller != AuthCaller::Anonymous || self.find(|_, _| true) {
             return Ok(());
         }
-        Err(AuthRejection::NoCredential)
+        Err(self.no_credential())
+    }
+
+    /// The rejection of a caller without a credential.
+    fn no_credential(&self) -> AuthRejection {
+        if self.machine.auth.has_had_administrator {
+            AuthRejection::NoCredential
+        } else {
+            AuthRejection::NoAdministrator
+        }
     }
 
     fn check_any(
@@ -228,7 +240,7 @@ impl<'a> ActorRights<'a> {
             {
                 Ok(())
             }
-            AuthCaller::Anonymous => Err(AuthRejection::NoCredential),
+            AuthCaller::Anonymous => Err(self.no_credential()),
             AuthCaller::Subject(subject) => {
                 let (subject, name) = (subject.clone(), name.to_owned());
                 Err(AuthRejection::Forbidden(Box::new(Forbidden { subject, right, name })))

@@ -140,7 +140,7 @@ fn without_an_administrator_everything_but_the_authorization_is_open() {
     apply(&mut machine, Actor::Anonymous, acquire("a", "me")).unwrap();
     for next in [set_subject("me", &["admin"], &[]), AuthChange::SetMode(AuthMode::On)] {
         let outcome = change(&mut machine, Actor::Anonymous, next);
-        assert_eq!(rejected(&outcome), Some(&AuthRejection::NoCredential));
+        assert_eq!(rejected(&outcome), Some(&AuthRejection::NoAdministrator));
     }
 }
 

@@ -179,7 +179,7 @@ pub enum AuthRejection {
     HasAdministrator,
     /// The change would leave no usable access token or certificate with the role `admin`.
     LastAdministrator,
-    /// The mode needs an administrator.
+    /// The call or the mode needs an administrator, and the cluster has had none.
     NoAdministrator,
     NoSubject {
         subject: SubjectName,
