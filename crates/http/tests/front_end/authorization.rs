@@ -112,12 +112,11 @@ enum Given {
 /// The error code, or `None` for a call that authorization does not refuse.
 fn verdict(needs: Needs, given: Given) -> Option<&'static str> {
     match (needs, given) {
-        (Needs::Nothing, _) => None,
-        (_, Given::Wrong) => Some("unauthenticated"),
-        (_, Given::Expired) => Some("token-expired"),
-        (Needs::ValidCredential, Given::No | Given::WithoutRole)
+        (Needs::Nothing, _)
+        | (Needs::ValidCredential, Given::No | Given::WithoutRole)
         | (Needs::AnySubject, Given::WithoutRole) => None,
-        (Needs::AnySubject | Needs::Permission, Given::No) => Some("unauthenticated"),
+        (_, Given::Wrong | Given::No) => Some("unauthenticated"),
+        (_, Given::Expired) => Some("token-expired"),
         (Needs::Permission, Given::WithoutRole) => Some("forbidden"),
     }
 }
