@@ -8,11 +8,15 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 
 use super::data::DevDataDir;
+use super::secure::SecureFiles;
 
 /// The number of nodes without `--nodes` and without existing data.
 const NODES_DEFAULT: u64 = 3;
 /// The largest cluster that the command line allows.
 const NODES_MAX: u64 = 5;
+
+/// The name of the cluster.
+const CLUSTER: &str = "dev";
 
 /// The paths and ports of a development cluster.
 #[derive(Clone, Debug)]
@@ -25,6 +29,7 @@ pub(crate) struct Layout {
     snapshot_log: Option<String>,
     /// The program of the nodes; `None` for this program.
     program: Option<PathBuf>,
+    secure: bool,
 }
 
 impl Layout {
@@ -60,7 +65,7 @@ impl Layout {
             ));
         }
         let (dir, log_level) = (data.path().to_owned(), log_level.to_owned());
-        Ok(Self { dir, nodes, port, log_level, snapshot_log: None, program: None })
+        Ok(Self { dir, nodes, port, log_level, snapshot_log: None, program: None, secure: false })
     }
 
     /// Sets the size of the log between two snapshots, in the format of the configuration.
@@ -73,6 +78,17 @@ impl Layout {
     pub(crate) fn with_program(mut self, program: Option<&Path>) -> Self {
         self.program = program.map(Path::to_owned);
         self
+    }
+
+    /// Uses TLS on all ports, with certificates in the directory of the cluster.
+    pub(crate) fn with_security(mut self) -> Self {
+        self.secure = true;
+        self
+    }
+
+    /// `None` for a cluster without TLS.
+    pub(super) fn security(&self) -> Option<SecureFiles> {
+        self.secure.then(|| SecureFiles::new(&self.dir))
     }
 
     pub(super) fn program(&self) -> std::io::Result<PathBuf> {
@@ -120,6 +136,9 @@ impl Layout {
     /// # Errors
     /// The file and the reason.
     pub(crate) fn write(&self) -> Result<(), String> {
+        if let Some(secure) = self.security() {
+            secure.create(CLUSTER, self.ids())?;
+        }
         for node in self.ids() {
             let file = self.config_file(node);
             fs::create_dir_all(self.node_dir(node).join("data"))
@@ -142,9 +161,10 @@ impl Layout {
         let storage = self.snapshot_log.as_ref().map_or_else(String::new, |size| {
             format!("\n[storage]\nsnapshot_log = {}\n", toml::Value::from(size.clone()))
         });
+        let tls = self.security().map_or_else(String::new, |secure| secure.section(node));
         format!(
-            "# Written by `holdfast dev` at every start.\ncluster = \"dev\"\nnode = {node}\ndata_dir = {data}\n\n\
-             [log]\nlevel = {level}\nformat = \"text\"\n{storage}{members}"
+            "# Written by `holdfast dev` at every start.\ncluster = \"{CLUSTER}\"\nnode = {node}\ndata_dir = {data}\n\n\
+             [log]\nlevel = {level}\nformat = \"text\"\n{tls}{storage}{members}"
         )
     }
 

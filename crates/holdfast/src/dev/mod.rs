@@ -11,6 +11,7 @@ mod data;
 mod input;
 mod layout;
 mod node_log;
+mod secure;
 mod supervisor;
 mod table;
 
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use holdfast_api::ClusterBody;
 
 use self::command::DevCommand;
 use self::console::DevConsole;
@@ -53,6 +55,9 @@ pub(crate) struct DevArgs {
     /// The level of the logs of the nodes in node.log.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
+    /// Use TLS on all ports, and add an administrator, whose access token every call needs. Prints calls with both.
+    #[arg(long)]
+    secure: bool,
     /// Read commands from stdin, one a line: kill N, pause N, resume N, restart N, help, stop.
     #[arg(long)]
     commands: bool,
@@ -87,9 +92,10 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
     let data = DevDataDir::open(args.data.as_deref()).map_err(CommandFailure::Failed)?;
     let layout = Layout::new(&data, args.nodes, args.port, &args.log_level)
         .map_err(CommandFailure::Failed)?;
+    let layout = if args.secure { layout.with_security() } else { layout };
     let mut cluster = DevCluster::start(layout).map_err(CommandFailure::Failed)?;
     let ready = tokio::select! {
-        ready = cluster.wait_ready(START_TIMEOUT) => Some(ready),
+        ready = ready(&mut cluster) => Some(ready),
         _ = signals.next() => None,
     };
     let end = match ready {
@@ -103,6 +109,15 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
     cluster.stop().await;
     drop(data);
     end
+}
+
+/// Waits for the nodes. A secure cluster then gets its administrator, at its first start.
+async fn ready(cluster: &mut DevCluster) -> Result<ClusterBody, String> {
+    let view = cluster.wait_ready(START_TIMEOUT).await?;
+    if let Some(secure) = cluster.layout().security() {
+        secure.add_administrator(&cluster.layout().http(1).to_string()).await?;
+    }
+    Ok(view)
 }
 
 /// Reports events and applies commands, until a stop command or a signal. Without commands, the end of all nodes is a

@@ -184,7 +184,11 @@ impl DevCluster {
         let mut clients = BTreeMap::new();
         for node in self.layout.ids() {
             let endpoint = self.layout.http(node).to_string();
-            clients.insert(node, Client::new([endpoint]).map_err(|error| error.to_string())?);
+            let client = match self.layout.security() {
+                Some(secure) => secure.client(&endpoint)?,
+                None => Client::new([endpoint]).map_err(|error| error.to_string())?,
+            };
+            clients.insert(node, client);
         }
         loop {
             match agreed(&clients).await {

@@ -22,15 +22,23 @@ pub(crate) fn announce(view: &ClusterBody, cluster: &DevCluster, temporary: bool
     let zookeeper: Vec<&str> = view.nodes.iter().map(|node| node.zookeeper.as_str()).collect();
     let zookeeper = zookeeper.join(",");
     let kept = if temporary { "removed at the end; keep it with --data DIR" } else { "kept" };
+    let (curl, scheme) = match cluster.layout().security() {
+        None => ("curl".to_owned(), "http"),
+        Some(secure) => {
+            let (ca, token) = (secure.ca(), &secure.token);
+            (format!("curl --cacert {} -H @{}", ca.display(), token.display()), "https")
+        }
+    };
+    let url = if scheme == "http" { address.to_string() } else { format!("https://{address}") };
     format!(
         "{table}\n\n\
-         curl -X PUT    '{address}/v1/locks/orders?wait=10s'               # queue and acquire; JSON with \"token\" and \"session\"\n\
-         curl -X PUT    '{address}/v1/locks/orders?session=SESSION'        # the same session renews\n\
-         curl           '{address}/v1/locks/orders'                        # holders and queue\n\
-         curl -X DELETE '{address}/v1/locks/orders?session=SESSION'        # release\n\
+         {curl} -X PUT    '{url}/v1/locks/orders?wait=10s'               # queue and acquire; JSON with \"token\" and \"session\"\n\
+         {curl} -X PUT    '{url}/v1/locks/orders?session=SESSION'        # the same session renews\n\
+         {curl}           '{url}/v1/locks/orders'                        # holders and queue\n\
+         {curl} -X DELETE '{url}/v1/locks/orders?session=SESSION'        # release\n\
          zkCli.sh -server {zookeeper}   # any ZooKeeper client, in the same queues\n\n\
          data and logs: {} ({kept}); stop with ^C\n\
-         ready http://{address}",
+         ready {scheme}://{address}",
         cluster.layout().dir().display()
     )
 }

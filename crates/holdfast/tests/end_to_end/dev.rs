@@ -2,6 +2,7 @@
 //!
 //! The tests wait for lines, exits and replies, each with a deadline, and never for a fixed time.
 
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -288,4 +289,43 @@ fn the_error_for_an_unreachable_cluster_names_the_flag() {
         "{}",
         end.stderr
     );
+}
+
+/// The printed calls work as they are; a call without the access token or without TLS does not. A later start keeps the
+/// certificates and the administrator.
+#[test]
+fn a_secure_cluster_prints_calls_that_work_and_refuses_others() {
+    let data = tempfile::tempdir().unwrap();
+    let run = |line: &str| {
+        let output = Command::new("sh").args(["-c", &format!("{line} -sS")]).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for _ in 0..2 {
+        let dir = data.path().to_str().unwrap();
+        let mut cluster = DevCluster::start(&["--nodes", "3", "--secure", "--data", dir]);
+        let ready = format!("ready https://127.0.0.1:{}", cluster.port());
+        assert_eq!(cluster.ready_line(), ready);
+        let lines: Vec<String> = cluster
+            .output_before_ready()
+            .lines()
+            .filter(|line| line.starts_with("curl "))
+            .map(|line| line.split(" # ").next().unwrap().trim_end().to_owned())
+            .collect();
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        let granted: serde_json::Value = serde_json::from_str(&run(&lines[0])).unwrap();
+        let session = granted["session"].as_str().unwrap();
+        let with_session = |line: &str| line.replace("SESSION", session);
+        let renewed: serde_json::Value =
+            serde_json::from_str(&run(&with_session(&lines[1]))).unwrap();
+        assert_eq!(renewed["token"], granted["token"], "{renewed}");
+        assert!(run(&lines[2]).contains(session));
+        let header = lines[2].split(" -H ").nth(1).unwrap().split(' ').next().unwrap();
+        let without = lines[2].replace(&format!(" -H {header}"), "");
+        assert!(run(&without).contains("\"code\":\"unauthenticated\""), "{without}");
+        assert!(run(&lines[2].replace("https://", "http://")).contains("this port needs TLS"));
+        assert_eq!(run(&with_session(&lines[3])), "");
+        cluster.program().signal(Signal::SIGTERM);
+        assert_eq!(cluster.program().wait().code, Some(0));
+    }
 }

@@ -124,7 +124,12 @@ impl SessionStream {
     ///
     /// If there is no room for all watches, the stream ends, because clients assume that all watches are set.
     pub async fn set_watches(&self, tag: i64, relative: Revision, set: WatchSet) {
+        let caller = self.caller();
         self.serve(tag, |locked| {
+            for path in set.paths() {
+                let checked = caller.check(locked.machine, Right::TreeRead, path.as_str());
+                checked.map_err(Failure::Rejected)?;
+            }
             let armed = locked.arm_again(relative, &set);
             if armed.is_err() {
                 locked.overflow();

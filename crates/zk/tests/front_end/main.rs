@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod authorization;
 mod bounds;
 mod create;
 mod errors;

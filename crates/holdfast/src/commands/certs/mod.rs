@@ -113,6 +113,26 @@ pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
     }
 }
 
+/// Creates a CA and the certificates of these nodes of this machine, except those that exist.
+pub(crate) fn create_missing(dir: &Path, cluster: &str, nodes: &[String]) -> Result<(), String> {
+    const DAYS: u32 = 365;
+    let failed = |failure: CommandFailure| failure.to_string();
+    let missing = |name: &str| !dir.join(format!("{name}.key")).exists();
+    if missing("ca") {
+        let pair = authority::new_authority(cluster, DAYS)?;
+        write_pair(dir, "ca", &pair, true).map_err(failed)?;
+    }
+    let [certificate, key] = ["ca.pem", "ca.key"].map(|file| dir.join(file));
+    let (certificate, key) = (read(&certificate).map_err(failed)?, read(&key).map_err(failed)?);
+    let authority = Authority::open(&Pair { certificate, key })?;
+    let hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    for name in nodes.iter().filter(|name| missing(name)) {
+        let of = CertificateOf::Node { hosts: hosts.clone() };
+        write_pair(dir, name, &authority.create(name, &of, DAYS)?, true).map_err(failed)?;
+    }
+    Ok(())
+}
+
 impl DirectoryArgs {
     /// Whether both files exist and stay.
     fn keeps(&self, name: &str) -> bool {

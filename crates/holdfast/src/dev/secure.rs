@@ -1,0 +1,71 @@
+//! The certificates and the administrator of `holdfast dev --secure`.
+
+use std::path::{Path, PathBuf};
+
+use holdfast_api::IssuedTokenBody;
+use holdfast_client::http::{ClientTls, Method};
+use holdfast_client::{AccessToken, Call, Client};
+
+use crate::commands::certs;
+
+/// The files of a secure development cluster.
+pub(super) struct SecureFiles {
+    pki: PathBuf,
+    /// The access token of the administrator, as the header that `curl -H @FILE` sends.
+    pub(super) token: PathBuf,
+}
+
+impl SecureFiles {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { pki: dir.join("pki"), token: dir.join("admin.token") }
+    }
+
+    /// The certificate of the CA.
+    pub(super) fn ca(&self) -> PathBuf {
+        self.pki.join("ca.pem")
+    }
+
+    /// Creates the CA and the certificates of the nodes, unless they exist.
+    pub(super) fn create(
+        &self,
+        cluster: &str,
+        nodes: impl Iterator<Item = u64>,
+    ) -> Result<(), String> {
+        let nodes: Vec<String> = nodes.map(|node| format!("node-{node}")).collect();
+        certs::create_missing(&self.pki, cluster, &nodes)
+    }
+
+    /// The section `[tls]` of a node.
+    pub(super) fn section(&self, node: u64) -> String {
+        let path = |file: String| toml::Value::from(self.pki.join(file).display().to_string());
+        let [cert, key] = ["pem", "key"].map(|kind| path(format!("node-{node}.{kind}")));
+        let ca = path("ca.pem".to_owned());
+        format!("\n[tls]\ncert = {cert}\nkey = {key}\nca = {ca}\n")
+    }
+
+    /// A client of one node, with the access token if there is one.
+    pub(super) fn client(&self, endpoint: &str) -> Result<Client, String> {
+        let ca = self.ca();
+        let pem = std::fs::read(&ca).map_err(|error| format!("{}: {error}", ca.display()))?;
+        let mut builder =
+            Client::builder([endpoint]).tls(ClientTls { ca: Some(pem), identity: None });
+        if let Ok(token) = AccessToken::file(&self.token) {
+            builder = builder.access_token(token);
+        }
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    /// Adds the administrator, unless an earlier start did.
+    pub(super) async fn add_administrator(&self, endpoint: &str) -> Result<(), String> {
+        if self.token.exists() {
+            return Ok(());
+        }
+        let bootstrap = Call::new(Method::POST, "/v1/auth/bootstrap");
+        let call = Call { idempotent: false, ..bootstrap };
+        let issued = self.client(endpoint)?.call::<IssuedTokenBody>(&call).await;
+        let issued = issued.map_err(|error| error.to_string())?;
+        let header = format!("Authorization: Bearer {}\n", issued.token);
+        let written = certs::write_file(&self.token, &header, 0o600);
+        written.map_err(|error| format!("{}: {error}", self.token.display()))
+    }
+}

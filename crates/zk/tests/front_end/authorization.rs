@@ -1,0 +1,110 @@
+//! Authorization: access tokens of connections, and what a connection without a permission cannot do.
+
+use bytes::Bytes;
+use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
+use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
+use holdfast_types::{Actor, AuthChange, AuthMode, RoleName, SubjectName};
+use holdfast_zkwire::{Acl, MultiOp, Request};
+
+use crate::node::Node;
+
+fn subject(name: &str) -> SubjectName {
+    SubjectName::new(name).unwrap()
+}
+
+/// A cluster in the mode `on`, its administrator, and the token of `ci`, which may write `/app` and below it.
+async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
+    let added = node.service.add_first_administrator(subject("root"), AuthMode::On).await.unwrap();
+    let actor = Actor::Token(added.value.token.id);
+    let principal = Principal { actor, identities: Vec::new() };
+    let request_id = "test".to_owned();
+    let admin = node.service.for_call(RequestContext { principal, request_id });
+    let role = RoleName::new("app").unwrap();
+    let permissions = ["tree write /app", "tree write /app/*"];
+    let permissions = permissions.map(|text| text.parse().unwrap()).to_vec();
+    let set = AuthChange::SetRole { role: role.clone(), permissions };
+    admin.change_auth(set).await.unwrap();
+    let (roles, certificates) = (vec![role], Vec::new());
+    let ci = AuthChange::SetSubject { subject: subject("ci"), roles, certificates };
+    admin.change_auth(ci).await.unwrap();
+    let token = admin.issue_token(subject("ci"), None).await.unwrap().value.token;
+    (admin, token)
+}
+
+async fn authenticate(client: &mut ZkClient, credentials: &str) -> i32 {
+    let auth = Some(Bytes::copy_from_slice(credentials.as_bytes()));
+    client.error(Request::Auth { kind: 0, scheme: "digest".to_owned(), auth }).await
+}
+
+#[tokio::test]
+async fn a_connection_has_the_permissions_of_its_access_token() {
+    let node = Node::start().await;
+    let (_, token) = guarded(&node).await;
+    let (mut ci, mut nobody) = (node.client().await, node.client().await);
+    assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
+    ci.done(create("/app", 0)).await;
+    ci.done(create("/app/a", 1)).await;
+    assert_eq!(ci.data("/app").await, b"");
+    for request in [
+        create("/other", 0),
+        set("/", b"", -1),
+        get("/zookeeper", false),
+        children("/", true),
+        exists("/other", true),
+        delete("/locks", -1),
+        Request::GetAcl { path: "/".to_owned() },
+        Request::SetAcl { path: "/".to_owned(), acl: vec![Acl::open()], version: -1 },
+    ] {
+        assert_eq!(ci.error(request.clone()).await, -102, "{request:?}");
+    }
+    for request in [create("/app/b", 0), get("/app", false), children("/app", false)] {
+        assert_eq!(nobody.error(request.clone()).await, -102, "{request:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_multi_with_one_forbidden_operation_does_nothing() {
+    let node = Node::start().await;
+    let (_, token) = guarded(&node).await;
+    let mut ci = node.client().await;
+    authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
+    ci.done(create("/app", 0)).await;
+    let Request::Create(inside) = create("/app/x", 0) else { panic!() };
+    let Request::Create(outside) = create("/other", 0) else { panic!() };
+    let ops = vec![MultiOp::Create(inside), MultiOp::Create(outside)];
+    assert_eq!(ci.error(Request::Multi(ops)).await, -102);
+    assert_eq!(ci.error(get("/app/x", false)).await, -101);
+}
+
+#[tokio::test]
+async fn a_wrong_access_token_ends_the_connection() {
+    let node = Node::start().await;
+    let (_, token) = guarded(&node).await;
+    let text = token.reveal();
+    let unknown = AccessTokenSecret::generate().unwrap().reveal();
+    for credentials in [
+        format!("ci:{}", &text[..text.len() - 1]),
+        format!("ci:{unknown}"),
+        format!("root:{text}"),
+        format!(":{text}"),
+    ] {
+        let mut client = node.client().await;
+        assert_eq!(authenticate(&mut client, &credentials).await, -115, "{credentials}");
+        client.closed().await;
+    }
+    // Another password is an identity for access lists, as always.
+    let mut client = node.client().await;
+    assert_eq!(authenticate(&mut client, "ci:hf").await, 0);
+}
+
+#[tokio::test]
+async fn a_deleted_access_token_ends_its_connections() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let (mut ci, mut nobody) = (node.client().await, node.client().await);
+    authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
+    ci.done(create("/app", 0)).await;
+    admin.change_auth(AuthChange::DeleteToken { token: token.id }).await.unwrap();
+    ci.closed().await;
+    assert_eq!(nobody.error(get("/app", false)).await, -102);
+}
