@@ -122,7 +122,8 @@ impl Service {
         renewed: Renewed,
         deadline: Instant,
     ) -> Result<Renewed, CallFailure> {
-        let command = Command::RenewSession { session, ttl: None };
+        // The caller has been checked. The leader proposes for it, maybe on behalf of another node.
+        let command = Command::RenewSession { session, ttl: None }.by(Actor::Node);
         let proposed = self.raft().propose(command, Urgency::Immediate, deadline).await;
         match proposed.map(|committed| committed.outcome) {
             Ok(Ok(Reply::SessionRenewed { .. })) => Ok(renewed),
@@ -233,4 +234,57 @@ impl Service {
 
 fn find(machine: &Machine, session: &SessionName) -> Result<(SessionId, Ttl), Rejection> {
     machine.session_id(session).ok_or_else(|| session_ended(machine, session))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::TcpListener;
+
+    use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
+    use holdfast_types::{AuthMode, NodeId, OpenSession, SubjectName};
+
+    use super::*;
+    use crate::context::{Principal, RequestContext};
+    use crate::{ServiceConfig, ServiceMetrics};
+
+    /// The leader renews through the log for a caller that it has checked; `apply` must not see a caller without a
+    /// credential.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_session_of_a_subject_is_renewed_through_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap().to_string();
+        let member = MemberAddresses { peer, http: String::new(), zookeeper: String::new() };
+        let members = BTreeMap::from([(NodeId(1), member)]);
+        let listen = PeerListen::Bound(listener);
+        let raft = RaftConfig::new("test", NodeId(1), members, dir.path(), listen);
+        let metrics = ServiceMetrics::default();
+        let service = Service::start(ServiceConfig::default(), raft, metrics).await.unwrap();
+        let mut leadership = service.raft().leadership();
+        leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
+        let subject = SubjectName::new("root").unwrap();
+        let added = service.add_first_administrator(subject, AuthMode::On).await.unwrap();
+        let actor = Actor::Token(added.value.token.id);
+        let principal = Principal { actor, identities: Vec::new() };
+        let admin = service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
+        let session = SessionName::new("me").unwrap();
+        let open = OpenSession {
+            session: session.clone(),
+            ttl: None,
+            anonymous: false,
+            labels: holdfast_types::Labels::default(),
+            password: None,
+        };
+        let opened = admin.open_session(open).await.unwrap();
+        let (id, ttl) = (opened.value.view.id, opened.value.view.ttl);
+        let renewed = Renewed { id, ttl, entry: None, revision: opened.revision };
+        let deadline = service.deadline();
+        let done = service.renew_through_the_log(session.clone(), renewed, deadline).await;
+        assert!(done.is_ok(), "{done:?}");
+        // Without a credential, the same session is not renewed.
+        let denied = service.renew(&session, None, service.deadline()).await;
+        assert!(matches!(denied, Err(Failure::Rejected(Rejection::Auth(_)))), "{denied:?}");
+        service.shutdown().await;
+    }
 }
