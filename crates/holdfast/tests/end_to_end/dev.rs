@@ -325,6 +325,10 @@ fn a_secure_cluster_prints_calls_that_work_and_refuses_others() {
         assert!(run(&without).contains("\"code\":\"unauthenticated\""), "{without}");
         assert!(run(&lines[2].replace("https://", "http://")).contains("this port needs TLS"));
         assert_eq!(run(&with_session(&lines[3])), "");
+        let [ca, token] = ["pki/ca.pem", "admin.token"].map(|file| format!("{dir}/{file}"));
+        let credentials = ["doctor", "--cacert", &ca, "--access-token-file", &token];
+        let checked = cluster.client(&credentials);
+        assert_eq!(checked.code, Some(0), "{}", checked.stdout);
         cluster.program().signal(Signal::SIGTERM);
         assert_eq!(cluster.program().wait().code, Some(0));
     }

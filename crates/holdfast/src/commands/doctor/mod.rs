@@ -55,7 +55,8 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<(), CommandFailure> {
     findings.extend(replication(&http, &nodes).await);
     if !args.look_only {
         for node in nodes.iter().filter(|probed| probed.node.is_ok()) {
-            let finding = round_trip::through(&node.address, tls.as_ref(), &args.probe).await;
+            let finding =
+                round_trip::through(&node.address, &args.cluster.nodes, &args.probe).await;
             findings.push(finding.at(&node.address));
         }
     }

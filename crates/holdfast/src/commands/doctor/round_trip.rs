@@ -4,12 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_client::http::ClientTls;
-use holdfast_client::{Client, Error};
+use holdfast_client::Error;
 use holdfast_types::LockName;
 
 use super::finding::Finding;
 use super::precise_time;
+use crate::arguments::NodesArgs;
 use crate::commands::lock_text::holder_name;
 
 /// The TTL of the session, which bounds the hold of a killed doctor.
@@ -20,8 +20,8 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_secs(1);
 const CHECK: &str = "round trip";
 
-pub(super) async fn through(address: &str, tls: Option<&ClientTls>, probe: &LockName) -> Finding {
-    match measure(address, tls, probe).await {
+pub(super) async fn through(address: &str, nodes: &NodesArgs, probe: &LockName) -> Finding {
+    match measure(address, nodes, probe).await {
         Ok(steps) => judge(&steps),
         Err(error) => failed(&error, probe),
     }
@@ -50,15 +50,14 @@ fn failed(error: &Error, probe: &LockName) -> Finding {
 
 async fn measure(
     address: &str,
-    tls: Option<&ClientTls>,
+    nodes: &NodesArgs,
     probe: &LockName,
 ) -> Result<Vec<(&'static str, Duration)>, Error> {
-    let mut builder =
-        Client::builder([address]).ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT);
-    if let Some(tls) = tls {
-        builder = builder.tls(tls.clone());
-    }
-    let client = builder.build().map_err(|error| Error::InvalidArgument(error.to_string()))?;
+    let node = NodesArgs { addr: vec![address.to_owned()], ..nodes.clone() };
+    let client = node.client_with(|builder| {
+        builder.ttl(TTL).session_prefix("doctor").request_timeout(STEP_TIMEOUT)
+    });
+    let client = client.map_err(|error| Error::InvalidArgument(error.to_string()))?;
     let mut steps = Vec::new();
     let mut start = Instant::now();
     let mut done = |step| {
