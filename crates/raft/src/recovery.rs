@@ -14,7 +14,7 @@ pub fn take_recovery_proof(data_dir: &Path, proof: &str) -> bool {
     let file = data_dir.join(RECOVERY_FILE);
     let Ok(expected) = std::fs::read_to_string(&file) else { return false };
     let is_equal: bool = expected.trim().as_bytes().ct_eq(proof.as_bytes()).into();
-    // A wrong proof leaves the file, so that nobody else can end a recovery.
+    // A wrong proof leaves the file, so that another caller cannot end a recovery.
     proof.len() >= PROOF_BYTES_MIN && is_equal && std::fs::remove_file(file).is_ok()
 }
 

@@ -270,7 +270,7 @@ pub(crate) async fn credential_ended(watched: &mut Option<CredentialWatch>) -> R
     }
 }
 
-/// At least a few milliseconds: the mode may be off while the token has expired.
+/// At least 100 ms: the mode may be off while the token has expired, and the caller then asks again.
 fn time_until(at: Stamp, now: Stamp) -> std::time::Duration {
     std::time::Duration::from_millis(at.0.saturating_sub(now.0).max(100))
 }

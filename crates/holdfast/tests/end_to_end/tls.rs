@@ -53,7 +53,7 @@ impl SecureNode {
     fn run(&self, block: &str) {
         let bin = Path::new(env!("CARGO_BIN_EXE_holdfast")).parent().unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-        // Each command has a shell of its own.
+        // Each command runs in a new shell.
         let mut exports = String::new();
         for step in block.split("$ ").skip(1) {
             let (command, expected) = step.split_once('\n').unwrap();

@@ -12,7 +12,7 @@ use holdfast_types::{
 pub(super) enum Needed<'a> {
     /// A permission on a name.
     Permission(Right, std::borrow::Cow<'a, str>),
-    /// The session belongs to the caller, or to nobody, or does not exist.
+    /// The session belongs to the caller, has no subject, or does not exist.
     OwnSession(&'a SessionName),
     /// As [`Needed::OwnSession`]; the command names the session by its number.
     OwnSessionId(SessionId),

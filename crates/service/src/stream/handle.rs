@@ -176,8 +176,10 @@ impl SessionStream {
         for (tag, multi) in run {
             let command = self.command(multi, &caller);
             if let Err(denied) = caller.authorize(&command).await {
-                // The replies have the order of the requests.
-                self.propose(&caller, &tags, std::mem::take(&mut commands)).await;
+                // The replies have the order of the requests. Nothing follows a write with an unknown outcome.
+                if !self.propose(&caller, &tags, std::mem::take(&mut commands)).await {
+                    return;
+                }
                 tags.clear();
                 self.reply_failure(tag, denied).await;
             } else {
@@ -225,25 +227,27 @@ impl SessionStream {
     }
 
     /// Proposes commands in order, and replies to each when this node has applied it. A change of the tree does not
-    /// renew the session, so its reply waits for a fresh renewal like every reply.
-    async fn propose(&self, caller: &Service, tags: &[i64], commands: Vec<Command>) {
+    /// renew the session, so its reply waits for a fresh renewal like every reply. Returns false if the stream ended.
+    async fn propose(&self, caller: &Service, tags: &[i64], commands: Vec<Command>) -> bool {
         if commands.is_empty() {
-            return;
+            return true;
         }
         let (done, failure) = caller.propose_in_order(commands).await;
         let mut left = tags.iter();
         for (committed, tag) in done.into_iter().zip(left.by_ref()) {
             if self.ready().await.is_err() || !self.conclude(*tag, committed).await {
-                return;
+                return false;
             }
         }
-        let Some(failure) = failure else { return };
+        let Some(failure) = failure else { return true };
         if let Some(reason) = end_after(&failure) {
-            return self.end(reason);
+            self.end(reason);
+            return false;
         }
         for tag in left {
             self.reply_failure(*tag, failure.clone()).await;
         }
+        true
     }
 
     /// Replies to a committed command when this node has applied it. Returns false if the stream ended instead.
