@@ -6,6 +6,7 @@
 
 mod acl;
 mod acquire_stream;
+mod audit;
 mod auth;
 mod cluster;
 mod code;
@@ -35,6 +36,7 @@ mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
+pub use audit::{AuditBody, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody, IssuedTokenBody,
     RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectsBody, VerdictBody, access_token_path,

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    Attempt, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode, Owner, Permission,
-    PermissionError, QueueOrder, Reason, RecipeName, RequestId, Revision, RoleName, SessionId,
-    SessionName, ShardChoice, SubjectName, Ttl, ZnodePath,
+    Attempt, AuditAction, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode, Owner,
+    Permission, PermissionError, QueueOrder, Reason, RecipeName, RequestId, Revision, RoleName,
+    SessionId, SessionName, ShardChoice, SubjectName, Ttl, ZnodePath,
 };
 
 use crate::duration::check_bounds;
@@ -358,7 +358,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Mode, QueueOrder);
+words!(AuditAction, Mode, QueueOrder);
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Parameters shared by several calls or written by clients: one constant each.
 
+pub mod audit;
 pub mod auth;
 pub mod election;
 pub mod lock;

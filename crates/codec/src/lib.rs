@@ -27,7 +27,7 @@ pub const PAYLOAD_MAX: usize = 64 << 20;
 const MAGIC: [u8; 2] = *b"HF";
 const VERSION: u8 = 1;
 /// Kinds of holdfast before 0.1: the handshake, and two files of each data directory.
-const RETIRED: [u8; 4] = [6, 7, 8, 14];
+const RETIRED: [u8; 5] = [6, 7, 8, 14, 20];
 
 /// The type of a payload. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Kind {
     /// The data directories of the initial members of a cluster, and its id.
     InitialMembers = 19,
     /// A part of a snapshot.
-    SnapshotPart = 20,
+    SnapshotPart = 21,
 }
 
 /// The value is larger than [`PAYLOAD_MAX`], or bincode does not support its type.

@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group, history,
-    latch, lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
+    audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group,
+    history, latch, lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth"]),
+    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth", "audit"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -97,6 +97,8 @@ commands! {
     client {
         #[command(subcommand)]
         Auth(auth::AuthCommand) => auth::run,
+        #[command(subcommand)]
+        Audit(audit::AuditCommand) => audit::run,
         Status(status::StatusArgs) => status::run,
         Doctor(doctor::DoctorArgs) => doctor::run,
         #[command(alias = "acquire")]

@@ -65,6 +65,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &auth::list_roles::OPERATION,
     &auth::set_role::OPERATION,
     &auth::delete_role::OPERATION,
+    &auth::audit::OPERATION,
     &node::cluster::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

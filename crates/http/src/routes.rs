@@ -90,7 +90,10 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ),
     ("tree", "Read, change and watch znodes, the entries of the tree; transactions."),
     ("recipes", "Latches, barriers, counters and elections."),
-    ("authorization", "Subjects, their roles and access tokens; the mode of the authorization."),
+    (
+        "authorization",
+        "Subjects, their roles and access tokens; the mode of the authorization; the audit trail.",
+    ),
     ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
     ("this description", "This document, the page /docs, and a page for each error code."),
 ];
@@ -134,6 +137,7 @@ pub(crate) static COUNTER: Route = Route::new("/v1/counters/{name}", "recipes", 
 pub(crate) static ELECTION: Route =
     Route::new("/v1/elections/{name}", "recipes", Some(ELECTION_NAME));
 pub(crate) static AUTH: Route = Route::new("/v1/auth", "authorization", None);
+pub(crate) static AUDIT: Route = Route::new("/v1/audit", "authorization", None);
 pub(crate) static BOOTSTRAP: Route = Route::new("/v1/auth/bootstrap", "authorization", None);
 pub(crate) static RECOVER: Route = Route::new("/v1/auth/recover", "authorization", None);
 pub(crate) static ME: Route = Route::new("/v1/auth/me", "authorization", None);
@@ -184,6 +188,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &COUNTER,
     &ELECTION,
     &AUTH,
+    &AUDIT,
     &BOOTSTRAP,
     &RECOVER,
     &ME,

@@ -22,13 +22,23 @@ impl Machine {
             let before = events.len();
             let (revision, now) = (self.revision, self.now);
             let (actor, command) = command.into_parts();
+            let audited = self.audited(&actor, &command);
             let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
             self.run_timers_of(&command, &mut ctx);
+            let before_command = ctx.events_len();
             let outcome = if stored_bytes::may_store(&command) {
                 self.within_bytes(&mut ctx, |machine, ctx| machine.dispatch(command, ctx))
             } else {
                 self.dispatch(command, &mut ctx)
             };
+            let caused = events.get(before_command..).unwrap_or_default();
+            if let Some(change) = audited
+                && outcome.is_ok()
+                && !caused.is_empty()
+            {
+                let event = self.record_change(change, caused);
+                events.push((self.revision, event));
+            }
             let changed = events.get(before..).unwrap_or_default();
             self.digest = digest::fold_command(self.digest, self.revision, &outcome, changed);
             outcomes.push(outcome);
@@ -76,6 +86,9 @@ impl Machine {
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
             Command::Bootstrap { cluster_id, level } => self.bootstrap(cluster_id, level),
             Command::Auth(change) => self.change_auth(change, ctx),
+            Command::EndSession { session, incarnation, reason: _ } => {
+                self.end_session_for_operator(&session, incarnation, ctx)
+            }
             // `into_parts` has removed it.
             Command::As { command, .. } => self.dispatch(*command, ctx),
         }

@@ -27,7 +27,8 @@ impl Machine {
         self.check_queue_entry_counts(&places)?;
         self.check_locks()?;
         self.check_recipes()?;
-        self.auth.check()
+        self.auth.check()?;
+        self.audit.check(self.revision)
     }
 
     fn check_counters(&self) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits, the authorization
-//! and the registry of nodes. The same log entries produce the same machine on every node.
+//! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits, the authorization,
+//! the audit trail and the registry of nodes. The same log entries produce the same machine on every node.
 //!
 //! [`Machine::apply`] is total and deterministic: no error, no panic, no clock, no randomness, no I/O. The [`Limits`],
 //! which are part of the state, bound its work. A lock is a directory of the tree. A holder or waiter is an ephemeral
@@ -9,6 +9,7 @@
 //! A limit, a named constant beside the field, or both bound everything that a client can grow.
 
 mod apply;
+mod audit;
 mod auth;
 mod cluster;
 mod context;
@@ -24,6 +25,7 @@ mod stored_bytes;
 mod tests;
 mod tree;
 
+pub use audit::RECORDS_MAX as AUDIT_RECORDS_MAX;
 pub use auth::{AccessTokenRecord, ActorRights, SubjectRecord};
 pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
@@ -36,6 +38,7 @@ pub use snapshot::part::SnapshotPart;
 use holdfast_types::{ClusterId, FeatureLevel, Incarnation, Limits, NodeId, Revision, Stamp};
 use imbl::OrdMap;
 
+use crate::audit::AuditTrail;
 use crate::auth::Auth;
 use crate::lock::index::LockIndex;
 use crate::recipe::Recipes;
@@ -61,6 +64,7 @@ pub struct Machine {
     level: FeatureLevel,
     members: OrdMap<NodeId, Incarnation>,
     auth: Auth,
+    audit: AuditTrail,
 }
 
 impl Machine {
@@ -79,6 +83,7 @@ impl Machine {
             level: FeatureLevel::FIRST,
             members: OrdMap::new(),
             auth: Auth::default(),
+            audit: AuditTrail::default(),
         }
     }
 }

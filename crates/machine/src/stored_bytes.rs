@@ -64,6 +64,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Recipe(_) => true,
         Command::RenewSession { .. }
         | Command::CloseSession { .. }
+        | Command::EndSession { .. }
         | Command::ExpireSession { .. }
         | Command::Release(_)
         | Command::Cancel(_)

@@ -53,6 +53,8 @@ pub(crate) struct ApplyObserver {
     pub(crate) metrics: ServiceMetrics,
     /// Changes with every change of the authorization.
     pub(crate) auth_changes: watch::Sender<()>,
+    /// Changes with every new record of the audit trail.
+    pub(crate) audit_records: watch::Sender<()>,
     stored_bytes_warning: StoredBytesWarning,
     answer_peer: AnswerPeer,
 }
@@ -92,6 +94,7 @@ impl ApplyObserver {
             contention,
             metrics,
             auth_changes: watch::Sender::new(()),
+            audit_records: watch::Sender::new(()),
             stored_bytes_warning: StoredBytesWarning::default(),
             answer_peer,
         })
@@ -141,6 +144,7 @@ impl ApplyObserver {
             )
             | Event::NodeRegistered { .. } => {}
             Event::AuthChanged => self.auth_changes.send_replace(()),
+            Event::Audited { .. } => self.audit_records.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
             Event::Tree(TreeEvent::SoftQuotaExceeded { path }) => {
                 tracing::warn!(%path, "a soft quota is exceeded");

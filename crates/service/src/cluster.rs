@@ -188,10 +188,9 @@ impl Service {
         metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
-        let parked = self.observer().lock_waiters.len() + self.observer().recipe_waiters.len();
-        metrics.parked.set(i64::try_from(parked).unwrap_or(i64::MAX));
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics.parked.set(gauge(self.observer().waiter_permits.in_use()));
         metrics.streams.set(gauge(self.observer().streams.len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
         metrics.watch_streams.set(gauge(self.observer().change_log.watchers()));

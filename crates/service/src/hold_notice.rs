@@ -86,7 +86,8 @@ impl HoldNotice {
             | Event::Tree(_)
             | Event::Recipe(_)
             | Event::NodeRegistered { .. }
-            | Event::AuthChanged => None,
+            | Event::AuthChanged
+            | Event::Audited { .. } => None,
         }
     }
 

@@ -187,7 +187,8 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::Tree(_)
         | Event::Recipe(_)
         | Event::NodeRegistered { .. }
-        | Event::AuthChanged => None,
+        | Event::AuthChanged
+        | Event::Audited { .. } => None,
     }
 }
 

@@ -13,6 +13,7 @@
 mod access_token;
 mod acquire;
 mod apply_observer;
+mod audit;
 mod auth_admin;
 mod authorization;
 mod cluster;
@@ -54,6 +55,7 @@ mod watch;
 mod watched_queues;
 
 pub use access_token::{AccessTokenSecret, NotAccessToken};
+pub use audit::{AuditPage, AuditQuery};
 pub use auth_admin::{AuthStatus, IssuedToken, KnownCaller, Verdict};
 pub use cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
 pub use config::ServiceConfig;

@@ -166,7 +166,7 @@ impl ServiceMetrics {
             ),
             (
                 "parked_calls",
-                "Calls parked on this node until a lock, latch or barrier changes",
+                "Calls of this node that wait for a lock, latch, barrier, event or audit record",
                 &self.parked,
             ),
             (

@@ -1,6 +1,8 @@
 //! Actions of an operator: breaking holds, ending a session. Each writes one line to the audit log, even if it fails.
 
-use holdfast_types::{Break, BreakTarget, Command, Identity, Reply, SessionId, SessionName};
+use holdfast_types::{
+    Break, BreakTarget, Command, Identity, Reason, Reply, SessionId, SessionName,
+};
 
 use crate::context::Response;
 use crate::failure::Failure;
@@ -36,23 +38,14 @@ impl Service {
         &self,
         session: SessionName,
         incarnation: Option<SessionId>,
-        reason: String,
+        reason: Reason,
     ) -> Result<Response<()>, Failure> {
-        let close =
-            Command::CloseSession { session: session.clone(), attachment: None, incarnation };
-        self.authorize(&close).await?;
-        self.read_barrier().await?;
-        let view = self.view(&session)?;
-        if incarnation.is_some_and(|incarnation| incarnation != view.id) {
-            // The requested incarnation has already ended.
-            return Ok(Response::new((), self.revision()));
-        }
-        let held: Vec<_> =
-            view.holds.iter().map(|(lock, token)| format!("{lock}#{token}")).collect();
-        let (by, held) = (self.shown_caller(), held.join(" "));
-        let ended = self.close_session(session.clone(), Some(view.id)).await;
-        let (session, done) = (session.as_str(), done(&ended));
-        tracing::info!(target: "audit", action = "end-session", session, reason, by, held, done,
+        let (name, why) = (session.clone(), reason.clone());
+        let end = Command::EndSession { session: name, incarnation, reason: why };
+        let ended = self.propose_for(end, Reply::into_session_ended).await;
+        let (by, session, reason) = (self.shown_caller(), session.as_str(), reason.as_str());
+        let done = done(&ended);
+        tracing::info!(target: "audit", action = "end-session", session, reason, by, done,
             request = self.context.request_id, "an operator ended a session");
         ended
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
     Incarnation, Limits, LockName, LockSet, Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner,
-    Password, PolicyChange, Recipe, RequestRelease, Revision, SessionId, SessionName, ShardRequest,
-    Stamp, Ticket, Ttl, millis,
+    Password, PolicyChange, Reason, Recipe, RequestRelease, Revision, SessionId, SessionName,
+    ShardRequest, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -96,6 +96,13 @@ pub enum Command {
     },
     /// Changes subjects, roles, access tokens or the mode.
     Auth(AuthChange),
+    /// Closes the open session of another client, for an operator. Rejected for a session that has ended.
+    EndSession {
+        session: SessionName,
+        incarnation: Option<SessionId>,
+        /// Kept in the audit trail.
+        reason: Reason,
+    },
 }
 
 impl Command {
@@ -121,7 +128,8 @@ impl Command {
             | Self::RequestRelease(_)
             | Self::HandOver(_)
             | Self::Bootstrap { .. }
-            | Self::Auth(_) => FeatureLevel::FIRST,
+            | Self::Auth(_)
+            | Self::EndSession { .. } => FeatureLevel::FIRST,
             Self::As { command, .. } => command.level(),
         }
     }

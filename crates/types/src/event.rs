@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cooldown, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome, Owner, Reason,
+    AuditHash, Cooldown, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome, Owner, Reason,
     RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId, SessionName, Stamp, Ticket, Ttl,
     ZnodePath,
 };
@@ -82,6 +82,11 @@ pub enum Event {
     },
     /// Subjects, roles, access tokens or the mode changed.
     AuthChanged,
+    /// The audit trail has a new record. Its hash follows from all records.
+    Audited {
+        number: u64,
+        hash: AuditHash,
+    },
 }
 
 /// A change of a lock, its queue or its policy.

@@ -5,6 +5,7 @@
 //! The order of their variants and fields is part of the format (`docs/contributing/formats/`).
 
 mod acl;
+mod audit;
 mod auth;
 mod command;
 mod data;
@@ -30,6 +31,7 @@ mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
+pub use audit::{AuditAction, AuditHash, AuditRecord, Credential};
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
     Forbidden, NamePattern, NewAccessToken, Permission, PermissionError, Right, SecretHash,

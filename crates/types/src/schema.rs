@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    AccessTokenId, Attempt, CertificateName, FencingToken, Labels, LockName, NodeId, Owner,
-    RecipeName, RequestId, Revision, RoleName, SessionId, SessionName, Stamp, SubjectName, Ticket,
-    ZnodePath,
+    AccessTokenId, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName, NodeId,
+    Owner, Reason, RecipeName, RequestId, Revision, RoleName, SessionId, SessionName, Stamp,
+    SubjectName, Ticket, ZnodePath,
 };
 
 macro_rules! inline {
@@ -40,6 +40,8 @@ inline! {
     RoleName: name(RoleName::MAX_LEN);
     CertificateName: name(CertificateName::MAX_LEN);
     AccessTokenId: json_schema!({ "type": "string", "pattern": "^[0-9a-f][0-9a-hjkmnp-tv-z]{12}$" });
+    Reason: name(Reason::MAX_LEN);
+    AuditHash: json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" });
     ZnodePath: json_schema!({ "type": "string", "pattern": "^/", "maxLength": ZnodePath::MAX_LEN });
     Attempt: json_schema!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": Attempt::MAX.0 });
     FencingToken: below(FencingToken::END);

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_types::FencingToken;
+use holdfast_types::{FencingToken, Reason};
 
 use super::WAIT_MAX;
 use crate::param::{Absent, Param};
-
-/// The longest reason of a forced close, bytes.
-const REASON_BYTES_MAX: usize = 512;
 
 pub const EVENTS_WAIT: Param = Param::duration(
     "wait",
@@ -27,7 +24,7 @@ pub const FORCE: Param =
     Param::flag("force", "Close the session of another client, as an operator. Requires reason");
 pub const REASON: Param = Param::bounded_text(
     "reason",
-    REASON_BYTES_MAX,
+    Reason::MAX_LEN,
     "The reason of the operator, for the audit trail. Requires force",
 );
 pub const INCARNATION: Param = Param::number(

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::{CallerBody, Rfc3339Time, Schemas};
 use holdfast_service::{KnownCaller, Response};
-use holdfast_types::Actor;
+use holdfast_types::Credential;
 
 use crate::call::CallContext;
 use crate::operation::{Operation, ResponseSpec};
@@ -22,12 +22,9 @@ pub(crate) static OPERATION: Operation = Operation {
 async fn me(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Response { value: known, revision, .. } = call.run(call.service().known_caller()).await?;
     let KnownCaller { actor, subject, roles, expires_at } = known;
-    let (credential, token) = match actor {
-        Actor::Token(token) => ("access-token", Some(token)),
-        Actor::Subject(_) => ("certificate", None),
-        Actor::Node | Actor::Anonymous => ("none", None),
-    };
-    let (credential, expires_at) = (credential.to_owned(), expires_at.map(Rfc3339Time));
+    let credential = Credential::of(&actor);
+    let (token, expires_at) = (credential.token(), expires_at.map(Rfc3339Time));
+    let credential = credential.as_str().to_owned();
     let body = CallerBody { subject, credential, token, expires_at, roles };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }

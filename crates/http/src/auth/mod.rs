@@ -1,5 +1,6 @@
-//! Calls on subjects, roles and access tokens: one file for each call.
+//! Calls on subjects, roles, access tokens and the audit trail: one file for each call.
 
+pub(crate) mod audit;
 pub(crate) mod bootstrap;
 pub(crate) mod can;
 pub(crate) mod delete_role;

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::session::{FORCE, INCARNATION, REASON};
 use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
-use holdfast_types::SessionId;
+use holdfast_types::{Reason, SessionId};
 
 use crate::call::CallContext;
 use crate::operation::{Method, Operation, ResponseSpec};
@@ -25,7 +25,7 @@ pub(crate) static OPERATION: Operation = Operation {
 
 params! {
     struct CloseParams {
-        reason: Option<String> = REASON,
+        reason: Option<Reason> = REASON,
         force: bool = FORCE,
         incarnation: Option<SessionId> = INCARNATION,
         _redirect: bool = REDIRECT,
@@ -47,7 +47,7 @@ async fn close(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
 }
 
 /// The reason of a forced close, or `None` if the client closes its own session.
-fn operator_reason(params: CloseParams) -> Result<Option<String>, ParamError> {
+fn operator_reason(params: CloseParams) -> Result<Option<Reason>, ParamError> {
     let refuse = |detail: &str, hint: &str| {
         Err(ParamError::of("reason", ErrorCode::InvalidArgument, detail).hint(hint))
     };
@@ -64,16 +64,19 @@ fn operator_reason(params: CloseParams) -> Result<Option<String>, ParamError> {
 mod tests {
     use super::*;
 
-    fn close(query: &str) -> Result<Option<String>, ParamError> {
+    fn close(query: &str) -> Result<Option<Reason>, ParamError> {
         operator_reason(CloseParams::from_query(query)?)
     }
 
     #[test]
     fn a_forced_close_needs_a_reason() {
         assert_eq!(close("").unwrap(), None);
-        assert_eq!(close("force&reason=stuck").unwrap().as_deref(), Some("stuck"));
+        assert_eq!(
+            close("force&reason=stuck").unwrap().as_ref().map(Reason::as_str),
+            Some("stuck")
+        );
         assert!(close("force").unwrap_err().detail.contains("reason"));
         assert!(close("reason=stuck").is_err());
-        assert!(close(&format!("force&reason={}", "x".repeat(513))).is_err());
+        assert!(close(&format!("force&reason={}", "x".repeat(257))).is_err());
     }
 }

@@ -14,20 +14,26 @@ use crate::node::Node;
 use crate::stream::Events;
 
 /// Access tokens of a cluster in the mode `on`.
-struct Tokens {
-    admin: String,
+pub(crate) struct Tokens {
+    pub(crate) admin: String,
     /// May acquire `deploy/*` and read `/cfg/*`.
-    ci: String,
-    ci_id: String,
+    pub(crate) ci: String,
+    pub(crate) ci_id: String,
 }
 
-async fn as_token(node: &Node, token: &str, method: &str, target: &str, body: &str) -> Reply {
+pub(crate) async fn as_token(
+    node: &Node,
+    token: &str,
+    method: &str,
+    target: &str,
+    body: &str,
+) -> Reply {
     let header = format!("Bearer {token}");
     call_with(node.address, method, target, &[("Authorization", &header)], body).await
 }
 
 /// Adds an administrator and a subject with one role.
-async fn guard(node: &Node) -> Tokens {
+pub(crate) async fn guard(node: &Node) -> Tokens {
     let added = node.call("POST", "/v1/auth/bootstrap").await;
     assert_eq!(added.status, 201, "{added:?}");
     let admin = added.json()["token"].as_str().unwrap().to_owned();

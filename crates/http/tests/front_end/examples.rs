@@ -137,6 +137,11 @@ fn recordable(mut body: Value) -> Value {
             token["id"] = "0123456789abc".into();
         }
     }
+    for record in body.get_mut("records").and_then(Value::as_array_mut).into_iter().flatten() {
+        record["at"] = "2026-11-24T09:00:00.000Z".into();
+        record["detail"] = "access token 0123456789abc, mode shadow".into();
+        record["hash"] = "0123456789abcdef".repeat(4).into();
+    }
     body
 }
 

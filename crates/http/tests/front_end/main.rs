@@ -4,6 +4,7 @@
 
 mod acl;
 mod any_node;
+mod audit;
 mod authorization;
 mod bad_body;
 mod bad_call;

@@ -38,7 +38,9 @@ pub(super) fn needed_by<'a, E>(
         Command::RenewSession { session, .. } | Command::Release(Release { session, .. }) => {
             need(Needed::OwnSession(session))
         }
-        Command::CloseSession { session, .. } => need(Needed::ClosableSession(session)),
+        Command::CloseSession { session, .. } | Command::EndSession { session, .. } => {
+            need(Needed::ClosableSession(session))
+        }
         Command::AttachSession { session, .. } => need(Needed::OwnSessionId(*session)),
         Command::Acquire(Acquire { locks, open, .. }) => {
             for lock in locks.iter() {

@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{
-    Data, LockEvent, LockName, LossCause, Mode, SessionEnd, SessionId, TreeEvent, ZnodePath,
-};
+use holdfast_types::{Data, LockEvent, LockName, LossCause, Mode, SessionId, TreeEvent, ZnodePath};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -221,7 +219,7 @@ impl Machine {
     ) {
         let anonymous = self.sessions.get(session).is_some_and(|session| session.anonymous);
         if anonymous && self.has_no_entries(session) {
-            self.end_session(session, SessionEnd::Closed, ctx);
+            self.end_session(session, LossCause::SessionClosed, ctx);
         }
     }
 }

@@ -47,6 +47,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::OpenSession(_)
         | Command::RenewSession { .. }
         | Command::CloseSession { .. }
+        | Command::EndSession { .. }
         | Command::ExpireSession { .. }
         | Command::AttachSession { .. }
         | Command::Sweep { .. }

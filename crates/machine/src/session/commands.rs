@@ -1,8 +1,8 @@
 //! The commands that open, attach, renew, close and expire sessions. The leader tracks the deadlines.
 
 use holdfast_types::{
-    Bound, Labels, OpenSession, Outcome, Password, Rejection, Reply, Revision, SessionEnd,
-    SessionEvent, SessionId, SessionName, SessionOpenedReply, SessionRejection, Ttl,
+    Bound, Labels, LossCause, OpenSession, Outcome, Password, Rejection, Reply, Revision,
+    SessionEnd, SessionEvent, SessionId, SessionName, SessionOpenedReply, SessionRejection, Ttl,
 };
 
 use crate::Machine;
@@ -106,7 +106,7 @@ impl Machine {
         match named {
             Some(KnownSession::Open(id)) => {
                 self.check_attachment(id, attachment)?;
-                self.end_session(id, SessionEnd::Closed, ctx);
+                self.end_session(id, LossCause::SessionClosed, ctx);
             }
             Some(KnownSession::Ended { end: SessionEnd::Expired, .. }) => {
                 self.sessions.acknowledge_expiry(&session);
@@ -115,6 +115,21 @@ impl Machine {
             None => return Err(no_session(session)),
         }
         self.acknowledge_losses(&session, ctx);
+        Ok(Reply::SessionEnded)
+    }
+
+    /// Ends the open session of another client, for an operator. Its holders may still write, so lock delays begin as after a
+    /// break. With an incarnation, ends only that one.
+    pub(crate) fn end_session_for_operator(
+        &mut self,
+        session: &SessionName,
+        incarnation: Option<SessionId>,
+        ctx: &mut ApplyContext<'_>,
+    ) -> Outcome {
+        let id = self.open_session_named(session)?;
+        if incarnation.is_none_or(|incarnation| incarnation == id) {
+            self.end_session(id, LossCause::Broken, ctx);
+        }
         Ok(Reply::SessionEnded)
     }
 
@@ -170,7 +185,7 @@ impl Machine {
     ) -> Outcome {
         match self.sessions.get(session) {
             Some(live) if live.generation == generation => {
-                self.end_session(session, SessionEnd::Expired, ctx);
+                self.end_session(session, LossCause::SessionExpired, ctx);
                 Ok(Reply::SessionEnded)
             }
             Some(_) | None => Err(Rejection::Session(SessionRejection::LeaseRenewed)),

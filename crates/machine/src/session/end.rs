@@ -9,18 +9,16 @@ use crate::context::ApplyContext;
 use crate::lock::index::SessionLockKey;
 
 impl Machine {
-    /// Ends a live session. Costs one step for each of its entries and ephemerals.
+    /// Ends a live session; `cause` is that of its holds and waits. Costs one step for each of its entries and ephemerals.
     pub(crate) fn end_session(
         &mut self,
         id: SessionId,
-        end: SessionEnd,
+        cause: LossCause,
         ctx: &mut ApplyContext<'_>,
     ) {
         let Some(name) = self.session_name(id) else { return };
-        let cause = match end {
-            SessionEnd::Closed => LossCause::SessionClosed,
-            SessionEnd::Expired => LossCause::SessionExpired,
-        };
+        let has_expired = cause == LossCause::SessionExpired;
+        let end = if has_expired { SessionEnd::Expired } else { SessionEnd::Closed };
         let keys: Vec<SessionLockKey> = self.locks.keys_of(id).cloned().collect();
         for key in &keys {
             self.leave(key, cause, ctx);

@@ -4,7 +4,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use holdfast_types::{NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{AuditRecord, NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
@@ -28,6 +28,7 @@ enum DumpPosition {
     Nodes(Option<ZnodePath>),
     Recipes(Option<(RecipeKind, RecipeName)>),
     Auth(Option<AuthKey>),
+    Audit(u64),
     End,
     Done,
 }
@@ -58,7 +59,8 @@ impl Machine {
                 | Part::Nodes(_)
                 | Part::End(_)
                 | Part::Recipes(_)
-                | Part::Auth(_)) => part.hash(&mut fold),
+                | Part::Auth(_)
+                | Part::Audit(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -86,6 +88,7 @@ impl Iterator for SnapshotParts {
                 DumpPosition::Nodes(after) => self.nodes(after.as_ref()),
                 DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
                 DumpPosition::Auth(after) => self.auth(after.as_ref()),
+                DumpPosition::Audit(after) => self.audit(*after),
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,
             };
@@ -183,6 +186,18 @@ impl SnapshotParts {
         let items = fill(self.machine.auth.parts_after(after), AuthPart::weight);
         match items.last().map(AuthPart::key) {
             Some(last) => (Some(Part::Auth(items)), DumpPosition::Auth(Some(last))),
+            None => (None, DumpPosition::Audit(0)),
+        }
+    }
+
+    fn audit(&self, after: u64) -> (Option<Part>, DumpPosition) {
+        let records = self.machine.audit.iter_after(after);
+        // A few names and a detail.
+        let items = fill(records.map(|record| AuditRecord::clone(record)), |record| {
+            256 + record.target.len() + record.detail.len()
+        });
+        match items.last().map(|record| record.number) {
+            Some(last) => (Some(Part::Audit(items)), DumpPosition::Audit(last)),
             None => (None, DumpPosition::End),
         }
     }
@@ -195,6 +210,7 @@ impl SnapshotParts {
             znodes: self.machine.tree.len() as u64,
             recipes: self.machine.recipes.len() as u64,
             auth: self.machine.auth.len() as u64,
+            audit: self.machine.audit.len() as u64,
         }
     }
 }

@@ -106,7 +106,8 @@ impl Loading {
             Part::Nodes(_) => (4, "the nodes"),
             Part::Recipes(_) => (5, "the recipes"),
             Part::Auth(_) => (6, "the authorization"),
-            Part::End(_) => (7, "the end"),
+            Part::Audit(_) => (7, "the audit trail"),
+            Part::End(_) => (8, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -128,6 +129,10 @@ impl Loading {
             Part::Auth(items) => each(items, |item| {
                 let what = format!("{:?} of the authorization", item.key());
                 if self.machine.auth.restore(item) { Ok(()) } else { Err(twice(what)) }
+            }),
+            Part::Audit(records) => each(records, |record| {
+                let what = format!("audit record {}", record.number);
+                if self.machine.audit.restore(record) { Ok(()) } else { Err(twice(what)) }
             }),
             Part::End(end) => {
                 self.end = Some(end);
@@ -268,6 +273,7 @@ impl Loading {
             znodes: machine.tree.len() as u64,
             recipes: machine.recipes.len() as u64,
             auth: machine.auth.len() as u64,
+            audit: machine.audit.len() as u64,
         };
         if self.end != Some(loaded) {
             return Err(LoadError::CutShort);

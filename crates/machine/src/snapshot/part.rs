@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, AcquireOptions, Attempt, ClusterId, Data, FeatureLevel, Incarnation, Labels, Limits,
-    LockSet, Mode, NodeId, Outcome, Owner, Password, RequestId, Revision, SessionEnd, SessionId,
-    SessionName, Stamp, SubjectName, Ttl, ZnodePath,
+    AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Incarnation,
+    Labels, Limits, LockSet, Mode, NodeId, Outcome, Owner, Password, RequestId, Revision,
+    SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +42,10 @@ pub(crate) enum Part {
     /// Latches, barriers, double barriers and counters, each kind in name order. They come between the nodes and the
     /// authorization.
     Recipes(Vec<RecipePart>),
-    /// The mode, roles, subjects and access tokens. They come between the recipes and the end.
+    /// The mode, roles, subjects and access tokens. They come between the recipes and the audit trail.
     Auth(Vec<AuthPart>),
+    /// The audit trail, the oldest record first. It comes before the end.
+    Audit(Vec<AuditRecord>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -179,6 +181,8 @@ pub(crate) struct End {
     pub(crate) recipes: u64,
     /// The number of items of the authorization.
     pub(crate) auth: u64,
+    /// The number of audit records.
+    pub(crate) audit: u64,
 }
 
 impl SessionPart {

@@ -394,6 +394,9 @@ fn session_command() -> impl Strategy<Value = Command> {
             .prop_map(|(session, ttl)| Command::RenewSession { session, ttl }),
         1 => session()
             .prop_map(|session| Command::CloseSession { session, attachment: None, incarnation: None }),
+        1 => session().prop_map(|session| Command::EndSession {
+            session, incarnation: None, reason: Reason::new("stuck").unwrap()
+        }),
     ]
 }
 

@@ -12,6 +12,7 @@
 )]
 
 mod acquire_strategies;
+mod audit;
 mod auth;
 mod bounds;
 mod bytes;

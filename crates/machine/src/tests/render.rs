@@ -281,6 +281,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::Deleted { path }) => format!("node {path} deleted"),
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
+        Event::Audited { number, .. } => format!("audit record {number}"),
         Event::NodeRegistered { node } => format!("node {node} registered"),
         Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),

@@ -269,6 +269,11 @@ impl<'a> Words<'a> {
                 attachment: self.number("attachment").map(Revision),
                 incarnation: self.number("incarnation").map(SessionId),
             },
+            "end" => Command::EndSession {
+                session: session_name(self.at(1)),
+                incarnation: self.number("incarnation").map(SessionId),
+                reason: Reason::new("stuck").unwrap(),
+            },
             "expire" => self.expire(machine),
             "attach" => Command::AttachSession {
                 session: self.session_at(1, machine),

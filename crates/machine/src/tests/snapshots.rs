@@ -4,7 +4,7 @@ use holdfast_types::*;
 use proptest::prelude::*;
 
 use super::script_commands::{self, lock_name, multi, of_session, open, path, session_name};
-use super::{auth, recipe};
+use super::{audit, auth, recipe};
 use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
@@ -59,7 +59,7 @@ pub(super) fn machine() -> Machine {
         ),
     ];
     let commands = commands.into_iter().chain(recipe::of_every_kind());
-    let commands = commands.chain(auth::of_every_kind()).collect();
+    let commands = commands.chain(auth::of_every_kind()).chain(audit::of_every_kind()).collect();
     drop(machine.apply(Entry { stamped_at: Stamp(1000), commands }));
     machine.check_invariants().unwrap();
     machine
@@ -96,7 +96,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (2, 8_722_931_054_719_766_580, 15_134_952_002_160_326_168)
+        (3, 11_834_700_886_697_940_316, 10_874_749_726_944_967_100)
     );
 }
 
@@ -112,11 +112,13 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Nodes(_) => "nodes",
             Part::Recipes(_) => "recipes",
             Part::Auth(_) => "auth",
+            Part::Audit(_) => "audit",
             Part::End(_) => "end",
         })
         .collect();
     let tombstones = ["tombstones", "tombstones"];
-    let (first, last) = (["head", "sessions"], ["members", "nodes", "recipes", "auth", "end"]);
+    let (first, last) =
+        (["head", "sessions"], ["members", "nodes", "recipes", "auth", "audit", "end"]);
     assert_eq!(names, [&first[..], &tombstones, &last].concat());
 }
 
@@ -375,6 +377,15 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
             }
         }
         Part::Recipes(recipes) => recipe::corrupt(recipes, item, what, number),
+        Part::Audit(records) => {
+            let count = records.len();
+            let record = &mut records[item % count];
+            match what % 3 {
+                0 => record.number = number,
+                1 => record.revision = Revision(number),
+                _ => record.detail = number.to_string(),
+            }
+        }
         Part::End(end) => end.znodes = number,
     }
 }

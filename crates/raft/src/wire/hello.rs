@@ -17,7 +17,7 @@ pub(crate) struct ProtocolRange {
 }
 
 /// The versions of this program.
-pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 3, newest: 3 };
+pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 4, newest: 4 };
 
 /// Fields of later versions, by tag. A reader skips unknown tags.
 pub(crate) type Extensions = Vec<(u16, Bytes)>;

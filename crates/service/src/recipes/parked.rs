@@ -38,7 +38,8 @@ impl RecipeWaiters {
         self.0.park((topic, generation))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.0.len()
     }
 

@@ -200,6 +200,7 @@ impl Streams {
             | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
             | Event::NodeRegistered { .. }
+            | Event::Audited { .. }
             | Event::AuthChanged => {}
         }
     }

@@ -76,6 +76,7 @@ impl<K: Ord + Clone, E> ParkedCalls<K, E> {
         Parked { registry: self.0.clone(), key, mailbox }
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.calls.lock().len()
     }

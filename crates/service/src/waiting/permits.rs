@@ -30,6 +30,10 @@ impl WaiterPermits {
         }
     }
 
+    pub(crate) fn in_use(&self) -> usize {
+        self.limit - self.permits.available_permits()
+    }
+
     /// Resolves when no permit is in use; afterwards none can be taken. May be awaited more than once.
     pub(crate) async fn drained(&self) {
         let all = u32::try_from(self.limit).unwrap_or(u32::MAX);

@@ -224,7 +224,7 @@ impl Forbidden {
 
 /// The roles that the program defines. Each of their rights holds for every name.
 pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
-    const OPERATOR: [Right; 9] = [
+    const OPERATOR: [Right; 10] = [
         Right::LockRead,
         Right::LockRequestRelease,
         Right::LockBreak,
@@ -234,6 +234,7 @@ pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
         Right::ClusterRead,
         Right::MetricsRead,
         Right::LockCheck,
+        Right::AuditRead,
     ];
     const VIEWER: [Right; 5] = [
         Right::LockRead,

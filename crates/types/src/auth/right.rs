@@ -41,10 +41,12 @@ pub enum Right {
     AuthManage,
     /// Read `/metrics`.
     MetricsRead,
+    /// Read the audit trail.
+    AuditRead,
 }
 
 impl Right {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -62,6 +64,7 @@ impl Right {
         Self::AuthRead,
         Self::AuthManage,
         Self::MetricsRead,
+        Self::AuditRead,
     ];
 
     /// The kind of things and the verb.
@@ -84,6 +87,7 @@ impl Right {
             Self::AuthRead => ("auth", "read"),
             Self::AuthManage => ("auth", "manage"),
             Self::MetricsRead => ("metrics", "read"),
+            Self::AuditRead => ("audit", "read"),
         }
     }
 
@@ -108,13 +112,21 @@ impl Right {
             | Self::SessionRead
             | Self::ClusterRead
             | Self::AuthRead
-            | Self::MetricsRead => self as u8 == other as u8,
+            | Self::MetricsRead
+            | Self::AuditRead => self as u8 == other as u8,
         }
     }
 
     /// Whether the things of the right have names. Otherwise its pattern is `*`.
     pub const fn has_names(self) -> bool {
-        !matches!(self, Self::ClusterRead | Self::AuthRead | Self::AuthManage | Self::MetricsRead)
+        !matches!(
+            self,
+            Self::ClusterRead
+                | Self::AuthRead
+                | Self::AuthManage
+                | Self::MetricsRead
+                | Self::AuditRead
+        )
     }
 }
 

@@ -179,7 +179,7 @@ async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
 
 async fn me(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let body: CallerBody = cluster.client()?.call(&Call::get("/v1/auth/me")).await?;
-    let subject = body.subject.as_ref().map_or("nobody", SubjectName::as_str);
+    let subject = body.subject.as_ref().map_or("none", SubjectName::as_str);
     let roles: Vec<_> = body.roles.iter().map(RoleName::as_str).collect();
     let mut rows = vec![
         ["subject".to_owned(), subject.to_owned()],
@@ -250,7 +250,7 @@ fn once(method: Method, target: impl Into<String>) -> Call {
     Call { idempotent: false, ..Call::new(method, target) }
 }
 
-fn subject_name(text: &str) -> Result<SubjectName, NameError> {
+pub(super) fn subject_name(text: &str) -> Result<SubjectName, NameError> {
     SubjectName::new(text)
 }
 

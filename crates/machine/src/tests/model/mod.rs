@@ -337,6 +337,7 @@ impl Model {
             command,
             Command::RenewSession { .. }
                 | Command::CloseSession { .. }
+                | Command::EndSession { .. }
                 | Command::ExpireSession { .. }
                 | Command::Release(_)
                 | Command::Cancel(_)
@@ -391,7 +392,7 @@ impl Model {
                     self.check_attachment(&session, attachment)?;
                 }
                 match (self.live(&session).is_some(), self.end_of(&session)) {
-                    (true, _) => self.end(&session, SessionEnd::Closed),
+                    (true, _) => self.end(&session, LossCause::SessionClosed),
                     (false, Some(SessionEnd::Expired)) => {
                         let ended = self.ended.iter_mut().find(|ended| ended.name == session);
                         ended.unwrap().end = SessionEnd::Closed;
@@ -405,12 +406,19 @@ impl Model {
                 self.acknowledge_losses(&session);
                 Ok(Reply::SessionEnded)
             }
+            Command::EndSession { session, incarnation, .. } => {
+                let Some(live) = self.live(&session) else { return Err(self.gone(session)) };
+                if incarnation.is_none_or(|meant| meant.0 == live.id) {
+                    self.end(&session, LossCause::Broken);
+                }
+                Ok(Reply::SessionEnded)
+            }
             Command::ExpireSession { session, generation } => {
                 let due = |s: &&Session| s.id == session.0 && s.generation == generation;
                 let Some(name) = self.sessions.iter().find(due).map(|s| s.name.clone()) else {
                     return Err(SessionRejection::LeaseRenewed.into());
                 };
-                self.end(&name, SessionEnd::Expired);
+                self.end(&name, LossCause::SessionExpired);
                 Ok(Reply::SessionEnded)
             }
             Command::Acquire(acquire) => self.acquire(acquire),

@@ -95,16 +95,17 @@ impl Model {
         }
     }
 
-    pub(super) fn end(&mut self, name: &SessionName, end: SessionEnd) {
+    pub(super) fn end(&mut self, name: &SessionName, cause: LossCause) {
         let id = self.live(name).unwrap().id as i64;
         let own = |node: &&Node| node.stat.ephemeral_owner == id;
         let paths: Vec<_> = self.nodes.iter().filter(own).map(|n| n.path.clone()).collect();
         let contends = |path: &&String| self.find(path).unwrap().entry.is_some();
         let locks = paths.iter().filter(contends).filter_map(|p| znode(&parent(p)).as_lock());
         let locks: BTreeSet<_> = locks.collect();
-        let cause = match end {
-            SessionEnd::Closed => LossCause::SessionClosed,
-            SessionEnd::Expired => LossCause::SessionExpired,
+        let end = if cause == LossCause::SessionExpired {
+            SessionEnd::Expired
+        } else {
+            SessionEnd::Closed
         };
         paths.iter().for_each(|path| self.leave(path, cause));
         self.follow_in_recipes();
@@ -181,7 +182,7 @@ impl Model {
         let anonymous = |session: &&Session| session.id == id && session.anonymous;
         let name = self.sessions.iter().find(anonymous).map(|session| session.name.clone());
         if let Some(name) = name.filter(|_| self.entries_of(id) == 0) {
-            self.end(&name, SessionEnd::Closed);
+            self.end(&name, LossCause::SessionClosed);
         }
     }
 }

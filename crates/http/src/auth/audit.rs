@@ -1,0 +1,52 @@
+//! `GET /v1/audit`: the audit trail.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::LIMIT;
+use holdfast_api::parameters::audit::{
+    AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
+};
+use holdfast_api::{AuditBody, AuditRecordBody, CallParams as _, ErrorCode, Schemas, params};
+use holdfast_service::{AuditPage, AuditQuery, Response};
+use holdfast_types::{AuditAction, SubjectName};
+
+use crate::call::CallContext;
+use crate::operation::{Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::AUDIT;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Read the audit trail: what operators and administrators have changed",
+    description: "Every node has the same records. With wait, a call without a record waits for the next one. The cluster keeps the \
+        newest 10,000 records.",
+    params: AuditParams::LIST,
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The records", Schemas::of::<AuditBody>)],
+    errors: &[ErrorCode::Forbidden],
+    ..Operation::read("readAuditTrail", &AUDIT, |call| read(call).boxed())
+};
+
+params! {
+    struct AuditParams {
+        after: u64 = AUDIT_AFTER,
+        wait: Duration = AUDIT_WAIT,
+        subject: Option<SubjectName> = AUDIT_SUBJECT,
+        action: Option<AuditAction> = AUDIT_ACTION,
+        target: Option<String> = AUDIT_TARGET,
+        limit: usize = LIMIT,
+    }
+}
+
+async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let AuditParams { after, wait, subject, action, target, limit } = call.params()?;
+    call.log_fields.wait = wait;
+    let query = AuditQuery { after, subject, action, target, limit };
+    let page = call.run(call.service().audit(&query, wait)).await?;
+    let Response { value: AuditPage { records, read_up_to, kept }, revision, .. } = page;
+    let (oldest, newest) = kept.unzip();
+    let records = records.into_iter().map(AuditRecordBody::from).collect();
+    let body = AuditBody { records, next_after: read_up_to, oldest, newest };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}

@@ -1,0 +1,122 @@
+//! The audit trail: its records on every node, filters, pages, and the wait for the next record.
+
+use serde_json::Value;
+
+use crate::authorization::{Tokens, as_token, guard};
+use crate::client::Reply;
+use crate::node::Node;
+
+async fn records(node: &Node, token: &str, query: &str) -> Vec<Value> {
+    let reply = as_token(node, token, "GET", &format!("/v1/audit{query}"), "").await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["records"].as_array().unwrap().clone()
+}
+
+/// Breaks a lock that `ci` holds.
+async fn break_lock(node: &Node, tokens: &Tokens, lock: &str) {
+    let acquire = format!("/v1/locks/{lock}?session=ci-1");
+    assert_eq!(as_token(node, &tokens.ci, "PUT", &acquire, "").await.status, 200);
+    let force = format!("/v1/force-releases/{lock}?reason=stuck%20since%20noon");
+    let broken = as_token(node, &tokens.admin, "POST", &force, "").await;
+    assert_eq!(broken.status, 200, "{broken:?}");
+}
+
+#[tokio::test]
+async fn every_node_has_who_broke_which_lock_and_why() {
+    let nodes = Node::cluster().await;
+    let tokens = guard(&nodes[0]).await;
+    break_lock(&nodes[1], &tokens, "deploy/eu").await;
+    let all = records(&nodes[0], &tokens.admin, "").await;
+    for node in &nodes {
+        assert_eq!(records(node, &tokens.admin, "").await, all);
+    }
+    let broken = all.last().unwrap();
+    let text = |field: &str| broken[field].as_str().unwrap().to_owned();
+    let shown = ["subject", "credential", "action", "target", "detail", "reason"].map(text);
+    assert_eq!(
+        shown,
+        [
+            "admin",
+            "access-token",
+            "break-lock",
+            "deploy/eu",
+            "ci-1 lost deploy/eu (token 1)",
+            "stuck since noon"
+        ]
+    );
+    let actions: Vec<_> = all.iter().map(|record| record["action"].as_str().unwrap()).collect();
+    let expected =
+        ["add-administrator", "set-role", "set-subject", "add-access-token", "break-lock"];
+    assert_eq!(actions, expected);
+    assert!(!nodes[0].call("GET", "/v1/audit").await.body.contains("records"));
+}
+
+#[tokio::test]
+async fn records_are_filtered_and_read_in_pages() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    for lock in ["deploy/a", "deploy/b"] {
+        break_lock(&node, &tokens, lock).await;
+    }
+    let numbers = async |query: &str| -> Vec<u64> {
+        let found = records(&node, &tokens.admin, query).await;
+        found.iter().map(|record| record["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers("").await, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(numbers("?after=4").await, [5, 6]);
+    assert_eq!(numbers("?after=99").await, [0; 0]);
+    assert_eq!(numbers("?action=break-lock").await, [5, 6]);
+    assert_eq!(numbers("?target=deploy/b").await, [6]);
+    assert_eq!(numbers("?subject=admin&limit=2&after=1").await, [2, 3]);
+    assert_eq!(numbers("?subject=ci").await, [0; 0]);
+    let page = as_token(&node, &tokens.admin, "GET", "/v1/audit?limit=2", "").await.json();
+    let facts = ["next_after", "oldest", "newest"].map(|field| page[field].as_u64().unwrap());
+    assert_eq!(facts, [2, 1, 6]);
+    // The other records up to the newest one do not match.
+    let target = "/v1/audit?target=deploy/a&limit=2";
+    let page = as_token(&node, &tokens.admin, "GET", target, "").await.json();
+    assert_eq!(page["next_after"], 6);
+    for bad in ["action=steal", "after=-1", "limit=0", "wait=1h", "subject=a%20b"] {
+        let target = format!("/v1/audit?{bad}");
+        let reply = as_token(&node, &tokens.admin, "GET", &target, "").await;
+        assert_eq!(reply.status, 400, "{bad}: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_next_record_that_matches() {
+    let nodes = Node::cluster().await;
+    let tokens = guard(&nodes[0]).await;
+    let target = "/v1/audit?after=4&wait=60s&action=break-lock";
+    let waiting = as_token(&nodes[1], &tokens.admin, "GET", target, "");
+    let change = async {
+        let is_waiting = |reply: &Reply| reply.body.contains("parked_calls 1\n");
+        nodes[1].until_as("a waiting call", "/metrics", &tokens.admin, is_waiting).await;
+        let set = as_token(&nodes[0], &tokens.admin, "PATCH", "/v1/auth?mode=on", "").await;
+        assert_eq!(set.status, 204);
+        break_lock(&nodes[0], &tokens, "deploy/eu").await;
+    };
+    let (reply, ()) = tokio::join!(waiting, change);
+    assert_eq!(reply.json()["records"][0]["number"], 6, "{reply:?}");
+    let empty = as_token(&nodes[1], &tokens.admin, "GET", "/v1/audit?after=6&wait=50ms", "").await;
+    assert_eq!((empty.status, &empty.json()["next_after"]), (200, &Value::from(6)));
+}
+
+#[tokio::test]
+async fn a_forced_close_keeps_the_lock_delay_and_leaves_a_record() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    let policy = as_token(&node, &tokens.admin, "PATCH", "/v1/policies/deploy/a?lock_delay=1m", "");
+    assert_eq!(policy.await.status, 200);
+    let acquire = "/v1/locks/deploy/a?session=ci-1";
+    assert_eq!(as_token(&node, &tokens.ci, "PUT", acquire, "").await.status, 200);
+    let close = "/v1/sessions/ci-1?force&reason=laptop%20lost";
+    assert_eq!(as_token(&node, &tokens.admin, "DELETE", close, "").await.status, 204);
+    let other = "/v1/locks/deploy/a?session=ci-2";
+    as_token(&node, &tokens.ci, "PUT", other, "").await.problem(423, "lock-in-cooldown");
+    let closed = records(&node, &tokens.admin, "?action=close-session").await;
+    let text = |field: &str| closed[0][field].as_str().unwrap();
+    assert_eq!((text("target"), text("reason")), ("ci-1", "laptop lost"));
+    assert_eq!(text("detail"), "ci-1 lost deploy/a (token 1)");
+    as_token(&node, &tokens.admin, "DELETE", close, "").await.problem(410, "session-expired");
+}

@@ -1,0 +1,87 @@
+//! Reading the audit trail, and waiting for its next record.
+
+use std::time::{Duration, Instant};
+
+use holdfast_machine::Machine;
+use holdfast_types::{AuditAction, AuditRecord, Right, SubjectName};
+
+use crate::context::{ReadMode, Response};
+use crate::failure::Failure;
+use crate::service::Service;
+use crate::waiting::{Wait, WaitEvent};
+
+/// Which records to read.
+#[derive(Clone, Debug)]
+pub struct AuditQuery {
+    /// Only records with a greater number.
+    pub after: u64,
+    pub subject: Option<SubjectName>,
+    pub action: Option<AuditAction>,
+    pub target: Option<String>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditPage {
+    /// The oldest first.
+    pub records: Vec<AuditRecord>,
+    /// All records up to this number were considered.
+    pub read_up_to: u64,
+    /// The numbers of the oldest and the newest record; `None` before the first.
+    pub kept: Option<(u64, u64)>,
+}
+
+impl Service {
+    /// Reads records of the audit trail. Without a record that matches, the call waits for the first one.
+    ///
+    /// # Errors
+    /// [`holdfast_types::AuthRejection::Forbidden`] without the right `audit read`; otherwise the errors of any read.
+    pub async fn audit(
+        &self,
+        query: &AuditQuery,
+        wait: Duration,
+    ) -> Result<Response<AuditPage>, Failure> {
+        let deadline = Instant::now() + wait;
+        let _permit = self.admit(wait)?;
+        let mut new_records = self.observer().audit_records.subscribe();
+        let mut wait = Wait::until(self, deadline);
+        loop {
+            let page = self.read(ReadMode::Linearizable, |machine| {
+                self.check(machine, Right::AuditRead, "")?;
+                Ok(AuditPage::of(machine, query))
+            });
+            let page = page.await?.accepted()?;
+            if !page.value.records.is_empty() || Instant::now() >= deadline {
+                return Ok(page);
+            }
+            match wait.next(new_records.changed()).await {
+                WaitEvent::Woken(_)
+                | WaitEvent::Renewed { .. }
+                | WaitEvent::Deadline
+                | WaitEvent::SessionEnded(_) => {}
+                WaitEvent::Denied(rejection) => return Err(Failure::Rejected(rejection)),
+                WaitEvent::Draining => return Err(Failure::ShuttingDown),
+            }
+        }
+    }
+}
+
+impl AuditPage {
+    fn of(machine: &Machine, query: &AuditQuery) -> Self {
+        let AuditQuery { after, subject, action, target, limit } = query;
+        let matches = |record: &&AuditRecord| {
+            subject.as_ref().is_none_or(|subject| record.subject.as_ref() == Some(subject))
+                && action.is_none_or(|action| record.action == action)
+                && target.as_ref().is_none_or(|target| record.target == *target)
+        };
+        let found = machine.audit_records_after(*after).filter(matches).take(*limit);
+        let records: Vec<_> = found.cloned().collect();
+        let oldest = machine.audit_records_after(0).next().map(|record| record.number);
+        let newest = machine.audit_head().map(|(number, _)| number);
+        let read_up_to = match records.last() {
+            Some(last) if records.len() == *limit => last.number,
+            Some(_) | None => newest.unwrap_or_default().max(*after),
+        };
+        Self { records, read_up_to, kept: oldest.zip(newest) }
+    }
+}
