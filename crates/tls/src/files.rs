@@ -67,7 +67,7 @@ impl TlsFiles {
             key: self.key.clone(),
             certificate: self.certificate.clone(),
         })?;
-        let roots = self.ca.as_deref().map(roots).transpose()?.map(Arc::new);
+        let roots = self.ca.as_deref().map(read_roots).transpose()?.map(Arc::new);
         if let (Some(roots), Some(ca)) = (&roots, &self.ca) {
             self.check_issuer(&chain, roots, ca, now)?;
         }
@@ -143,7 +143,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(certificates)
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+/// Reads the certificates of the CAs.
+pub(crate) fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| TlsError::NotACertificate {

@@ -2,11 +2,12 @@
 //!
 //! [`TlsAcceptor`] reads the certificate of a listener, checks it, and accepts connections with TLS, or with and without
 //! it. It reads changed files again while it runs, and never replaces a working certificate by a broken one.
-//! [`PeerTls`] does the same between nodes, in both directions.
+//! [`PeerTls`] does the same between nodes, in both directions. [`TlsConnector`] connects to a port for clients.
 //! [`CertificateInfo`] is what a certificate says about its owner.
 
 mod acceptor;
 mod certificate;
+mod client;
 mod error;
 mod files;
 mod peer;
@@ -15,6 +16,7 @@ mod stream;
 
 pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode, TlsVersion};
 pub use certificate::{CertificateInfo, certificates_of};
+pub use client::TlsConnector;
 pub use error::TlsError;
 pub use files::TlsFiles;
 pub use peer::PeerTls;

@@ -8,6 +8,7 @@ use std::path::Path;
 use holdfast_client::load::Spread;
 use serde::Serialize;
 
+use super::connection::Access;
 use super::load::{LoadArgs, LoadReport, measure};
 use super::processor_time::ALL;
 use super::report::progress_bar;
@@ -76,7 +77,7 @@ async fn turn(args: &LoadArgs, program: Option<&Path>) -> Result<LoadReport, Str
         Some(program) => format!("{}: {error}", program.display()),
         None => error,
     })?;
-    let report = measure(&args.load, own.cluster.layout().endpoints()).await;
+    let report = measure(&args.load, own.cluster.layout().endpoints(), &Access::default()).await;
     own.stop().await;
     report
 }

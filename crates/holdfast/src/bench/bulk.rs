@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use tokio::task::JoinSet;
 
-use super::connection::HttpConnection;
+use super::connection::{Access, HttpConnection};
 use super::report::progress_bar;
 use super::requests::error_kind;
 
@@ -97,8 +97,11 @@ async fn call(
     request: &[u8],
 ) -> Result<(), String> {
     if connection.is_none() {
-        *connection =
-            Some(HttpConnection::open(endpoint).await.map_err(|error| error.kind().to_string())?);
+        *connection = Some(
+            HttpConnection::open(endpoint, &Access::default())
+                .await
+                .map_err(|error| error.kind().to_string())?,
+        );
     }
     let Some(open) = connection else { return Err("no connection".to_owned()) };
     let answer = open.exchange(request).await.map_err(|error| error.kind().to_string())?;

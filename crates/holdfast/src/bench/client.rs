@@ -2,13 +2,14 @@
 
 use holdfast_client::load::LoadClient;
 
-use super::connection::HttpConnection;
+use super::connection::{Access, HttpConnection};
 use super::requests::{Requests, error_kind};
 
 /// One call in progress at a time.
 pub(super) struct BenchClient {
     requests: Requests,
     endpoints: Vec<String>,
+    access: Access,
     /// The index of the endpoint to connect to next.
     next: usize,
     connection: Option<HttpConnection>,
@@ -17,7 +18,13 @@ pub(super) struct BenchClient {
 impl BenchClient {
     /// Creates a client whose first connection goes to the endpoint with index `first`.
     pub(super) fn new(requests: Requests, endpoints: &[String], first: usize) -> Self {
-        Self { requests, endpoints: endpoints.to_vec(), next: first, connection: None }
+        let (endpoints, access) = (endpoints.to_vec(), Access::default());
+        Self { requests, endpoints, access, next: first, connection: None }
+    }
+
+    /// Uses TLS and an access token.
+    pub(super) fn with_access(self, access: &Access) -> Self {
+        Self { requests: self.requests.authorized(access), access: access.clone(), ..self }
     }
 
     /// Opens the connection if it is not open.
@@ -31,7 +38,7 @@ impl BenchClient {
             let count = self.endpoints.len().max(1);
             let endpoint = self.endpoints.get(self.next % count).ok_or("no endpoint")?;
             self.next += 1;
-            let opened = HttpConnection::open(endpoint).await;
+            let opened = HttpConnection::open(endpoint, &self.access).await;
             opened.map_err(|error| format!("connect: {}", error.kind()))?
         };
         Ok(self.connection.insert(connection))

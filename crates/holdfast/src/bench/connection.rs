@@ -10,7 +10,9 @@ use std::str::FromStr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::requests::get;
+use holdfast_tls::{MaybeTlsStream, TlsConnector};
+
+use super::requests::{get, with_token};
 use crate::metric;
 
 /// The initial size of the buffer.
@@ -26,17 +28,30 @@ pub(super) struct LoadReply<'a> {
     pub(super) body: &'a [u8],
 }
 
+/// How the generator reaches the nodes; by default without TLS and without a credential.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Access {
+    pub(super) tls: Option<TlsConnector>,
+    /// The access token of every call.
+    pub(super) token: Option<String>,
+}
+
 /// A connection that carries one call at a time.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
-    stream: TcpStream,
+    stream: MaybeTlsStream,
     buffer: Vec<u8>,
 }
 
 impl HttpConnection {
-    pub(super) async fn open(endpoint: &str) -> io::Result<Self> {
+    pub(super) async fn open(endpoint: &str, access: &Access) -> io::Result<Self> {
         let stream = TcpStream::connect(endpoint).await?;
         stream.set_nodelay(true)?;
+        let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
+        let stream = match &access.tls {
+            Some(tls) => tls.connect(host, stream).await?,
+            None => MaybeTlsStream::Plain(stream),
+        };
         Ok(Self { stream, buffer: vec![0; REPLY_LEN] })
     }
 
@@ -69,18 +84,30 @@ impl HttpConnection {
     }
 }
 
+/// Reads a resource of a node.
+///
+/// # Errors
+/// The node does not answer.
+pub(super) async fn read(endpoint: &str, target: &str, access: &Access) -> Result<String, String> {
+    let read = async {
+        let mut connection = HttpConnection::open(endpoint, access).await?;
+        let reply = connection.exchange(&with_token(get(target), access)).await?;
+        Ok(String::from_utf8_lossy(reply.body).into_owned())
+    };
+    let read: io::Result<String> = read.await;
+    read.map_err(|error| format!("{target} of {endpoint}: {error}"))
+}
+
 /// Reads one metric of a node.
 ///
 /// # Errors
 /// The node does not answer, or does not have the metric.
-pub(super) async fn node_metric<T: FromStr>(endpoint: &str, name: &str) -> Result<T, String> {
-    let metrics = async {
-        let mut connection = HttpConnection::open(endpoint).await?;
-        let reply = connection.exchange(&get("/metrics")).await?;
-        Ok(String::from_utf8_lossy(reply.body).into_owned())
-    };
-    let metrics: io::Result<String> = metrics.await;
-    let metrics = metrics.map_err(|error| format!("/metrics of {endpoint}: {error}"))?;
+pub(super) async fn node_metric<T: FromStr>(
+    endpoint: &str,
+    name: &str,
+    access: &Access,
+) -> Result<T, String> {
+    let metrics = read(endpoint, "/metrics", access).await?;
     metric::value(&metrics, name).ok_or_else(|| format!("/metrics of {endpoint} has no {name}"))
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use holdfast_client::load::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
 use super::bulk::BulkCalls;
+use super::connection::Access;
 use super::load::{LoadReport, LoadSettings, LockChoice, measure};
 use super::processor_time::ALL;
 use super::requests::Requests;
@@ -98,7 +99,7 @@ impl GrowthCurves {
         for round in 1..=args.rounds {
             for (at, reports) in places.iter().zip(&mut reports) {
                 tell(over, *at, round);
-                reports.push(measure(&load(*at), endpoints.to_vec()).await?);
+                reports.push(measure(&load(*at), endpoints.to_vec(), &Access::default()).await?);
             }
         }
         let points = places.iter().zip(&reports).filter_map(|(at, of)| load_point(*at, of));
@@ -153,7 +154,7 @@ async fn point(
     let mut reports = Vec::new();
     for round in 1..=rounds {
         tell(over, at, round);
-        reports.push(measure(load, endpoints.to_vec()).await?);
+        reports.push(measure(load, endpoints.to_vec(), &Access::default()).await?);
     }
     Ok(reports)
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::client::BenchClient;
+use super::connection::Access;
 use super::processor_time::{ProcessorMeter, micros_per_cycle};
 use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};
@@ -85,6 +86,7 @@ pub(super) enum LockChoice {
 #[derive(Clone, Debug)]
 pub(super) struct HttpLoad {
     pub(super) endpoints: Vec<String>,
+    pub(super) access: Access,
     pub(super) clients: u32,
     pub(super) locks: LockChoice,
     pub(super) value_bytes: u32,
@@ -109,7 +111,7 @@ pub(super) struct LoadReport {
 pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
     let target =
         MeasuredCluster::open(&args.addr, args.nodes).await.map_err(CommandFailure::Failed)?;
-    let report = measure(&args.load, target.endpoints()).await;
+    let report = measure(&args.load, target.endpoints(), &Access::default()).await;
     target.close().await;
     let report = report.map_err(CommandFailure::Failed)?;
     let rate = format!("{:.0}", report.cycles_per_second);
@@ -121,10 +123,11 @@ pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
 pub(super) async fn measure(
     settings: &LoadSettings,
     endpoints: Vec<String>,
+    access: &Access,
 ) -> Result<LoadReport, String> {
-    let meter = ProcessorMeter::new(&endpoints).await;
+    let meter = ProcessorMeter::new(&endpoints, access).await;
     let LoadSettings { clients, locks, value_bytes, ttl, .. } = *settings;
-    let load = HttpLoad { endpoints, clients, locks, value_bytes, ttl };
+    let load = HttpLoad { endpoints, access: access.clone(), clients, locks, value_bytes, ttl };
     let mut used = BTreeMap::new();
     let measured = load.drive(async |phase| {
         tokio::time::sleep(Duration::from_secs(settings.warmup)).await;
@@ -177,7 +180,7 @@ impl HttpLoad {
             let session = format!("bench-{name}-{number}");
             let requests = Requests::with_value(&lock, &session, self.ttl, WAIT, self.value_bytes);
             let requests = requests.map_err(|error| error.to_string())?;
-            Ok(BenchClient::new(requests, &self.endpoints, index))
+            Ok(BenchClient::new(requests, &self.endpoints, index).with_access(&self.access))
         };
         let clients = (0..self.clients).enumerate().map(client).collect::<Result<_, String>>()?;
         let locks = usize::try_from(locks).map_err(|error| error.to_string())?;

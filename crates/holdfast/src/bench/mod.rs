@@ -1,5 +1,5 @@
 //! `holdfast bench`: measures lock cycles, failovers, many sessions, znodes and waiters, snapshots
-//! under load, and growth.
+//! under load, growth, and the cost of security.
 //!
 //! Each measurement is one file with its arguments and its report. A run that violates mutual exclusion or the order
 //! of tokens fails at any speed. Progress goes to stderr, and only to a terminal.
@@ -15,6 +15,7 @@ mod load;
 mod processor_time;
 mod report;
 mod requests;
+mod security;
 mod sessions;
 mod snapshots;
 mod target;
@@ -44,6 +45,7 @@ enum BenchCommand {
     Waiters(waiters::WaitersArgs),
     Snapshots(snapshots::SnapshotsArgs),
     Growth(growth::GrowthArgs),
+    Security(security::SecurityArgs),
 }
 
 /// # Errors
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CommandFailure> {
             Some(BenchCommand::Waiters(args)) => waiters::run(args).await,
             Some(BenchCommand::Snapshots(args)) => snapshots::run(args).await,
             Some(BenchCommand::Growth(args)) => growth::run(args).await,
+            Some(BenchCommand::Security(args)) => security::run(args).await,
         }
     })
 }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdfast_client::Client;
+use holdfast_api::ClusterBody;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::connection::node_metric;
+use super::connection::{Access, node_metric, read};
 use crate::output::write_stderr;
 
 /// The key of the sum over all processes.
@@ -19,6 +19,7 @@ pub(super) const ALL: &str = "all";
 pub(super) struct ProcessorMeter {
     /// The name and the HTTP address of each node.
     nodes: Vec<(String, String)>,
+    access: Access,
 }
 
 /// Processor times since the start of each process.
@@ -27,10 +28,11 @@ pub(super) struct ProcessorTimes(BTreeMap<String, Duration>);
 
 impl ProcessorMeter {
     /// Asks the cluster for its members. Without an answer, no processor time is known.
-    pub(super) async fn new(endpoints: &[String]) -> Self {
+    pub(super) async fn new(endpoints: &[String], access: &Access) -> Self {
         let cluster = async {
-            let client = Client::new(endpoints).map_err(|error| error.to_string())?;
-            client.cluster().await.map_err(|error| error.to_string())
+            let endpoint = endpoints.first().ok_or("no endpoint")?;
+            let body = read(endpoint, "/v1/cluster", access).await?;
+            serde_json::from_str::<ClusterBody>(&body).map_err(|error| error.to_string())
         };
         let nodes = match cluster.await {
             Ok(cluster) => cluster
@@ -43,14 +45,14 @@ impl ProcessorMeter {
                 Vec::new()
             }
         };
-        Self { nodes }
+        Self { nodes, access: access.clone() }
     }
 
     /// Reads all times. The result is empty if a node does not report its time.
     pub(super) async fn read(&self) -> ProcessorTimes {
         let mut times = BTreeMap::new();
         for (name, endpoint) in &self.nodes {
-            match node_metric::<f64>(endpoint, "process_cpu_seconds_total").await {
+            match node_metric::<f64>(endpoint, "process_cpu_seconds_total", &self.access).await {
                 Ok(seconds) => times.insert(name.clone(), Duration::from_secs_f64(seconds)),
                 Err(error) => {
                     report_unknown(&error);

@@ -12,6 +12,7 @@ use holdfast_client::load::{LoadPhase, LoadResult};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::connection::Access;
 use super::load::{HttpLoad, LockChoice};
 use super::report::{Quantiles, check_violations, error_counts, progress_bar};
 use super::target::OwnCluster;
@@ -117,6 +118,7 @@ async fn measure(args: &SnapshotsArgs, own: &OwnCluster) -> Result<SnapshotsRepo
         layout.ids().map(|node| layout.node_dir(node).join("data/snapshots")).collect();
     let load = HttpLoad {
         endpoints,
+        access: Access::default(),
         clients: args.clients,
         locks: LockChoice::Spread,
         value_bytes: 0,

@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::client::BenchClient;
-use super::connection::node_metric;
+use super::connection::{Access, node_metric};
 use super::footprint::resident;
 use super::report::{check_violations, error_counts, per_second};
 use super::requests::Requests;
@@ -220,7 +220,7 @@ fn residents(own: &OwnCluster) -> Result<u64, String> {
 async fn wake_ups(endpoints: &[String]) -> Result<u64, String> {
     let mut sum = 0;
     for endpoint in endpoints {
-        sum += node_metric::<u64>(endpoint, WAKE_UPS).await?;
+        sum += node_metric::<u64>(endpoint, WAKE_UPS, &Access::default()).await?;
     }
     Ok(sum)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::bulk::BulkCalls;
-use super::connection::HttpConnection;
+use super::connection::{Access, HttpConnection};
 use super::footprint;
 use super::report::BulkReport;
 use super::requests::{get, post};
@@ -96,7 +96,9 @@ struct DirectoryStat {
 }
 
 async fn count_children(endpoint: &str, directories: u32) -> Result<u64, String> {
-    let mut connection = HttpConnection::open(endpoint).await.map_err(|error| error.to_string())?;
+    let mut connection = HttpConnection::open(endpoint, &Access::default())
+        .await
+        .map_err(|error| error.to_string())?;
     let mut found = 0;
     for directory in 0..directories {
         let request = get(&format!("/v1/tree/bench/{directory}?stat"));

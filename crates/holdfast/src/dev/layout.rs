@@ -29,7 +29,18 @@ pub(crate) struct Layout {
     snapshot_log: Option<String>,
     /// The program of the nodes; `None` for this program.
     program: Option<PathBuf>,
-    secure: bool,
+    tls: DevTls,
+}
+
+/// The ports of a development cluster that require TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DevTls {
+    None,
+    /// The ports for other nodes.
+    Peers,
+    /// The HTTP and ZooKeeper ports.
+    Clients,
+    All,
 }
 
 impl Layout {
@@ -65,7 +76,15 @@ impl Layout {
             ));
         }
         let (dir, log_level) = (data.path().to_owned(), log_level.to_owned());
-        Ok(Self { dir, nodes, port, log_level, snapshot_log: None, program: None, secure: false })
+        Ok(Self {
+            dir,
+            nodes,
+            port,
+            log_level,
+            snapshot_log: None,
+            program: None,
+            tls: DevTls::None,
+        })
     }
 
     /// Sets the size of the log between two snapshots, in the format of the configuration.
@@ -80,15 +99,27 @@ impl Layout {
         self
     }
 
-    /// Uses TLS on all ports, with certificates in the directory of the cluster.
-    pub(crate) fn with_security(mut self) -> Self {
-        self.secure = true;
+    /// Uses TLS, with certificates in the directory of the cluster.
+    pub(crate) fn with_tls(mut self, tls: DevTls) -> Self {
+        self.tls = tls;
         self
     }
 
-    /// `None` for a cluster without TLS.
-    pub(super) fn security(&self) -> Option<SecureFiles> {
-        self.secure.then(|| SecureFiles::new(&self.dir))
+    /// The certificates and the access token; `None` if the ports for clients have no TLS.
+    pub(crate) fn security(&self) -> Option<SecureFiles> {
+        let is_for_clients = matches!(self.tls, DevTls::Clients | DevTls::All);
+        is_for_clients.then(|| SecureFiles::new(&self.dir))
+    }
+
+    /// The section `[tls]` of a node, and the keys of the ports without TLS.
+    fn tls_section(&self, node: u64) -> String {
+        let plain = match self.tls {
+            DevTls::None => return String::new(),
+            DevTls::All => "",
+            DevTls::Peers => "\n[http]\ntls = \"off\"\n\n[zookeeper]\ntls = \"off\"\n",
+            DevTls::Clients => "\n[raft]\ntls = \"off\"\n",
+        };
+        format!("{}{plain}", SecureFiles::new(&self.dir).section(node))
     }
 
     pub(super) fn program(&self) -> std::io::Result<PathBuf> {
@@ -136,8 +167,8 @@ impl Layout {
     /// # Errors
     /// The file and the reason.
     pub(crate) fn write(&self) -> Result<(), String> {
-        if let Some(secure) = self.security() {
-            secure.create(CLUSTER, self.ids())?;
+        if self.tls != DevTls::None {
+            SecureFiles::new(&self.dir).create(CLUSTER, self.ids())?;
         }
         for node in self.ids() {
             let file = self.config_file(node);
@@ -161,7 +192,7 @@ impl Layout {
         let storage = self.snapshot_log.as_ref().map_or_else(String::new, |size| {
             format!("\n[storage]\nsnapshot_log = {}\n", toml::Value::from(size.clone()))
         });
-        let tls = self.security().map_or_else(String::new, |secure| secure.section(node));
+        let tls = self.tls_section(node);
         format!(
             "# Written by `holdfast dev` at every start.\ncluster = \"{CLUSTER}\"\nnode = {node}\ndata_dir = {data}\n\n\
              [log]\nlevel = {level}\nformat = \"text\"\n{tls}{storage}{members}"

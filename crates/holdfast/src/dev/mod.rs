@@ -16,7 +16,7 @@ mod supervisor;
 mod table;
 
 pub(crate) use data::DevDataDir;
-pub(crate) use layout::Layout;
+pub(crate) use layout::{DevTls, Layout};
 pub(crate) use supervisor::DevCluster;
 
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ async fn supervise(args: &DevArgs) -> Result<(), CommandFailure> {
     let data = DevDataDir::open(args.data.as_deref()).map_err(CommandFailure::Failed)?;
     let layout = Layout::new(&data, args.nodes, args.port, &args.log_level)
         .map_err(CommandFailure::Failed)?;
-    let layout = if args.secure { layout.with_security() } else { layout };
+    let layout = if args.secure { layout.with_tls(DevTls::All) } else { layout };
     let mut cluster = DevCluster::start(layout).map_err(CommandFailure::Failed)?;
     let ready = tokio::select! {
         ready = ready(&mut cluster) => Some(ready),

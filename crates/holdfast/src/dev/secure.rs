@@ -9,7 +9,7 @@ use holdfast_client::{AccessToken, Call, Client};
 use crate::commands::certs;
 
 /// The files of a secure development cluster.
-pub(super) struct SecureFiles {
+pub(crate) struct SecureFiles {
     pki: PathBuf,
     /// The access token of the administrator, as the header that `curl -H @FILE` sends.
     pub(super) token: PathBuf,
@@ -21,7 +21,7 @@ impl SecureFiles {
     }
 
     /// The certificate of the CA.
-    pub(super) fn ca(&self) -> PathBuf {
+    pub(crate) fn ca(&self) -> PathBuf {
         self.pki.join("ca.pem")
     }
 
