@@ -18,6 +18,7 @@ mod metrics;
 mod options;
 mod output;
 mod program;
+mod rotation;
 mod run;
 mod run_campaign;
 mod run_ends;

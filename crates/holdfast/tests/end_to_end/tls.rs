@@ -219,18 +219,37 @@ async fn a_new_certificate_under_load_fails_no_call() {
 }
 
 /// Three nodes with TLS on every port, in one directory.
-struct SecureCluster {
+pub(crate) struct SecureCluster {
     dir: tempfile::TempDir,
-    port: u16,
-    nodes: Vec<Program>,
+    pub(crate) port: u16,
+    pub(crate) nodes: Vec<Program>,
 }
 
 impl SecureCluster {
     /// Starts node `n` with the certificate `certificates[n - 1]`, for the hosts `hosts`. With `more` flags, node 1
     /// bootstraps the cluster without absent members.
     fn start(hosts: &str, certificates: [&str; 3], more: &[&str]) -> Self {
+        let mut cluster = Self::with_certificates(hosts);
+        for (id, certificate) in (1..).zip(certificates) {
+            let is_first = id == 1 && !more.is_empty();
+            let bootstrap: &[&str] = if is_first { &["--bootstrap"] } else { &[] };
+            cluster.start_node(id, certificate, &[more, bootstrap].concat());
+        }
+        cluster
+    }
+
+    /// Starts all nodes with these flags.
+    pub(crate) fn start_all(flags: &[&str]) -> Self {
+        let mut cluster = Self::with_certificates("127.0.0.1");
+        for id in 1..=3 {
+            cluster.start_node(id, &format!("node-{id}"), flags);
+        }
+        cluster
+    }
+
+    fn with_certificates(hosts: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut cluster = Self { dir, port: free_ports(9), nodes: Vec::new() };
+        let cluster = Self { dir, port: free_ports(9), nodes: Vec::new() };
         let pki = cluster.path("pki");
         let certs = |args: &[&str]| {
             let end = holdfast(&[&["certs"], args, &["--dir", &pki]].concat());
@@ -247,19 +266,14 @@ impl SecureCluster {
         for file in ["stranger.pem", "stranger.key"] {
             std::fs::copy(format!("{other}/{file}"), format!("{pki}/{file}")).unwrap();
         }
-        for (id, certificate) in (1..).zip(certificates) {
-            let is_first = id == 1 && !more.is_empty();
-            let bootstrap: &[&str] = if is_first { &["--bootstrap"] } else { &[] };
-            cluster.start_node(id, certificate, &[more, bootstrap].concat());
-        }
         cluster
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
     }
 
-    fn start_node(&mut self, id: u16, certificate: &str, more: &[&str]) {
+    pub(crate) fn start_node(&mut self, id: u16, certificate: &str, more: &[&str]) {
         let (pki, port) = (self.path("pki"), self.port);
         let mut config = format!(
             "cluster = \"prod\"\nnode = {id}\ndata_dir = {:?}\n[tls]\ncert = \"{pki}/{certificate}.pem\"\n\
@@ -281,13 +295,13 @@ impl SecureCluster {
         self.nodes.push(spawn(&[&["serve", "--config", &file], more].concat(), &[]));
     }
 
-    fn status(&self, more: &[&str]) -> String {
+    pub(crate) fn status(&self, more: &[&str]) -> String {
         let address = format!("127.0.0.1:{}", self.port);
         let end = holdfast(&[&["status", "--addr", &address, "-o", "json"], more].concat());
         end.stdout
     }
 
-    fn wait_healthy(&self, count: usize, more: &[&str]) {
+    pub(crate) fn wait_healthy(&self, count: usize, more: &[&str]) {
         let healthy = format!("{count} healthy nodes");
         eventually(&healthy, || self.status(more).matches("\"healthy\":true").count() == count);
     }
