@@ -173,7 +173,7 @@ async fn handshake(
             drop(stream.write_all(needs_tls().as_bytes()).await);
             drop(stream.shutdown().await);
         }
-        Err(error @ (AcceptError::Timeout | AcceptError::Handshake(_))) => {
+        Err(error @ (AcceptError::Timeout | AcceptError::Evicted | AcceptError::Handshake(_))) => {
             tracing::debug!(%error, "a TLS handshake failed");
         }
     }

@@ -1,7 +1,7 @@
 //! Accepts the connections of a listener, with TLS or, while a cluster migrates, also without.
 //!
 //! The first byte of a connection decides: a TLS handshake starts with 22, no other protocol of a node does. Bounds:
-//! [`HANDSHAKES_MAX`] handshakes at once, each within [`HANDSHAKE_TIMEOUT`].
+//! [`HANDSHAKES_MAX`] handshakes at once ([`PendingHandshakes`]), each within [`HANDSHAKE_TIMEOUT`].
 
 use std::io;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::error::TlsError;
 use crate::files::{FileVersions, TlsFiles, client_verifier};
+use crate::pending::PendingHandshakes;
 use crate::provider::provider;
 use crate::stream::MaybeTlsStream;
 
 /// The time for the handshake of a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The most handshakes of a listener at once; more connections wait.
-const HANDSHAKES_MAX: usize = 256;
+/// The maximum number of connections of a listener whose handshake is not complete; above it, the oldest is closed.
+pub const HANDSHAKES_MAX: usize = 1_024;
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
@@ -78,6 +78,8 @@ pub enum AcceptError {
     Plaintext(TcpStream),
     #[error("no handshake in time")]
     Timeout,
+    #[error("too many connections have no complete handshake, and this was the oldest")]
+    Evicted,
     #[error("{0}")]
     Handshake(#[from] io::Error),
 }
@@ -90,7 +92,7 @@ struct Shared {
     config: TlsConfig,
     server: ArcSwap<ServerConfig>,
     versions: parking_lot::Mutex<FileVersions>,
-    handshakes: Semaphore,
+    pending: PendingHandshakes,
 }
 
 impl TlsAcceptor {
@@ -105,7 +107,7 @@ impl TlsAcceptor {
             config,
             server: ArcSwap::from(server),
             versions: parking_lot::Mutex::new(versions),
-            handshakes: Semaphore::new(HANDSHAKES_MAX),
+            pending: PendingHandshakes::new(HANDSHAKES_MAX),
         })))
     }
 
@@ -151,14 +153,14 @@ impl TlsAcceptor {
                     TlsMode::Require => Err(AcceptError::Plaintext(stream)),
                 };
             }
-            let Ok(_permit) = self.0.handshakes.acquire().await else {
-                return Err(AcceptError::Timeout);
-            };
             let acceptor = tokio_rustls::TlsAcceptor::from(self.0.server.load_full());
             let stream = acceptor.accept(stream).await?;
             Ok(MaybeTlsStream::Tls(Box::new(stream.into())))
         };
-        timeout(HANDSHAKE_TIMEOUT, accepting).await.unwrap_or(Err(AcceptError::Timeout))
+        match self.0.pending.run(timeout(HANDSHAKE_TIMEOUT, accepting)).await {
+            None => Err(AcceptError::Evicted),
+            Some(accepted) => accepted.unwrap_or(Err(AcceptError::Timeout)),
+        }
     }
 }
 

@@ -11,13 +11,17 @@ mod client;
 mod error;
 mod files;
 mod peer;
+mod pending;
 mod provider;
 mod stream;
 
-pub use acceptor::{AcceptError, ClientCertificates, TlsAcceptor, TlsConfig, TlsMode, TlsVersion};
+pub use acceptor::{
+    AcceptError, ClientCertificates, HANDSHAKES_MAX, TlsAcceptor, TlsConfig, TlsMode, TlsVersion,
+};
 pub use certificate::{CertificateInfo, certificates_of};
 pub use client::TlsConnector;
 pub use error::TlsError;
 pub use files::TlsFiles;
 pub use peer::PeerTls;
+pub use pending::PendingHandshakes;
 pub use stream::MaybeTlsStream;

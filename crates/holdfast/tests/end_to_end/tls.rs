@@ -1,7 +1,11 @@
 //! The commands of docs/security.md, TLS on all ports, and new certificates under load.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use holdfast_client::Client;
@@ -363,4 +367,70 @@ fn a_certificate_that_the_own_ca_did_not_sign_does_not_start() {
     let end = cluster.nodes[0].wait();
     assert_eq!(end.code, Some(1));
     assert!(end.stderr.contains("is not signed by a certificate in"), "{}", end.stderr);
+}
+
+/// Strangers who open connections and never complete a handshake.
+struct HalfOpen {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl HalfOpen {
+    /// More connections than a port keeps, again and again.
+    const CONNECTIONS: usize = 2_000;
+
+    fn start(ports: [u16; 2]) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let (ended, ready) = (stop.clone(), Arc::new(Barrier::new(2)));
+        let first_round = ready.clone();
+        let thread = std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for round in 0.. {
+                let before = std::mem::take(&mut open);
+                for port in ports.iter().cycle().take(Self::CONNECTIONS) {
+                    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", *port)) else { continue };
+                    // The begin of a TLS record.
+                    drop(stream.write_all(&[22, 3, 1]));
+                    open.push(stream);
+                }
+                drop(before);
+                if round == 0 {
+                    first_round.wait();
+                }
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        ready.wait();
+        Self { stop, thread }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// New clients connect, and a node that restarts joins its cluster, while strangers hold half-open connections. The
+/// ZooKeeper port has a bound for each address.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_open_handshakes_keep_no_client_and_no_node_out() {
+    let mut cluster = SecureCluster::start_all(&[]);
+    let ca_file = cluster.path("pki/ca.pem");
+    cluster.wait_healthy(3, &["--cacert", &ca_file]);
+    let port = cluster.port;
+    let strangers = HalfOpen::start([port, port + 1]);
+    let tls = ClientTls { ca: Some(std::fs::read(&ca_file).unwrap()), identity: None };
+    for _ in 0..20 {
+        // A new client opens new connections.
+        let address = format!("https://127.0.0.1:{port}");
+        let client = Client::builder([address]).tls(tls.clone()).build().unwrap();
+        client.lock("honest").acquire().await.unwrap().release().await.unwrap();
+        client.close().await.unwrap();
+    }
+    cluster.nodes.remove(1).kill();
+    cluster.start_node(2, "node-2", &[]);
+    cluster.wait_healthy(3, &["--cacert", &ca_file]);
+    strangers.stop();
 }

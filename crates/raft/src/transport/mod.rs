@@ -17,8 +17,8 @@
 //!   purpose). The channel then opens a new one, with a back-off.
 //!
 //! Bounds: a frame has at most [`frame::FRAME_MAX`] bytes. A connection has at most `IN_FLIGHT_MAX` requests waiting at
-//! the client and as many in progress at the server. A server has at most `CONNECTIONS_MAX` connections, including
-//! those in their handshake.
+//! the client and as many in progress at the server. A server has at most `CONNECTIONS_MAX` connections of peers; those
+//! in their handshake have a bound of their own.
 
 pub(crate) mod channel;
 pub(crate) mod connection;
@@ -29,5 +29,5 @@ pub(crate) mod server;
 
 /// The most requests of one connection at once, on either side.
 pub(crate) const IN_FLIGHT_MAX: usize = 512;
-/// The most connections of a server at once.
+/// The most connections of peers at a server at once.
 pub(crate) const CONNECTIONS_MAX: usize = 128;

@@ -1,13 +1,14 @@
 //! The server side of connections from peers.
 //!
 //! A connection for calls handles up to [`IN_FLIGHT_MAX`] requests concurrently; every other connection handles one at
-//! a time, in order. A connection without a request for [`IDLE_MAX`] closes. Bound: [`CONNECTIONS_MAX`] connections.
+//! a time, in order. A connection without a request for [`IDLE_MAX`] closes. Bounds: [`CONNECTIONS_MAX`]
+//! connections of peers. Connections without a complete handshake do not count: above [`HANDSHAKES_MAX`], the oldest closes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_codec::Kind;
-use holdfast_tls::{MaybeTlsStream, PeerTls};
+use holdfast_tls::{HANDSHAKES_MAX, MaybeTlsStream, PeerTls, PendingHandshakes};
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
@@ -33,9 +34,9 @@ pub(crate) async fn serve(
     dispatch: Arc<Dispatch>,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let pending = PendingHandshakes::new(HANDSHAKES_MAX);
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -47,34 +48,41 @@ pub(crate) async fn serve(
         };
         while connections.try_join_next().is_some() {}
         let (handshake, dispatch) = (handshake.clone(), dispatch.clone());
-        let tls = tls.clone();
+        let (tls, pending, permits) = (tls.clone(), pending.clone(), permits.clone());
         connections.spawn(async move {
-            serve_connection(stream, tls, &handshake, dispatch).await;
-            drop(permit);
+            let identified = pending.run(identify(stream, tls, &handshake)).await.flatten();
+            let Some((stream, peer)) = identified else { return };
+            let Ok(_permit) = permits.try_acquire() else {
+                tracing::warn!(node = %peer.node, "too many connections of peers: closing one");
+                return;
+            };
+            serve_connection(stream, peer, dispatch).await;
         });
     }
 }
 
-async fn serve_connection(
+/// Runs the handshakes. Returns `None` for a connection that is not one of a member.
+async fn identify(
     stream: TcpStream,
     tls: Option<PeerTls>,
     handshake: &PeerHandshake,
-    dispatch: Arc<Dispatch>,
-) {
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
+) -> Option<(MaybeTlsStream, ConnectedPeer)> {
+    stream.set_nodelay(true).ok()?;
     let mut stream = match tls {
         None => MaybeTlsStream::Plain(stream),
         Some(tls) => match tls.accept(stream).await {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(%error, "a TLS handshake of a peer failed");
-                return;
+                return None;
             }
         },
     };
-    let Some(peer) = handshake.accept(&mut stream).await else { return };
+    let peer = handshake.accept(&mut stream).await?;
+    Some((stream, peer))
+}
+
+async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch: Arc<Dispatch>) {
     let (read, write) = tokio::io::split(stream);
     let reader = BufReader::with_capacity(64 << 10, read);
     match peer.purpose {
