@@ -63,7 +63,10 @@ impl Service {
         };
         if self.raft().read(check).is_err() {
             self.read_barrier().await?;
-            self.raft().read(check).map_err(|rejection| Failure::Rejected(rejection.into()))?;
+            let checked = self.raft().read(|machine| {
+                check(machine).inspect_err(|rejection| self.record(machine, rejection))
+            });
+            checked.map_err(|rejection| Failure::Rejected(rejection.into()))?;
         }
         Ok(actor)
     }

@@ -92,7 +92,7 @@ impl ServiceMetrics {
             ("keepalives", "Session renewals served by this node", &self.keepalives),
             (
                 "auth_refused",
-                "Calls that this node refused without a permission, or would refuse in the mode on",
+                "Calls that this node refused for their credential or a missing permission, or would refuse in the mode on",
                 &self.auth_refused,
             ),
             (

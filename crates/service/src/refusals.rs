@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const KEPT_MAX: usize = 1_000;
 
 /// A refused call, without the secret of its credential.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedCall {
     subject: Option<SubjectName>,
     why: String,

@@ -51,11 +51,12 @@ impl ZkConfig {
     pub const TICK_MAX: Duration = Duration::from_mins(72);
 
     /// The members in the format of `/zookeeper/config`; `None` on a single node, as in ZooKeeper. A member has one peer
-    /// port where ZooKeeper has two, so it appears twice. The version is constant: clients cannot change the members.
+    /// port where ZooKeeper has two, and ZooKeeper's Java client rejects equal ones: the election port is that of the clients. The
+    /// version is constant: clients cannot change the members.
     pub(crate) fn members_text(&self) -> Option<String> {
         let line = |(id, member): (&NodeId, &ZkMember)| {
             let ZkMember { peer, zookeeper } = member;
-            let port = peer.rsplit(':').next().unwrap_or_default();
+            let port = zookeeper.rsplit(':').next().unwrap_or_default();
             format!("server.{id}={peer}:{port}:participant;{zookeeper}\n")
         };
         let lines = (self.members.len() > 1).then(|| self.members.iter().map(line))?;
@@ -158,8 +159,8 @@ mod tests {
         let member = |n| ZkMember { peer: format!("h{n}:7401"), zookeeper: format!("h{n}:7402") };
         let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
         let two_members = ZkConfig { members: members(&[1, 2]), ..ZkConfig::default() };
-        let text = "server.1=h1:7401:7401:participant;h1:7402\n\
-                    server.2=h2:7401:7401:participant;h2:7402\nversion=0";
+        let text = "server.1=h1:7401:7402:participant;h1:7402\n\
+                    server.2=h2:7401:7402:participant;h2:7402\nversion=0";
         assert_eq!(two_members.members_text().as_deref(), Some(text));
         let alone = ZkConfig { members: members(&[1]), ..ZkConfig::default() };
         assert_eq!(alone.members_text(), None);

@@ -76,6 +76,15 @@ def handles(options):
         return runner.judge(members)
 
 
+def secure(options):
+    """TLS and access tokens, which ZooKeeper has in another form."""
+    from secure import runner
+    from secure.ensemble import SecureEnsemble
+
+    with SecureEnsemble() as members:
+        return runner.judge(members)
+
+
 def api(options):
     """Of the HTTP API, by its own description. ZooKeeper has none."""
     from fuzz import runner
@@ -102,8 +111,9 @@ STEPS = {
     "curator": [curator],
     "bench": [bench],
     "api": [api],
-    "all": [judge_itself, zkcli, handles, clients, curator, kazoo],
-    "quick": [judge_itself, clients, kazoo],
+    "secure": [secure],
+    "all": [judge_itself, zkcli, handles, clients, curator, secure, kazoo],
+    "quick": [judge_itself, clients, secure, kazoo],
 }
 
 

@@ -332,6 +332,8 @@ async fn the_mode_shadow_executes_and_lists_what_on_would_refuse() {
     }
     assert_eq!(node.call("GET", "/v1/counters/hits").await.status, 200);
     // A wrong credential is refused in every mode, and so are changes of the authorization.
+    let unknown = "hf_0000000000007_CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkeio2AQ";
+    as_token(&node, unknown, "GET", "/v1/locks", "").await.problem(401, "unauthenticated");
     as_token(&node, "abc", "GET", "/v1/locks", "").await.problem(401, "unauthenticated");
     let takes = "/v1/auth/subjects/ci?role=admin";
     as_token(&node, ci, "PUT", takes, "").await.problem(403, "forbidden");
@@ -342,6 +344,7 @@ async fn the_mode_shadow_executes_and_lists_what_on_would_refuse() {
     };
     assert_eq!(listed("lock acquire orders"), Some("ci".into()), "{status}");
     assert_eq!(listed("no credential"), Some(Value::Null), "{status}");
+    assert_eq!(listed("unknown access token"), Some(Value::Null), "{status}");
     assert_eq!(listed("auth manage"), Some("ci".into()), "{status}");
     let on = as_token(&node, admin, "PATCH", "/v1/auth?mode=on", "").await;
     assert_eq!(on.status, 204);

@@ -2,8 +2,7 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    Permission, Rejection, Revision, Right, RoleName, SessionName, Stamp, SubjectName,
-    built_in_role,
+    Permission, Rejection, Right, RoleName, SessionName, Stamp, SubjectName, built_in_role,
 };
 
 use super::needed::{Needed, needed_by};
@@ -27,11 +26,6 @@ enum AuthCaller<'a> {
 impl Machine {
     pub fn auth_mode(&self) -> AuthMode {
         self.auth.mode
-    }
-
-    /// The revision of the last change of subjects, roles, access tokens or the mode; 0 before the first.
-    pub fn auth_changed_in(&self) -> Revision {
-        self.auth.changed_in
     }
 
     /// Whether the first administrator was added.

@@ -290,7 +290,7 @@ async fn the_members_are_told_at_zookeeper_config_as_zookeeper_tells_them() {
     let line = |node: &Value| {
         let (id, client) = (&node["id"], node["zookeeper"].as_str().expect("an address"));
         let peer = node["peer"].as_str().expect("an address");
-        let (_, port) = peer.rsplit_once(':').expect("a port");
+        let (_, port) = client.rsplit_once(':').expect("a port");
         format!("server.{id}={peer}:{port}:participant;{client}\n")
     };
     let members: String = view["nodes"].as_array().expect("nodes").iter().map(line).collect();

@@ -109,12 +109,16 @@ class Ensemble:
     def switch(self, local_sessions, sasl):
         """What kazoo's suite asks of its ensemble around a few tests; nothing to do where there is no such switch."""
 
+    def mode(self, address):
+        """What a member serves as."""
+        return words.mode(address)
+
     def await_serving(self, members):
         """Until the members answer with a mode; with their last words if one ends or the time is over."""
         deadline = time.monotonic() + SERVING_S
         waiting = list(members)
         while waiting:
-            waiting = [member for member in waiting if words.mode(member.address) not in MODES_SERVING]
+            waiting = [member for member in waiting if self.mode(member.address) not in MODES_SERVING]
             ended = [member for member in waiting if not member.running]
             if ended or (waiting and time.monotonic() > deadline):
                 member = (ended or waiting)[0]

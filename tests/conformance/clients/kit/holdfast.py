@@ -49,6 +49,7 @@ class HoldfastMember(Member):
 
 class HoldfastEnsemble(Ensemble):
     name = "holdfast"
+    member_class = HoldfastMember
 
     def __init__(self, size=3):
         self.binary = binary()
@@ -57,7 +58,7 @@ class HoldfastEnsemble(Ensemble):
         self.addresses = [[f"127.0.0.1:{port}" for port in chosen[3 * i:3 * i + 3]] for i in range(size)]
         for number, (http, _, zookeeper) in enumerate(self.addresses, start=1):
             directory = self.directory / f"member{number}"
-            self.members.append(HoldfastMember(number, directory, self, http, zookeeper))
+            self.members.append(self.member_class(number, directory, self, http, zookeeper))
 
     def table(self):
         """The members, as node.toml has them."""

@@ -15,6 +15,9 @@ from kit import holdfast, zookeeper
 
 JAVA = "/usr/share/java"
 CURATOR_JARS = [f"{JAVA}/curator-{part}.jar" for part in ("recipes", "framework", "client")]
+# The TLS of ZooKeeper's Java client.
+NETTY_PARTS = "common buffer resolver transport transport-native-unix-common transport-native-epoll codec handler"
+NETTY_JARS = [f"{JAVA}/netty-{part}.jar" for part in NETTY_PARTS.split()]
 # A mark of presence (a path, or a command) for each package.
 PACKAGES = {
     "venv": [("python3-venv", None)],
@@ -38,6 +41,7 @@ PACKAGES = {
         ("libzookeeper-st2", "libzookeeper_st.so.2"),
         ("libzookeeper-mt-dev", "/usr/include/zookeeper/zookeeper.h"),
     ],
+    "netty": [("libnetty-java", NETTY_JARS[0])],
     "zkcli": [("zookeeper", "/usr/share/zookeeper/bin/zkCli.sh"), ("default-jre-headless", "java")],
 }
 

@@ -1,0 +1,59 @@
+"""Three nodes that require TLS on every port and a permission for every call."""
+
+import ssl
+import subprocess
+
+from kit import words
+from kit.holdfast import HoldfastEnsemble, HoldfastMember
+
+
+class SecureMember(HoldfastMember):
+    def configure(self):
+        super().configure()
+        pki = self.ensemble.pki
+        section = (
+            f'\n[tls]\ncert = "{pki}/node-{self.number}.pem"\nkey = "{pki}/node-{self.number}.key"\nca = "{pki}/ca.pem"\n'
+            'min_version = "1.2"\n\n[zookeeper]\nclient_certificates = "request"\n'
+        )
+        config = self.directory / "node.toml"
+        config.write_text(config.read_text() + section)
+
+
+class SecureEnsemble(HoldfastEnsemble):
+    member_class = SecureMember
+
+    def __init__(self):
+        super().__init__()
+        self.pki = self.directory / "pki"
+        self.certs("init", "--cluster", "conformance")
+        for member in self.members:
+            self.certs("node", f"node-{member.number}", "--host", "127.0.0.1,localhost")
+        self.certs("client", "ci")
+
+    def run(self, *arguments):
+        """Runs a command of holdfast, and returns its output."""
+        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, env=self.members[0].environment())
+        if done.returncode != 0:
+            raise RuntimeError(f"holdfast {' '.join(map(str, arguments))}: {done.stderr}")
+        return done.stdout.strip()
+
+    def certs(self, *arguments):
+        self.run("certs", *arguments, "--dir", self.pki)
+
+    @property
+    def ca(self):
+        return self.pki / "ca.pem"
+
+    def mode(self, address):
+        return words.mode(address, ssl.create_default_context(cafile=self.ca))
+
+    def guard(self):
+        """Adds the subject `ci`, with an access token and a certificate. Returns the token."""
+        nodes = ["--addr", ",".join(self.http_addresses), "--cacert", self.ca]
+        admin = self.directory / "admin.token"
+        self.run("auth", "bootstrap", "--out", admin, *nodes)
+        nodes += ["--access-token-file", admin]
+        permissions = ["lock acquire deploy/*", "tree write /locks/deploy", "tree write /locks/deploy/*", "tree read *", "metrics read"]
+        self.run("auth", "role", "set", "deploy", *[word for text in permissions for word in ("--permission", text)], *nodes)
+        self.run("auth", "subject", "set", "ci", "--role", "deploy", "--certificate", "CN=ci,O=conformance", *nodes)
+        return self.run("auth", "token", "new", "ci", "-o", "value", *nodes)
