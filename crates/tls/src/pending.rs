@@ -11,16 +11,16 @@ use tokio::sync::Notify;
 
 /// The connections of one listener whose handshake is not complete. Clones share them.
 #[derive(Clone, Debug)]
-pub struct PendingHandshakes(Arc<Pending>);
+pub struct PendingHandshakes(Arc<HandshakeBound>);
 
 #[derive(Debug)]
-struct Pending {
+struct HandshakeBound {
     max: usize,
-    connections: Mutex<Connections>,
+    connections: Mutex<PendingConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Connections {
+struct PendingConnections {
     /// By the order of their begins.
     pending: BTreeMap<u64, Arc<Notify>>,
     begun: u64,
@@ -29,7 +29,7 @@ struct Connections {
 /// One connection until the drop of this value.
 #[derive(Debug)]
 struct PendingHandshake {
-    all: Arc<Pending>,
+    all: Arc<HandshakeBound>,
     number: u64,
     evicted: Arc<Notify>,
 }
@@ -37,7 +37,7 @@ struct PendingHandshake {
 impl PendingHandshakes {
     /// At most `max` connections.
     pub fn new(max: usize) -> Self {
-        Self(Arc::new(Pending { max, connections: Mutex::default() }))
+        Self(Arc::new(HandshakeBound { max, connections: Mutex::default() }))
     }
 
     /// Runs a handshake. Returns `None` if it was the oldest one above the bound.

@@ -8,7 +8,7 @@ use std::path::Path;
 use holdfast_client::load::Spread;
 use serde::Serialize;
 
-use super::connection::Access;
+use super::access::Access;
 use super::load::{LoadArgs, LoadReport, measure};
 use super::processor_time::ALL;
 use super::report::progress_bar;

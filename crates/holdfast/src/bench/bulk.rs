@@ -10,7 +10,8 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use tokio::task::JoinSet;
 
-use super::connection::{Access, HttpConnection};
+use super::access::Access;
+use super::connection::HttpConnection;
 use super::report::progress_bar;
 use super::requests::error_kind;
 

@@ -2,7 +2,8 @@
 
 use holdfast_client::load::LoadClient;
 
-use super::connection::{Access, HttpConnection};
+use super::access::Access;
+use super::connection::HttpConnection;
 use super::requests::{Requests, error_kind};
 
 /// One call in progress at a time.

@@ -10,9 +10,10 @@ use std::str::FromStr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use holdfast_tls::{MaybeTlsStream, TlsConnector};
+use holdfast_tls::MaybeTlsStream;
 
-use super::requests::{get, with_token};
+use super::access::Access;
+use super::requests::get;
 use crate::metric;
 
 /// The initial size of the buffer.
@@ -26,14 +27,6 @@ pub(super) struct LoadReply<'a> {
     /// The fencing token of a grant.
     pub(super) token: Option<u64>,
     pub(super) body: &'a [u8],
-}
-
-/// How the generator reaches the nodes; by default without TLS and without a credential.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Access {
-    pub(super) tls: Option<TlsConnector>,
-    /// The access token of every call.
-    pub(super) token: Option<String>,
 }
 
 /// A connection that carries one call at a time.
@@ -91,7 +84,7 @@ impl HttpConnection {
 pub(super) async fn read(endpoint: &str, target: &str, access: &Access) -> Result<String, String> {
     let read = async {
         let mut connection = HttpConnection::open(endpoint, access).await?;
-        let reply = connection.exchange(&with_token(get(target), access)).await?;
+        let reply = connection.exchange(&access.authorize(get(target))).await?;
         Ok(String::from_utf8_lossy(reply.body).into_owned())
     };
     let read: io::Result<String> = read.await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_client::load::{LoadCurve, LoadGrowth, LoadPoint, Spread};
 
+use super::access::Access;
 use super::bulk::BulkCalls;
-use super::connection::Access;
 use super::load::{LoadReport, LoadSettings, LockChoice, measure};
 use super::processor_time::ALL;
 use super::requests::Requests;

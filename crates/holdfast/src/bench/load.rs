@@ -12,8 +12,8 @@ use holdfast_client::load::{Load, LoadPhase, LoadResult};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::access::Access;
 use super::client::BenchClient;
-use super::connection::Access;
 use super::processor_time::{ProcessorMeter, micros_per_cycle};
 use super::report::{Quantiles, check_violations, error_counts, per_second, progress_bar};
 use super::requests::{Requests, run_name};

@@ -4,6 +4,7 @@
 //! Each measurement is one file with its arguments and its report. A run that violates mutual exclusion or the order
 //! of tokens fails at any speed. Progress goes to stderr, and only to a terminal.
 
+mod access;
 mod against;
 mod bulk;
 mod client;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use holdfast_api::ClusterBody;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::connection::{Access, node_metric, read};
+use super::access::Access;
+use super::connection::{node_metric, read};
 use crate::output::write_stderr;
 
 /// The key of the sum over all processes.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::connection::Access;
+use super::access::Access;
 use holdfast_api::{format_duration, lock_path, session_path};
 use holdfast_types::{LockName, NameError, SessionName};
 
@@ -62,7 +62,7 @@ impl Requests {
     pub(super) fn authorized(self, access: &Access) -> Self {
         let Self { acquire, release, close } = self;
         let [acquire, release, close] =
-            [acquire, release, close].map(|request| with_token(request, access));
+            [acquire, release, close].map(|request| access.authorize(request));
         Self { acquire, release, close }
     }
 }
@@ -70,17 +70,6 @@ impl Requests {
 fn request(method: &str, target: &str) -> Vec<u8> {
     format!("{method} {target} HTTP/1.1\r\nHost: holdfast\r\nAccept: text/plain\r\n\r\n")
         .into_bytes()
-}
-
-/// The request with the access token, if there is one.
-pub(super) fn with_token(mut request: Vec<u8>, access: &Access) -> Vec<u8> {
-    if let Some(token) = &access.token
-        && let Some(line) = request.windows(2).position(|two| two == b"\r\n")
-    {
-        let header = format!("\r\nAuthorization: Bearer {token}");
-        request.splice(line..line, header.into_bytes());
-    }
-    request
 }
 
 pub(super) fn get(target: &str) -> Vec<u8> {
@@ -126,15 +115,6 @@ mod tests {
         assert!(String::from_utf8(valued.acquire).unwrap().contains("&wait=1s&value=xxx HTTP"));
         assert!(requests.release.starts_with(b"DELETE /v1/locks/bench/1?session=s1 HTTP/1.1\r\n"));
         assert!(requests.close.starts_with(b"DELETE /v1/sessions/s1 HTTP/1.1\r\n"));
-    }
-
-    #[test]
-    fn the_access_token_is_the_first_header() {
-        let access = Access { tls: None, token: Some("hf_x".to_owned()) };
-        let request = String::from_utf8(with_token(get("/metrics"), &access)).unwrap();
-        let start = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer hf_x\r\nHost: holdfast\r\n";
-        assert!(request.starts_with(start), "{request}");
-        assert_eq!(with_token(get("/metrics"), &Access::default()), get("/metrics"));
     }
 
     #[test]

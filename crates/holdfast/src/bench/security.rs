@@ -10,7 +10,7 @@ use holdfast_client::{Call, Client};
 use holdfast_tls::TlsConnector;
 use serde::Serialize;
 
-use super::connection::Access;
+use super::access::Access;
 use super::load::{LoadReport, LoadSettings, measure};
 use super::processor_time::ALL;
 use super::report::progress_bar;

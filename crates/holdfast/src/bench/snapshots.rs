@@ -12,7 +12,7 @@ use holdfast_client::load::{LoadPhase, LoadResult};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::connection::Access;
+use super::access::Access;
 use super::load::{HttpLoad, LockChoice};
 use super::report::{Quantiles, check_violations, error_counts, progress_bar};
 use super::target::OwnCluster;

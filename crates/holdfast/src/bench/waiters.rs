@@ -17,8 +17,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use super::access::Access;
 use super::client::BenchClient;
-use super::connection::{Access, node_metric};
+use super::connection::node_metric;
 use super::footprint::resident;
 use super::report::{check_violations, error_counts, per_second};
 use super::requests::Requests;

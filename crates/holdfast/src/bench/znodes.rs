@@ -9,8 +9,9 @@ use std::time::Instant;
 use clap::Args;
 use serde::Deserialize;
 
+use super::access::Access;
 use super::bulk::BulkCalls;
-use super::connection::{Access, HttpConnection};
+use super::connection::HttpConnection;
 use super::footprint;
 use super::report::BulkReport;
 use super::requests::{get, post};

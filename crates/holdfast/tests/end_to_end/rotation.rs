@@ -86,7 +86,7 @@ fn client(port: u16, access: &ClientAccess) -> Client {
 
 async fn cycle(client: &Client, number: usize) -> Result<(), holdfast_client::Error> {
     for _ in 0..5 {
-        client.lock(&format!("rotation/{number}")).acquire().await?.release().await?;
+        client.lock(format!("rotation/{number}")).acquire().await?.release().await?;
     }
     client.close().await
 }
@@ -98,14 +98,15 @@ async fn keep(
     stop: Arc<AtomicBool>,
 ) -> Result<(), String> {
     let mut token = None;
+    let mut renewals = tokio::time::interval(Duration::from_millis(200));
     while !stop.load(Ordering::Relaxed) {
+        renewals.tick().await;
         let client = client(port, &access.lock().clone());
         let call = Call::new(Method::PUT, "/v1/locks/kept?session=keeper&ttl=20s");
         let grant: GrantBody = client.call(&call).await.map_err(|error| format!("{error:?}"))?;
         if *token.get_or_insert(grant.token) != grant.token {
             return Err(format!("the lock was lost: token {} after {token:?}", grant.token));
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     Ok(())
 }

@@ -332,7 +332,7 @@ fn three_nodes_with_tls_on_every_port_are_a_cluster() {
     let ca = cluster.path("pki/ca.pem");
     cluster.wait_healthy(3, &["--cacert", &ca]);
     assert_eq!(send_with_tls(cluster.port + 2, &ca, "ruok"), "imok");
-    let mut plain = std::net::TcpStream::connect(("127.0.0.1", cluster.port + 2)).unwrap();
+    let mut plain = TcpStream::connect(("127.0.0.1", cluster.port + 2)).unwrap();
     let mut answer = String::new();
     std::io::Write::write_all(&mut plain, b"ruok").unwrap();
     drop(std::io::Read::read_to_string(&mut plain, &mut answer));

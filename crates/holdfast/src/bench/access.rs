@@ -1,0 +1,39 @@
+//! How the generator reaches the nodes: with or without TLS and an access token.
+
+use holdfast_tls::TlsConnector;
+
+/// By default without TLS and without an access token.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Access {
+    pub(super) tls: Option<TlsConnector>,
+    /// The access token of every call.
+    pub(super) token: Option<String>,
+}
+
+impl Access {
+    /// The request with the access token, if there is one.
+    pub(super) fn authorize(&self, mut request: Vec<u8>) -> Vec<u8> {
+        if let Some(token) = &self.token
+            && let Some(line) = request.windows(2).position(|two| two == b"\r\n")
+        {
+            let header = format!("\r\nAuthorization: Bearer {token}");
+            request.splice(line..line, header.into_bytes());
+        }
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_access_token_is_the_first_header() {
+        let get = b"GET /metrics HTTP/1.1\r\nHost: holdfast\r\n\r\n".to_vec();
+        let access = Access { tls: None, token: Some("hf_x".to_owned()) };
+        let request = String::from_utf8(access.authorize(get.clone())).unwrap();
+        let start = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer hf_x\r\nHost: holdfast\r\n";
+        assert!(request.starts_with(start), "{request}");
+        assert_eq!(Access::default().authorize(get.clone()), get);
+    }
+}
