@@ -9,7 +9,7 @@ use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
 use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NewAccessToken, Permission,
-    Reply, Right, RoleName, SessionName, Stamp, SubjectName, millis,
+    Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp, SubjectName, millis,
 };
 
 use crate::access_token::AccessTokenSecret;
@@ -144,11 +144,13 @@ impl Service {
         changed
     }
 
-    /// Closes the sessions of a subject, and returns their number.
+    /// Closes the sessions of a subject, as an operator, and returns their number.
     ///
     /// # Errors
     /// The errors of any write; some sessions may be closed.
     pub async fn close_sessions_of(&self, subject: &SubjectName) -> Result<u64, Failure> {
+        let reason = Reason::new("the access was revoked");
+        let reason = reason.map_err(|error| Failure::Failed(error.to_string()))?;
         self.read_barrier().await?;
         let (mut after, mut closed) = (None::<String>, 0);
         loop {
@@ -158,8 +160,12 @@ impl Service {
                 machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs)
             });
             for view in page.items {
-                self.close_session(view.session, Some(view.id)).await?;
-                closed += 1;
+                match self.end_session(view.session, Some(view.id), reason.clone()).await {
+                    Ok(_) => closed += 1,
+                    // It has ended meanwhile.
+                    Err(Failure::Rejected(Rejection::Session(_))) => {}
+                    Err(failure) => return Err(failure),
+                }
             }
             match page.next {
                 Some(next) => after = Some(next),

@@ -9,6 +9,7 @@ mod acceptor;
 mod certificate;
 mod client;
 mod error;
+mod expiry;
 mod files;
 mod peer;
 mod pending;
@@ -21,6 +22,7 @@ pub use acceptor::{
 pub use certificate::{CertificateInfo, certificates_of};
 pub use client::TlsConnector;
 pub use error::TlsError;
+pub use expiry::CertificateExpiry;
 pub use files::TlsFiles;
 pub use peer::PeerTls;
 pub use pending::PendingHandshakes;

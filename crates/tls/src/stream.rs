@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use crate::certificate::CertificateInfo;
+use crate::expiry::CertificateExpiry;
 
 /// A connection after its handshake.
 #[derive(Debug)]
@@ -24,6 +25,11 @@ impl MaybeTlsStream {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
         }
+    }
+
+    /// The expiry of the certificate of the other side.
+    pub fn expiry(&self) -> CertificateExpiry {
+        CertificateExpiry(self.certificate().map(|certificate| certificate.not_after))
     }
 
     /// The verified certificate of the other side, if it gave one.

@@ -43,6 +43,7 @@ pub(crate) async fn serve_connection(
     shutdown: watch::Receiver<Shutdown>,
 ) {
     let mut abort = shutdown.clone();
+    let expiry = stream.expiry();
     let identities =
         Identities::of(peer.ip()).with_certificate(stream.certificate(), &context.service);
     let caller = ZkCaller { context: &context, peer, guard: &guard, identities };
@@ -62,6 +63,9 @@ pub(crate) async fn serve_connection(
     tokio::select! {
         () = served => {}
         _ = abort.wait_for(|shutdown| *shutdown == Shutdown::Now) => {}
+        () = expiry.passed() => {
+            tracing::debug!(%peer, "a connection was closed because the certificate of its client expired");
+        }
     }
 }
 

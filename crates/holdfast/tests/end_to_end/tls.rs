@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use holdfast_client::Client;
 use holdfast_client::http::ClientTls;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
 
 use crate::program::{Program, eventually, free_ports, holdfast, spawn};
 
@@ -433,4 +434,64 @@ async fn half_open_handshakes_keep_no_client_and_no_node_out() {
     cluster.start_node(2, "node-2", &[]);
     cluster.wait_healthy(3, &["--cacert", &ca_file]);
     strangers.stop();
+}
+
+/// Replaces `NAME.pem` and `NAME.key` by a certificate of the same CA with a lifetime of seconds.
+fn shorten(pki: &str, name: &str, uri: &str, lifetime: Duration) {
+    let read = |file: &str| std::fs::read_to_string(format!("{pki}/{file}")).unwrap();
+    let ca_key = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), ca_key).unwrap();
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    params.not_before = (SystemTime::now() - Duration::from_mins(1)).into();
+    params.not_after = (SystemTime::now() + lifetime).into();
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    std::fs::write(format!("{pki}/{name}.pem"), certificate.pem()).unwrap();
+    std::fs::write(format!("{pki}/{name}.key"), key.serialize_pem()).unwrap();
+}
+
+/// The other nodes close the connections of a node whose certificate expires. With a new one it is back.
+#[test]
+fn a_node_with_an_expired_certificate_is_out_until_it_has_a_new_one() {
+    let mut cluster = SecureCluster::start_all(&[]);
+    let (pki, ca) = (cluster.path("pki"), cluster.path("pki/ca.pem"));
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+    cluster.nodes.remove(1).kill();
+    cluster.wait_healthy(2, &["--cacert", &ca]);
+    shorten(&pki, "node-2", "holdfast://prod/node/node-2", Duration::from_secs(12));
+    cluster.start_node(2, "node-2", &[]);
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+    cluster.wait_healthy(2, &["--cacert", &ca]);
+    let end =
+        holdfast(&["certs", "node", "node-2", "--host", "127.0.0.1", "--replace", "--dir", &pki]);
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+}
+
+/// A ZooKeeper session with a client certificate. Its timeout is far later than the expiry of the certificate.
+#[test]
+fn a_zookeeper_connection_ends_with_the_certificate_of_its_client() {
+    let cluster = SecureCluster::start_all(&["--set", "zookeeper.client_certificates=request"]);
+    let (pki, ca) = (cluster.path("pki"), cluster.path("pki/ca.pem"));
+    cluster.wait_healthy(3, &["--cacert", &ca]);
+    shorten(&pki, "short", "holdfast://prod/client/short", Duration::from_secs(5));
+    let program = format!(
+        "import socket, ssl, struct\n\
+         context = ssl.create_default_context(cafile={ca:?})\n\
+         context.load_cert_chain('{pki}/short.pem', '{pki}/short.key')\n\
+         with socket.create_connection(('127.0.0.1', {port}), timeout=30) as plain:\n\
+         \x20   with context.wrap_socket(plain, server_hostname='127.0.0.1') as tls:\n\
+         \x20       tls.sendall(struct.pack('>iiqiqi16s', 44, 0, 0, 40000, 0, 16, bytes(16)))\n\
+         \x20       print(struct.unpack('>iii', tls.recv(1000)[:12])[2])\n\
+         \x20       print(tls.recv(1000))\n",
+        port = cluster.port + 2
+    );
+    let output = Command::new("python3").args(["-c", &program]).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(stdout, "40000\nb''\n", "{stderr}");
 }

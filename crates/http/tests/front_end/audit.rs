@@ -120,3 +120,30 @@ async fn a_forced_close_keeps_the_lock_delay_and_leaves_a_record() {
     assert_eq!(text("detail"), "ci-1 lost deploy/a (token 1)");
     as_token(&node, &tokens.admin, "DELETE", close, "").await.problem(410, "session-expired");
 }
+
+#[tokio::test]
+async fn a_deleted_token_closes_the_sessions_of_its_subject_with_a_record_of_each() {
+    let node = Node::start().await;
+    let tokens = guard(&node).await;
+    for session in ["ci-1", "ci-2"] {
+        let acquire = format!("/v1/locks/deploy/{session}?session={session}");
+        assert_eq!(as_token(&node, &tokens.ci, "PUT", &acquire, "").await.status, 200);
+    }
+    let own = "/v1/locks/mine?session=admin";
+    assert_eq!(as_token(&node, &tokens.admin, "PUT", own, "").await.status, 200);
+    let delete = format!("/v1/auth/tokens/{}?sessions", tokens.ci_id);
+    let deleted = as_token(&node, &tokens.admin, "DELETE", &delete, "").await;
+    assert_eq!((deleted.status, &deleted.json()["closed_sessions"]), (200, &Value::from(2)));
+    let closed = records(&node, &tokens.admin, "?action=close-session").await;
+    let shown: Vec<_> = closed
+        .iter()
+        .map(|record| ["target", "detail", "reason"].map(|field| record[field].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ["ci-1", "ci-1 lost deploy/ci-1 (token 1)", "the access was revoked"],
+        ["ci-2", "ci-2 lost deploy/ci-2 (token 2)", "the access was revoked"],
+    ];
+    assert_eq!(shown, expected);
+    let sessions = as_token(&node, &tokens.admin, "GET", "/v1/sessions", "").await.json();
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+}

@@ -62,12 +62,22 @@ struct Waiting {
 impl Connection {
     /// Takes over a stream after its handshake.
     pub(crate) fn new(stream: MaybeTlsStream, purpose: Purpose) -> Arc<Self> {
+        let expiry = stream.expiry();
         let (read, write) = tokio::io::split(stream);
         let waiting = Waiting { replies: BTreeMap::new(), silent_since: None };
         let shared =
             Arc::new(Shared { waiting: Mutex::new(waiting), closed: AtomicBool::new(false) });
         let read = BufReader::with_capacity(32 << 10, read);
-        let reader = tokio::spawn(read_replies(read, shared.clone()));
+        let read_until_expiry = {
+            let shared = shared.clone();
+            async move {
+                tokio::select! {
+                    () = read_replies(read, shared.clone()) => {}
+                    () = expiry.passed() => shared.close(),
+                }
+            }
+        };
+        let reader = tokio::spawn(read_until_expiry);
         Arc::new_cyclic(|connection: &Weak<Self>| {
             let pinger = tokio::spawn(ping(connection.clone()));
             Self {

@@ -83,14 +83,25 @@ async fn identify(
 }
 
 async fn serve_connection(stream: MaybeTlsStream, peer: ConnectedPeer, dispatch: Arc<Dispatch>) {
+    let expiry = stream.expiry();
     let (read, write) = tokio::io::split(stream);
     let reader = BufReader::with_capacity(64 << 10, read);
-    match peer.purpose {
-        Purpose::Calls => answer_concurrently(reader, write, peer, dispatch).await,
-        Purpose::Replication | Purpose::Control | Purpose::Snapshot | Purpose::Bootstrap => {
-            answer_in_order(reader, write, peer, &dispatch).await;
-            dispatch.disconnected(peer);
+    let answering = async {
+        match peer.purpose {
+            Purpose::Calls => answer_concurrently(reader, write, peer, dispatch.clone()).await,
+            Purpose::Replication | Purpose::Control | Purpose::Snapshot | Purpose::Bootstrap => {
+                answer_in_order(reader, write, peer, &dispatch).await;
+            }
         }
+    };
+    tokio::select! {
+        () = answering => {}
+        () = expiry.passed() => {
+            tracing::warn!(node = %peer.node, "the certificate of a peer has expired: closing its connection");
+        }
+    }
+    if peer.purpose != Purpose::Calls {
+        dispatch.disconnected(peer);
     }
 }
 
