@@ -132,8 +132,8 @@ async fn follow(args: &AuditFollowArgs) -> Result<(), CommandFailure> {
     Ok(())
 }
 
+/// The number of the newest record; 0 before the first.
 async fn newest(client: &Client) -> Result<u64, Error> {
-    // No record has a greater number.
     let query = Query::default().with(&LIMIT, &1_usize);
     let body = read_after(client, &query, 0, Duration::ZERO).await?;
     Ok(body.newest.unwrap_or_default())

@@ -40,7 +40,7 @@ async fn authenticate(client: &mut ZkClient, credentials: &str) -> i32 {
 async fn a_connection_has_the_permissions_of_its_access_token() {
     let node = Node::start().await;
     let (_, token) = guarded(&node).await;
-    let (mut ci, mut nobody) = (node.client().await, node.client().await);
+    let (mut ci, mut anonymous) = (node.client().await, node.client().await);
     assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
     ci.done(create("/app", 0)).await;
     ci.done(create("/app/a", 1)).await;
@@ -58,7 +58,7 @@ async fn a_connection_has_the_permissions_of_its_access_token() {
         assert_eq!(ci.error(request.clone()).await, -102, "{request:?}");
     }
     for request in [create("/app/b", 0), get("/app", false), children("/app", false)] {
-        assert_eq!(nobody.error(request.clone()).await, -102, "{request:?}");
+        assert_eq!(anonymous.error(request.clone()).await, -102, "{request:?}");
     }
 }
 
@@ -101,10 +101,10 @@ async fn a_wrong_access_token_ends_the_connection() {
 async fn a_deleted_access_token_ends_its_connections() {
     let node = Node::start().await;
     let (admin, token) = guarded(&node).await;
-    let (mut ci, mut nobody) = (node.client().await, node.client().await);
+    let (mut ci, mut anonymous) = (node.client().await, node.client().await);
     authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
     ci.done(create("/app", 0)).await;
     admin.change_auth(AuthChange::DeleteToken { token: token.id }).await.unwrap();
     ci.closed().await;
-    assert_eq!(nobody.error(get("/app", false)).await, -102);
+    assert_eq!(anonymous.error(get("/app", false)).await, -102);
 }
