@@ -26,11 +26,13 @@ impl Machine {
             let mut ctx = ApplyContext::new(revision, now, actor, &mut events);
             self.run_timers_of(&command, &mut ctx);
             let before_command = ctx.events_len();
-            let outcome = if stored_bytes::may_store(&command) {
-                self.within_bytes(&mut ctx, |machine, ctx| machine.dispatch(command, ctx))
-            } else {
-                self.dispatch(command, &mut ctx)
-            };
+            let outcome = self.within_quotas(command, &mut ctx, |machine, command, ctx| {
+                if stored_bytes::may_store(&command) {
+                    machine.within_bytes(ctx, |machine, ctx| machine.dispatch(command, ctx))
+                } else {
+                    machine.dispatch(command, ctx)
+                }
+            });
             let caused = events.get(before_command..).unwrap_or_default();
             if let Some(change) = audited
                 && outcome.is_ok()

@@ -299,5 +299,13 @@ fn described_change(change: &AuthChange) -> (AuditAction, String, Detail) {
         AuthChange::SetMode(mode) => {
             (AuditAction::SetAuthMode, mode.as_str().to_owned(), Detail::default())
         }
+        AuthChange::SetNamespace { namespace, quotas } => {
+            let detail =
+                Detail::of(quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}")));
+            (AuditAction::SetNamespace, namespace.to_string(), detail)
+        }
+        AuthChange::DeleteNamespace { namespace } => {
+            (AuditAction::DeleteNamespace, namespace.to_string(), Detail::default())
+        }
     }
 }

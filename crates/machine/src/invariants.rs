@@ -27,6 +27,7 @@ impl Machine {
         self.check_queue_entry_counts(&places)?;
         self.check_locks()?;
         self.check_recipes()?;
+        self.check_namespaces()?;
         self.auth.check()?;
         self.audit.check(self.revision)
     }
@@ -155,7 +156,7 @@ impl Machine {
         let (orders, quotas, totals) = self.tree.rebuilt_indexes();
         let (kept_orders, kept_quotas, kept_totals) = self.tree.maintained_indexes();
         let kept_in_sessions = self.sessions.bytes() == self.sessions.counted_bytes();
-        ensure(kept_totals == totals && kept_in_sessions, || {
+        ensure(*kept_totals == totals && kept_in_sessions, || {
             "the totals differ from the znodes and the sessions".to_owned()
         })?;
         ensure(*kept_orders == orders, || "the node index differs from the nodes".to_owned())?;

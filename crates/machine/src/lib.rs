@@ -16,6 +16,7 @@ mod context;
 mod digest;
 mod invariants;
 mod lock;
+mod namespace;
 mod reads;
 mod recipe;
 mod session;

@@ -64,6 +64,8 @@ pub enum AuditAction {
     DeleteAccessToken,
     /// The mode of the authorization was set.
     SetAuthMode,
+    SetNamespace,
+    DeleteNamespace,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -127,7 +129,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -141,6 +143,8 @@ impl AuditAction {
         Self::RotateAccessToken,
         Self::DeleteAccessToken,
         Self::SetAuthMode,
+        Self::SetNamespace,
+        Self::DeleteNamespace,
     ];
 
     /// The word in replies.
@@ -159,6 +163,8 @@ impl AuditAction {
             Self::RotateAccessToken => "rotate-access-token",
             Self::DeleteAccessToken => "delete-access-token",
             Self::SetAuthMode => "set-auth-mode",
+            Self::SetNamespace => "set-namespace",
+            Self::DeleteNamespace => "delete-namespace",
         }
     }
 }

@@ -16,6 +16,7 @@ mod limits;
 mod lock_set;
 mod multi;
 mod name;
+mod namespace;
 mod operator;
 mod outcome;
 mod path;
@@ -34,8 +35,8 @@ pub use acl::{AclEntry, Identity, Perms};
 pub use audit::{AuditAction, AuditHash, AuditRecord, Credential};
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
-    Forbidden, NamePattern, NewAccessToken, Permission, PermissionError, Right, SecretHash,
-    built_in_role,
+    Forbidden, NamePattern, NewAccessToken, OtherNamespace, Permission, PermissionError, Right,
+    SecretHash, built_in_role,
 };
 pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;
@@ -48,9 +49,10 @@ pub use limits::Limits;
 pub use lock_set::{LockSet, LockSetError};
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{
-    Labels, LockName, NameError, Owner, Reason, RecipeName, RequestId, RoleName, SessionName,
-    SubjectName,
+    Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
+    SessionName, SubjectName,
 };
+pub use namespace::{NamespaceQuota, NamespaceQuotas, QuotaFull};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};
 pub use outcome::{
     Blocked, Bound, EntryState, Grant, LockRejection, MultiReply, OpReply, OutOfBounds, Outcome,

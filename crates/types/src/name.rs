@@ -1,5 +1,5 @@
 //! Names chosen by callers, checked at construction: locks, recipes, sessions, owners, reasons, requests, subjects, roles,
-//! labels.
+//! namespaces, labels.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -36,6 +36,9 @@ pub enum NameError {
     /// A path component such as `.`, `..` or an empty one.
     #[error("{what} has the component {component:?}: components may not be empty, '.' or '..'")]
     BadComponent { what: &'static str, component: String },
+    /// A name that a built-in directory has.
+    #[error("{what} cannot be {name:?}: holdfast uses this name")]
+    Reserved { what: &'static str, name: String },
     /// Too many of something, such as labels.
     #[error("{count} {what}: at most {max} are allowed")]
     TooMany { what: &'static str, count: usize, max: usize },
@@ -127,6 +130,10 @@ name! {
 name! {
     /// A person or a program that calls, such as `ci/deploy`.
     SubjectName, "the subject", 128, check_subject
+}
+name! {
+    /// A namespace: the first component of the names that belong to it.
+    NamespaceName, "the namespace", 64, check_namespace
 }
 name! {
     /// A role: a named list of permissions.
@@ -234,6 +241,16 @@ fn check_subject(what: &'static str, name: &str) -> Result<(), NameError> {
         }
         None => Ok(()),
     }
+}
+
+/// A name of one component that no built-in directory has.
+fn check_namespace(what: &'static str, name: &str) -> Result<(), NameError> {
+    check_flat(what, name)?;
+    check_subject(what, name)?;
+    if matches!(name, "locks" | "groups" | "elections" | "zookeeper") {
+        return Err(NameError::Reserved { what, name: name.to_owned() });
+    }
+    Ok(())
 }
 
 fn check_flat(what: &'static str, name: &str) -> Result<(), NameError> {

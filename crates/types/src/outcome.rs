@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
-    LockPolicy, Mode, Owner, Perms, RecipeRejection, RecipeReply, Revision, SessionId, SessionName,
-    Stamp, Stat, Ticket, Ttl, ZnodePath,
+    LockPolicy, Mode, Owner, Perms, QuotaFull, RecipeRejection, RecipeReply, Revision, SessionId,
+    SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -233,6 +233,8 @@ pub enum Bound {
     RolesOfSubject,
     /// Certificates of one subject.
     CertificatesOfSubject,
+    /// Namespaces of the cluster.
+    Namespaces,
 }
 
 /// Why a command was rejected.
@@ -259,6 +261,8 @@ pub enum Rejection {
         needed: FeatureLevel,
     },
     Auth(AuthRejection),
+    /// A quota of a namespace is reached.
+    QuotaFull(Box<QuotaFull>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -439,4 +443,6 @@ pub enum OutOfBounds {
     Locks,
     /// `shards`.
     Shards,
+    /// A quota of a namespace.
+    Quota,
 }

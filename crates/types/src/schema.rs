@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    AccessTokenId, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName, NodeId,
-    Owner, Reason, RecipeName, RequestId, Revision, RoleName, SessionId, SessionName, Stamp,
-    SubjectName, Ticket, ZnodePath,
+    AccessTokenId, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName,
+    NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, Revision, RoleName, SessionId,
+    SessionName, Stamp, SubjectName, Ticket, ZnodePath,
 };
 
 macro_rules! inline {
@@ -38,6 +38,7 @@ inline! {
     RequestId: name(RequestId::MAX_LEN);
     SubjectName: name(SubjectName::MAX_LEN);
     RoleName: name(RoleName::MAX_LEN);
+    NamespaceName: name(NamespaceName::MAX_LEN);
     CertificateName: name(CertificateName::MAX_LEN);
     AccessTokenId: json_schema!({ "type": "string", "pattern": "^[0-9a-f][0-9a-hjkmnp-tv-z]{12}$" });
     Reason: name(Reason::MAX_LEN);

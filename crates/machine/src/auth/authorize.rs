@@ -2,12 +2,13 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, CertificateName, Command, Forbidden,
-    Permission, Rejection, Right, RoleName, SessionName, Stamp, SubjectName, built_in_role,
+    NamespaceName, OtherNamespace, Permission, Rejection, Right, RoleName, SessionName, Stamp,
+    SubjectName, built_in_role,
 };
 
 use super::needed::{Needed, needed_by};
 use super::{AccessTokenRecord, SubjectRecord};
-use crate::Machine;
+use crate::{Machine, namespace};
 
 /// What one actor may do at one revision, as in the mode [`AuthMode::On`].
 #[derive(Clone, Copy, Debug)]
@@ -178,6 +179,7 @@ impl<'a> ActorRights<'a> {
 
     /// The permission that gives the actor a right on a name, and its role.
     pub fn deciding_permission(&self, right: Right, name: &str) -> Option<(&'a str, Permission)> {
+        self.check_namespace(right, name).ok()?;
         let mut deciding = None;
         self.find(|role, permission| {
             let allows = permission.allows(right, name);
@@ -227,6 +229,7 @@ impl<'a> ActorRights<'a> {
         name: &str,
         allows: impl Fn(&Permission) -> bool,
     ) -> Result<(), AuthRejection> {
+        self.check_namespace(right, name)?;
         match self.caller {
             AuthCaller::Node => Ok(()),
             AuthCaller::Anonymous | AuthCaller::Subject(_)
@@ -240,6 +243,25 @@ impl<'a> ActorRights<'a> {
                 Err(AuthRejection::Forbidden(Box::new(Forbidden { subject, right, name })))
             }
         }
+    }
+
+    /// Rejects what lies outside the namespace of the subject. A right without names always does.
+    fn check_namespace(&self, right: Right, name: &str) -> Result<(), AuthRejection> {
+        let AuthCaller::Subject(subject) = self.caller else { return Ok(()) };
+        let Some(namespace) = self.machine.namespace_of(subject) else { return Ok(()) };
+        let of_session = || {
+            let session = SessionName::new(name).ok().filter(|_| right.has_names())?;
+            self.machine.sessions.subject_of(&session)
+        };
+        let of_thing = namespace::of_right(right, name);
+        let found =
+            of_thing.or_else(|| of_session().map(|owner| NamespaceName::of_name(owner.as_str())));
+        if found == Some(namespace.as_str()) {
+            return Ok(());
+        }
+        let (subject, namespace, name) = (subject.clone(), namespace.clone(), name.to_owned());
+        let outside = OtherNamespace { subject, namespace, right, name };
+        Err(AuthRejection::OtherNamespace(Box::new(outside)))
     }
 
     /// Whether `allows` is true for a permission of the actor. Every caller has the role `anonymous`.

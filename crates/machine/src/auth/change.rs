@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName, Event,
-    NewAccessToken, Outcome, Permission, Rejection, Reply, RoleName, Stamp, SubjectName,
-    built_in_role,
+    NewAccessToken, OtherNamespace, OutOfBounds, Outcome, Permission, Rejection, Reply, Right,
+    RoleName, Stamp, SubjectName, built_in_role,
 };
 
 use super::{AccessTokenRecord, Auth, ROLES_MAX, SUBJECTS_MAX, SubjectRecord, TOKENS_MAX};
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::namespace::NAMESPACES_MAX;
 
 impl Machine {
     /// Executes a change, unless it would remove the last administrator.
@@ -21,9 +22,22 @@ impl Machine {
     ) -> Outcome {
         // The maps are persistent: the copy costs O(1).
         let mut auth = self.auth.clone();
+        let (mut new, mut deleted) = (None, None);
+        if let AuthChange::SetNamespace { namespace, .. } = &change {
+            new = (!auth.namespaces.contains_key(namespace)).then(|| namespace.clone());
+        } else if let AuthChange::DeleteNamespace { namespace } = &change {
+            self.check_unused(namespace)?;
+            deleted = Some(namespace.clone());
+        }
         auth.change(change, &ctx.actor, ctx.now)?;
         if self.auth.has_administrator(ctx.now) && !auth.has_administrator(ctx.now) {
             return Err(AuthRejection::LastAdministrator.into());
+        }
+        if let Some(namespace) = new {
+            self.start_namespace(&namespace)?;
+        }
+        if let Some(namespace) = deleted {
+            self.stop_namespace(&namespace);
         }
         auth.changed_in = ctx.revision;
         self.auth = auth;
@@ -38,6 +52,11 @@ impl Auth {
             AuthChange::AddAdministrator { subject, token, mode } => {
                 if self.has_had_administrator && *actor != Actor::Node {
                     return Err(AuthRejection::HasAdministrator.into());
+                }
+                if let Some(namespace) = self.namespace_of(&subject).cloned() {
+                    let (right, name) = (Right::AuthManage, String::new());
+                    let outside = OtherNamespace { subject, namespace, right, name };
+                    return Err(AuthRejection::OtherNamespace(Box::new(outside)).into());
                 }
                 self.add_administrator(subject.clone())?;
                 self.add_token(subject, &token, now)?;
@@ -74,6 +93,20 @@ impl Auth {
                     return Err(AuthRejection::NoAdministrator.into());
                 }
                 self.mode = mode;
+                Ok(())
+            }
+            AuthChange::SetNamespace { namespace, quotas } => {
+                if !self.namespaces.contains_key(&namespace) {
+                    within(Bound::Namespaces, self.namespaces.len() + 1, NAMESPACES_MAX)?;
+                }
+                if quotas.0.iter().any(|(quota, limit)| !quota.range().contains(limit)) {
+                    return Err(Rejection::OutOfBounds { what: OutOfBounds::Quota });
+                }
+                self.namespaces.insert(namespace, Arc::new(quotas));
+                Ok(())
+            }
+            AuthChange::DeleteNamespace { namespace } => {
+                self.namespaces.remove(&namespace);
                 Ok(())
             }
         }

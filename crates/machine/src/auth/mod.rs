@@ -2,18 +2,18 @@
 //!
 //! Every node decides the same, because [`ActorRights`] reads only the state. `apply` checks each command while the mode is
 //! [`AuthMode::On`], and front-ends check it before they propose it. Bounds: [`TOKENS_MAX`], [`SUBJECTS_MAX`],
-//! [`ROLES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName` and `CertificateName`.
+//! [`ROLES_MAX`], [`crate::namespace::NAMESPACES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName` and `CertificateName`.
 
 mod authorize;
 mod change;
-mod needed;
+pub(crate) mod needed;
 pub(crate) mod part;
 
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, Permission, Revision, RoleName, SecretHash, Stamp,
-    SubjectName, built_in_role,
+    AccessTokenId, AuthMode, CertificateName, NamespaceName, NamespaceQuotas, Permission, Revision,
+    RoleName, SecretHash, Stamp, SubjectName, built_in_role,
 };
 use imbl::OrdMap;
 
@@ -38,6 +38,7 @@ pub(crate) struct Auth {
     pub(crate) roles: OrdMap<RoleName, Arc<[Permission]>>,
     pub(crate) subjects: OrdMap<SubjectName, Arc<SubjectRecord>>,
     pub(crate) tokens: OrdMap<AccessTokenId, Arc<AccessTokenRecord>>,
+    pub(crate) namespaces: OrdMap<NamespaceName, Arc<NamespaceQuotas>>,
     /// Invariant: the certificates of the subjects.
     subject_of: OrdMap<CertificateName, SubjectName>,
 }
@@ -73,12 +74,14 @@ impl AccessTokenRecord {
 }
 
 impl Auth {
-    /// Whether a subject with the role `admin` has a certificate, or an access token that has not expired.
+    /// Whether a subject with the role `admin`, and of no namespace, has a certificate, or an access token that has not
+    /// expired.
     fn has_administrator(&self, now: Stamp) -> bool {
         let is_administrator = |name: &SubjectName| {
-            self.subjects.get(name).is_some_and(|subject| {
-                subject.roles.iter().any(|role| role.as_str() == RoleName::ADMIN)
-            })
+            self.namespace_of(name).is_none()
+                && self.subjects.get(name).is_some_and(|subject| {
+                    subject.roles.iter().any(|role| role.as_str() == RoleName::ADMIN)
+                })
         };
         let by_certificate = |subject: &SubjectName| is_administrator(subject);
         self.subject_of.values().any(by_certificate)
@@ -86,6 +89,12 @@ impl Auth {
                 .tokens
                 .values()
                 .any(|token| !token.is_expired(now) && is_administrator(&token.subject))
+    }
+
+    /// The namespace to which a subject belongs.
+    pub(crate) fn namespace_of(&self, subject: &SubjectName) -> Option<&NamespaceName> {
+        let namespace = NamespaceName::of_name(subject.as_str());
+        self.namespaces.get_key_value(namespace).map(|(namespace, _)| namespace)
     }
 
     /// Replaces a subject. The caller has checked that no other subject has one of its certificates.

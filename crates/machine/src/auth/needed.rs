@@ -9,7 +9,7 @@ use holdfast_types::{
 
 /// What a command needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Needed<'a> {
+pub(crate) enum Needed<'a> {
     /// A permission on a name.
     Permission(Right, std::borrow::Cow<'a, str>),
     /// The session belongs to the caller, has no subject, or does not exist.
@@ -25,7 +25,7 @@ pub(super) enum Needed<'a> {
 }
 
 /// Calls `need` with everything that the command needs, until it fails.
-pub(super) fn needed_by<'a, E>(
+pub(crate) fn needed_by<'a, E>(
     command: &'a Command,
     need: &mut impl FnMut(Needed<'a>) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, NewAccessToken, Permission, Revision, RoleName,
-    Stamp, SubjectName,
+    AccessTokenId, AuthMode, CertificateName, NamespaceName, NamespaceQuotas, NewAccessToken,
+    Permission, Revision, RoleName, Stamp, SubjectName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,10 @@ pub(crate) enum AuthPart {
         created_at: Stamp,
         token: NewAccessToken,
     },
+    Namespace {
+        namespace: NamespaceName,
+        quotas: NamespaceQuotas,
+    },
 }
 
 /// The position of an item in the order of the snapshot.
@@ -42,6 +46,7 @@ pub(crate) enum AuthKey {
     Role(RoleName),
     Subject(SubjectName),
     Token(AccessTokenId),
+    Namespace(NamespaceName),
 }
 
 impl AuthPart {
@@ -54,6 +59,7 @@ impl AuthPart {
                 64 + 32 * roles.len() + 128 * certificates.len()
             }
             Self::Token { .. } => 128,
+            Self::Namespace { quotas, .. } => 64 + 16 * quotas.0.len(),
         }
     }
 
@@ -63,6 +69,7 @@ impl AuthPart {
             Self::Role { role, .. } => AuthKey::Role(role.clone()),
             Self::Subject { subject, .. } => AuthKey::Subject(subject.clone()),
             Self::Token { token, .. } => AuthKey::Token(token.id),
+            Self::Namespace { namespace, .. } => AuthKey::Namespace(namespace.clone()),
         }
     }
 }
@@ -90,15 +97,20 @@ impl Auth {
             created_at: token.created_at,
             token: NewAccessToken { id: *id, hash: token.hash, expires_at: token.expires_at },
         });
+        let namespaces = self.namespaces.iter().map(|(namespace, quotas)| AuthPart::Namespace {
+            namespace: namespace.clone(),
+            quotas: (**quotas).clone(),
+        });
         let after = after.cloned();
-        let parts = head.into_iter().chain(roles).chain(subjects).chain(tokens);
+        let parts = head.into_iter().chain(roles).chain(subjects).chain(tokens).chain(namespaces);
         parts.filter(move |part| after.as_ref().is_none_or(|after| part.key() > *after))
     }
 
     /// The number of items.
     pub(crate) fn len(&self) -> usize {
         let head = usize::from(self.changed_in > Revision(0));
-        head + self.roles.len() + self.subjects.len() + self.tokens.len()
+        let subjects = self.subjects.len() + self.tokens.len() + self.namespaces.len();
+        head + self.roles.len() + subjects
     }
 
     /// Adds an item of a snapshot. Returns false if it was there.
@@ -122,6 +134,9 @@ impl Auth {
                 let NewAccessToken { id, hash, expires_at } = token;
                 let token = AccessTokenRecord { subject, hash, created_at, expires_at };
                 self.tokens.insert(id, Arc::new(token)).is_none()
+            }
+            AuthPart::Namespace { namespace, quotas } => {
+                self.namespaces.insert(namespace, Arc::new(quotas)).is_none()
             }
         }
     }

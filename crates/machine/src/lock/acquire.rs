@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Acquire, AcquireOptions, Bound, Data, EntryState, FencingToken, LockEvent, LockName,
-    LockRejection, LockSet, Mode, OpenSession, Outcome, Owner, Rejection, Reply, SessionEnd,
-    SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
+    LockRejection, LockSet, Mode, NamespaceQuota, OpenSession, Outcome, Owner, QuotaFull,
+    Rejection, Reply, SessionEnd, SessionId, SessionName, Ticket, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
@@ -371,6 +371,18 @@ impl Machine {
     pub(crate) fn check_room_for_waiter(&self, lock: &LockName) -> Result<(), Rejection> {
         let max = self.limits.waiters_per_lock_max;
         let waiting = self.locks.get(lock).map_or(0, Lock::waiting);
+        if let Some((namespace, limit)) = self.quota_of_waiters(lock.as_str())
+            && u64::from(waiting) >= limit
+        {
+            let (namespace, used) = (namespace.clone(), waiting.into());
+            let quota = NamespaceQuota::WaitersPerLock;
+            return Err(Rejection::QuotaFull(Box::new(QuotaFull {
+                namespace,
+                quota,
+                limit,
+                used,
+            })));
+        }
         if waiting >= max { Err(limit_reached(Bound::WaitersPerLock, max)) } else { Ok(()) }
     }
 

@@ -13,8 +13,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_types::{
-    FencingToken, LockName, LockPolicy, Owner, Revision, SessionId, SessionName, Stamp, Ticket,
-    ZnodePath,
+    FencingToken, LockName, LockPolicy, NamespaceName, Owner, Revision, SessionId, SessionName,
+    Stamp, Ticket, ZnodePath,
 };
 use imbl::{OrdMap, OrdSet};
 
@@ -23,6 +23,7 @@ use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::lock::stored_policy::StoredPolicy;
 use crate::lock::wait_deadlines::WaitDeadlines;
+use crate::namespace::PerNamespace;
 use crate::tree::Tree;
 use crate::tree::znode::{Znode, ZnodeRole};
 
@@ -77,12 +78,23 @@ pub(crate) struct LockIndex {
     multi_waiters: u64,
     /// The number of tokens minted so far, which is the value of the last one.
     grants: u64,
+    namespaces: PerNamespace<NamespaceLocks>,
+}
+
+/// The locks of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceLocks {
+    /// With a holder or a waiter.
+    pub(crate) locks: u64,
+    /// Holders and waiters.
+    pub(crate) entries: u64,
 }
 
 /// The share of one lock in the counters and timers over all locks.
 #[derive(Debug)]
 struct Tally {
     held: u64,
+    entries: u64,
     waiting: u64,
     multi_waiters: u64,
     due: Option<Stamp>,
@@ -93,6 +105,7 @@ impl Tally {
     fn of(lock: &Lock) -> Self {
         Self {
             held: u64::from(!lock.holders.is_empty()),
+            entries: (lock.holders.len() + lock.waiters.len()) as u64,
             waiting: lock.waiters.len() as u64,
             multi_waiters: lock.multi_waiters.into(),
             due: lock.due(),
@@ -114,6 +127,7 @@ impl LockIndex {
             waiting: 0,
             multi_waiters: 0,
             grants,
+            namespaces: PerNamespace::default(),
         }
     }
 
@@ -266,6 +280,36 @@ impl LockIndex {
         before
     }
 
+    pub(crate) fn namespaces(&self) -> &PerNamespace<NamespaceLocks> {
+        &self.namespaces
+    }
+
+    /// Counts the locks of a namespace from now on.
+    pub(crate) fn start_namespace(&mut self, namespace: &NamespaceName) {
+        let mut found = NamespaceLocks::default();
+        for name in namespace.names() {
+            let below = format!("{name}/");
+            let top = self.by_name.get_key_value(name.as_str());
+            let rest = self.range(Bound::Included(&below));
+            let rest = rest.take_while(|(lock, _)| lock.as_str().starts_with(&below));
+            for (_, lock) in top.into_iter().chain(rest) {
+                let entries = Tally::of(lock).entries;
+                found.locks += u64::from(entries > 0);
+                found.entries += entries;
+            }
+        }
+        self.namespaces.set(namespace.clone(), found);
+    }
+
+    pub(crate) fn stop_namespace(&mut self, namespace: &NamespaceName) {
+        self.namespaces.remove(namespace);
+    }
+
+    /// Creates an index without locks that counts the same namespaces.
+    pub(crate) fn without_locks(&self) -> Self {
+        Self { namespaces: self.namespaces.zeroed(), ..Self::new(self.grants) }
+    }
+
     pub(crate) fn tokens_left(&self) -> u64 {
         (FencingToken::END - 1).saturating_sub(self.grants)
     }
@@ -317,6 +361,7 @@ impl LockIndex {
             (self.held == other.held, "locks held"),
             (self.waiting == other.waiting, "waiters"),
             (self.multi_waiters == other.multi_waiters, "waiters of multi-locks"),
+            (self.namespaces == other.namespaces, "locks of namespaces"),
         ];
         parts.into_iter().find_map(|(same, part)| (!same).then_some(part))
     }
@@ -330,6 +375,7 @@ impl LockIndex {
         self.held = self.held + after.held - before.held;
         self.waiting = self.waiting + after.waiting - before.waiting;
         self.multi_waiters = self.multi_waiters + after.multi_waiters - before.multi_waiters;
+        self.count_in_namespace(name, before.entries, after.entries);
         if before.due != after.due || before.cooldowns != after.cooldowns {
             self.undue(name, &before);
             self.note_due(name, &after);
@@ -344,6 +390,7 @@ impl LockIndex {
             self.held = self.held.saturating_sub(tally.held);
             self.waiting = self.waiting.saturating_sub(tally.waiting);
             self.multi_waiters = self.multi_waiters.saturating_sub(tally.multi_waiters);
+            self.count_in_namespace(name, tally.entries, 0);
             self.undue(name, &tally);
         }
     }
@@ -352,7 +399,15 @@ impl LockIndex {
         self.held += tally.held;
         self.waiting += tally.waiting;
         self.multi_waiters += tally.multi_waiters;
+        self.count_in_namespace(name, 0, tally.entries);
         self.note_due(name, tally);
+    }
+
+    fn count_in_namespace(&mut self, lock: &LockName, before: u64, after: u64) {
+        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_name(lock.as_str())) {
+            namespace.locks = namespace.locks + u64::from(after > 0) - u64::from(before > 0);
+            namespace.entries = namespace.entries + after - before;
+        }
     }
 
     fn note_due(&mut self, name: &LockName, tally: &Tally) {

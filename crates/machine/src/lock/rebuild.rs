@@ -21,7 +21,7 @@ impl Machine {
     /// An entry contradicts its znode, lies outside a lock's directory, or repeats a sequence number or an acquire
     /// revision.
     pub(crate) fn rebuild_locks(&self) -> Result<Rebuilt, String> {
-        let mut locks = LockIndex::new(self.locks.grants());
+        let mut locks = self.locks.without_locks();
         let mut counts = BTreeMap::new();
         for (path, node) in self.tree.iter() {
             if let (Some(lock_directory), Some(lock)) = (node.lock_directory(), path.as_lock())

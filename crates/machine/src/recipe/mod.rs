@@ -18,8 +18,8 @@ mod waits;
 use std::sync::Arc;
 
 use holdfast_types::{
-    BarrierKind, Bound, BreachCause, CounterView, Outcome, Owner, Recipe, RecipeName,
-    RecipeRejection, Rejection, RequestId, Revision, SessionEnd, SessionId,
+    BarrierKind, Bound, BreachCause, CounterView, NamespaceName, NamespaceQuota, Outcome, Owner,
+    Recipe, RecipeName, RecipeRejection, Rejection, RequestId, Revision, SessionEnd, SessionId,
 };
 use imbl::OrdMap;
 
@@ -68,6 +68,19 @@ impl Recipes {
         self.latches.len() + self.barriers.len() + self.doubles.len() + self.counters.len()
     }
 
+    /// The number of recipes of a namespace, counted up to one above [`NamespaceQuota::RECIPES_MAX`].
+    pub(crate) fn count_in(&self, namespace: &NamespaceName) -> u64 {
+        let count = |name: &str| {
+            names_below(&self.latches, name)
+                .chain(names_below(&self.barriers, name))
+                .chain(names_below(&self.doubles, name))
+                .chain(names_below(&self.counters, name))
+                .zip(0..=NamespaceQuota::RECIPES_MAX)
+                .count() as u64
+        };
+        namespace.names().iter().map(|name| count(name)).sum()
+    }
+
     /// The number of promises and arrivals of a session.
     fn participation_count(&self, session: SessionId) -> usize {
         self.participations.get(&session).map_or(0, Participations::len)
@@ -92,6 +105,19 @@ impl Recipes {
             self.participations.remove(&session);
         }
     }
+}
+
+/// The recipes with a name or with names below it.
+fn names_below<'a, V: Clone>(
+    recipes: &'a OrdMap<RecipeName, V>,
+    name: &str,
+) -> impl Iterator<Item = &'a RecipeName> + use<'a, V> {
+    let top = recipes.get_key_value(name).map(|(name, _)| name);
+    let below = format!("{name}/");
+    let rest = recipes
+        .range::<_, str>((std::ops::Bound::Included(below.as_str()), std::ops::Bound::Unbounded));
+    top.into_iter()
+        .chain(rest.map(|(name, _)| name).take_while(move |name| name.as_str().starts_with(&below)))
 }
 
 /// Turns the rejection of a recipe into one of a command.

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    Attempt, Labels, Limits, OpenSession, Outcome, Password, RequestId, Revision, SessionEnd,
-    SessionId, SessionName, Stamp, SubjectName, Ttl,
+    Attempt, Labels, Limits, NamespaceName, OpenSession, Outcome, Password, RequestId, Revision,
+    SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl,
 };
 use imbl::OrdMap;
 
+use crate::namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 
@@ -88,6 +89,8 @@ pub(crate) struct Sessions {
     tombstones_minted: u64,
     /// Invariant: the number of bytes that the clients of live sessions have stored.
     bytes: u64,
+    /// Invariant: the number of live sessions of each namespace.
+    namespaces: PerNamespace<u64>,
 }
 
 impl Sessions {
@@ -103,7 +106,8 @@ impl Sessions {
     pub(crate) fn restored(minted: u64, tombstones_minted: u64) -> Self {
         let (by_id, by_name) = (OrdMap::new(), OrdMap::new());
         let (expired, closed) = (OrdMap::new(), OrdMap::new());
-        Self { by_id, by_name, expired, closed, minted, tombstones_minted, bytes: 0 }
+        let namespaces = PerNamespace::default();
+        Self { by_id, by_name, expired, closed, minted, tombstones_minted, bytes: 0, namespaces }
     }
 
     /// The last session number and the last tombstone number.
@@ -151,6 +155,42 @@ impl Sessions {
     /// The number of bytes that the clients of live sessions have stored.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The number of live sessions of each namespace.
+    pub(crate) fn namespaces(&self) -> &PerNamespace<u64> {
+        &self.namespaces
+    }
+
+    /// Counts the sessions of some namespaces from now on.
+    pub(crate) fn start_namespaces<'a>(
+        &mut self,
+        namespaces: impl IntoIterator<Item = &'a NamespaceName>,
+    ) {
+        for namespace in namespaces {
+            self.namespaces.set(namespace.clone(), 0);
+        }
+        self.namespaces = self.counted_namespaces();
+    }
+
+    pub(crate) fn stop_namespace(&mut self, namespace: &NamespaceName) {
+        self.namespaces.remove(namespace);
+    }
+
+    /// Computes [`Sessions::namespaces`] from the sessions.
+    pub(crate) fn counted_namespaces(&self) -> PerNamespace<u64> {
+        let mut counted = self.namespaces.zeroed();
+        for subject in self.iter().filter_map(|session| session.subject.as_ref()) {
+            if let Some(count) = counted.get_mut(NamespaceName::of_name(subject.as_str())) {
+                *count += 1;
+            }
+        }
+        counted
+    }
+
+    /// The number of sessions of the namespace of a subject.
+    fn count_of(&mut self, subject: Option<&SubjectName>) -> Option<&mut u64> {
+        self.namespaces.get_mut(NamespaceName::of_name(subject?.as_str()))
     }
 
     /// Computes [`Sessions::bytes`] from the sessions.
@@ -244,6 +284,9 @@ impl Sessions {
             subject,
         };
         self.bytes += session.bytes();
+        if let Some(count) = self.count_of(session.subject.as_ref()) {
+            *count += 1;
+        }
         self.by_name.insert(session.name.clone(), KnownSession::Open(id));
         self.by_id.insert(id, Arc::new(session));
         id
@@ -253,6 +296,9 @@ impl Sessions {
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };
         self.bytes -= session.bytes();
+        if let Some(count) = self.count_of(session.subject.as_ref()) {
+            *count -= 1;
+        }
         let (name, over) = (session.name.clone(), session.ended_attempts.newest());
         let subject = session.subject.clone();
         self.add_tombstone(end, Tombstone { name, ended_at: now, incarnation: id, over, subject });

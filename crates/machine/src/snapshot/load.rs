@@ -279,6 +279,7 @@ impl Loading {
             return Err(LoadError::CutShort);
         }
         machine.tree.recount();
+        machine.start_namespaces();
         let (locks, counts) = machine.rebuild_locks().map_err(unsound)?;
         machine.locks = locks;
         for (session, count) in counts {

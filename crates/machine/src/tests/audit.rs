@@ -2,11 +2,12 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuditAction, AuditHash, AuditRecord, AuthChange, AuthMode,
-    Break, BreakTarget, Command, Credential, Entry, LockPolicy, NewAccessToken, Outcome, Owner,
-    Permission, PolicyChange, Reason, RequestRelease, Right, RoleName, SecretHash, Stamp,
-    SubjectName,
+    Break, BreakTarget, Command, Credential, Entry, LockPolicy, NamespaceName, NamespaceQuota,
+    NewAccessToken, Outcome, Owner, Permission, PolicyChange, Reason, RequestRelease, Right,
+    RoleName, SecretHash, Stamp, SubjectName,
 };
 
+use super::auth::set_namespace;
 use super::script_commands::{lock_name, open, session_name};
 use crate::audit::RECORDS_MAX;
 use crate::snapshot::part::{Part, SnapshotPart};
@@ -122,6 +123,10 @@ fn every_action_has_its_record() {
         Command::Auth(AuthChange::DeleteRole { role }),
         Command::Auth(AuthChange::DeleteSubject { subject }),
         Command::Auth(AuthChange::SetMode(AuthMode::Shadow)),
+        Command::Auth(set_namespace("team", &[(NamespaceQuota::Locks, 5)])),
+        Command::Auth(AuthChange::DeleteNamespace {
+            namespace: NamespaceName::new("team").unwrap(),
+        }),
     ];
     for command in commands {
         apply(&mut machine, &ROOT, command).unwrap();
@@ -144,6 +149,8 @@ fn every_action_has_its_record() {
         "delete-role web: ",
         "delete-subject web: ",
         "set-auth-mode shadow: ",
+        "set-namespace team: locks 5",
+        "delete-namespace team: ",
     ];
     assert_eq!(lines, expected);
     let mut actions: Vec<_> = records(&machine).iter().map(|record| record.action).collect();

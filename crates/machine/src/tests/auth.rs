@@ -2,18 +2,19 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName,
-    Command, Create, CreateKind, Entry, Multi, NewAccessToken, Op, OpenSession, Outcome, Owner,
-    Rejection, Release, ReleaseTarget, Right, RoleName, SecretHash, Stamp, SubjectName, Ttl,
+    Command, Create, CreateKind, Entry, Multi, NamespaceName, NamespaceQuota, NamespaceQuotas,
+    NewAccessToken, Op, OpenSession, Outcome, Owner, Rejection, Release, ReleaseTarget, Right,
+    RoleName, SecretHash, Stamp, SubjectName, Ttl,
 };
 
 use super::script_commands::{lock_name, open, path, session_name};
 use crate::Machine;
 
-const ADMIN: Actor = Actor::Token(AccessTokenId(1));
+pub(super) const ADMIN: Actor = Actor::Token(AccessTokenId(1));
 const CI: Actor = Actor::Token(AccessTokenId(2));
 const WEB: Actor = Actor::Token(AccessTokenId(3));
 
-fn subject(name: &str) -> SubjectName {
+pub(super) fn subject(name: &str) -> SubjectName {
     SubjectName::new(name).unwrap()
 }
 
@@ -21,21 +22,21 @@ fn role(name: &str) -> RoleName {
     RoleName::new(name).unwrap()
 }
 
-fn token(id: u64) -> NewAccessToken {
+pub(super) fn token(id: u64) -> NewAccessToken {
     let hash = SecretHash([u8::try_from(id).unwrap(); 32]);
     NewAccessToken { id: AccessTokenId(id), hash, expires_at: None }
 }
 
-fn bootstrap(mode: AuthMode) -> AuthChange {
+pub(super) fn bootstrap(mode: AuthMode) -> AuthChange {
     AuthChange::AddAdministrator { subject: subject("root"), token: token(1), mode: Some(mode) }
 }
 
-fn set_role(name: &str, permissions: &[&str]) -> AuthChange {
+pub(super) fn set_role(name: &str, permissions: &[&str]) -> AuthChange {
     let permissions = permissions.iter().map(|text| text.parse().unwrap()).collect();
     AuthChange::SetRole { role: role(name), permissions }
 }
 
-fn set_subject(name: &str, roles: &[&str], certificates: &[&str]) -> AuthChange {
+pub(super) fn set_subject(name: &str, roles: &[&str], certificates: &[&str]) -> AuthChange {
     AuthChange::SetSubject {
         subject: subject(name),
         roles: roles.iter().map(|name| role(name)).collect(),
@@ -46,7 +47,14 @@ fn set_subject(name: &str, roles: &[&str], certificates: &[&str]) -> AuthChange 
     }
 }
 
-fn add_token(name: &str, id: u64) -> AuthChange {
+pub(super) fn set_namespace(name: &str, quotas: &[(NamespaceQuota, u64)]) -> AuthChange {
+    AuthChange::SetNamespace {
+        namespace: NamespaceName::new(name).unwrap(),
+        quotas: NamespaceQuotas(quotas.iter().copied().collect()),
+    }
+}
+
+pub(super) fn add_token(name: &str, id: u64) -> AuthChange {
     AuthChange::AddToken { subject: subject(name), token: token(id) }
 }
 
@@ -68,6 +76,9 @@ pub(super) fn of_every_kind() -> Vec<Command> {
         AuthChange::DeleteSubject { subject: subject("old") },
         AuthChange::DeleteToken { token: AccessTokenId(77) },
         AuthChange::SetMode(AuthMode::Off),
+        set_namespace("team", &[(NamespaceQuota::Locks, 5), (NamespaceQuota::Bytes, 9)]),
+        set_namespace("gone", &[]),
+        AuthChange::DeleteNamespace { namespace: NamespaceName::new("gone").unwrap() },
     ];
     let changes = changes.into_iter().map(|change| Command::Auth(change).by(ADMIN));
     let mut commands: Vec<_> = [first].into_iter().chain(changes).collect();
@@ -82,11 +93,11 @@ fn apply_at(machine: &mut Machine, at: u64, actor: Actor, command: Command) -> O
     outcome
 }
 
-fn apply(machine: &mut Machine, actor: Actor, command: Command) -> Outcome {
+pub(super) fn apply(machine: &mut Machine, actor: Actor, command: Command) -> Outcome {
     apply_at(machine, 1_000, actor, command)
 }
 
-fn change(machine: &mut Machine, actor: Actor, change: AuthChange) -> Outcome {
+pub(super) fn change(machine: &mut Machine, actor: Actor, change: AuthChange) -> Outcome {
     apply(machine, actor, Command::Auth(change))
 }
 
@@ -107,11 +118,11 @@ fn guarded() -> Machine {
     machine
 }
 
-fn acquire(lock: &str, session: &str) -> Command {
+pub(super) fn acquire(lock: &str, session: &str) -> Command {
     Command::Acquire(Acquire::new(lock_name(lock), open(session), Owner::unnamed()))
 }
 
-fn release(lock: &str, session: &str) -> Command {
+pub(super) fn release(lock: &str, session: &str) -> Command {
     Command::Release(Release {
         locks: lock_name(lock).into(),
         session: session_name(session),

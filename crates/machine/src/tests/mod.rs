@@ -28,6 +28,7 @@ mod late_copies;
 mod model;
 mod model_check;
 mod multi_locks;
+mod namespaces;
 mod operator_commands;
 mod operator_moves;
 mod properties;

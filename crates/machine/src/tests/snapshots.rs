@@ -96,7 +96,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (3, 11_834_700_886_697_940_316, 10_874_749_726_944_967_100)
+        (4, 5_203_077_269_584_554_276, 6_836_776_946_981_068_495)
     );
 }
 
@@ -318,6 +318,19 @@ proptest! {
     }
 }
 
+fn corrupt_auth(item: &mut AuthPart, number: u64) {
+    match item {
+        AuthPart::Head { changed_in, .. } => *changed_in = Revision(number),
+        AuthPart::Role { role, .. } => *role = RoleName::new(format!("r{number}")).unwrap(),
+        AuthPart::Subject { subject, .. } | AuthPart::Token { subject, .. } => {
+            *subject = SubjectName::new(format!("s{number}")).unwrap();
+        }
+        AuthPart::Namespace { namespace, .. } => {
+            *namespace = NamespaceName::new(format!("n{number}")).unwrap();
+        }
+    }
+}
+
 fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
     match part {
         Part::Head(head) => match what % 4 {
@@ -338,13 +351,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         Part::Members(members) => members[0].0 = NodeId(number),
         Part::Auth(items) => {
             let count = items.len();
-            match &mut items[item % count] {
-                AuthPart::Head { changed_in, .. } => *changed_in = Revision(number),
-                AuthPart::Role { role, .. } => *role = RoleName::new(format!("r{number}")).unwrap(),
-                AuthPart::Subject { subject, .. } | AuthPart::Token { subject, .. } => {
-                    *subject = SubjectName::new(format!("s{number}")).unwrap();
-                }
-            }
+            corrupt_auth(&mut items[item % count], number);
         }
         Part::Nodes(nodes) => {
             let count = nodes.len();

@@ -52,24 +52,23 @@ pub(crate) fn normalize(
     if given.len() > AclEntry::MAX_COUNT {
         return Err(limit_reached(Bound::AclEntries, AclEntry::MAX_COUNT as u64));
     }
-    let mut maintained_indexes: Vec<AclEntry> = Vec::with_capacity(given.len());
+    let mut normalized: Vec<AclEntry> = Vec::with_capacity(given.len());
     for AclEntry { perms, who } in given {
         if who.scheme == "auth" {
             let proved = identities.iter().filter(|identities| is_proof(identities));
-            let before = maintained_indexes.len();
-            maintained_indexes
-                .extend(proved.map(|identities| AclEntry { perms, who: identities.clone() }));
-            if maintained_indexes.len() == before {
+            let before = normalized.len();
+            normalized.extend(proved.map(|identities| AclEntry { perms, who: identities.clone() }));
+            if normalized.len() == before {
                 return Err(bad());
             }
         } else if is_known(&who) {
-            maintained_indexes.push(AclEntry { perms, who });
+            normalized.push(AclEntry { perms, who });
         } else {
             return Err(bad());
         }
     }
-    let mut unique: Vec<AclEntry> = Vec::with_capacity(maintained_indexes.len());
-    for entry in maintained_indexes {
+    let mut unique: Vec<AclEntry> = Vec::with_capacity(normalized.len());
+    for entry in normalized {
         if !unique.contains(&entry) {
             unique.push(entry);
         }

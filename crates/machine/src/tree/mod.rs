@@ -18,9 +18,10 @@ pub(crate) mod znode;
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, Rejection, Revision, Stamp, ZnodePath};
+use holdfast_types::{Data, NamespaceName, Rejection, Revision, Stamp, ZnodePath};
 use imbl::OrdMap;
 
+use crate::namespace::PerNamespace;
 use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
 use crate::tree::quota::{Limit, Quotas, Usage};
@@ -48,23 +49,50 @@ pub(crate) struct Tree {
 }
 
 /// The sums over all nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     /// The number of bytes that clients have stored, including the paths.
     pub(crate) bytes: u64,
     /// The number of ephemeral nodes, including queue entries.
     pub(crate) ephemerals: u64,
+    pub(crate) namespaces: PerNamespace<NamespaceZnodes>,
+}
+
+/// The znodes of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceZnodes {
+    pub(crate) count: u64,
+    /// As [`Totals::bytes`].
+    pub(crate) bytes: u64,
 }
 
 impl Totals {
     fn add(&mut self, path: &ZnodePath, node: &Znode) {
-        self.bytes += stored(path, node);
+        let bytes = stored(path, node);
+        self.bytes += bytes;
         self.ephemerals += u64::from(node.is_ephemeral());
+        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_path(path.as_str())) {
+            namespace.count += 1;
+            namespace.bytes += bytes;
+        }
     }
 
     fn take(&mut self, path: &ZnodePath, node: &Znode) {
-        self.bytes -= stored(path, node);
+        let bytes = stored(path, node);
+        self.bytes -= bytes;
         self.ephemerals -= u64::from(node.is_ephemeral());
+        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_path(path.as_str())) {
+            namespace.count -= 1;
+            namespace.bytes -= bytes;
+        }
+    }
+
+    /// Counts a node whose bytes have changed.
+    fn replace_bytes(&mut self, path: &ZnodePath, before: u64, after: u64) {
+        self.bytes = self.bytes + after - before;
+        if let Some(namespace) = self.namespaces.get_mut(NamespaceName::of_path(path.as_str())) {
+            namespace.bytes = namespace.bytes + after - before;
+        }
     }
 }
 
@@ -112,8 +140,8 @@ impl Tree {
     }
 
     /// The sums over all nodes. O(1).
-    pub(crate) fn totals(&self) -> Totals {
-        self.totals
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// Returns a node for a change that must not affect the node index, the quotas or the totals.
@@ -209,7 +237,7 @@ impl Tree {
             quotas.change(&limited, Limit::parse(&data));
         }
         let bytes = signed(data.len()) - signed(node.data.len());
-        totals.bytes = totals.bytes.saturating_add_signed(bytes);
+        totals.replace_bytes(path, node.data.len() as u64, data.len() as u64);
         let exceeded = quotas.count(path, Usage { count: 0, bytes });
         let before = node.order();
         node.set_data(data, revision, now);
@@ -232,7 +260,8 @@ impl Tree {
         let node = self.nodes.get_mut(&TreeKey::of(path.clone())).map(Arc::make_mut)?;
         let before = node.bytes();
         change(node);
-        self.totals.bytes = self.totals.bytes + node.bytes() - before;
+        let after = node.bytes();
+        self.totals.replace_bytes(path, before, after);
         Some(node)
     }
 
@@ -308,6 +337,28 @@ impl Tree {
         Some((usage, visited))
     }
 
+    /// Counts the znodes of a namespace from now on. Returns false if there are more than `count_max`.
+    pub(crate) fn start_namespace(&mut self, namespace: &NamespaceName, count_max: u64) -> bool {
+        let mut found = NamespaceZnodes::default();
+        for directory in namespace.directories() {
+            let top = self.nodes.get_key_value(&TreeKey::of(directory.clone()));
+            let top = top.map(|(place, node)| (place.path(), node));
+            for (path, node) in top.into_iter().chain(self.below_after(&directory, None)) {
+                found.count += 1;
+                found.bytes += stored(path, node);
+                if found.count > count_max {
+                    return false;
+                }
+            }
+        }
+        self.totals.namespaces.set(namespace.clone(), found);
+        true
+    }
+
+    pub(crate) fn stop_namespace(&mut self, namespace: &NamespaceName) {
+        self.totals.namespaces.remove(namespace);
+    }
+
     /// Adds a node from a snapshot. [`Tree::recount`] counts the children later. Returns false if the path exists.
     pub(crate) fn restore(&mut self, path: ZnodePath, node: Znode) -> bool {
         self.nodes.insert(TreeKey::of(path), Arc::new(node)).is_none()
@@ -327,7 +378,8 @@ impl Tree {
     /// Computes the node index, the quotas and the totals from the nodes alone.
     pub(crate) fn rebuilt_indexes(&self) -> (NodeIndex, Quotas, Totals) {
         let (mut node_indexes, mut quotas) = (NodeIndex::default(), Quotas::default());
-        let mut totals = Totals::default();
+        let namespaces = self.totals.namespaces.zeroed();
+        let mut totals = Totals { namespaces, ..Totals::default() };
         for (path, node) in self.iter() {
             totals.add(path, node);
             if let Some(order) = node.order() {
@@ -346,8 +398,8 @@ impl Tree {
     }
 
     /// The maintained node index, quotas and totals.
-    pub(crate) fn maintained_indexes(&self) -> (&NodeIndex, &Quotas, Totals) {
-        (&self.node_indexes, &self.quotas, self.totals)
+    pub(crate) fn maintained_indexes(&self) -> (&NodeIndex, &Quotas, &Totals) {
+        (&self.node_indexes, &self.quotas, &self.totals)
     }
 }
 

@@ -10,7 +10,7 @@ mod token_id;
 use serde::{Deserialize, Serialize};
 
 use crate::name::{check_controls, check_len};
-use crate::{NameError, RoleName, SessionName, Stamp, SubjectName};
+use crate::{NameError, NamespaceName, NamespaceQuotas, RoleName, SessionName, Stamp, SubjectName};
 
 pub use permission::{NamePattern, Permission, PermissionError};
 pub use right::Right;
@@ -120,6 +120,15 @@ pub enum AuthChange {
         token: AccessTokenId,
     },
     SetMode(AuthMode),
+    /// Registers a namespace, or replaces its quotas.
+    SetNamespace {
+        namespace: NamespaceName,
+        quotas: NamespaceQuotas,
+    },
+    /// Deletes a namespace to which nothing belongs.
+    DeleteNamespace {
+        namespace: NamespaceName,
+    },
 }
 
 /// The name of a client certificate: one of its URIs, or its subject in the form of RFC 2253.
@@ -203,6 +212,29 @@ pub enum AuthRejection {
         certificate: CertificateName,
         subject: SubjectName,
     },
+    /// The subject belongs to a namespace, and the name does not.
+    OtherNamespace(Box<OtherNamespace>),
+    NoNamespace {
+        namespace: NamespaceName,
+    },
+    /// The namespace cannot be deleted while anything belongs to it.
+    NamespaceInUse {
+        namespace: NamespaceName,
+        subjects: u64,
+        sessions: u64,
+        znodes: u64,
+        recipes: u64,
+    },
+}
+
+/// A name outside the namespace of the caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OtherNamespace {
+    pub subject: SubjectName,
+    pub namespace: NamespaceName,
+    pub right: Right,
+    /// What the call names; empty for a right without names.
+    pub name: String,
 }
 
 /// A missing permission.

@@ -1,0 +1,197 @@
+//! Namespaces: registered first components of names, for the teams that share a cluster.
+//!
+//! To the namespace `team-a` belong the locks, elections, recipes and subjects with names below `team-a/`, and the
+//! znodes at and below `/team-a`, `/locks/team-a`, `/locks/elections/team-a` and `/groups/team-a`. A subject of a
+//! namespace uses only the names of its namespace. Quotas bound what the clients of a namespace store and call.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NamespaceName, ZnodePath};
+
+/// The prefix of the locks of elections.
+const ELECTIONS: &str = "elections/";
+/// The directory of the members of groups.
+const GROUPS: &str = "/groups/";
+
+/// What a quota bounds. Append-only: the order of the variants is part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum NamespaceQuota {
+    /// Locks with a holder or a waiter.
+    Locks,
+    /// Holders and waiters of all locks.
+    QueueEntries,
+    WaitersPerLock,
+    /// Live sessions that subjects of the namespace have opened.
+    Sessions,
+    Znodes,
+    /// Bytes of znodes: their paths, data, access lists and queue entries.
+    Bytes,
+    /// Latches, barriers and counters.
+    Recipes,
+    /// Calls of subjects of the namespace to one node.
+    CallsPerSecond,
+}
+
+/// The quotas of a namespace. A quota that is not set is unlimited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NamespaceQuotas(pub BTreeMap<NamespaceQuota, u64>);
+
+/// A namespace has no room for what a command adds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct QuotaFull {
+    pub namespace: NamespaceName,
+    pub quota: NamespaceQuota,
+    pub limit: u64,
+    /// What the namespace has now, before the rejected command.
+    pub used: u64,
+}
+
+impl NamespaceQuota {
+    pub const ALL: [Self; 8] = [
+        Self::Locks,
+        Self::QueueEntries,
+        Self::WaitersPerLock,
+        Self::Sessions,
+        Self::Znodes,
+        Self::Bytes,
+        Self::Recipes,
+        Self::CallsPerSecond,
+    ];
+
+    /// The name in replies and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Locks => "locks",
+            Self::QueueEntries => "queue_entries",
+            Self::WaitersPerLock => "waiters_per_lock",
+            Self::Sessions => "sessions",
+            Self::Znodes => "znodes",
+            Self::Bytes => "bytes",
+            Self::Recipes => "recipes",
+            Self::CallsPerSecond => "calls_per_second",
+        }
+    }
+
+    /// The values that it can have.
+    pub const fn range(self) -> RangeInclusive<u64> {
+        match self {
+            Self::Recipes => 0..=Self::RECIPES_MAX,
+            Self::CallsPerSecond => 1..=1_000_000,
+            Self::Locks
+            | Self::QueueEntries
+            | Self::WaitersPerLock
+            | Self::Sessions
+            | Self::Znodes
+            | Self::Bytes => 0..=(1 << 53) - 1,
+        }
+    }
+
+    /// The greatest quota of recipes. It is low because a new recipe counts all recipes of its namespace.
+    pub const RECIPES_MAX: u64 = 10_000;
+}
+
+impl fmt::Display for NamespaceQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl NamespaceQuotas {
+    pub fn get(&self, quota: NamespaceQuota) -> Option<u64> {
+        self.0.get(&quota).copied()
+    }
+}
+
+impl NamespaceName {
+    /// The namespace to which a lock, a recipe or a subject would belong, if it is registered.
+    pub fn of_name(name: &str) -> &str {
+        let name = name.strip_prefix(ELECTIONS).unwrap_or(name);
+        name.split('/').next().unwrap_or(name)
+    }
+
+    /// The namespace to which a znode would belong, if it is registered.
+    pub fn of_path(path: &str) -> &str {
+        let locks = path.strip_prefix(ZnodePath::LOCKS).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(lock) = locks {
+            return Self::of_name(lock);
+        }
+        let name = path.strip_prefix(GROUPS).or_else(|| path.strip_prefix('/'));
+        name.and_then(|name| name.split('/').next()).unwrap_or_default()
+    }
+
+    /// The directories of its znodes.
+    pub fn directories(&self) -> impl Iterator<Item = ZnodePath> {
+        let locks = ZnodePath::LOCKS;
+        let paths = [
+            format!("/{self}"),
+            format!("{GROUPS}{self}"),
+            format!("{locks}/{self}"),
+            format!("{locks}/{ELECTIONS}{self}"),
+        ];
+        paths.into_iter().filter_map(|path| ZnodePath::new(path).ok())
+    }
+
+    /// Its locks and recipes have these names, or names below them.
+    pub fn names(&self) -> [String; 2] {
+        [self.to_string(), format!("{ELECTIONS}{self}")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_component_is_the_namespace() {
+        for (name, namespace) in [
+            ("a/b/c", "a"),
+            ("a", "a"),
+            ("ab/c", "ab"),
+            ("elections/a/b", "a"),
+            ("elections", "elections"),
+        ] {
+            assert_eq!(NamespaceName::of_name(name), namespace, "{name}");
+        }
+        for (path, namespace) in [
+            ("/", ""),
+            ("/a", "a"),
+            ("/a/b", "a"),
+            ("/locks", "locks"),
+            ("/locks/a", "a"),
+            ("/locks/a/b-0000000001", "a"),
+            ("/locks/elections/a/b", "a"),
+            ("/locks/elections", "elections"),
+            ("/groups/a/b", "a"),
+            ("/groups", "groups"),
+        ] {
+            assert_eq!(NamespaceName::of_path(path), namespace, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_directories_of_a_namespace_belong_to_it() {
+        let namespace = NamespaceName::new("a").unwrap();
+        for directory in namespace.directories() {
+            assert_eq!(NamespaceName::of_path(directory.as_str()), "a", "{directory}");
+        }
+        for name in namespace.names() {
+            assert_eq!(NamespaceName::of_name(&name), "a", "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_built_in_directories_are_no_namespaces() {
+        for good in ["a", "team-a", "ü"] {
+            assert!(NamespaceName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a/b", "a b", "locks", "groups", "elections", "zookeeper", "..", "a:b", "*"]
+        {
+            assert!(NamespaceName::new(bad).is_err(), "{bad}");
+        }
+    }
+}
