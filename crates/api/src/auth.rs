@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{AccessTokenId, CertificateName, RoleName, SubjectName};
+use holdfast_types::{AccessTokenId, CertificateName, NamespaceName, RoleName, SubjectName};
 
 use crate::{Rfc3339Time, escape_path};
 
@@ -138,6 +138,9 @@ pub struct CallerBody {
     pub expires_at: Option<Rfc3339Time>,
     /// The roles of the subject.
     pub roles: Vec<RoleName>,
+    /// The namespace to which the subject belongs; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<NamespaceName>,
 }
 
 /// Whether a subject has a permission.

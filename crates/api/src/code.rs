@@ -79,9 +79,12 @@ codes! {
     LastAdministrator, "last-administrator", false, "The change would remove the last administrator",
         "After the change, no subject with the role admin would have a certificate or a valid access token. Nothing was done. Add \
          another administrator first.";
-    QuotaExceeded, "quota-exceeded", false, "A limit of the cluster is reached",
+    NamespaceInUse, "namespace-in-use", false, "Something still belongs to the namespace",
+        "A namespace is deleted only when it has no subject, session, znode and recipe. The detail has their numbers. Nothing was \
+         done. Delete them first; empty locks disappear after a short time.";
+    QuotaExceeded, "quota-exceeded", false, "A limit of the cluster or of a namespace is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
-         that no caller can fill the memory of every node. A subtree may have a quota of its own. The detail names the \
+         that no caller can fill the memory of every node. A subtree or a namespace may have quotas of its own. The detail names the \
          limit and its value. Nothing was done. Close, release or delete something first.";
     NotFound, "not-found", false, "The resource does not exist",
         "There is no such path, error code, queue entry or znode. For an unknown path of the API the problem names the \
@@ -173,8 +176,9 @@ codes! {
         "The latch is not at zero, members have not arrived at the barrier, or members are still inside the double \
          barrier. The problem has their number. An arrival whose wait times out is withdrawn, which breaks the barrier \
          for the waiting members. Send the call again to wait again.";
-    RateLimited, "rate-limited", true, "The node is overloaded",
-        "The node has as many calls in flight as it allows. Nothing was done. Retry-After has the time until the next \
+    RateLimited, "rate-limited", true, "The node accepts no call at the moment",
+        "The node has as many calls in flight as it allows, or the caller's namespace makes more calls per second than its quota. \
+         Nothing was done. Retry-After has the time until the next \
          try.";
     TooManyWaiters, "too-many-waiters", true, "The queue is full",
         "The lock's queue, or the node, has as many waiters as allowed. The caller is not in the queue. Retry-After \

@@ -15,6 +15,7 @@ mod election;
 mod escape;
 mod explain;
 mod lock;
+mod namespace;
 mod param;
 mod param_error;
 mod param_value;
@@ -59,6 +60,7 @@ pub use lock::{
     HolderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody,
     WaiterBody, named_owner,
 };
+pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};
 pub use param_value::{CallParams, CountOrNone, ParamField, ParamValue};

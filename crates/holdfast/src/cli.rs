@@ -10,7 +10,8 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group,
-    history, latch, lock, ls, policy, run, session, status, top, tree, unlock, wait, who,
+    history, latch, lock, ls, namespace, policy, run, session, status, top, tree, unlock, wait,
+    who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -29,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth", "audit"]),
+    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth", "namespace", "audit"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -99,6 +100,8 @@ commands! {
         Auth(auth::AuthCommand) => auth::run,
         #[command(subcommand)]
         Audit(audit::AuditCommand) => audit::run,
+        #[command(subcommand)]
+        Namespace(namespace::NamespaceCommand) => namespace::run,
         Status(status::StatusArgs) => status::run,
         Doctor(doctor::DoctorArgs) => doctor::run,
         #[command(alias = "acquire")]

@@ -15,8 +15,8 @@ use holdfast_service::{
     Failure, Principal, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
 use holdfast_types::{
-    AccessTokenId, LockName, NameError, RecipeName, RoleName, SessionName, Stamp, SubjectName,
-    ZnodePath,
+    AccessTokenId, LockName, NameError, NamespaceName, RecipeName, RoleName, SessionName, Stamp,
+    SubjectName, ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -141,6 +141,11 @@ impl CallContext<'_> {
     /// The subject that the path names. Decoded once, then checked, never normalised.
     pub(crate) fn subject(&self) -> Result<SubjectName, HttpError> {
         name_in_path(self.rest_of_path(), "the subject", |name| SubjectName::new(name))
+    }
+
+    /// The namespace that the path names.
+    pub(crate) fn namespace(&self) -> Result<NamespaceName, HttpError> {
+        name_in_path(self.rest_of_path(), "the namespace", |name| NamespaceName::new(name))
     }
 
     /// The role that the path names.

@@ -55,6 +55,9 @@ async fn handle(
     head::check(call.parts)?;
     if operation.scope.needs_caller() {
         call.identify(identity::authenticate(call.parts, call.service()).await?);
+        if operation.is_rate_limited() {
+            call.service().count_call().map_err(|failure| call.error(failure))?;
+        }
     }
     let state = call.state;
     // The permit of a large body is released when the handler returns.

@@ -23,6 +23,7 @@ mod identity;
 mod lines;
 mod locks;
 mod metrics;
+mod namespaces;
 mod node;
 mod operation;
 mod operations;

@@ -126,6 +126,11 @@ impl Operation {
         !["bootstrapAuth", "recoverAuth"].contains(&self.id)
     }
 
+    /// Whether the quota of calls per second counts the call. A namespace above its quota keeps its sessions.
+    pub(crate) fn is_rate_limited(&self) -> bool {
+        !["keepSessionAlive", "keepSessionsAlive"].contains(&self.id)
+    }
+
     /// Whether the call takes a parameter of this name.
     pub(crate) fn takes(&self, name: &str) -> bool {
         self.params.params.iter().any(|param| param.name == name)

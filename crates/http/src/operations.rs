@@ -1,7 +1,7 @@
 //! Every call of the API, in the order of the description.
 
 use crate::operation::Operation;
-use crate::{auth, elections, locks, node, pages, recipes, sessions, tree};
+use crate::{auth, elections, locks, namespaces, node, pages, recipes, sessions, tree};
 
 pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
@@ -66,6 +66,10 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &auth::set_role::OPERATION,
     &auth::delete_role::OPERATION,
     &auth::audit::OPERATION,
+    &namespaces::list::OPERATION,
+    &namespaces::read::OPERATION,
+    &namespaces::set::OPERATION,
+    &namespaces::delete::OPERATION,
     &node::cluster::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

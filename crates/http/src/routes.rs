@@ -2,7 +2,8 @@
 
 use holdfast_api::{Form, Param};
 use holdfast_types::{
-    AccessTokenId, LockName, RecipeName, RoleName, SessionName, SubjectName, ZnodePath,
+    AccessTokenId, LockName, NamespaceName, RecipeName, RoleName, SessionName, SubjectName,
+    ZnodePath,
 };
 
 /// A path pattern with at most one variable part.
@@ -80,6 +81,12 @@ const SUBJECT_NAME: Param = Param::path(
 const ROLE_NAME: Param =
     Param::name("role", RoleName::MAX_LEN, "The role; contains neither '/' nor white space")
         .needed("deploy");
+const NAMESPACE_NAME: Param = Param::name(
+    "namespace",
+    NamespaceName::MAX_LEN,
+    "The namespace; contains neither '/' nor white space",
+)
+.needed("team-a");
 
 /// The chapters of the description, with their purposes.
 pub(crate) const CHAPTERS: [(&str, &str); 7] = [
@@ -92,7 +99,7 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ("recipes", "Latches, barriers, counters and elections."),
     (
         "authorization",
-        "Subjects, their roles and access tokens; the mode of the authorization; the audit trail.",
+        "Subjects, their roles and access tokens; namespaces; the mode of the authorization; the audit trail.",
     ),
     ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
     ("this description", "This document, the page /docs, and a page for each error code."),
@@ -153,6 +160,9 @@ pub(crate) static SUBJECT: Route =
 pub(crate) static ROLES: Route = Route::new("/v1/auth/roles", "authorization", None);
 pub(crate) static ROLE: Route =
     Route::new("/v1/auth/roles/{role}", "authorization", Some(ROLE_NAME));
+pub(crate) static NAMESPACES: Route = Route::new("/v1/namespaces", "authorization", None);
+pub(crate) static NAMESPACE: Route =
+    Route::new("/v1/namespaces/{namespace}", "authorization", Some(NAMESPACE_NAME));
 /// The route of unknown paths.
 pub(crate) static OTHER: Route = Route::new("other", "", None);
 
@@ -200,6 +210,8 @@ pub(crate) static ROUTES: &[&Route] = &[
     &SUBJECT,
     &ROLES,
     &ROLE,
+    &NAMESPACES,
+    &NAMESPACE,
 ];
 
 /// Returns the route most similar to an unknown path, if any.

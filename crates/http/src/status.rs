@@ -18,8 +18,8 @@ use axum::http::StatusCode;
 use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, format_duration};
 use holdfast_service::Failure;
 use holdfast_types::{
-    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, Rejection,
-    Revision, SessionName, SessionRejection, Stamp, TreeRejection,
+    Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, QuotaFull,
+    Rejection, Revision, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
 /// The problem that the client receives.
@@ -61,6 +61,7 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::NotEmpty
         | ErrorCode::HasAdministrator
         | ErrorCode::LastAdministrator
+        | ErrorCode::NamespaceInUse
         | ErrorCode::CountMismatch
         | ErrorCode::BarrierBroken
         | ErrorCode::CounterOverflow => StatusCode::CONFLICT,
@@ -118,6 +119,17 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::UnexpectedReply => internal("the reply is not one of this command"),
         Failure::Overloaded { retry_after } => {
             transient(ErrorCode::RateLimited, "nothing was done", retry_after)
+        }
+        Failure::RateLimited { namespace, limit, retry_after } => {
+            let detail =
+                format!("the namespace '{namespace}' makes more than {limit} calls per second");
+            let facts = Facts {
+                retry_after_ms: Some(holdfast_types::millis(retry_after).max(1)),
+                bound: Some("calls_per_second of the namespace".into()),
+                limit: Some(limit.get().into()),
+                ..Facts::default()
+            };
+            Box::new(Problem::new(ErrorCode::RateLimited, detail).facts(facts))
         }
         Failure::TooManyWaiters { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -179,6 +191,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
         Rejection::Auth(rejection) => auth::of_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
+        Rejection::QuotaFull(full) => quota_full(&full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
         Rejection::NodeIdTaken | Rejection::OtherCluster | Rejection::LevelTooLow { .. } => {
             unexpected(&rejection)
@@ -265,6 +278,7 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
         Bound::Roles => (QuotaExceeded, "roles"),
         Bound::Permissions => (QuotaExceeded, "permissions of one role"),
         Bound::RolesOfSubject => (QuotaExceeded, "roles of one subject"),
+        Bound::Namespaces => (QuotaExceeded, "namespaces"),
         Bound::CertificatesOfSubject => (QuotaExceeded, "certificates of one subject"),
     };
     at_bound(code, what, limit)
@@ -273,6 +287,18 @@ fn of_bound(bound: Bound, limit: u64) -> HttpError {
 fn at_bound(code: ErrorCode, bound: &'static str, limit: u64) -> HttpError {
     let facts = Facts { bound: Some(bound.into()), limit: Some(limit), ..Facts::default() };
     Box::new(Problem::new(code, format!("{bound}: at most {limit}")).facts(facts))
+}
+
+fn quota_full(full: &QuotaFull) -> HttpError {
+    let QuotaFull { namespace, quota, limit, used } = full;
+    let detail =
+        format!("{quota} of the namespace '{namespace}': at most {limit}, and {used} are in use");
+    let bound = Some(format!("{quota} of the namespace").into());
+    let facts = Facts { bound, limit: Some(*limit), ..Facts::default() };
+    let hint = format!(
+        "release or delete something, or ask an administrator: holdfast namespace set {namespace}"
+    );
+    Box::new(Problem::new(ErrorCode::QuotaExceeded, detail).hint(hint).facts(facts))
 }
 
 fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {

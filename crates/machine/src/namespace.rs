@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 use holdfast_types::{
-    AuthRejection, Bound, Command, NamespaceName, NamespaceQuota, NamespaceQuotas, Outcome,
-    QuotaFull, Rejection, Right, SubjectName,
+    AuthRejection, Bound, Command, NamespaceItems, NamespaceName, NamespaceQuota, NamespaceQuotas,
+    Outcome, QuotaFull, Rejection, Right, SubjectName,
 };
 use imbl::OrdMap;
 
@@ -145,15 +145,17 @@ impl Machine {
         }
         let used = |quota| self.namespace_used(&namespace, quota).unwrap_or_default();
         let is_inside = |subject: &&SubjectName| self.namespace_of(subject) == Some(&namespace);
-        let subjects = self.auth.subjects.keys().filter(is_inside).count() as u64;
-        let (sessions, znodes) = (used(NamespaceQuota::Sessions), used(NamespaceQuota::Znodes));
-        let recipes = used(NamespaceQuota::Recipes);
+        let items = NamespaceItems {
+            subjects: self.auth.subjects.keys().filter(is_inside).count() as u64,
+            sessions: used(NamespaceQuota::Sessions),
+            znodes: used(NamespaceQuota::Znodes),
+            recipes: used(NamespaceQuota::Recipes),
+        };
+        let NamespaceItems { subjects, sessions, znodes, recipes } = items;
         if subjects + sessions + znodes + recipes == 0 {
             return Ok(());
         }
-        let in_use =
-            AuthRejection::NamespaceInUse { namespace, subjects, sessions, znodes, recipes };
-        Err(in_use.into())
+        Err(AuthRejection::NamespaceInUse { namespace, used: Box::new(items) }.into())
     }
 
     /// Compares the counts with the items, and the counted namespaces with the registered ones. The tree and the lock

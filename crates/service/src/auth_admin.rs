@@ -8,8 +8,9 @@ use std::time::Duration;
 use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
 use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
-    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NewAccessToken, Permission,
-    Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp, SubjectName, millis,
+    AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
+    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp,
+    SubjectName, millis,
 };
 
 use crate::access_token::AccessTokenSecret;
@@ -46,6 +47,8 @@ pub struct KnownCaller {
     pub actor: Actor,
     pub subject: Option<SubjectName>,
     pub roles: Vec<RoleName>,
+    /// The namespace to which the subject belongs.
+    pub namespace: Option<NamespaceName>,
     /// Of its access token.
     pub expires_at: Option<Stamp>,
 }
@@ -240,7 +243,9 @@ impl Service {
                 Actor::Node | Actor::Anonymous | Actor::Subject(_) => None,
             };
             let expires_at = token.and_then(|token| token.expires_at);
-            Ok(KnownCaller { actor: actor.clone(), subject, roles, expires_at })
+            let namespace = subject.as_ref().and_then(|subject| machine.namespace_of(subject));
+            let namespace = namespace.cloned();
+            Ok(KnownCaller { actor: actor.clone(), subject, roles, namespace, expires_at })
         })
         .await?
         .accepted()
@@ -326,5 +331,10 @@ fn shown(change: &AuthChange) -> String {
         }
         AuthChange::DeleteToken { token } => format!("delete the access token {token}"),
         AuthChange::SetMode(mode) => format!("set the mode {}", mode.as_str()),
+        AuthChange::SetNamespace { namespace, quotas } => {
+            let quotas = quotas.0.iter().map(|(quota, limit)| format!("{quota} {limit}"));
+            format!("set the namespace {namespace}: {}", quotas.collect::<Vec<_>>().join(", "))
+        }
+        AuthChange::DeleteNamespace { namespace } => format!("delete the namespace {namespace}"),
     }
 }

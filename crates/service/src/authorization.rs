@@ -23,10 +23,15 @@ impl Service {
         Self { parts: self.parts.clone(), context: context.into() }
     }
 
+    /// The service for another caller of the same request.
+    #[must_use]
+    pub fn for_principal(&self, principal: Principal) -> Self {
+        self.for_call(RequestContext { principal, request_id: self.context.request_id.clone() })
+    }
+
     /// The service for work of this node itself, which needs no permission.
     pub(crate) fn as_node(&self) -> Self {
-        let principal = Principal { actor: Actor::Node, identities: Vec::new() };
-        self.for_call(RequestContext { principal, request_id: self.context.request_id.clone() })
+        self.for_principal(Principal { actor: Actor::Node, identities: Vec::new() })
     }
 
     pub(crate) fn actor(&self) -> &Actor {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::{MemberAddresses, Role as RaftRole};
-use holdfast_types::{ClusterId, FeatureLevel, NodeId, Revision};
+use holdfast_types::{ClusterId, FeatureLevel, NamespaceName, NodeId, Revision};
 use prometheus_client::registry::Registry;
 
 use crate::service::Service;
@@ -194,6 +194,27 @@ impl Service {
         metrics.streams.set(gauge(self.observer().streams.len()));
         metrics.watches.set(gauge(self.watch_counts().watches));
         metrics.watch_streams.set(gauge(self.observer().change_log.watchers()));
+        self.refresh_namespace_metrics();
+    }
+
+    fn refresh_namespace_metrics(&self) {
+        let metrics = self.metrics();
+        metrics.namespace_used.clear();
+        metrics.namespace_limit.clear();
+        self.raft().read(|machine| {
+            for (namespace, quotas) in machine.namespaces() {
+                for (quota, limit) in &quotas.0 {
+                    let labels =
+                        [("namespace", namespace.to_string()), ("quota", quota.to_string())];
+                    metrics.namespace_limit.get_or_create(&labels).set(limit.cast_signed());
+                    if let Some(used) = machine.namespace_used(namespace, *quota) {
+                        metrics.namespace_used.get_or_create(&labels).set(used.cast_signed());
+                    }
+                }
+            }
+            let is_registered = |name: &NamespaceName| machine.namespace_quotas(name).is_some();
+            self.parts.call_rates.retain(is_registered);
+        });
     }
 }
 

@@ -1,12 +1,13 @@
 //! The failures of the service's calls.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    LatchView, LockView, Rejection, Revision, SessionName, SessionRejection, SessionStatus,
-    TreeRejection,
+    LatchView, LockView, NamespaceName, Rejection, Revision, SessionName, SessionRejection,
+    SessionStatus, TreeRejection,
 };
 
 /// The reason why a call failed, and the caller's options.
@@ -40,6 +41,8 @@ pub enum Failure {
     UnexpectedReply,
     /// The queue of commands is full. Nothing was done; retry later.
     Overloaded { retry_after: Duration },
+    /// The namespace makes more than `limit` calls per second to this node. Nothing was done.
+    RateLimited { namespace: NamespaceName, limit: NonZeroU32, retry_after: Duration },
     /// Too many calls are parked on this node. Nothing was done.
     TooManyWaiters { limit: usize },
     /// Free disk space is below the reserve. Nothing was done; reads and renewals continue.
@@ -106,6 +109,7 @@ impl fmt::Display for Failure {
             Self::OutcomeUnknown => "the outcome is unknown",
             Self::UnexpectedReply => "the reply is not one of this command",
             Self::Overloaded { .. } => "the queue of commands is full",
+            Self::RateLimited { .. } => "the namespace makes too many calls",
             Self::TooManyWaiters { .. } => "too many calls are parked on this node",
             Self::DiskFull => "free disk space is below the reserve",
             Self::TooLarge => "the command is too large",

@@ -1,8 +1,8 @@
 //! Prometheus metrics of locks, sessions and the log. The registry adds the prefix `holdfast_`.
 //!
-//! No labels by lock or session: their number has no bound.
+//! No labels by lock or session: their number has no bound. The number of namespaces has one.
 
-use holdfast_types::LossCause;
+use holdfast_types::{LossCause, NamespaceName};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -28,6 +28,9 @@ impl Seconds {
         self.0.observe(std::time::Duration::from_millis(ms).as_secs_f64());
     }
 }
+
+/// A gauge for each namespace and quota.
+type NamespaceGauges = Family<[(&'static str, String); 2], Gauge>;
 
 /// Handles to the service's metrics; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +62,9 @@ pub struct ServiceMetrics {
     pub(crate) watches: Gauge,
     pub(crate) watch_streams: Gauge,
     pub(crate) follower_lag: Family<[(&'static str, u64); 1], Gauge>,
+    pub(crate) namespace_used: NamespaceGauges,
+    pub(crate) namespace_limit: NamespaceGauges,
+    calls_limited: Family<[(&'static str, String); 1], Counter>,
 }
 
 impl ServiceMetrics {
@@ -68,6 +74,7 @@ impl ServiceMetrics {
         metrics.register_counters(registry);
         metrics.register_gauges(registry);
         metrics.register_locks(registry);
+        metrics.register_namespaces(registry);
         metrics
     }
 
@@ -116,6 +123,20 @@ impl ServiceMetrics {
         registry.register("lock_wait_seconds", help, self.wait_seconds.0.clone());
         let help = "Seconds from a grant to the end of the hold. Replicated: every node counts all of them";
         registry.register("lock_hold_seconds", help, self.hold_seconds.0.clone());
+    }
+
+    fn register_namespaces(&self, registry: &mut Registry) {
+        let help = "What a namespace uses of a quota. Replicated: equal on every node";
+        registry.register("namespace_used", help, self.namespace_used.clone());
+        let help = "The quotas of the namespaces. Replicated: equal on every node";
+        registry.register("namespace_limit", help, self.namespace_limit.clone());
+        let help = "Calls to this node above the calls per second of their namespace";
+        registry.register("namespace_calls_limited", help, self.calls_limited.clone());
+    }
+
+    /// The counter of calls above the rate of a namespace.
+    pub(crate) fn calls_limited(&self, namespace: &NamespaceName) -> Counter {
+        self.calls_limited.get_or_create(&[("namespace", namespace.to_string())]).clone()
     }
 
     /// The counter of holds that ended with this cause.

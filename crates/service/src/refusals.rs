@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_types::{AuthRejection, Forbidden, Stamp, SubjectName};
+use holdfast_types::{AuthRejection, Forbidden, OtherNamespace, Stamp, SubjectName};
 use parking_lot::Mutex;
 
 /// Different calls that are kept.
@@ -48,6 +48,11 @@ impl RefusedCall {
             AuthRejection::OtherSubject { session } => {
                 (caller, format!("session {session} of another subject"))
             }
+            AuthRejection::OtherNamespace(outside) => {
+                let OtherNamespace { subject, namespace, right, name } = &**outside;
+                let why = format!("{right} {name} outside of the namespace {namespace}");
+                (Some(subject.clone()), why)
+            }
             AuthRejection::HasAdministrator
             | AuthRejection::LastAdministrator
             | AuthRejection::NoAdministrator
@@ -56,7 +61,9 @@ impl RefusedCall {
             | AuthRejection::NoToken { .. }
             | AuthRejection::TokenExists { .. }
             | AuthRejection::BuiltInRole { .. }
-            | AuthRejection::CertificateTaken { .. } => {
+            | AuthRejection::CertificateTaken { .. }
+            | AuthRejection::NoNamespace { .. }
+            | AuthRejection::NamespaceInUse { .. } => {
                 (caller, "change of the authorization".to_owned())
             }
         };

@@ -14,6 +14,7 @@ use holdfast_types::{Command, NodeId, Reply, Revision, Stamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::ApplyObserver;
+use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
 use crate::context::{ReadMode, RequestContext, Response};
 use crate::failure::Failure;
@@ -42,6 +43,7 @@ pub(crate) struct ServiceParts {
     pub(crate) stopped: CancellationToken,
     /// Calls that this node refused, or would refuse in the mode `on`.
     pub(crate) refusals: Refusals,
+    pub(crate) call_rates: CallRates,
 }
 
 /// A handle to the node's service for one caller; clones share the service. The handle of [`Service::start`] is for callers

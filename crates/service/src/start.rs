@@ -7,6 +7,7 @@ use holdfast_raft::{Observer, RaftConfig, RaftNode, StartError};
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
+use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
 use crate::context::RequestContext;
 use crate::metrics::ServiceMetrics;
@@ -55,6 +56,7 @@ impl Service {
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             refusals: Refusals::default(),
+            call_rates: CallRates::default(),
         });
         let service = Self { parts, context: Arc::new(RequestContext::anonymous()) };
         let node = service.as_node();

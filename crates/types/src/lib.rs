@@ -35,8 +35,8 @@ pub use acl::{AclEntry, Identity, Perms};
 pub use audit::{AuditAction, AuditHash, AuditRecord, Credential};
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
-    Forbidden, NamePattern, NewAccessToken, OtherNamespace, Permission, PermissionError, Right,
-    SecretHash, built_in_role,
+    Forbidden, NamePattern, NamespaceItems, NewAccessToken, OtherNamespace, Permission,
+    PermissionError, Right, SecretHash, built_in_role,
 };
 pub use command::{Acquire, AcquireOptions, Cancel, Command, Entry, Release, ReleaseTarget};
 pub use data::Data;

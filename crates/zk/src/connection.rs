@@ -146,6 +146,7 @@ impl Connection<'_> {
             frames,
             stream: &stream,
             service: &self.context.service,
+            caller: self.context.service.clone(),
             context: ConnectionContext { identities, members: self.context.members.clone() },
             pending: &pending,
             guard: self.guard,

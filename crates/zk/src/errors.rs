@@ -30,9 +30,9 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
             }
         }
         Failure::TooManyWatches { .. } => ErrorReply::Reply(ErrorCode::QuotaExceeded),
-        Failure::Overloaded { .. } | Failure::TooManyWaiters { .. } => {
-            ErrorReply::Reply(ErrorCode::ThrottledOp)
-        }
+        Failure::Overloaded { .. }
+        | Failure::RateLimited { .. }
+        | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
         Failure::DiskFull => ErrorReply::Reply(ErrorCode::SystemError),
         Failure::WaitTimeout { .. }
@@ -75,6 +75,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         },
         Rejection::Auth(_) => ErrorCode::NoAuth,
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
+        Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
         Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
         Rejection::Lock(_)
@@ -111,7 +112,8 @@ fn limit_code(bound: Bound) -> ErrorCode {
         | Bound::Roles
         | Bound::Permissions
         | Bound::RolesOfSubject
-        | Bound::CertificatesOfSubject => ErrorCode::QuotaExceeded,
+        | Bound::CertificatesOfSubject
+        | Bound::Namespaces => ErrorCode::QuotaExceeded,
     }
 }
 

@@ -4,7 +4,7 @@
 //! the next request is read: if it fails, the connection may end, and nothing behind it may be executed.
 //!
 //! Bounds: the outbox bounds the requests without a written reply. When it is full, the loop waits and the socket is not
-//! read.
+//! read. So it does while the caller's namespace is above its calls per second.
 
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) frames: &'a mut FrameReader<R>,
     pub(crate) stream: &'a SessionStream,
     pub(crate) service: &'a Service,
+    /// The service for the caller, who changes with `addauth`.
+    pub(crate) caller: Service,
     pub(crate) context: ConnectionContext,
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,
@@ -43,7 +45,7 @@ pub(crate) struct RequestLoop<'a, R> {
 
 impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     pub(crate) async fn run(&mut self) -> Disconnect {
-        self.stream.identify(self.context.identities.principal().clone());
+        self.identify();
         loop {
             let next = tokio::time::timeout(self.silence_max, self.frames.next());
             let executed = match next.await {
@@ -76,6 +78,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
 
     /// Executes one request, or all the writes that arrived together and the request behind them.
     async fn execute(&mut self, frame: Bytes) -> Result<(), Disconnect> {
+        self.caller.wait_for_call().await;
         let mut writes = Vec::new();
         let (mut info, mut operation) = self.receive(frame)?;
         let end = loop {
@@ -91,7 +94,13 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 break Ok(());
             }
             let next = match self.frames.try_next() {
-                Ok(Some(frame)) => self.receive(frame),
+                Ok(Some(frame)) => {
+                    if self.caller.count_call().is_err() {
+                        self.write(std::mem::take(&mut writes)).await;
+                        self.caller.wait_for_call().await;
+                    }
+                    self.receive(frame)
+                }
                 Ok(None) => break Ok(()),
                 Err(error) => Err(error.into()),
             };
@@ -135,6 +144,12 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         }
     }
 
+    fn identify(&mut self) {
+        let principal = self.context.identities.principal();
+        self.stream.identify(principal.clone());
+        self.caller = self.service.for_principal(principal.clone());
+    }
+
     async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
         let identities = &mut self.context.identities;
         let authenticated = match Identities::access_token(scheme, credentials) {
@@ -142,7 +157,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             Ok(None) => identities.authenticate(scheme, credentials),
             Err(failed) => Err(failed),
         };
-        self.stream.identify(identities.principal().clone());
+        self.identify();
         match authenticated {
             Ok(()) => ReplyFormat::Fixed(Ok(Response::Empty)),
             Err(_) => ReplyFormat::Disconnect(ErrorCode::AuthFailed),

@@ -21,10 +21,10 @@ pub(crate) static OPERATION: Operation = Operation {
 
 async fn me(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Response { value: known, revision, .. } = call.run(call.service().known_caller()).await?;
-    let KnownCaller { actor, subject, roles, expires_at } = known;
+    let KnownCaller { actor, subject, roles, namespace, expires_at } = known;
     let credential = Credential::of(&actor);
     let (token, expires_at) = (credential.token(), expires_at.map(Rfc3339Time));
     let credential = credential.as_str().to_owned();
-    let body = CallerBody { subject, credential, token, expires_at, roles };
+    let body = CallerBody { subject, credential, token, expires_at, roles, namespace };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }

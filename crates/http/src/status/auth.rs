@@ -1,7 +1,7 @@
 //! Denied calls, and rejected changes of subjects, roles and access tokens.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{AuthRejection, Forbidden};
+use holdfast_types::{AuthRejection, Forbidden, NamespaceItems, NamespaceName, OtherNamespace};
 
 use super::{HttpError, unexpected};
 
@@ -43,21 +43,20 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             "no usable administrator would be left",
             "give the role admin to another subject with an access token or a certificate first",
         ),
-        AuthRejection::NoSubject { subject } => about(
-            ErrorCode::NotFound,
-            format!("there is no subject '{subject}'"),
-            format!("create it: holdfast auth subject set {subject} --role ROLE"),
-        ),
-        AuthRejection::NoRole { role } => about(
-            ErrorCode::NotFound,
-            format!("there is no role '{role}'"),
-            format!("create it: holdfast auth role set {role} --permission 'KIND VERB PATTERN'"),
-        ),
-        AuthRejection::NoToken { token } => about(
-            ErrorCode::NotFound,
-            format!("there is no access token '{token}'"),
-            "list them: holdfast auth token ls",
-        ),
+        AuthRejection::NoSubject { subject } => {
+            let hint = format!("create it: holdfast auth subject set {subject} --role ROLE");
+            missing("subject", &subject, hint)
+        }
+        AuthRejection::NoRole { role } => {
+            let hint = format!(
+                "create it: holdfast auth role set {role} --permission 'KIND VERB PATTERN'"
+            );
+            missing("role", &role, hint)
+        }
+        AuthRejection::NoToken { token } => {
+            let hint = "list them: holdfast auth token ls";
+            missing("access token", &token, hint)
+        }
         AuthRejection::BuiltInRole { role } => about(
             ErrorCode::InvalidArgument,
             format!("holdfast defines the role '{role}'"),
@@ -68,6 +67,12 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             format!("the certificate '{}' proves '{subject}'", certificate.as_str()),
             "one certificate proves one subject: remove it from the other one first",
         ),
+        AuthRejection::OtherNamespace(outside) => of_outside(*outside),
+        AuthRejection::NoNamespace { namespace } => {
+            let hint = format!("register it: holdfast namespace set {namespace}");
+            missing("namespace", &namespace, hint)
+        }
+        AuthRejection::NamespaceInUse { namespace, used } => in_use(&namespace, &used),
         AuthRejection::TokenExists { .. } => unexpected(&rejection.into()),
     }
 }
@@ -79,6 +84,33 @@ fn of_forbidden(forbidden: &Forbidden) -> HttpError {
         format!("an administrator allows it: holdfast auth role set ROLE --permission '{needed}'");
     let facts = Facts { needed: Some(needed), subject: Some(subject), ..Facts::default() };
     Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
+}
+
+fn of_outside(outside: OtherNamespace) -> HttpError {
+    let OtherNamespace { subject, namespace, right, name } = outside;
+    let needed = if name.is_empty() { right.to_string() } else { format!("{right} {name}") };
+    let detail =
+        format!("'{subject}' belongs to the namespace '{namespace}': {needed} lies outside");
+    let hint = format!("use a name below {namespace}/, or a subject of no namespace");
+    let facts = Facts { needed: Some(needed), subject: Some(subject), ..Facts::default() };
+    Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
+}
+
+fn in_use(namespace: &NamespaceName, used: &NamespaceItems) -> HttpError {
+    let NamespaceItems { subjects, sessions, znodes, recipes } = used;
+    let detail = format!(
+        "the namespace '{namespace}' has {subjects} subjects, {sessions} sessions, {znodes} znodes and {recipes} recipes"
+    );
+    let hint = "delete them first; empty locks disappear after a short time";
+    about(ErrorCode::NamespaceInUse, detail, hint)
+}
+
+fn missing(
+    what: &str,
+    name: &dyn std::fmt::Display,
+    hint: impl Into<std::borrow::Cow<'static, str>>,
+) -> HttpError {
+    about(ErrorCode::NotFound, format!("there is no {what} '{name}'"), hint)
 }
 
 fn about(

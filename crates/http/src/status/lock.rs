@@ -78,6 +78,7 @@ pub(super) fn out_of_bounds(what: OutOfBounds, context: &ErrorContext<'_>) -> Ht
         OutOfBounds::Deadline => "the deadline",
         OutOfBounds::Locks => "an option of the multi-lock",
         OutOfBounds::Shards => "shards",
+        OutOfBounds::Quota => "a quota",
     };
     let detail = format!("{what} is out of bounds");
     about(

@@ -84,6 +84,10 @@ fn a_record_names_who_broke_which_lock_and_why() {
     machine.check_invariants().unwrap();
 }
 
+fn line(record: &AuditRecord) -> String {
+    format!("{} {}: {}", record.action.as_str(), record.target, record.detail)
+}
+
 #[test]
 fn every_action_has_its_record() {
     let mut machine = Machine::new();
@@ -131,10 +135,7 @@ fn every_action_has_its_record() {
     for command in commands {
         apply(&mut machine, &ROOT, command).unwrap();
     }
-    let lines: Vec<_> = records(&machine)
-        .iter()
-        .map(|record| format!("{} {}: {}", record.action.as_str(), record.target, record.detail))
-        .collect();
+    let lines: Vec<_> = records(&machine).iter().map(line).collect();
     let expected = [
         "add-administrator root: access token 0000000000001, mode on",
         "set-lock-policy pool: limit 3",

@@ -2,8 +2,8 @@
 
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, ChangeCounter, Command,
-    CounterChange, Create, CreateKind, Entry, Multi, NamespaceName, NamespaceQuota, Op, Outcome,
-    Permission, QuotaFull, Recipe, RecipeName, Rejection, Right, Stamp,
+    CounterChange, Create, CreateKind, Entry, Multi, NamespaceItems, NamespaceName, NamespaceQuota,
+    Op, Outcome, Permission, QuotaFull, Recipe, RecipeName, Rejection, Right, Stamp,
 };
 use proptest::prelude::*;
 
@@ -236,16 +236,10 @@ fn a_namespace_counts_what_is_there_and_is_deleted_when_it_is_empty() {
     apply(&mut machine, TEAM, counter("team/hits")).unwrap();
     let deletion = || AuthChange::DeleteNamespace { namespace: namespace("team") };
     let rejected = change(&mut machine, ADMIN, deletion());
-    let Err(Rejection::Auth(AuthRejection::NamespaceInUse {
-        subjects,
-        sessions,
-        znodes,
-        recipes,
-        ..
-    })) = rejected
-    else {
+    let Err(Rejection::Auth(AuthRejection::NamespaceInUse { used, .. })) = rejected else {
         panic!("{rejected:?}");
     };
+    let NamespaceItems { subjects, sessions, znodes, recipes } = *used;
     assert_eq!((subjects, sessions, znodes, recipes), (1, 1, 3, 1));
     let mut machine = Machine::new();
     change(&mut machine, Actor::Anonymous, bootstrap(AuthMode::Off)).unwrap();

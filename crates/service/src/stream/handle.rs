@@ -377,6 +377,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         | Failure::WaitTimeout { .. }
         | Failure::NotYet { .. }
         | Failure::WaitTooLong { .. }
+        | Failure::RateLimited { .. }
         | Failure::TooManyWaiters { .. }
         | Failure::TooManyStreams { .. }
         | Failure::TooManyWatches { .. }

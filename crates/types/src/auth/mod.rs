@@ -220,11 +220,17 @@ pub enum AuthRejection {
     /// The namespace cannot be deleted while anything belongs to it.
     NamespaceInUse {
         namespace: NamespaceName,
-        subjects: u64,
-        sessions: u64,
-        znodes: u64,
-        recipes: u64,
+        used: Box<NamespaceItems>,
     },
+}
+
+/// The items that belong to a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NamespaceItems {
+    pub subjects: u64,
+    pub sessions: u64,
+    pub znodes: u64,
+    pub recipes: u64,
 }
 
 /// A name outside the namespace of the caller.

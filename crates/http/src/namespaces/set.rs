@@ -1,0 +1,61 @@
+//! `PUT /v1/namespaces/{namespace}`: register a namespace or replace its quotas.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::namespace::{
+    BYTES, CALLS_PER_SECOND, LOCKS, QUEUE_ENTRIES, RECIPES, SESSIONS, WAITERS_PER_LOCK, ZNODES,
+};
+use holdfast_api::{CallParams as _, ErrorCode, params};
+use holdfast_types::{AuthChange, NamespaceQuota, NamespaceQuotas};
+
+use crate::call::CallContext;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::NAMESPACE;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Register a namespace, or replace its quotas",
+    description: "From then on a subject of the namespace, such as team-a/ci, uses only names of the namespace. A quota that the \
+                  call does not name is unlimited. A quota below the present use rejects growth only.",
+    params: SetNamespaceParams::LIST,
+    example: Example { query: "?locks=1000&sessions=100", body: "" },
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The namespace is set")],
+    errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
+    ..Operation::write("setNamespace", Method::Put, &NAMESPACE, |call| set(call).boxed())
+};
+
+params! {
+    struct SetNamespaceParams {
+        locks: Option<u64> = LOCKS,
+        queue_entries: Option<u64> = QUEUE_ENTRIES,
+        waiters_per_lock: Option<u64> = WAITERS_PER_LOCK,
+        sessions: Option<u64> = SESSIONS,
+        znodes: Option<u64> = ZNODES,
+        bytes: Option<u64> = BYTES,
+        recipes: Option<u64> = RECIPES,
+        calls_per_second: Option<u64> = CALLS_PER_SECOND,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let namespace = call.namespace()?;
+    let params: SetNamespaceParams = call.params()?;
+    let quotas = [
+        (NamespaceQuota::Locks, params.locks),
+        (NamespaceQuota::QueueEntries, params.queue_entries),
+        (NamespaceQuota::WaitersPerLock, params.waiters_per_lock),
+        (NamespaceQuota::Sessions, params.sessions),
+        (NamespaceQuota::Znodes, params.znodes),
+        (NamespaceQuota::Bytes, params.bytes),
+        (NamespaceQuota::Recipes, params.recipes),
+        (NamespaceQuota::CallsPerSecond, params.calls_per_second),
+    ];
+    let set = quotas.into_iter().filter_map(|(quota, limit)| Some((quota, limit?)));
+    let quotas = NamespaceQuotas(set.collect());
+    let change = AuthChange::SetNamespace { namespace, quotas };
+    let changed = call.run(call.service().change_auth(change)).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(changed.revision))
+}
