@@ -19,7 +19,7 @@ pub(crate) static OPERATION: Operation = Operation {
     answers: || {
         vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The namespace does not exist any more")]
     },
-    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NotEmpty],
+    errors: &[ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::NamespaceInUse],
     ..Operation::write("deleteNamespace", Method::Delete, &NAMESPACE, |call| delete(call).boxed())
 };
 

@@ -20,7 +20,7 @@ pub(crate) static OPERATION: Operation = Operation {
     description: "From then on a subject of the namespace, such as team-a/ci, uses only names of the namespace. A quota that the \
                   call does not name is unlimited. A quota below the present use rejects growth only.",
     params: SetNamespaceParams::LIST,
-    example: Example { query: "?locks=1000&sessions=100", body: "" },
+    example: Example { query: "locks=1000&sessions=100", body: "" },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The namespace is set")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LastAdministrator, ErrorCode::QuotaExceeded],
     ..Operation::write("setNamespace", Method::Put, &NAMESPACE, |call| set(call).boxed())

@@ -113,17 +113,19 @@ enum Given {
     Expired,
     /// Valid, without any permission.
     WithoutRole,
+    /// Valid, with every permission, in a namespace to which nothing in the examples belongs.
+    OtherNamespace,
 }
 
 /// The error code, or `None` for a call that authorization does not refuse.
 fn verdict(needs: Needs, given: Given) -> Option<&'static str> {
     match (needs, given) {
         (Needs::Nothing, _)
-        | (Needs::ValidCredential, Given::No | Given::WithoutRole)
-        | (Needs::AnySubject, Given::WithoutRole) => None,
+        | (Needs::ValidCredential, Given::No | Given::WithoutRole | Given::OtherNamespace)
+        | (Needs::AnySubject, Given::WithoutRole | Given::OtherNamespace) => None,
         (_, Given::Wrong | Given::No) => Some("unauthenticated"),
         (_, Given::Expired) => Some("token-expired"),
-        (Needs::Permission, Given::WithoutRole) => Some("forbidden"),
+        (Needs::Permission, Given::WithoutRole | Given::OtherNamespace) => Some("forbidden"),
     }
 }
 
@@ -138,6 +140,14 @@ async fn every_call_is_refused_or_not_as_documented() {
     let (without_role, _) = new_token(leader, &admin, "nobody", "").await;
     let (expired, _) = new_token(leader, &admin, "nobody", "&ttl=1s").await;
     delete_token(leader, &admin, &ci_id).await;
+    for (target, body) in [
+        ("/v1/namespaces/away", ""),
+        ("/v1/auth/subjects/away/root", r#"{"role":["admin"]}"#),
+    ] {
+        let set = as_token(leader, &admin, "PUT", target, body).await;
+        assert_eq!(set.status, 204, "{set:?}");
+    }
+    let (other_namespace, _) = new_token(leader, &admin, "away/root", "").await;
     let changed = |at: usize| {
         let mut text = without_role.clone().into_bytes();
         text[at] = if text[at] == b'A' { b'B' } else { b'A' };
@@ -157,6 +167,7 @@ async fn every_call_is_refused_or_not_as_documented() {
         (Given::Wrong, Some(ci)),
         (Given::Expired, Some(expired)),
         (Given::WithoutRole, Some(without_role.clone())),
+        (Given::OtherNamespace, Some(other_namespace)),
     ];
     let before = leader.service.revision();
     let mut tried = 0;

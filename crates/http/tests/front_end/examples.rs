@@ -68,12 +68,14 @@ async fn prepare(node: &Node, id: &str) {
 }
 
 /// The calls of an administrator before an example.
-const ADMIN_SETUP: [(&str, &[&str]); 5] = [
+const ADMIN_SETUP: [(&str, &[&str]); 7] = [
     ("createToken", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("rotateToken", &["PUT /v1/auth/subjects/ci/deploy", NEW_TOKEN]),
     ("deleteToken", &["PUT /v1/auth/subjects/ci/deploy", NEW_TOKEN]),
     ("deleteSubject", &["PUT /v1/auth/subjects/ci/deploy"]),
     ("deleteRole", &["PUT /v1/auth/roles/deploy"]),
+    ("readNamespace", &["PUT /v1/namespaces/team-a?locks=1000"]),
+    ("deleteNamespace", &["PUT /v1/namespaces/team-a"]),
 ];
 const NEW_TOKEN: &str = "POST /v1/auth/tokens?subject=ci/deploy";
 
