@@ -51,7 +51,12 @@ pub(crate) async fn guard(node: &Node) -> Tokens {
     Tokens { admin, ci, ci_id }
 }
 
-async fn new_token(node: &Node, admin: &str, subject: &str, more: &str) -> (String, String) {
+pub(crate) async fn new_token(
+    node: &Node,
+    admin: &str,
+    subject: &str,
+    more: &str,
+) -> (String, String) {
     let target = format!("/v1/auth/tokens?subject={subject}{more}");
     let issued = as_token(node, admin, "POST", &target, "").await;
     assert_eq!(issued.status, 201, "{issued:?}");
@@ -140,10 +145,9 @@ async fn every_call_is_refused_or_not_as_documented() {
     let (without_role, _) = new_token(leader, &admin, "nobody", "").await;
     let (expired, _) = new_token(leader, &admin, "nobody", "&ttl=1s").await;
     delete_token(leader, &admin, &ci_id).await;
-    for (target, body) in [
-        ("/v1/namespaces/away", ""),
-        ("/v1/auth/subjects/away/root", r#"{"role":["admin"]}"#),
-    ] {
+    for (target, body) in
+        [("/v1/namespaces/away", ""), ("/v1/auth/subjects/away/root", r#"{"role":["admin"]}"#)]
+    {
         let set = as_token(leader, &admin, "PUT", target, body).await;
         assert_eq!(set.status, 204, "{set:?}");
     }

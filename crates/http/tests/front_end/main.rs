@@ -20,6 +20,7 @@ mod head;
 mod kinds;
 mod locks;
 mod lost;
+mod namespaces;
 mod node;
 mod queue_info;
 mod recipes;

@@ -1,9 +1,14 @@
 //! Authorization: access tokens of connections, and what a connection without a permission cannot do.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use holdfast_lab::zk::{ZkClient, children, create, delete, exists, get, set};
 use holdfast_service::{AccessTokenSecret, Principal, RequestContext, Service};
-use holdfast_types::{Actor, AuthChange, AuthMode, RoleName, SubjectName};
+use holdfast_types::{
+    Actor, AuthChange, AuthMode, NamespaceName, NamespaceQuota, NamespaceQuotas, RoleName,
+    SubjectName,
+};
 use holdfast_zkwire::{Acl, MultiOp, Request};
 
 use crate::node::Node;
@@ -107,4 +112,36 @@ async fn a_deleted_access_token_ends_its_connections() {
     admin.change_auth(AuthChange::DeleteToken { token: token.id }).await.unwrap();
     ci.closed().await;
     assert_eq!(anonymous.error(get("/app", false)).await, -102);
+}
+
+#[tokio::test]
+async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
+    let node = Node::start().await;
+    let (admin, _) = guarded(&node).await;
+    let namespace = NamespaceName::new("team").unwrap();
+    let quotas = [(NamespaceQuota::Znodes, 5), (NamespaceQuota::CallsPerSecond, 20)];
+    let quotas = NamespaceQuotas(quotas.into_iter().collect());
+    let (roles, certificates) = (vec![RoleName::admin()], Vec::new());
+    for change in [
+        AuthChange::SetNamespace { namespace, quotas },
+        AuthChange::SetSubject { subject: subject("team/ci"), roles, certificates },
+    ] {
+        admin.change_auth(change).await.unwrap();
+    }
+    let token = admin.issue_token(subject("team/ci"), None).await.unwrap().value.token;
+    let mut team = node.client().await;
+    assert_eq!(authenticate(&mut team, &format!("team/ci:{}", token.reveal())).await, 0);
+    team.done(create("/team", 0)).await;
+    for name in ["a", "b", "c", "d"] {
+        team.done(create(&format!("/team/{name}"), 0)).await;
+    }
+    assert_eq!(team.error(create("/team/e", 0)).await, -125);
+    assert_eq!(team.error(create("/other", 0)).await, -102);
+    assert_eq!(team.error(children("/", false)).await, -102);
+    // Above the rate, answers come later. No request fails and none is lost.
+    let began = Instant::now();
+    for _ in 0..60 {
+        assert_eq!(team.data("/team").await, b"");
+    }
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
 }
