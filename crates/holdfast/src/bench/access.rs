@@ -3,11 +3,19 @@
 use holdfast_tls::TlsConnector;
 
 /// By default without TLS and without an access token.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Access {
+    /// The first component of the names of locks.
+    pub(super) namespace: String,
     pub(super) tls: Option<TlsConnector>,
     /// The access token of every call.
     pub(super) token: Option<String>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { namespace: "bench".to_owned(), tls: None, token: None }
+    }
 }
 
 impl Access {
@@ -30,7 +38,7 @@ mod tests {
     #[test]
     fn the_access_token_is_the_first_header() {
         let get = b"GET /metrics HTTP/1.1\r\nHost: holdfast\r\n\r\n".to_vec();
-        let access = Access { tls: None, token: Some("hf_x".to_owned()) };
+        let access = Access { token: Some("hf_x".to_owned()), ..Access::default() };
         let request = String::from_utf8(access.authorize(get.clone())).unwrap();
         let start = "GET /metrics HTTP/1.1\r\nAuthorization: Bearer hf_x\r\nHost: holdfast\r\n";
         assert!(request.starts_with(start), "{request}");

@@ -176,8 +176,9 @@ impl HttpLoad {
             LockChoice::Hot => 1,
         };
         let client = |(index, number): (usize, u32)| {
-            let lock = format!("bench/{name}/{}", number % locks);
-            let session = format!("bench-{name}-{number}");
+            let namespace = &self.access.namespace;
+            let lock = format!("{namespace}/{name}/{}", number % locks);
+            let session = format!("{namespace}-{name}-{number}");
             let requests = Requests::with_value(&lock, &session, self.ttl, WAIT, self.value_bytes);
             let requests = requests.map_err(|error| error.to_string())?;
             Ok(BenchClient::new(requests, &self.endpoints, index).with_access(&self.access))

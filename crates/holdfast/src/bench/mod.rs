@@ -13,6 +13,7 @@ mod failover;
 mod footprint;
 mod growth;
 mod load;
+mod namespaces;
 mod processor_time;
 mod report;
 mod requests;
@@ -47,6 +48,7 @@ enum BenchCommand {
     Snapshots(snapshots::SnapshotsArgs),
     Growth(growth::GrowthArgs),
     Security(security::SecurityArgs),
+    Namespaces(namespaces::NamespacesArgs),
 }
 
 /// # Errors
@@ -71,6 +73,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), CommandFailure> {
             Some(BenchCommand::Snapshots(args)) => snapshots::run(args).await,
             Some(BenchCommand::Growth(args)) => growth::run(args).await,
             Some(BenchCommand::Security(args)) => security::run(args).await,
+            Some(BenchCommand::Namespaces(args)) => namespaces::run(args).await,
         }
     })
 }

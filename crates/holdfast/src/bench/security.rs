@@ -146,7 +146,7 @@ async fn access(layout: &Layout, variant: Variant) -> Result<Access, String> {
         let issued = client.call::<IssuedTokenBody>(&call).await;
         token = Some(issued.map_err(|error| error.to_string())?.token);
     }
-    Ok(Access { tls, token })
+    Ok(Access { tls, token, ..Access::default() })
 }
 
 impl SecurityReport {
