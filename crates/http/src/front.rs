@@ -56,7 +56,7 @@ async fn handle(
     if operation.scope.needs_caller() {
         call.identify(identity::authenticate(call.parts, call.service()).await?);
         if operation.is_rate_limited() {
-            call.service().count_call().map_err(|failure| call.error(failure))?;
+            call.service().count_call_slowly().await.map_err(|failure| call.error(failure))?;
         }
     }
     let state = call.state;

@@ -17,6 +17,11 @@ use parking_lot::Mutex;
 use crate::failure::Failure;
 use crate::service::Service;
 
+/// How long the refusal of a call takes.
+const REFUSAL_DELAY: Duration = Duration::from_millis(100);
+/// The shortest time between two tries of a call that waits for the rate.
+const RETRY_MIN: Duration = Duration::from_millis(10);
+
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 
 /// The limiters, each with its rate.
@@ -45,6 +50,19 @@ impl CallRates {
 }
 
 impl Service {
+    /// As [`Service::count_call`], but the refusal takes [`REFUSAL_DELAY`]. So a caller that does not wait for
+    /// `retry_after` costs the node little.
+    ///
+    /// # Errors
+    /// As [`Service::count_call`].
+    pub async fn count_call_slowly(&self) -> Result<(), Failure> {
+        let counted = self.count_call();
+        if counted.is_err() {
+            tokio::time::sleep(REFUSAL_DELAY).await;
+        }
+        counted
+    }
+
     /// Counts a call of the caller's namespace.
     ///
     /// # Errors
@@ -69,7 +87,7 @@ impl Service {
     /// Waits until the rate of the caller's namespace allows a call, and counts it.
     pub async fn wait_for_call(&self) {
         while let Err(Failure::RateLimited { retry_after, .. }) = self.count_call() {
-            tokio::time::sleep(retry_after.max(Duration::from_millis(1))).await;
+            tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
         }
     }
 }

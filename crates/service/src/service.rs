@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, MemberAddresses, ProposeError, RaftNode, ReadError, Urgency};
-use holdfast_types::{Command, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::ApplyObserver;
@@ -211,18 +211,29 @@ impl Service {
         Ok(self.labelled(value, revision, mode))
     }
 
-    /// Waits for a read barrier if the read is linearizable.
+    /// Waits for a read barrier if the read is linearizable. Rejects a stale read with old subjects and roles.
     pub(crate) async fn freshen(&self, mode: ReadMode) -> Result<(), Failure> {
         match mode {
             ReadMode::Linearizable => self.read_barrier().await,
-            ReadMode::Stale => Ok(()),
+            ReadMode::Stale => {
+                let mode = self.raft().read(|machine| self.auth_mode(machine));
+                if mode == AuthMode::On && self.leader_contact() > self.config().stale_max {
+                    return Err(self.no_leader());
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// The time since this node's last contact with a leader.
+    fn leader_contact(&self) -> Duration {
+        self.raft().status().leader_contact.unwrap_or(Duration::MAX)
     }
 
     pub(crate) fn labelled<T>(&self, value: T, revision: Revision, mode: ReadMode) -> Response<T> {
         let leader_contact = match mode {
             ReadMode::Linearizable => None,
-            ReadMode::Stale => Some(self.raft().status().leader_contact.unwrap_or(Duration::MAX)),
+            ReadMode::Stale => Some(self.leader_contact()),
         };
         Response { value, revision, leader_contact }
     }

@@ -119,13 +119,31 @@ pub(super) async fn run(args: &LoadArgs) -> Result<(), CommandFailure> {
     report.check()
 }
 
-/// Measures the load on running nodes.
+/// Measures the load on running nodes, and its processor time.
 pub(super) async fn measure(
     settings: &LoadSettings,
     endpoints: Vec<String>,
     access: &Access,
 ) -> Result<LoadReport, String> {
     let meter = ProcessorMeter::new(&endpoints, access).await;
+    measure_with(settings, endpoints, access, &meter).await
+}
+
+/// Measures the load on running nodes, without its processor time.
+pub(super) async fn measure_times(
+    settings: &LoadSettings,
+    endpoints: Vec<String>,
+    access: &Access,
+) -> Result<LoadReport, String> {
+    measure_with(settings, endpoints, access, &ProcessorMeter::none()).await
+}
+
+async fn measure_with(
+    settings: &LoadSettings,
+    endpoints: Vec<String>,
+    access: &Access,
+    meter: &ProcessorMeter,
+) -> Result<LoadReport, String> {
     let LoadSettings { clients, locks, value_bytes, ttl, .. } = *settings;
     let load = HttpLoad { endpoints, access: access.clone(), clients, locks, value_bytes, ttl };
     let mut used = BTreeMap::new();

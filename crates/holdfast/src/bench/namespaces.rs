@@ -11,7 +11,7 @@ use holdfast_client::{AccessToken, Call, Client};
 use serde::Serialize;
 
 use super::access::Access;
-use super::load::{LoadReport, LoadSettings, LockChoice, measure};
+use super::load::{LoadReport, LoadSettings, LockChoice, measure_times};
 use super::report::progress_bar;
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
@@ -100,11 +100,11 @@ async fn rounds(args: &NamespacesArgs, endpoints: Vec<String>) -> Result<Namespa
             put(&admin, &format!("/v1/namespaces/{flood}{quota}")).await?;
             let settings = |clients| LoadSettings::new(clients, args.seconds, LockChoice::Spread);
             let (single, flooding) = (settings(1), settings(args.clients));
-            let single = measure(&single, endpoints.clone(), &one);
+            let single = measure_times(&single, endpoints.clone(), &one);
             turns.push(match case {
                 FloodCase::None => (single.await?, None),
                 FloodCase::Unlimited | FloodCase::Limited => {
-                    let flooding = measure(&flooding, endpoints.clone(), &many);
+                    let flooding = measure_times(&flooding, endpoints.clone(), &many);
                     let (single, flooding) = tokio::join!(single, flooding);
                     (single?, Some(flooding?))
                 }

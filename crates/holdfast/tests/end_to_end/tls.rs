@@ -495,3 +495,41 @@ fn a_zookeeper_connection_ends_with_the_certificate_of_its_client() {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(stdout, "40000\nb''\n", "{stderr}");
 }
+
+#[test]
+fn certificates_that_expire_soon_are_found_and_renewed() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = dir.path().display().to_string();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let certs = |args: &[&str]| holdfast(&[&["certs"], args].concat());
+    for args in [
+        &["init", "--dir", &pki][..],
+        &["node", "n1", "--host", "127.0.0.1,node1.example", "--days", "10", "--dir", &pki],
+        &["client", "ci", "--dir", &pki],
+    ] {
+        assert_eq!(certs(args).code, Some(0), "{args:?}");
+    }
+    let (n1, ci) = (file("n1.pem"), file("ci.pem"));
+    let found = certs(&["check", &n1, &ci]);
+    assert_eq!(found.code, Some(1), "{}", found.stdout);
+    assert!(found.stderr.contains("n1.pem (") && found.stderr.contains("expires in 9 days"));
+    assert!(!found.stderr.contains("ci.pem"), "{}", found.stderr);
+    assert_eq!(certs(&["check", &n1, &ci, "--days", "5"]).code, Some(0));
+    let before = std::fs::read(&n1).unwrap();
+    let renewed = certs(&["renew", "--dir", &pki]);
+    assert_eq!(renewed.stdout, "ci: kept, valid for 89 days\nn1: renewed, valid for 365 days\n");
+    assert_ne!(std::fs::read(&n1).unwrap(), before);
+    assert_eq!(certs(&["check", &n1, &ci, &file("ca.pem")]).code, Some(0));
+    let shown = certs(&["show", &n1]).stdout;
+    assert!(shown.contains("127.0.0.1") && shown.contains("node1.example"), "{shown}");
+    // A certificate that somebody else created, and one without a CA.
+    std::fs::copy(file("ca.pem"), file("other.pem")).unwrap();
+    std::fs::copy(file("ca.key"), file("other.key")).unwrap();
+    let refused = certs(&["renew", "other", "--within", "36500", "--dir", &pki]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("not a certificate that"), "{}", refused.stderr);
+    std::fs::remove_file(file("ca.key")).unwrap();
+    let refused = certs(&["renew", "n1", "--within", "400", "--dir", &pki]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("ca.key"), "{}", refused.stderr);
+}

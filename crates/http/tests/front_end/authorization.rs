@@ -134,6 +134,17 @@ fn verdict(needs: Needs, given: Given) -> Option<&'static str> {
     }
 }
 
+/// The access token of the administrator of a new namespace.
+async fn administrator_of_namespace(node: &Node, admin: &str) -> String {
+    for (target, body) in
+        [("/v1/namespaces/away", ""), ("/v1/auth/subjects/away/root", r#"{"role":["admin"]}"#)]
+    {
+        let set = as_token(node, admin, "PUT", target, body).await;
+        assert_eq!(set.status, 204, "{set:?}");
+    }
+    new_token(node, admin, "away/root", "").await.0
+}
+
 /// Every operation with every kind of credential, on the leader and on a follower. Refused calls change nothing.
 #[tokio::test]
 async fn every_call_is_refused_or_not_as_documented() {
@@ -433,4 +444,27 @@ async fn invalid_changes_of_the_authorization_name_the_fix() {
     }
     let tokens = as_token(&node, &admin, "GET", "/v1/auth/tokens", "").await;
     assert!(tokens.body.contains(&ci_id) && !tokens.body.contains("hf_"), "{tokens:?}");
+}
+
+/// A node that was cut off may not know that an access token was deleted.
+#[tokio::test]
+async fn a_node_without_a_leader_serves_stale_reads_only_for_a_while() {
+    let stale_max = Duration::from_secs(2);
+    let mut nodes =
+        Node::cluster_with(&ServiceConfig { stale_max, ..ServiceConfig::default() }).await;
+    let tokens = guard(&nodes[0]).await;
+    let follower = nodes.pop().unwrap();
+    let target = "/v1/locks/deploy/a?stale";
+    let read = async || as_token(&follower, &tokens.ci, "GET", target, "").await;
+    follower
+        .until_as("the follower knows the token", target, &tokens.ci, |reply| reply.status == 200)
+        .await;
+    for node in &nodes {
+        node.service.shutdown().await;
+    }
+    assert_eq!(read().await.status, 200, "just cut off");
+    follower
+        .until_as("it is cut off for too long", target, &tokens.ci, |reply| reply.status == 503)
+        .await;
+    read().await.problem(503, "no-leader");
 }

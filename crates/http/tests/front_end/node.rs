@@ -69,12 +69,17 @@ impl Node {
 
     /// Starts three nodes and waits for a leader, which comes first.
     pub(crate) async fn cluster() -> Vec<Self> {
+        Self::cluster_with(&ServiceConfig::default()).await
+    }
+
+    /// Starts three nodes with another configuration.
+    pub(crate) async fn cluster_with(service: &ServiceConfig) -> Vec<Self> {
         let sockets: Vec<Sockets> = (0..3).map(|_| Sockets::bind()).collect();
         let ids = (1..).map(NodeId);
         let members: BTreeMap<_, _> = ids.zip(sockets.iter().map(Sockets::member)).collect();
         let mut nodes = Vec::new();
         for (id, sockets) in (1..).map(NodeId).zip(sockets) {
-            let (http, service) = (HttpConfig::default(), ServiceConfig::default());
+            let (http, service) = (HttpConfig::default(), service.clone());
             nodes.push(Self::start_as(id, members.clone(), sockets, http, service).await);
         }
         for node in &nodes {

@@ -1,9 +1,11 @@
 //! `holdfast certs`: a CA and certificates for those who have none.
 //!
-//! `authority` creates certificates, `files` writes them, and this file has the arguments and the output.
+//! `authority` creates certificates, `files` writes them, `renew` replaces those that expire soon, and this file has the
+//! other arguments and the output.
 
 mod authority;
 mod files;
+mod renew;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use serde::Serialize;
 use self::authority::{Authority, CertificateOf};
 pub(crate) use self::files::write_file;
 use self::files::{Pair, read, write_pair};
-use crate::arguments::OutputArgs;
+use crate::arguments::{Format, OutputArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, print, table};
 
@@ -31,7 +33,20 @@ pub(crate) enum CertsCommand {
     Client(CertsClientArgs),
     /// Show certificates: the owner, the names and the validity.
     Show(CertsShowArgs),
+    /// Fail if a certificate has expired or expires soon.
+    #[command(
+        after_help = "Exit codes: 0 if every certificate is valid for long enough, 1 otherwise."
+    )]
+    Check(renew::CertsCheckArgs),
+    /// Replace certificates that expire soon by new ones with the same names.
+    #[command(after_help = "Nodes use new certificates within 10 s.")]
+    Renew(renew::CertsRenewArgs),
 }
+
+/// The default validity of the certificate of a node, days.
+const NODE_DAYS: u32 = 365;
+/// The default validity of the certificate of a client, days.
+const CLIENT_DAYS: u32 = 90;
 
 /// The directory of the CA and of new certificates.
 #[derive(Debug, Args)]
@@ -70,7 +85,7 @@ pub(crate) struct CertsNodeArgs {
     #[arg(long, value_name = "HOST[,HOST]", value_delimiter = ',', required = true)]
     host: Vec<String>,
     /// The validity, days.
-    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(long, default_value_t = NODE_DAYS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
     #[command(flatten)]
     directory: DirectoryArgs,
@@ -83,7 +98,7 @@ pub(crate) struct CertsClientArgs {
     #[arg(value_parser = cluster_name)]
     name: String,
     /// The validity, days.
-    #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(long, default_value_t = CLIENT_DAYS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
     #[command(flatten)]
     directory: DirectoryArgs,
@@ -110,6 +125,8 @@ pub(crate) fn run(command: &CertsCommand) -> Result<(), CommandFailure> {
             create(&args.name, &CertificateOf::Client, args.days, &args.directory)
         }
         CertsCommand::Show(args) => show(args),
+        CertsCommand::Check(args) => renew::check(args),
+        CertsCommand::Renew(args) => renew::renew(args),
     }
 }
 
@@ -170,14 +187,18 @@ fn create(
     if directory.keeps(name) {
         return Ok(());
     }
-    let [certificate, key] = ["ca.pem", "ca.key"].map(|file| directory.dir.join(file));
-    let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
-    let authority = Authority::open(&pair)
-        .map_err(|reason| CommandFailure::failed(format!("{}: {reason}", certificate.display())))?;
-    let pair = authority.create(name, of, days).map_err(CommandFailure::Failed)?;
+    let pair =
+        open_authority(&directory.dir)?.create(name, of, days).map_err(CommandFailure::Failed)?;
     let (certificate, key) = write_pair(&directory.dir, name, &pair, directory.replace)?;
     print(&format!("certificate: {}\nprivate key: {}", certificate.display(), key.display()));
     Ok(())
+}
+
+fn open_authority(dir: &Path) -> Result<Authority, CommandFailure> {
+    let [certificate, key] = ["ca.pem", "ca.key"].map(|file| dir.join(file));
+    let pair = Pair { certificate: read(&certificate)?, key: read(&key)? };
+    Authority::open(&pair)
+        .map_err(|reason| CommandFailure::failed(format!("{}: {reason}", certificate.display())))
 }
 
 /// What `show` prints of a certificate.
@@ -208,17 +229,25 @@ fn show(args: &CertsShowArgs) -> Result<(), CommandFailure> {
     let now = SystemTime::now();
     let mut shown = Vec::new();
     for file in &args.files {
-        let failed =
-            |reason: String| CommandFailure::failed(format!("{}: {reason}", file.display()));
-        let certificates = certificates_of(read(file)?.as_bytes()).map_err(failed)?;
-        if certificates.is_empty() {
-            return Err(failed("no certificate in PEM form".to_owned()));
-        }
-        for certificate in certificates {
-            let info = CertificateInfo::of(&certificate).map_err(failed)?;
-            shown.push(ShownCertificate::new(file, info, now));
-        }
+        let infos = infos_of(file)?.into_iter();
+        shown.extend(infos.map(|info| ShownCertificate::new(file, info, now)));
     }
+    show_table(args.output.format, &shown);
+    Ok(())
+}
+
+/// The certificates of a file, at least one.
+fn infos_of(file: &Path) -> Result<Vec<CertificateInfo>, CommandFailure> {
+    let failed = |reason: String| CommandFailure::failed(format!("{}: {reason}", file.display()));
+    let certificates = certificates_of(read(file)?.as_bytes()).map_err(failed)?;
+    if certificates.is_empty() {
+        return Err(failed("no certificate in PEM form".to_owned()));
+    }
+    let infos = certificates.iter().map(CertificateInfo::of);
+    infos.collect::<Result<_, _>>().map_err(failed)
+}
+
+fn show_table(format: Format, shown: &[ShownCertificate]) {
     let rows = shown.iter().map(|certificate| {
         [
             certificate.file.display().to_string(),
@@ -231,8 +260,7 @@ fn show(args: &CertsShowArgs) -> Result<(), CommandFailure> {
     });
     let text = table(["file", "subject", "names", "usage", "days left", "issuer"], rows);
     let days = shown.iter().map(|certificate| certificate.days_left);
-    answer_rows(args.output.format, &shown, &shown, days, &text);
-    Ok(())
+    answer_rows(format, &shown, shown, days, &text);
 }
 
 /// A name that is also a file name and a part of a URI.
