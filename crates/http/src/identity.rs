@@ -161,6 +161,7 @@ fn malformed(detail: &'static str) -> HttpError {
 #[cfg(test)]
 mod tests {
     use axum::http::Request;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -220,5 +221,40 @@ mod tests {
         }
         let problem = read(&["Basic YTpi", "Basic YTpi"]).unwrap_err();
         assert!(problem.detail.contains("twice"), "{problem:?}");
+    }
+
+    /// A valid header with some changed bytes, cut at some place.
+    fn changed_header() -> impl Strategy<Value = Vec<u8>> {
+        let token = "hf_0000000000007_CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkeio2AQ";
+        let valid = [
+            format!("Bearer {token}"),
+            format!("Basic {}", STANDARD.encode(format!("ci:{token}"))),
+            format!("Basic {}", STANDARD.encode("me:secret")),
+        ];
+        let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+        let cut = prop::option::weighted(0.2, any::<prop::sample::Index>());
+        (prop::sample::select(valid.to_vec()), changes, cut).prop_map(|(header, changes, cut)| {
+            let mut bytes = header.into_bytes();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        /// `scripts/campaign parsers` runs many more cases.
+        #[test]
+        fn a_changed_header_is_read_without_panic(bytes in changed_header()) {
+            if let Ok(value) = axum::http::HeaderValue::from_bytes(&bytes) {
+                let request = Request::builder().header(AUTHORIZATION, value).body(()).unwrap();
+                let read = credentials(&request.into_parts().0);
+                prop_assert!(!matches!(read, Ok(None)));
+            }
+        }
     }
 }

@@ -17,6 +17,7 @@ mod digest;
 mod invariants;
 mod lock;
 mod namespace;
+mod per_namespace;
 mod reads;
 mod recipe;
 mod session;

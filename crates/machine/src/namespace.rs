@@ -1,17 +1,11 @@
 //! Namespaces: what each one uses, and the checks of its quotas.
 //!
 //! The tree, the sessions and the lock index count the items of each registered namespace with each change, in a
-//! [`PerNamespace`]. The registration counts what is there, at most [`COUNTED_MAX`] znodes. A command that would exceed
+//! [`crate::per_namespace::PerNamespace`]. The registration counts what is there, at most [`COUNTED_MAX`] znodes. A command that would exceed
 //! a quota is undone and rejected. A quota below the present use rejects growth only.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-
-use holdfast_types::{
-    AuthRejection, Bound, Command, NamespaceItems, NamespaceName, NamespaceQuota, NamespaceQuotas,
-    Outcome, QuotaFull, Rejection, Right, SubjectName,
-};
-use imbl::OrdMap;
 
 use crate::Machine;
 use crate::auth::needed::{Needed, needed_by};
@@ -19,48 +13,13 @@ use crate::context::{ApplyContext, limit_reached};
 use crate::invariants::ensure;
 use crate::stored_bytes::may_store;
 use crate::tree::quota::COUNTED_MAX;
+use holdfast_types::{
+    AuthRejection, Bound, Command, NamespaceItems, NamespaceName, NamespaceQuota, NamespaceQuotas,
+    Outcome, QuotaFull, Rejection, Right, SubjectName,
+};
 
 /// Namespaces of the cluster.
 pub(crate) const NAMESPACES_MAX: usize = 1_000;
-
-/// One value for each registered namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PerNamespace<T>(OrdMap<NamespaceName, T>);
-
-impl<T> Default for PerNamespace<T> {
-    fn default() -> Self {
-        Self(OrdMap::new())
-    }
-}
-
-impl<T: Clone + Default> PerNamespace<T> {
-    pub(crate) fn get(&self, namespace: &str) -> Option<&T> {
-        self.0.get(namespace)
-    }
-
-    /// `None` if the namespace is not registered.
-    pub(crate) fn get_mut(&mut self, namespace: &str) -> Option<&mut T> {
-        // Most clusters have no namespace, and every change of a znode comes here.
-        if self.0.is_empty() { None } else { self.0.get_mut(namespace) }
-    }
-
-    pub(crate) fn set(&mut self, namespace: NamespaceName, value: T) {
-        self.0.insert(namespace, value);
-    }
-
-    pub(crate) fn remove(&mut self, namespace: &NamespaceName) {
-        self.0.remove(namespace);
-    }
-
-    pub(crate) fn names(&self) -> impl Iterator<Item = &NamespaceName> {
-        self.0.keys()
-    }
-
-    /// The same namespaces, each with the default value.
-    pub(crate) fn zeroed(&self) -> Self {
-        Self(self.0.keys().map(|namespace| (namespace.clone(), T::default())).collect())
-    }
-}
 
 /// A quota of a namespace that a command may exceed.
 #[derive(Debug)]

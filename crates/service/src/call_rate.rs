@@ -11,16 +11,8 @@ use std::time::Duration;
 use governor::clock::{Clock as _, MonotonicClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use holdfast_types::{NamespaceName, NamespaceQuota};
+use holdfast_types::NamespaceName;
 use parking_lot::Mutex;
-
-use crate::failure::Failure;
-use crate::service::Service;
-
-/// How long the refusal of a call takes.
-const REFUSAL_DELAY: Duration = Duration::from_millis(100);
-/// The shortest time between two tries of a call that waits for the rate.
-const RETRY_MIN: Duration = Duration::from_millis(10);
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 
@@ -29,6 +21,19 @@ type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 pub(crate) struct CallRates(Mutex<BTreeMap<NamespaceName, (NonZeroU32, Arc<Limiter>)>>);
 
 impl CallRates {
+    /// Counts a call of a namespace with this rate.
+    ///
+    /// # Errors
+    /// The time until the next call, above the rate. The call was not counted.
+    pub(crate) fn count(
+        &self,
+        namespace: &NamespaceName,
+        rate: NonZeroU32,
+    ) -> Result<(), Duration> {
+        let checked = self.limiter(namespace, rate).check();
+        checked.map_err(|not_until| not_until.wait_time_from(MonotonicClock.now()))
+    }
+
     /// The limiter of a namespace. It starts anew when the rate changes.
     fn limiter(&self, namespace: &NamespaceName, rate: NonZeroU32) -> Arc<Limiter> {
         let mut limiters = self.0.lock();
@@ -49,45 +54,23 @@ impl CallRates {
     }
 }
 
-impl Service {
-    /// As [`Service::count_call`], but the refusal takes [`REFUSAL_DELAY`]. So a caller that does not wait for
-    /// `retry_after` costs the node little.
-    ///
-    /// # Errors
-    /// As [`Service::count_call`].
-    pub async fn count_call_slowly(&self) -> Result<(), Failure> {
-        let counted = self.count_call();
-        if counted.is_err() {
-            tokio::time::sleep(REFUSAL_DELAY).await;
-        }
-        counted
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Counts a call of the caller's namespace.
-    ///
-    /// # Errors
-    /// [`Failure::RateLimited`] above the rate. The call was not counted.
-    pub fn count_call(&self) -> Result<(), Failure> {
-        let limited = self.raft().read(|machine| {
-            machine.namespaces().next()?;
-            let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
-            let namespace = machine.namespace_of(rights.subject()?)?;
-            let limit = machine.namespace_quotas(namespace)?.get(NamespaceQuota::CallsPerSecond)?;
-            Some((namespace.clone(), NonZeroU32::new(u32::try_from(limit).ok()?)?))
-        });
-        let Some((namespace, limit)) = limited else { return Ok(()) };
-        let checked = self.parts.call_rates.limiter(&namespace, limit).check();
-        checked.map_err(|not_until| {
-            let retry_after = not_until.wait_time_from(MonotonicClock.now());
-            self.metrics().calls_limited(&namespace).inc();
-            Failure::RateLimited { namespace, limit, retry_after }
-        })
-    }
-
-    /// Waits until the rate of the caller's namespace allows a call, and counts it.
-    pub async fn wait_for_call(&self) {
-        while let Err(Failure::RateLimited { retry_after, .. }) = self.count_call() {
-            tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
-        }
+    #[test]
+    fn a_namespace_may_make_the_calls_of_one_second_at_once() {
+        let rates = CallRates::default();
+        let [one, other] = ["a", "b"].map(|name| NamespaceName::new(name).unwrap());
+        let rate = |rate| NonZeroU32::new(rate).unwrap();
+        let counted = (0..5).filter(|_| rates.count(&one, rate(3)).is_ok()).count();
+        assert_eq!(counted, 3);
+        let next = rates.count(&one, rate(3)).unwrap_err();
+        assert!(next <= Duration::from_millis(334), "{next:?}");
+        assert_eq!(rates.count(&other, rate(1)), Ok(()), "another namespace");
+        assert_eq!(rates.count(&one, rate(4)), Ok(()), "a new rate starts anew");
+        rates.retain(|name| *name == other);
+        assert!(rates.count(&other, rate(1)).is_err());
+        assert_eq!(rates.count(&one, rate(4)), Ok(()));
     }
 }

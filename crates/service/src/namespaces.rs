@@ -1,6 +1,8 @@
-//! Reading the namespaces: their quotas, and what they use.
+//! The namespaces: their quotas, what they use, and the rate of their calls to this node.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
@@ -10,6 +12,11 @@ use holdfast_types::{
 use crate::context::{ReadMode, Response};
 use crate::failure::Failure;
 use crate::service::Service;
+
+/// How long the refusal of a call takes.
+const REFUSAL_DELAY: Duration = Duration::from_millis(100);
+/// The shortest time between two tries of a call that waits for the rate.
+const RETRY_MIN: Duration = Duration::from_millis(10);
 
 /// A namespace at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +62,45 @@ impl Service {
         })
         .await?
         .accepted()
+    }
+
+    /// As [`Service::count_call`], but the refusal takes [`REFUSAL_DELAY`]. So a caller that does not wait for
+    /// `retry_after` costs the node little.
+    ///
+    /// # Errors
+    /// As [`Service::count_call`].
+    pub async fn count_call_slowly(&self) -> Result<(), Failure> {
+        let counted = self.count_call();
+        if counted.is_err() {
+            tokio::time::sleep(REFUSAL_DELAY).await;
+        }
+        counted
+    }
+
+    /// Counts a call of the caller's namespace.
+    ///
+    /// # Errors
+    /// [`Failure::RateLimited`] above the rate. The call was not counted.
+    pub fn count_call(&self) -> Result<(), Failure> {
+        let limited = self.raft().read(|machine| {
+            machine.namespaces().next()?;
+            let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
+            let namespace = machine.namespace_of(rights.subject()?)?;
+            let limit = machine.namespace_quotas(namespace)?.get(NamespaceQuota::CallsPerSecond)?;
+            Some((namespace.clone(), NonZeroU32::new(u32::try_from(limit).ok()?)?))
+        });
+        let Some((namespace, limit)) = limited else { return Ok(()) };
+        self.parts.call_rates.count(&namespace, limit).map_err(|retry_after| {
+            self.metrics().calls_limited(&namespace).inc();
+            Failure::RateLimited { namespace, limit, retry_after }
+        })
+    }
+
+    /// Waits until the rate of the caller's namespace allows a call, and counts it.
+    pub async fn wait_for_call(&self) {
+        while let Err(Failure::RateLimited { retry_after, .. }) = self.count_call() {
+            tokio::time::sleep(retry_after.max(RETRY_MIN)).await;
+        }
     }
 }
 

@@ -166,3 +166,58 @@ fn escaped(value: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    /// A certificate with a long subject and names of each kind.
+    static VALID: LazyLock<(Vec<u8>, String)> = LazyLock::new(|| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::OrganizationName, "prod, \"quoted\" + more");
+        params.distinguished_name.push(DnType::CommonName, " #ü\\;<>= ");
+        params.subject_alt_names = vec![
+            SanType::URI("holdfast://prod/client/web1".try_into().unwrap()),
+            SanType::DnsName("web1.example".try_into().unwrap()),
+            SanType::IpAddress([127, 0, 0, 1].into()),
+        ];
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        (certificate.der().to_vec(), certificate.pem())
+    });
+
+    /// Replaces some bytes, and cuts the end off.
+    fn changed(valid: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
+        let changes = prop::collection::vec((0..valid.len(), any::<u8>()), 0..5);
+        let cut = prop::option::weighted(0.1, 0..valid.len());
+        (changes, cut).prop_map(|(changes, cut)| {
+            let mut bytes = valid.to_vec();
+            for (at, byte) in changes {
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.unwrap_or(valid.len()));
+            bytes
+        })
+    }
+
+    proptest! {
+        /// `scripts/campaign parsers` runs many more cases.
+        #[test]
+        fn a_changed_certificate_is_read_without_panic(bytes in changed(&VALID.0)) {
+            if let Ok(info) = CertificateInfo::of(&CertificateDer::from(bytes)) {
+                prop_assert!(info.subject.len() <= SUBJECT_BYTES_MAX);
+            }
+        }
+
+        #[test]
+        fn a_changed_file_is_read_without_panic(bytes in changed(VALID.1.as_bytes())) {
+            for certificate in certificates_of(&bytes).into_iter().flatten() {
+                drop(CertificateInfo::of(&certificate));
+            }
+        }
+    }
+}

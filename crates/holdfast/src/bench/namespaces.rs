@@ -25,7 +25,7 @@ pub(super) struct NamespacesArgs {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
     /// The calls per second to one node that the quota of the flood permits.
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     calls_per_second: u32,
     /// The measured time of each case, seconds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]

@@ -24,6 +24,7 @@ mod run_campaign;
 mod run_ends;
 #[path = "../../../fence/tests/scratch/mod.rs"]
 mod scratch;
+mod secrets;
 mod serve;
 #[expect(dead_code, reason = "shared with the fencing kit, whose tests also restart servers")]
 #[path = "../../../fence/tests/stores/servers.rs"]

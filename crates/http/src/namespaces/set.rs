@@ -17,7 +17,7 @@ use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Register a namespace, or replace its quotas",
-    description: "From then on a subject of the namespace, such as team-a/ci, uses only names of the namespace. A quota that the \
+    description: "From then on a subject of the namespace, such as team-a/deploy, uses only names of the namespace. A quota that the \
                   call does not name is unlimited. A quota below the present use rejects growth only.",
     params: SetNamespaceParams::LIST,
     example: Example { query: "locks=1000&sessions=100", body: "" },

@@ -23,7 +23,7 @@ use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
 use crate::lock::stored_policy::StoredPolicy;
 use crate::lock::wait_deadlines::WaitDeadlines;
-use crate::namespace::PerNamespace;
+use crate::per_namespace::PerNamespace;
 use crate::tree::Tree;
 use crate::tree::znode::{Znode, ZnodeRole};
 

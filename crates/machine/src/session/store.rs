@@ -11,7 +11,7 @@ use holdfast_types::{
 };
 use imbl::OrdMap;
 
-use crate::namespace::PerNamespace;
+use crate::per_namespace::PerNamespace;
 use crate::session::attempts::EndedAttempts;
 use crate::session::memo::Memo;
 

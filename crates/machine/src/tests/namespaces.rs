@@ -216,7 +216,7 @@ fn bytes_have_a_quota_and_what_is_there_may_shrink() {
 }
 
 #[test]
-fn names_count_whoever_uses_them_and_sessions_count_for_their_subject() {
+fn names_count_for_their_namespace_and_sessions_for_that_of_their_subject() {
     let mut machine = cluster(&[(NamespaceQuota::Locks, 1), (NamespaceQuota::Sessions, 1)]);
     apply(&mut machine, OTHER, acquire("team/a", "s1")).unwrap();
     let used = |machine: &Machine, quota| machine.namespace_used(&namespace("team"), quota);

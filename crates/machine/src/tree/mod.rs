@@ -21,7 +21,7 @@ use std::sync::Arc;
 use holdfast_types::{Data, NamespaceName, Rejection, Revision, Stamp, ZnodePath};
 use imbl::OrdMap;
 
-use crate::namespace::PerNamespace;
+use crate::per_namespace::PerNamespace;
 use crate::tree::key::TreeKey;
 use crate::tree::node_index::NodeIndex;
 use crate::tree::quota::{Limit, Quotas, Usage};
