@@ -64,7 +64,7 @@ impl Service {
         .accepted()
     }
 
-    /// As [`Service::count_call`], but the refusal takes [`REFUSAL_DELAY`]. So a caller that does not wait for
+    /// As [`Service::count_call`], but the refusal takes 100 ms. So a caller that does not wait for
     /// `retry_after` costs the node little.
     ///
     /// # Errors
