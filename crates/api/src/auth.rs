@@ -157,6 +157,9 @@ pub struct VerdictBody {
     /// The permission of the role that gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
+    /// The namespace of the subject, if the name lies outside of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_of: Option<NamespaceName>,
 }
 
 /// The number of sessions that a call closed.

@@ -57,7 +57,9 @@ pub(crate) async fn authenticate(parts: &Parts, service: &Service) -> Result<Pri
         let id = address.to_canonical().to_string();
         principal.identities.push(Identity { scheme: "ip".to_owned(), id });
         if let Some(certificate) = certificate {
-            principal.actor = service.actor_of_certificate(&names_of(certificate));
+            let identities = std::mem::take(&mut principal.identities);
+            principal = service.principal_of_certificate(&names_of(certificate));
+            principal.identities.extend(identities);
             let id = certificate.subject.clone();
             principal.identities.push(Identity { scheme: "x509".to_owned(), id });
         }
@@ -66,6 +68,7 @@ pub(crate) async fn authenticate(parts: &Parts, service: &Service) -> Result<Pri
         None => {}
         Some(Credentials::Token { token, subject }) => {
             principal.actor = actor_of_token(service, &token, subject.as_deref()).await?;
+            principal.certificate = None;
         }
         Some(Credentials::Identity(identity)) => principal.identities.push(identity),
     }

@@ -84,9 +84,9 @@ impl Reply {
     }
 
     /// An error with its headers, such as `Retry-After`.
-    pub(crate) fn problem(mut problem: HttpError) -> Self {
+    pub(crate) fn problem(problem: HttpError) -> Self {
         let status = status::of_code(problem.code);
-        problem.status = status.as_u16();
+        let problem = status::with_status(problem);
         // A problem has only text and numbers, so its encoding cannot fail.
         let bytes = serde_json::to_vec(&problem).unwrap_or_default();
         let mut reply =

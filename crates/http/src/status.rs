@@ -39,6 +39,12 @@ pub(crate) struct ErrorContext<'a> {
     pub(crate) now: Stamp,
 }
 
+/// The problem with the status of its code.
+pub(crate) fn with_status(mut problem: HttpError) -> HttpError {
+    problem.status = of_code(problem.code).as_u16();
+    problem
+}
+
 pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::InvalidArgument | ErrorCode::BadDuration | ErrorCode::BadName => {

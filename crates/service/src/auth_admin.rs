@@ -58,6 +58,8 @@ pub struct KnownCaller {
 pub struct Verdict {
     /// The role and the permission that allow it; `None` if nothing does.
     pub allowed_by: Option<(String, Permission)>,
+    /// The namespace of the subject, if the name lies outside of it.
+    pub outside_of: Option<NamespaceName>,
 }
 
 impl Service {
@@ -270,7 +272,11 @@ impl Service {
             let rights = machine.rights_of(&actor, self.log_time())?;
             let allowed_by = rights.deciding_permission(right, name);
             let allowed_by = allowed_by.map(|(role, permission)| (role.to_owned(), permission));
-            Ok(Verdict { allowed_by })
+            let outside_of = match rights.check(right, name) {
+                Err(AuthRejection::OtherNamespace(outside)) => Some(outside.namespace),
+                Ok(()) | Err(_) => None,
+            };
+            Ok(Verdict { allowed_by, outside_of })
         })
         .await?
         .accepted()

@@ -31,7 +31,7 @@ impl Service {
 
     /// The service for work of this node itself, which needs no permission.
     pub(crate) fn as_node(&self) -> Self {
-        self.for_principal(Principal { actor: Actor::Node, identities: Vec::new() })
+        self.for_principal(Principal::of(Actor::Node))
     }
 
     pub(crate) fn actor(&self) -> &Actor {
@@ -81,12 +81,16 @@ impl Service {
         self.raft().read(|machine| machine.access_token(token).map(|token| token.subject.clone()))
     }
 
-    /// Returns the actor of a certificate with these names, as applied by this node. [`Actor::Anonymous`] if no subject has
-    /// one of them.
-    pub fn actor_of_certificate(&self, names: &[CertificateName]) -> Actor {
+    /// Returns the caller with a certificate of these names, as applied by this node. Its actor is
+    /// [`Actor::Anonymous`] if no subject has one of the names.
+    pub fn principal_of_certificate(&self, names: &[CertificateName]) -> Principal {
         self.raft().read(|machine| {
-            let subject = names.iter().find_map(|name| machine.subject_of_certificate(name));
-            subject.map_or(Actor::Anonymous, |subject| Actor::Subject(subject.clone()))
+            let of = |name: &CertificateName| machine.subject_of_certificate(name).cloned();
+            let found = names.iter().find_map(|name| Some((of(name)?, name.clone())));
+            found.map_or_else(Principal::anonymous, |(subject, name)| Principal {
+                certificate: Some(name),
+                ..Principal::of(Actor::Subject(subject))
+            })
         })
     }
 
@@ -220,19 +224,31 @@ impl Service {
         self.parts.refusals.record(RefusedCall::new(rejection, subject, now));
     }
 
-    /// Watches the caller's access token; `None` for other credentials.
+    /// Watches the caller's access token or certificate; `None` without one.
     pub(crate) fn watch_credential(&self) -> Option<CredentialWatch> {
         match self.actor() {
-            Actor::Token(_) => Some(CredentialWatch {
+            Actor::Token(_) | Actor::Subject(_) => Some(CredentialWatch {
                 service: self.clone(),
                 changes: self.observer().auth_changes.subscribe(),
             }),
-            Actor::Node | Actor::Anonymous | Actor::Subject(_) => None,
+            Actor::Node | Actor::Anonymous => None,
+        }
+    }
+
+    /// Rejects a caller whose certificate proves its subject no longer.
+    fn check_certificate(&self, machine: &Machine) -> Result<(), AuthRejection> {
+        let Principal { actor, certificate: Some(certificate), .. } = &self.context.principal
+        else {
+            return Ok(());
+        };
+        match (actor, machine.subject_of_certificate(certificate)) {
+            (Actor::Subject(subject), Some(owner)) if owner == subject => Ok(()),
+            _ => Err(AuthRejection::NoCredential),
         }
     }
 }
 
-/// Waits for the end of an access token during a long call.
+/// Waits for the end of an access token or a certificate during a long call.
 pub(crate) struct CredentialWatch {
     service: Service,
     /// Changes with every change of the authorization.
@@ -240,14 +256,17 @@ pub(crate) struct CredentialWatch {
 }
 
 impl CredentialWatch {
-    /// Resolves when the token is deleted or has expired, if the mode is `on`.
+    /// Resolves when the token is deleted or has expired, or the certificate is removed from its subject, if the mode is
+    /// `on`.
     async fn ended(&mut self) -> Rejection {
         loop {
             self.changes.mark_unchanged();
             let service = &self.service;
             let now = service.log_time();
             let expires_in = service.raft().read(|machine| {
-                service.enforced_rights(machine)?;
+                if service.enforced_rights(machine)?.is_some() {
+                    service.check_certificate(machine)?;
+                }
                 let Actor::Token(token) = service.actor() else { return Ok(None) };
                 let expires_at = machine.access_token(*token).and_then(|token| token.expires_at);
                 Ok(expires_at.map(|at| time_until(at, now)))
@@ -270,7 +289,7 @@ impl CredentialWatch {
     }
 }
 
-/// Resolves when the watched access token ends. Without a token it never resolves.
+/// Resolves when the watched access token or certificate ends. Without one it never resolves.
 pub(crate) async fn credential_ended(watched: &mut Option<CredentialWatch>) -> Rejection {
     match watched {
         Some(watched) => watched.ended().await,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::{Actor, Identity, Rejection, Revision};
+use holdfast_types::{Actor, CertificateName, Identity, Rejection, Revision};
 
 use crate::failure::Failure;
 
@@ -11,6 +11,8 @@ use crate::failure::Failure;
 pub struct Principal {
     /// Whose permissions the call has.
     pub actor: Actor,
+    /// The certificate that proves the subject of the actor; `None` for other actors.
+    pub certificate: Option<CertificateName>,
     /// The proven identities, for the access lists of znodes. `world:anyone` is implied.
     pub identities: Vec<Identity>,
 }
@@ -18,7 +20,12 @@ pub struct Principal {
 impl Principal {
     /// A caller without a credential and without an identity.
     pub fn anonymous() -> Self {
-        Self { actor: Actor::Anonymous, identities: Vec::new() }
+        Self::of(Actor::Anonymous)
+    }
+
+    /// An actor without a certificate and without an identity.
+    pub fn of(actor: Actor) -> Self {
+        Self { actor, certificate: None, identities: Vec::new() }
     }
 }
 

@@ -266,7 +266,7 @@ mod tests {
         let subject = SubjectName::new("root").unwrap();
         let added = service.add_first_administrator(subject, AuthMode::On).await.unwrap();
         let actor = Actor::Token(added.value.token.id);
-        let principal = Principal { actor, identities: Vec::new() };
+        let principal = Principal::of(actor);
         let admin = service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
         let session = SessionName::new("me").unwrap();
         let open = OpenSession {

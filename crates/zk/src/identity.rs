@@ -41,7 +41,9 @@ impl Identities {
         let Some(CertificateInfo { subject, uris, .. }) = certificate else { return self };
         let names = uris.into_iter().chain([subject.clone()]);
         let names: Vec<_> = names.filter_map(|name| CertificateName::new(name).ok()).collect();
-        self.0.actor = service.actor_of_certificate(&names);
+        let identities = std::mem::take(&mut self.0.identities);
+        self.0 = service.principal_of_certificate(&names);
+        self.0.identities.extend(identities);
         self.0.identities.push(Identity { scheme: "x509".to_owned(), id: subject });
         self
     }
@@ -84,7 +86,7 @@ impl Identities {
         if owner.is_none_or(|owner| owner.as_str() != subject) {
             return Err(AuthFailed);
         }
-        self.0.actor = actor;
+        (self.0.actor, self.0.certificate) = (actor, None);
         Ok(())
     }
 

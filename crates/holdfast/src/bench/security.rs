@@ -1,6 +1,9 @@
-//! The cost of security: the same load on clusters with and without TLS and access tokens, by turns.
+//! The cost of security: the same load on clusters with and without TLS and access tokens, by turns; also while strangers
+//! hold connections to the nodes without a handshake.
 //!
 //! Each turn starts a new cluster. Every second round goes through the variants in the other order.
+
+use std::time::Duration;
 
 use clap::Args;
 use holdfast_api::IssuedTokenBody;
@@ -9,6 +12,9 @@ use holdfast_client::load::Spread;
 use holdfast_client::{Call, Client};
 use holdfast_tls::TlsConnector;
 use serde::Serialize;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use super::access::Access;
 use super::load::{LoadReport, LoadSettings, measure};
@@ -42,14 +48,17 @@ struct Variant {
     tls: DevTls,
     /// Every call has an access token, and the mode of the authorization is `on`.
     tokens: bool,
+    /// Connections to the nodes that never send anything. Nodes close them, and they are opened again.
+    silent: usize,
 }
 
-const VARIANTS: [Variant; 5] = [
-    Variant { name: "open", tls: DevTls::None, tokens: false },
-    Variant { name: "TLS between nodes", tls: DevTls::Peers, tokens: false },
-    Variant { name: "TLS for clients", tls: DevTls::Clients, tokens: false },
-    Variant { name: "access tokens", tls: DevTls::None, tokens: true },
-    Variant { name: "all", tls: DevTls::All, tokens: true },
+const VARIANTS: [Variant; 6] = [
+    Variant { name: "open", tls: DevTls::None, tokens: false, silent: 0 },
+    Variant { name: "TLS between nodes", tls: DevTls::Peers, tokens: false, silent: 0 },
+    Variant { name: "TLS for clients", tls: DevTls::Clients, tokens: false, silent: 0 },
+    Variant { name: "access tokens", tls: DevTls::None, tokens: true, silent: 0 },
+    Variant { name: "all", tls: DevTls::All, tokens: true, silent: 0 },
+    Variant { name: "all, 2,000 half-open", tls: DevTls::All, tokens: true, silent: 2_000 },
 ];
 
 #[derive(Debug, Serialize)]
@@ -73,7 +82,8 @@ struct VariantReport {
 
 pub(super) async fn run(args: &SecurityArgs) -> Result<(), CommandFailure> {
     let report = rounds(args).await.map_err(CommandFailure::Failed)?;
-    let ratio = report.variants.last().map_or(f64::NAN, |variant| variant.ratio);
+    let all = report.variants.iter().find(|variant| variant.variant == "all");
+    let ratio = all.map_or(f64::NAN, |variant| variant.ratio);
     answer(args.output.format, &report, format!("{ratio:.2}"), &report.text());
     report.variants.iter().flat_map(|variant| &variant.turns).try_for_each(LoadReport::check)
 }
@@ -123,11 +133,31 @@ async fn turn(args: &SecurityArgs, variant: Variant) -> Result<LoadReport, Strin
     let own = OwnCluster::start_as(args.nodes, |layout| layout.with_tls(variant.tls)).await?;
     let layout = own.cluster.layout();
     let report = match access(layout, variant).await {
-        Ok(access) => measure(&args.load, layout.endpoints(), &access).await,
+        Ok(access) => {
+            let _silent = open_silent(&layout.endpoints(), variant.silent);
+            measure(&args.load, layout.endpoints(), &access).await
+        }
         Err(error) => Err(error),
     };
     own.stop().await;
     report.map_err(|error| format!("{}: {error}", variant.name))
+}
+
+/// Opens connections that send nothing, and opens each again when its node closes it, until the set is dropped.
+fn open_silent(endpoints: &[String], count: usize) -> JoinSet<()> {
+    let mut connections = JoinSet::new();
+    for endpoint in endpoints.iter().cycle().take(count).cloned() {
+        connections.spawn(async move {
+            loop {
+                if let Ok(mut stream) = TcpStream::connect(&endpoint).await {
+                    // The end of the connection is all that matters.
+                    drop(stream.read(&mut [0]).await);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+    connections
 }
 
 async fn access(layout: &Layout, variant: Variant) -> Result<Access, String> {

@@ -32,11 +32,12 @@ async fn can(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let CanParams { permission, subject } = call.params()?;
     let name = asked_name(&permission)?;
     let verdict = call.service().verdict(subject, permission.right, &name);
-    let Response { value: Verdict { allowed_by }, revision, .. } = call.run(verdict).await?;
+    let Response { value: verdict, revision, .. } = call.run(verdict).await?;
+    let Verdict { allowed_by, outside_of } = verdict;
     let allowed = allowed_by.is_some();
     let (role, by) = allowed_by.map(|(role, by)| (role, by.to_string())).unzip();
     let asked = permission.to_string();
-    let body = VerdictBody { allowed, asked, role, permission: by };
+    let body = VerdictBody { allowed, asked, role, permission: by, outside_of };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 

@@ -52,9 +52,9 @@ fn stale_token(lock: LockName, token: FencingToken, view: FenceView) -> HttpErro
     let detail = match (current, highest) {
         (Some(current), _) => format!("the token of '{lock}' is {current}, not {token}"),
         (None, Some(highest)) => {
-            format!("nobody holds '{lock}'; its last token was {highest}, this one is {token}")
+            format!("'{lock}' has no holder; its last token was {highest}, this one is {token}")
         }
-        (None, None) => format!("nobody holds '{lock}', and no token of it is remembered"),
+        (None, None) => format!("'{lock}' has no holder, and no token of it is remembered"),
     };
     let lock = Some(lock);
     let facts = Facts { lock, token: Some(token), current, highest, ..Facts::default() };

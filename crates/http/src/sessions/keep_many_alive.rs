@@ -15,7 +15,7 @@ use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::KEEP_MANY_ALIVE;
-use crate::status::HttpError;
+use crate::status::{HttpError, with_status};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Renew many sessions at once",
@@ -45,7 +45,7 @@ async fn keep_many_alive(call: &mut CallContext<'_>) -> Result<Reply, HttpError>
     let Response { value: kept, revision, .. } = kept;
     let result = |SessionRenewal { session, renewed }| match renewed {
         Ok((ttl, expires_in)) => KeepaliveBody::renewed(session, ttl, expires_in),
-        Err(failure) => KeepaliveBody::refused(session, call.error(failure)),
+        Err(failure) => KeepaliveBody::refused(session, with_status(call.error(failure))),
     };
     let body = KeepaliveManyBody { sessions: kept.into_iter().map(result).collect(), revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))

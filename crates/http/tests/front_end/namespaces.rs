@@ -70,7 +70,8 @@ async fn lists_and_watches_show_only_the_namespace() {
     let me = as_token(&nodes[2], &team, "GET", "/v1/auth/me", "").await.json();
     assert_eq!(me["namespace"], "team");
     let can = as_token(&nodes[0], &team, "GET", "/v1/auth/can?permission=lock%20acquire%20x", "");
-    assert_eq!(can.await.json()["allowed"], false);
+    let can = can.await.json();
+    assert_eq!((&can["allowed"], &can["outside_of"]), (&false.into(), &"team".into()));
 }
 
 #[tokio::test]

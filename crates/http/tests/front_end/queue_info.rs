@@ -233,7 +233,11 @@ async fn one_call_renews_many_sessions_and_returns_a_result_for_each() {
             (&json!("a"), &json!(20_000))
         );
         assert!(sessions[2]["expires_in_ms"].as_u64() > Some(10_000), "{sessions}");
-        assert_eq!(sessions[1]["problem"]["code"], "session-expired", "{sessions}");
+        let problem = &sessions[1]["problem"];
+        assert_eq!(
+            (&problem["code"], &problem["status"]),
+            (&json!("session-expired"), &json!(410))
+        );
     }
     nodes[0]
         .call_json("POST", "/v1/keepalive", r#"{"a": 1}"#)

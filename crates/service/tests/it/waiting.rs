@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use holdfast_service::{Failure, ServiceConfig};
-use holdfast_types::{LockRejection, Rejection, SessionRejection};
+use holdfast_service::{Failure, Principal, RequestContext, Service, ServiceConfig};
+use holdfast_types::{
+    Actor, AuthChange, AuthMode, AuthRejection, CertificateName, LockRejection, Rejection,
+    RoleName, SessionRejection, SubjectName,
+};
 
 use crate::nodes::*;
 
@@ -175,4 +178,39 @@ async fn closing_a_session_ends_its_waiting_call() {
         rejection(waiting.await.unwrap()),
         Rejection::Session(SessionRejection::Unknown { .. })
     ));
+}
+
+/// A subject that only a certificate proves: its wait ends when the certificate is removed from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_ends_with_the_certificate_of_its_caller() {
+    let nodes = Nodes::start(3).await;
+    let node = nodes.services[0].clone();
+    let subject = |name| SubjectName::new(name).unwrap();
+    let added = node.add_first_administrator(subject("root"), AuthMode::On).await.unwrap();
+    let of = |node: &Service, principal| {
+        node.for_call(RequestContext { principal, ..RequestContext::anonymous() })
+    };
+    let admin = of(&node, Principal::of(Actor::Token(added.value.token.id)));
+    let certificate = CertificateName::new("CN=ci,O=prod").unwrap();
+    let set = |certificates| AuthChange::SetSubject {
+        subject: subject("ci"),
+        roles: vec![RoleName::admin()],
+        certificates,
+    };
+    admin.change_auth(set(vec![certificate.clone()])).await.unwrap();
+    take(&admin, acquire("a", Some("me"), 30_000, NO_WAIT)).await.unwrap();
+    for (at, service) in nodes.services.iter().enumerate() {
+        service.catch_up(admin.revision()).await.unwrap();
+        let principal = service.principal_of_certificate(std::slice::from_ref(&certificate));
+        assert_eq!(principal.actor, Actor::Subject(subject("ci")), "node {at}");
+        let ci = of(service, principal);
+        let request = acquire("a", Some(&format!("ci-{at}")), 30_000, LONG);
+        let waiting = tokio::spawn(async move { take(&ci, request).await });
+        until(&admin, "a", |view| view.waiters_total == 1).await;
+        admin.change_auth(set(Vec::new())).await.unwrap();
+        let denied = rejection(waiting.await.unwrap());
+        assert_eq!(denied, Rejection::Auth(AuthRejection::NoCredential), "node {at}");
+        until(&admin, "a", |view| view.waiters_total == 0).await;
+        admin.change_auth(set(vec![certificate.clone()])).await.unwrap();
+    }
 }

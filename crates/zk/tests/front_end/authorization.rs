@@ -9,7 +9,10 @@ use holdfast_types::{
     Actor, AuthChange, AuthMode, NamespaceName, NamespaceQuota, NamespaceQuotas, RoleName,
     SubjectName,
 };
-use holdfast_zkwire::{Acl, MultiOp, Request};
+use holdfast_zkwire::{
+    Acl, AddWatchMode, Create, CreateMode, CreateOp, ErrorCode, MultiOp, ReadOp, ReadResult,
+    Request, Response, SetWatches, WatcherType,
+};
 
 use crate::node::Node;
 
@@ -21,7 +24,7 @@ fn subject(name: &str) -> SubjectName {
 async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
     let added = node.service.add_first_administrator(subject("root"), AuthMode::On).await.unwrap();
     let actor = Actor::Token(added.value.token.id);
-    let principal = Principal { actor, identities: Vec::new() };
+    let principal = Principal::of(actor);
     let request_id = "test".to_owned();
     let admin = node.service.for_call(RequestContext { principal, request_id });
     let role = RoleName::new("app").unwrap();
@@ -144,4 +147,113 @@ async fn a_connection_of_a_namespace_has_its_quotas_and_its_rate() {
         assert_eq!(team.data("/team").await, b"");
     }
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Nothing: it is about the connection itself, or no server executes it.
+    Nothing,
+    /// A permission on the path.
+    Permission,
+    /// As `Permission`, and the reply has the error of each path.
+    PermissionInReply,
+}
+
+/// One request of each kind, on paths outside of the namespace `team`.
+fn requests_of_every_kind() -> Vec<(Request, Needs)> {
+    use Needs::{Nothing, Permission, PermissionInReply};
+    let path = || "/app".to_owned();
+    let created = |op, mode| {
+        let acl = vec![Acl::open()];
+        Request::Create(Create { op, path: "/app/new".to_owned(), data: None, acl, mode })
+    };
+    let multi = || {
+        let Request::Create(create) = create("/app/new", 0) else { panic!() };
+        Request::Multi(vec![MultiOp::Create(create)])
+    };
+    let watches = |data: Vec<String>| {
+        let (none, relative_zxid) = (Vec::new, 0);
+        let (exist, child, persistent, recursive) = (none(), none(), none(), none());
+        Request::SetWatches(SetWatches { relative_zxid, data, exist, child, persistent, recursive })
+    };
+    let data = ReadOp::GetData { path: path(), watch: false };
+    let kind = WatcherType::Any;
+    vec![
+        (created(CreateOp::Create, CreateMode::Persistent), Permission),
+        (created(CreateOp::Create2, CreateMode::EphemeralSequential), Permission),
+        (created(CreateOp::Container, CreateMode::Container), Permission),
+        (created(CreateOp::Ttl, CreateMode::Ttl(1_000)), Permission),
+        (delete("/app", -1), Permission),
+        (exists("/app", true), Permission),
+        (exists("/app/missing", true), Permission),
+        (get("/app", true), Permission),
+        (set("/app", b"x", -1), Permission),
+        (Request::GetAcl { path: path() }, Permission),
+        (Request::SetAcl { path: path(), acl: vec![Acl::open()], version: -1 }, Permission),
+        (Request::GetChildren { path: path(), watch: true }, Permission),
+        (Request::GetChildren2 { path: path(), watch: true }, Permission),
+        (Request::Check { path: path(), version: -1 }, Permission),
+        (multi(), Permission),
+        (Request::MultiRead(vec![data]), PermissionInReply),
+        (Request::GetAllChildrenNumber { path: path() }, Permission),
+        (Request::AddWatch { path: path(), mode: AddWatchMode::Persistent }, Permission),
+        (Request::AddWatch { path: path(), mode: AddWatchMode::PersistentRecursive }, Permission),
+        (watches(vec![path()]), Permission),
+        (watches(Vec::new()), Nothing),
+        (Request::CheckWatches { path: path(), kind }, Nothing),
+        (Request::RemoveWatches { path: path(), kind }, Nothing),
+        (Request::GetEphemerals { prefix: "/app".to_owned() }, Nothing),
+        (Request::Sync { path: path() }, Nothing),
+        (Request::Ping, Nothing),
+        (Request::WhoAmI, Nothing),
+        (Request::DeleteContainer, Nothing),
+        (Request::Sasl { token: None }, Nothing),
+    ]
+}
+
+#[tokio::test]
+async fn every_request_is_refused_or_not_as_documented() {
+    let node = Node::start().await;
+    let (admin, ci) = guarded(&node).await;
+    let namespace = NamespaceName::new("team").unwrap();
+    let set = |name, roles| AuthChange::SetSubject {
+        subject: subject(name),
+        roles,
+        certificates: Vec::new(),
+    };
+    for change in [
+        AuthChange::SetNamespace { namespace, quotas: NamespaceQuotas::default() },
+        set("team/ci", vec![RoleName::admin()]),
+        set("powerless", Vec::new()),
+    ] {
+        admin.change_auth(change).await.unwrap();
+    }
+    let token = async |name| {
+        let token = admin.issue_token(subject(name), None).await.unwrap().value.token;
+        format!("{name}:{}", token.reveal())
+    };
+    let (team, powerless) = (token("team/ci").await, token("powerless").await);
+    let mut allowed = node.client().await;
+    authenticate(&mut allowed, &format!("ci:{}", ci.reveal())).await;
+    allowed.done(create("/app", 0)).await;
+    let before = allowed.done(get("/app", false)).await;
+    for (request, needs) in requests_of_every_kind() {
+        for credentials in [None, Some(&powerless), Some(&team)] {
+            let mut client = node.client().await;
+            if let Some(credentials) = credentials {
+                assert_eq!(authenticate(&mut client, credentials).await, 0);
+            }
+            let (header, body) = client.call(request.clone()).await;
+            let refused = match (needs, body) {
+                (Needs::PermissionInReply, Some(Response::MultiRead(results))) => {
+                    matches!(results[..], [ReadResult::Failed(ErrorCode::NoAuth)])
+                }
+                (_, _) => header.err == -102,
+            };
+            let expected = needs != Needs::Nothing;
+            assert_eq!(refused, expected, "{credentials:?}: {request:?}: {}", header.err);
+        }
+    }
+    assert_eq!(allowed.done(get("/app", false)).await, before, "a refused request changed /app");
 }

@@ -202,9 +202,12 @@ async fn can(args: &AuthCanArgs) -> Result<(), CommandFailure> {
     let query = query.with_some(&AS, args.subject.as_ref());
     let call = Call::get(query.target("/v1/auth/can"));
     let body: VerdictBody = args.cluster.client()?.call(&call).await?;
-    let (value, text) = match (&body.role, &body.permission) {
-        (Some(role), Some(permission)) => {
+    let (value, text) = match (&body.role, &body.permission, &body.outside_of) {
+        (Some(role), Some(permission), _) => {
             ("yes", format!("yes: the role {role} has the permission '{permission}'"))
+        }
+        (_, _, Some(namespace)) => {
+            ("no", format!("no: the subject uses only names of its namespace '{namespace}'"))
         }
         _ => ("no", format!("no: no role has a permission for '{asked}'")),
     };
