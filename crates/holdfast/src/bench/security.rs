@@ -146,7 +146,8 @@ async fn turn(args: &SecurityArgs, variant: Variant) -> Result<LoadReport, Strin
 /// Opens connections that send nothing, and opens each again when its node closes it, until the set is dropped.
 fn open_silent(endpoints: &[String], count: usize) -> JoinSet<()> {
     let mut connections = JoinSet::new();
-    for endpoint in endpoints.iter().cycle().take(count).cloned() {
+    for endpoint in endpoints.iter().cycle().take(count) {
+        let endpoint = endpoint.clone();
         connections.spawn(async move {
             loop {
                 if let Ok(mut stream) = TcpStream::connect(&endpoint).await {
