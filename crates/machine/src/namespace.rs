@@ -1,11 +1,16 @@
 //! Namespaces: what each one uses, and the checks of its quotas.
 //!
-//! The tree, the sessions and the lock index count the items of each registered namespace with each change, in a
-//! [`crate::per_namespace::PerNamespace`]. The registration counts what is there, at most [`COUNTED_MAX`] znodes. A command that would exceed
-//! a quota is undone and rejected. A quota below the present use rejects growth only.
+//! The tree, the sessions and the lock index count the items of each registered namespace with each change
+//! (`per_namespace.rs`). The registration counts what is there, at most [`COUNTED_MAX`] znodes. A command that would
+//! exceed a quota is undone and rejected. A quota below the present use rejects growth only.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+
+use holdfast_types::{
+    AuthRejection, Bound, Command, NamespaceItems, NamespaceName, NamespaceQuota, NamespaceQuotas,
+    Outcome, QuotaFull, Rejection, Right, SubjectName,
+};
 
 use crate::Machine;
 use crate::auth::needed::{Needed, needed_by};
@@ -13,10 +18,6 @@ use crate::context::{ApplyContext, limit_reached};
 use crate::invariants::ensure;
 use crate::stored_bytes::may_store;
 use crate::tree::quota::COUNTED_MAX;
-use holdfast_types::{
-    AuthRejection, Bound, Command, NamespaceItems, NamespaceName, NamespaceQuota, NamespaceQuotas,
-    Outcome, QuotaFull, Rejection, Right, SubjectName,
-};
 
 /// Namespaces of the cluster.
 pub(crate) const NAMESPACES_MAX: usize = 1_000;
@@ -171,7 +172,7 @@ impl Machine {
         });
         // A command may open a session.
         let subject = self.rights_of(&ctx.actor, self.now).ok().and_then(|rights| rights.subject());
-        names.extend(subject.map(|name| NamespaceName::of_name(name.as_str()).to_owned()));
+        names.extend(subject.map(|name| NamespaceName::of_subject(name).to_owned()));
         let namespaces =
             names.iter().filter_map(|name| self.auth.namespaces.get_key_value(name.as_str()));
         let watched = namespaces.flat_map(|(namespace, quotas)| {

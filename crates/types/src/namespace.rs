@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NamespaceName, ZnodePath};
+use crate::{NamespaceName, SubjectName, ZnodePath};
 
 /// The prefix of the locks of elections.
 const ELECTIONS: &str = "elections/";
@@ -108,10 +108,14 @@ impl NamespaceQuotas {
 }
 
 impl NamespaceName {
-    /// The namespace to which a lock, a recipe or a subject would belong, if it is registered.
+    /// The namespace to which a lock or a recipe would belong, if it is registered.
     pub fn of_name(name: &str) -> &str {
-        let name = name.strip_prefix(ELECTIONS).unwrap_or(name);
-        name.split('/').next().unwrap_or(name)
+        first_component(name.strip_prefix(ELECTIONS).unwrap_or(name))
+    }
+
+    /// The namespace to which a subject would belong, if it is registered.
+    pub fn of_subject(subject: &SubjectName) -> &str {
+        first_component(subject.as_str())
     }
 
     /// The namespace to which a znode would belong, if it is registered.
@@ -121,7 +125,7 @@ impl NamespaceName {
             return Self::of_name(lock);
         }
         let name = path.strip_prefix(GROUPS).or_else(|| path.strip_prefix('/'));
-        name.and_then(|name| name.split('/').next()).unwrap_or_default()
+        name.map(first_component).unwrap_or_default()
     }
 
     /// The directories of its znodes.
@@ -140,6 +144,10 @@ impl NamespaceName {
     pub fn names(&self) -> [String; 2] {
         [self.to_string(), format!("{ELECTIONS}{self}")]
     }
+}
+
+fn first_component(name: &str) -> &str {
+    name.split('/').next().unwrap_or(name)
 }
 
 #[cfg(test)]

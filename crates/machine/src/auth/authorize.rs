@@ -127,6 +127,7 @@ impl<'a> ActorRights<'a> {
                 }
                 checked => checked,
             },
+            Needed::ReadableSession(session) => self.check_session_read(session),
             Needed::Caller => self.check_caller(),
             // Nodes propose them without an actor; clients cannot send them.
             Needed::Node if self.caller == AuthCaller::Anonymous => Ok(()),
@@ -254,8 +255,7 @@ impl<'a> ActorRights<'a> {
             self.machine.sessions.subject_of(&session)
         };
         let of_thing = namespace::of_right(right, name);
-        let found =
-            of_thing.or_else(|| of_session().map(|owner| NamespaceName::of_name(owner.as_str())));
+        let found = of_thing.or_else(|| of_session().map(NamespaceName::of_subject));
         if found == Some(namespace.as_str()) {
             return Ok(());
         }

@@ -2,7 +2,8 @@
 //!
 //! Every node decides the same, because [`ActorRights`] reads only the state. `apply` checks each command while the mode is
 //! [`AuthMode::On`], and front-ends check it before they propose it. Bounds: [`TOKENS_MAX`], [`SUBJECTS_MAX`],
-//! [`ROLES_MAX`], [`crate::namespace::NAMESPACES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName` and `CertificateName`.
+//! [`ROLES_MAX`], [`crate::namespace::NAMESPACES_MAX`], and the constants of [`holdfast_types::Permission`], `RoleName`
+//! and `CertificateName`.
 
 mod authorize;
 mod change;
@@ -93,8 +94,9 @@ impl Auth {
 
     /// The namespace to which a subject belongs.
     pub(crate) fn namespace_of(&self, subject: &SubjectName) -> Option<&NamespaceName> {
-        let namespace = NamespaceName::of_name(subject.as_str());
-        self.namespaces.get_key_value(namespace).map(|(namespace, _)| namespace)
+        self.namespaces
+            .get_key_value(NamespaceName::of_subject(subject))
+            .map(|(namespace, _)| namespace)
     }
 
     /// Replaces a subject. The caller has checked that no other subject has one of its certificates.

@@ -16,6 +16,8 @@ pub(crate) enum Needed<'a> {
     OwnSession(&'a SessionName),
     /// As [`Needed::OwnSession`]; the command names the session by its number.
     OwnSessionId(SessionId),
+    /// The caller's own session, or the permission `session read` on its name.
+    ReadableSession(&'a SessionName),
     /// The caller's own session, or the permission `session close` on its name.
     ClosableSession(&'a SessionName),
     /// A credential, or a permission of the role `anonymous`.
@@ -87,7 +89,7 @@ fn needed_by_multi<'a, E>(
             | Condition::Version { path, .. }
             | Condition::Data { path, .. } => need(on_path(Right::TreeRead, path))?,
             Condition::Holds { lock, .. } => need(on_lock(Right::LockCheck, lock))?,
-            Condition::SessionOpen { .. } => {}
+            Condition::SessionOpen { session } => need(Needed::ReadableSession(session))?,
         }
     }
     for op in multi.then.iter().chain(&multi.otherwise) {

@@ -181,7 +181,7 @@ impl Sessions {
     pub(crate) fn counted_namespaces(&self) -> PerNamespace<u64> {
         let mut counted = self.namespaces.zeroed();
         for subject in self.iter().filter_map(|session| session.subject.as_ref()) {
-            if let Some(count) = counted.get_mut(NamespaceName::of_name(subject.as_str())) {
+            if let Some(count) = counted.get_mut(NamespaceName::of_subject(subject)) {
                 *count += 1;
             }
         }
@@ -190,7 +190,7 @@ impl Sessions {
 
     /// The number of sessions of the namespace of a subject.
     fn count_of(&mut self, subject: Option<&SubjectName>) -> Option<&mut u64> {
-        self.namespaces.get_mut(NamespaceName::of_name(subject?.as_str()))
+        self.namespaces.get_mut(NamespaceName::of_subject(subject?))
     }
 
     /// Computes [`Sessions::bytes`] from the sessions.

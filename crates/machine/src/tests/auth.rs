@@ -2,9 +2,9 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuthChange, AuthMode, AuthRejection, Bound, CertificateName,
-    Command, Create, CreateKind, Entry, Multi, NamespaceName, NamespaceQuota, NamespaceQuotas,
-    NewAccessToken, Op, OpenSession, Outcome, Owner, Rejection, Release, ReleaseTarget, Right,
-    RoleName, SecretHash, Stamp, SubjectName, Ttl,
+    Command, Condition, Create, CreateKind, Entry, Multi, NamespaceName, NamespaceQuota,
+    NamespaceQuotas, NewAccessToken, Op, OpenSession, Outcome, Owner, Rejection, Release,
+    ReleaseTarget, Right, RoleName, SecretHash, Stamp, SubjectName, Ttl,
 };
 
 use super::script_commands::{lock_name, open, path, session_name};
@@ -229,6 +229,20 @@ fn a_session_belongs_to_the_subject_that_opened_it() {
     let close = Command::CloseSession { session, attachment: None, incarnation: None };
     apply(&mut machine, ADMIN, close).unwrap();
     apply(&mut machine, WEB, Command::OpenSession(open("ci1"))).unwrap();
+}
+
+#[test]
+fn a_condition_does_not_reveal_the_sessions_of_others() {
+    let mut machine = guarded();
+    apply(&mut machine, CI, Command::OpenSession(open("ci1"))).unwrap();
+    let is_open = |session: &str| {
+        let conditions = vec![Condition::SessionOpen { session: session_name(session) }];
+        Command::Multi(Multi { conditions, ..Multi::default() })
+    };
+    apply(&mut machine, CI, is_open("ci1")).unwrap();
+    apply(&mut machine, ADMIN, is_open("ci1")).unwrap();
+    apply(&mut machine, WEB, is_open("unknown")).unwrap();
+    assert!(forbidden(&apply(&mut machine, WEB, is_open("ci1"))).is_some());
 }
 
 #[test]
