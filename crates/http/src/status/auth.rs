@@ -88,10 +88,15 @@ fn of_forbidden(forbidden: &Forbidden) -> HttpError {
 
 fn of_outside(outside: OtherNamespace) -> HttpError {
     let OtherNamespace { subject, namespace, right, name } = outside;
-    let needed = if name.is_empty() { right.to_string() } else { format!("{right} {name}") };
-    let detail =
-        format!("'{subject}' belongs to the namespace '{namespace}': {needed} lies outside");
-    let hint = format!("use a name below {namespace}/, or a subject of no namespace");
+    let belongs = format!("'{subject}' belongs to the namespace '{namespace}'");
+    let (needed, detail, hint) = if name.is_empty() {
+        let detail = format!("{belongs}: {right} is for subjects of no namespace");
+        (right.to_string(), detail, "ask an administrator of the cluster".to_owned())
+    } else {
+        let needed = format!("{right} {name}");
+        let detail = format!("{belongs}: {needed} lies outside");
+        (needed, detail, format!("use a name below {namespace}/, or a subject of no namespace"))
+    };
     let facts = Facts { needed: Some(needed), subject: Some(subject), ..Facts::default() };
     Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
 }

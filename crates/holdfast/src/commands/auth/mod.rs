@@ -186,6 +186,7 @@ async fn me(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         ["credential".to_owned(), body.credential.clone()],
         ["roles".to_owned(), roles.join(", ")],
     ];
+    rows.extend(body.namespace.as_ref().map(|name| ["namespace".to_owned(), name.to_string()]));
     rows.extend(body.token.map(|token| ["access token".to_owned(), token.to_string()]));
     rows.extend(body.expires_at.map(|at| ["expires".to_owned(), at.to_string()]));
     answer(cluster.format(), &body, subject, &table(["caller", ""], rows));
