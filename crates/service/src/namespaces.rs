@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    AuthRejection, NamespaceName, NamespaceQuota, NamespaceQuotas, Rejection, Right,
+    Actor, AuthRejection, NamespaceName, NamespaceQuota, NamespaceQuotas, Rejection, Right,
 };
 
 use crate::context::{ReadMode, Response};
@@ -82,6 +82,9 @@ impl Service {
     /// # Errors
     /// [`Failure::RateLimited`] above the rate. The call was not counted.
     pub fn count_call(&self) -> Result<(), Failure> {
+        if matches!(self.actor(), Actor::Node | Actor::Anonymous) {
+            return Ok(());
+        }
         let limited = self.raft().read(|machine| {
             machine.namespaces().next()?;
             let rights = machine.rights_of(self.actor(), self.log_time()).ok()?;
