@@ -34,7 +34,7 @@ impl CallRates {
         checked.map_err(|not_until| not_until.wait_time_from(MonotonicClock.now()))
     }
 
-    /// The limiter of a namespace. It starts anew when the rate changes.
+    /// The limiter of a namespace. A new rate has a new limiter.
     fn limiter(&self, namespace: &NamespaceName, rate: NonZeroU32) -> Arc<Limiter> {
         let mut limiters = self.0.lock();
         if let Some((current, limiter)) = limiters.get(namespace)
@@ -68,7 +68,7 @@ mod tests {
         let next = rates.count(&one, rate(3)).unwrap_err();
         assert!(next <= Duration::from_millis(334), "{next:?}");
         assert_eq!(rates.count(&other, rate(1)), Ok(()), "another namespace");
-        assert_eq!(rates.count(&one, rate(4)), Ok(()), "a new rate starts anew");
+        assert_eq!(rates.count(&one, rate(4)), Ok(()), "a new rate has a new limiter");
         rates.retain(|name| *name == other);
         assert!(rates.count(&other, rate(1)).is_err());
         assert_eq!(rates.count(&one, rate(4)), Ok(()));

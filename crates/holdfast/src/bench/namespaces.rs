@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::access::Access;
 use super::load::{LoadReport, LoadSettings, LockChoice, measure_times};
-use super::report::progress_bar;
+use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::exit::CommandFailure;
@@ -181,19 +181,15 @@ impl NamespacesReport {
     }
 
     fn text(&self) -> String {
-        let cell = |spread: Spread, digits: usize| {
-            let Spread { median, min, max, .. } = spread;
-            format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
-        };
         let rows = self.cases.iter().map(|case| {
             let flood = case.flood_cycles_per_second;
             [
                 case.case.to_owned(),
-                cell(case.cycles_per_second, 0),
-                cell(case.p50_ms, 2),
-                cell(case.p99_ms, 2),
+                spread_cell(case.cycles_per_second, 0),
+                spread_cell(case.p50_ms, 2),
+                spread_cell(case.p99_ms, 2),
                 format!("{:.2}", case.p99_ratio),
-                flood.map_or_else(|| "-".to_owned(), |spread| cell(spread, 0)),
+                flood.map_or_else(|| "-".to_owned(), |spread| spread_cell(spread, 0)),
             ]
         });
         let header = ["median (range)", "cycles/s", "p50 ms", "p99 ms", "ratio", "flood cycles/s"];

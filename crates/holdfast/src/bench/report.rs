@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::{Counter, Histogram};
+use holdfast_client::load::Spread;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -131,4 +132,10 @@ fn footprint_row(node: &NodeFootprint) -> [String; 5] {
         format!("{:.0}", node.restart_ms),
         mib(node.resident_after_restart_bytes),
     ]
+}
+
+/// The median with the range, such as `8.36 (7.47–10.37)`.
+pub(super) fn spread_cell(spread: Spread, digits: usize) -> String {
+    let Spread { median, min, max, .. } = spread;
+    format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::access::Access;
 use super::load::{LoadReport, LoadSettings, measure};
 use super::processor_time::ALL;
-use super::report::progress_bar;
+use super::report::{progress_bar, spread_cell};
 use super::target::OwnCluster;
 use crate::arguments::OutputArgs;
 use crate::dev::{DevTls, Layout};
@@ -182,19 +182,15 @@ async fn access(layout: &Layout, variant: Variant) -> Result<Access, String> {
 
 impl SecurityReport {
     fn text(&self) -> String {
-        let cell = |spread: Spread, digits: usize| {
-            let Spread { median, min, max, .. } = spread;
-            format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
-        };
         let rows = self.variants.iter().map(|variant| {
             let processor = variant.processor_us_per_cycle;
             [
                 variant.variant.to_owned(),
-                cell(variant.cycles_per_second, 0),
+                spread_cell(variant.cycles_per_second, 0),
                 format!("{:.2}", variant.ratio),
-                cell(variant.p50_ms, 2),
-                cell(variant.p99_ms, 2),
-                processor.map_or_else(|| "-".to_owned(), |spread| cell(spread, 0)),
+                spread_cell(variant.p50_ms, 2),
+                spread_cell(variant.p99_ms, 2),
+                processor.map_or_else(|| "-".to_owned(), |spread| spread_cell(spread, 0)),
             ]
         });
         let header =

@@ -522,7 +522,7 @@ fn certificates_that_expire_soon_are_found_and_renewed() {
     assert_eq!(certs(&["check", &n1, &ci, &file("ca.pem")]).code, Some(0));
     let shown = certs(&["show", &n1]).stdout;
     assert!(shown.contains("127.0.0.1") && shown.contains("node1.example"), "{shown}");
-    // A certificate that somebody else created, and one without a CA.
+    // A certificate that another program created, and a directory without the key of its CA.
     std::fs::copy(file("ca.pem"), file("other.pem")).unwrap();
     std::fs::copy(file("ca.key"), file("other.key")).unwrap();
     let refused = certs(&["renew", "other", "--within", "36500", "--dir", &pki]);

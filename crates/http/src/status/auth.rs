@@ -1,7 +1,9 @@
 //! Denied calls, and rejected changes of subjects, roles and access tokens.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{AuthRejection, Forbidden, NamespaceItems, NamespaceName, OtherNamespace};
+use holdfast_types::{
+    AuthRejection, Forbidden, NamespaceItems, NamespaceName, OtherNamespace, SessionName,
+};
 
 use super::{HttpError, unexpected};
 
@@ -27,12 +29,7 @@ pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
             "an administrator creates a new one: holdfast auth token new SUBJECT",
         ),
         AuthRejection::Forbidden(forbidden) => of_forbidden(&forbidden),
-        AuthRejection::OtherSubject { session } => {
-            let detail = format!("the session '{session}' belongs to another subject");
-            let hint = "use another session id";
-            let facts = Facts { session: Some(session), ..Facts::default() };
-            Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
-        }
+        AuthRejection::OtherSubject { session } => of_other_subject(session),
         AuthRejection::HasAdministrator => about(
             ErrorCode::HasAdministrator,
             "the first one is added only once",
@@ -83,6 +80,13 @@ fn of_forbidden(forbidden: &Forbidden) -> HttpError {
     let hint =
         format!("an administrator allows it: holdfast auth role set ROLE --permission '{needed}'");
     let facts = Facts { needed: Some(needed), subject: Some(subject), ..Facts::default() };
+    Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
+}
+
+fn of_other_subject(session: SessionName) -> HttpError {
+    let detail = format!("the session '{session}' belongs to another subject");
+    let facts = Facts { session: Some(session), ..Facts::default() };
+    let hint = "use another session id";
     Box::new(Problem::new(ErrorCode::Forbidden, detail).hint(hint).facts(facts))
 }
 
