@@ -6,6 +6,7 @@
 
 mod acl;
 mod acquire_stream;
+mod alarm;
 mod audit;
 mod auth;
 mod cluster;
@@ -37,6 +38,7 @@ mod znode;
 
 pub use acl::{format_acl_entry, parse_acl_entry};
 pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedBody};
+pub use alarm::{AlarmBody, AlarmsBody};
 pub use audit::{AuditBody, AuditRecordBody};
 pub use auth::{
     AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody, IssuedTokenBody,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdfast_api::{ClusterBody, SessionBody, session_path};
+use holdfast_api::{AlarmsBody, ClusterBody, SessionBody, session_path};
 use holdfast_types::SessionName;
 use serde::de::DeserializeOwned;
 
@@ -180,6 +180,14 @@ impl Client {
     /// See [`Error`].
     pub async fn cluster(&self) -> Result<ClusterBody, Error> {
         self.calls.get("/v1/cluster").await
+    }
+
+    /// Returns the alarms of the cluster.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn alarms(&self) -> Result<AlarmsBody, Error> {
+        self.calls.get("/v1/alarms").await
     }
 
     /// Closes a session, which releases everything it holds.

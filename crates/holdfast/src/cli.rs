@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group,
-    history, latch, lock, ls, namespace, policy, run, session, status, top, tree, unlock, wait,
-    who,
+    alarms, audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence,
+    group, history, latch, lock, ls, namespace, policy, run, session, status, top, tree, unlock,
+    wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -30,7 +30,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth", "namespace", "audit"]),
+    (
+        "Run a cluster",
+        &["dev", "serve", "status", "alarms", "doctor", "certs", "auth", "namespace", "audit"],
+    ),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -103,6 +106,7 @@ commands! {
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
         Status(status::StatusArgs) => status::run,
+        Alarms(alarms::AlarmsArgs) => alarms::run,
         Doctor(doctor::DoctorArgs) => doctor::run,
         #[command(alias = "acquire")]
         Lock(lock::LockArgs) => lock::run,

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bench;
+mod certificates;
 mod cli;
 mod color;
 mod columns;

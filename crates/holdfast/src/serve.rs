@@ -12,24 +12,21 @@ use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
-use holdfast_tls::{PeerTls, TlsAcceptor, TlsConfig, TlsError, TlsMode};
+use holdfast_tls::{TlsConfig, TlsMode};
 use holdfast_zk::{ZkConfig, ZkListener, ZkMember, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
-use crate::config::{Address, Config, ConfigSources, ListenersTls, ZooKeeperConfig};
+use crate::certificates::{NodeTls, reload_certificates};
+use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 use crate::{output, process_metrics, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// The interval of the search for changed certificates. It finds every replacement: by rename, in place, and the symbolic
-/// links of Kubernetes.
-const CERTIFICATES_EVERY: Duration = Duration::from_secs(10);
 
 /// Resolves when a front-end must shut down.
 type ShutdownSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -149,53 +146,6 @@ fn use_small_pages() {
     }
 }
 
-/// The certificates of the listeners; `None` without TLS.
-#[derive(Clone)]
-struct NodeTls {
-    http: Option<TlsAcceptor>,
-    zookeeper: Option<TlsAcceptor>,
-    raft: Option<PeerTls>,
-}
-
-impl NodeTls {
-    fn open(config: &ListenersTls) -> Result<Self, TlsError> {
-        let acceptor =
-            |config: &Option<TlsConfig>| config.clone().map(TlsAcceptor::open).transpose();
-        let raft = config.raft.clone().map(PeerTls::open).transpose()?;
-        Ok(Self { http: acceptor(&config.http)?, zookeeper: acceptor(&config.zookeeper)?, raft })
-    }
-
-    /// Reads changed files. Blocks the thread.
-    fn reload(&self) {
-        let acceptors = [("http", &self.http), ("zookeeper", &self.zookeeper)];
-        for (listener, acceptor) in acceptors {
-            report_reload(listener, acceptor.as_ref().map(TlsAcceptor::reload));
-        }
-        report_reload("peer", self.raft.as_ref().map(PeerTls::reload));
-    }
-}
-
-fn report_reload(listener: &str, reloaded: Option<Result<bool, TlsError>>) {
-    match reloaded {
-        None | Some(Ok(false)) => {}
-        Some(Ok(true)) => tracing::info!(listener, "new connections use the changed certificate"),
-        Some(Err(error)) => {
-            tracing::error!(listener, %error, "cannot use the changed certificate; new connections use the previous one");
-        }
-    }
-}
-
-/// Uses changed certificates for new connections.
-async fn reload_certificates(tls: NodeTls) {
-    loop {
-        tokio::time::sleep(CERTIFICATES_EVERY).await;
-        let tls = tls.clone();
-        if let Err(error) = tokio::task::spawn_blocking(move || tls.reload()).await {
-            tracing::error!(%error, "cannot read the certificates again");
-        }
-    }
-}
-
 async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
@@ -227,6 +177,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
     let tunables = ServiceConfig {
         tree_bytes_max: config.tree_bytes_max,
         requires_authentication: config.requires_authentication(),
+        unprotected: config.unprotected().map(ToString::to_string),
         ..ServiceConfig::default()
     };
     if let Some(address) = config.unprotected() {
@@ -243,7 +194,8 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         HttpConfig { commit: process_metrics::COMMIT.map(str::to_owned), ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
-    tokio::spawn(reload_certificates(tls.clone()));
+    service.set_certificates(tls.certificates());
+    tokio::spawn(reload_certificates(tls.clone(), service.clone()));
     let http = HttpListener { listener: http, tls: tls.http };
     front_ends.start(|shutdown| {
         holdfast_http::serve(http, http_config, to, http_metrics, registry, shutdown)

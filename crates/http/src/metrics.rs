@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use holdfast_service::{LATENCY_BUCKETS, WAIT_BUCKETS};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -40,12 +41,6 @@ const STATUSES: [(u16, &str); 18] = [
 ];
 /// The status of a call whose client disconnected.
 const DISCONNECTED: u16 = 499;
-/// Upper bounds of the buckets, seconds: from a renewal on the leader to the longest wait.
-const BUCKETS: [f64; 16] = [
-    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0,
-    300.0,
-];
-
 /// Handles to the front-end's metrics; clones share them.
 #[derive(Clone, Debug)]
 pub struct HttpMetrics(Arc<Inner>);
@@ -65,8 +60,8 @@ impl HttpMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let inner = Inner {
             requests: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            waiting_seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            seconds: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
+            waiting_seconds: Family::new_with_constructor(|| Histogram::new(WAIT_BUCKETS)),
             connections: Gauge::default(),
             refused: Counter::default(),
             failed_handshakes: Counter::default(),

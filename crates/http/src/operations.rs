@@ -71,6 +71,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &namespaces::set::OPERATION,
     &namespaces::delete::OPERATION,
     &node::cluster::OPERATION,
+    &node::alarms::OPERATION,
     &node::health::LIVE,
     &node::health::READY,
     &node::metrics::OPERATION,

@@ -101,7 +101,10 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
         "authorization",
         "Subjects, their roles and access tokens; namespaces; the mode of the authorization; the audit trail.",
     ),
-    ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
+    (
+        "cluster and node",
+        "The members of the cluster, alarms, health checks, metrics and the version.",
+    ),
     ("this description", "This document, the page /docs, and a page for each error code."),
 ];
 
@@ -124,6 +127,7 @@ pub(crate) static TREE: Route = Route::new("/v1/tree/{path}", "tree", Some(ZNODE
 pub(crate) static TXN: Route = Route::new("/v1/txn", "tree", None);
 pub(crate) static WATCH: Route = Route::new("/v1/watch", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
+pub(crate) static ALARMS: Route = Route::new("/v1/alarms", "cluster and node", None);
 pub(crate) static LIVE: Route = Route::new("/livez", "cluster and node", None);
 pub(crate) static READY: Route = Route::new("/readyz", "cluster and node", None);
 pub(crate) static METRICS: Route = Route::new("/metrics", "cluster and node", None);
@@ -184,6 +188,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &TXN,
     &WATCH,
     &CLUSTER,
+    &ALARMS,
     &LIVE,
     &READY,
     &METRICS,

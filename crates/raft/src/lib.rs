@@ -63,6 +63,7 @@ mod wire;
 pub use committed::Committed;
 pub use config::{Clock, FreeBytes, MemberAddresses, PeerListen, RaftConfig, Timing};
 pub use error::{CallError, ProposeError, ReadError, StartError};
+pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 pub use leadership::Leadership;
 pub use metrics::RaftMetrics;
 pub use node::RaftNode;

@@ -1,14 +1,15 @@
 //! The metrics of the log of this node, counted from the start of the process.
 
+use holdfast_storage::LATENCY_BUCKETS;
+use holdfast_types::NodeId;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of the buckets, seconds: from one apply in memory to the longest stall of a disk.
-const BUCKETS: [f64; 16] = [
-    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
-    0.05, 0.1, 0.25, 1.0, 2.5,
-];
+/// A histogram for each peer.
+type PeerSeconds = Family<[(&'static str, u64); 1], Histogram, fn() -> Histogram>;
 
 /// Handles to the metrics; clones share them.
 #[derive(Clone, Debug)]
@@ -42,6 +43,14 @@ pub struct RaftMetrics {
     pub commit_seconds: Histogram,
     /// The time that this node took to apply an entry, including its notifications.
     pub apply_seconds: Histogram,
+    /// The time of a command in the queue of the proposer, until its batch leaves.
+    pub propose_wait_seconds: Histogram,
+    /// The time from a heartbeat of this node as the leader to the reply of the peer.
+    peer_round_trip_seconds: PeerSeconds,
+    /// The time to write a snapshot to the disk.
+    pub snapshot_seconds: Histogram,
+    /// The bytes of the current snapshot; 0 without one.
+    pub snapshot_bytes: Gauge,
 }
 
 impl Default for RaftMetrics {
@@ -60,13 +69,26 @@ impl Default for RaftMetrics {
             snapshots_built: Counter::default(),
             snapshots_installed: Counter::default(),
             snapshots_refused: Counter::default(),
-            commit_seconds: Histogram::new(BUCKETS),
-            apply_seconds: Histogram::new(BUCKETS),
+            commit_seconds: latency(),
+            apply_seconds: latency(),
+            propose_wait_seconds: latency(),
+            peer_round_trip_seconds: Family::new_with_constructor(latency),
+            snapshot_seconds: latency(),
+            snapshot_bytes: Gauge::default(),
         }
     }
 }
 
+fn latency() -> Histogram {
+    Histogram::new(LATENCY_BUCKETS)
+}
+
 impl RaftMetrics {
+    /// The round trips to a peer.
+    pub(crate) fn peer_round_trip_seconds(&self, peer: NodeId) -> Histogram {
+        self.peer_round_trip_seconds.get_or_create(&[("node", peer.0)]).clone()
+    }
+
     /// Registers the metrics; the registry adds the prefix.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let metrics = [
@@ -127,9 +149,26 @@ impl RaftMetrics {
         for (name, help, counter) in metrics {
             registry.register(name, help, counter.clone());
         }
+        self.register_durations(registry);
+    }
+
+    fn register_durations(&self, registry: &mut Registry) {
         let help = "Seconds from the proposal of a Raft log entry by the leader to its application";
         registry.register("raft_commit_seconds", help, self.commit_seconds.clone());
         let help = "Seconds that this node took to apply a Raft log entry";
         registry.register("raft_apply_seconds", help, self.apply_seconds.clone());
+        let help =
+            "Seconds that a command waited on this node until its batch was appended or forwarded";
+        registry.register("raft_propose_wait_seconds", help, self.propose_wait_seconds.clone());
+        let help = "Seconds from a heartbeat to the reply of a follower; only on the leader";
+        registry.register(
+            "raft_peer_round_trip_seconds",
+            help,
+            self.peer_round_trip_seconds.clone(),
+        );
+        let help = "Seconds that this node took to write a snapshot";
+        registry.register("snapshot_seconds", help, self.snapshot_seconds.clone());
+        let help = "Bytes of the current snapshot of this node";
+        registry.register("snapshot_bytes", help, self.snapshot_bytes.clone());
     }
 }

@@ -16,10 +16,12 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::{EmptyNode, OptionalSend};
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
 use crate::config::SNAPSHOT_BOUND;
 use crate::error::CallError;
+use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::snapshot::SnapshotFile;
 use crate::type_config::TypeConfig;
@@ -40,11 +42,14 @@ type RpcResult<T> = Result<T, RPCError<TypeConfig>>;
 /// Makes a [`Network`] for each peer and purpose.
 pub(crate) struct NetworkFactory {
     pub(crate) peers: Arc<Peers>,
+    pub(crate) metrics: Arc<RaftMetrics>,
 }
 
 impl NetworkFactory {
     fn network(&self, target: u64, append: Purpose) -> Network {
-        Network { peers: self.peers.clone(), target: NodeId(target), append }
+        let (peers, target) = (self.peers.clone(), NodeId(target));
+        let round_trip_seconds = self.metrics.peer_round_trip_seconds(target);
+        Network { peers, target, append, round_trip_seconds }
     }
 }
 
@@ -70,6 +75,7 @@ pub(crate) struct Network {
     target: NodeId,
     /// The purpose of the channel for appends.
     append: Purpose,
+    round_trip_seconds: Histogram,
 }
 
 impl Network {
@@ -115,13 +121,19 @@ impl RaftNetworkV2<TypeConfig> for Network {
     ) -> RpcResult<AppendEntriesResponse<TypeConfig>> {
         let records: Result<Vec<_>, _> = rpc.entries.iter().map(encode_record).collect();
         let bound = if rpc.entries.is_empty() { option.hard_ttl() } else { APPEND_BOUND };
+        let is_heartbeat = rpc.entries.is_empty();
         let append = Append {
             vote: rpc.vote.into(),
             previous: rpc.prev_log_id.map(Into::into),
             commit: rpc.leader_commit.map(Into::into),
             records: records.map_err(|error| network(&error.to_string()))?,
         };
-        Ok(self.call(self.append, append, bound).await?.into())
+        let began = Instant::now();
+        let reply = self.call(self.append, append, bound).await?;
+        if is_heartbeat {
+            self.round_trip_seconds.observe(began.elapsed().as_secs_f64());
+        }
+        Ok(reply.into())
     }
 
     async fn vote(

@@ -125,6 +125,10 @@ impl LocalMachine {
         self.observer.write().take();
     }
 
+    pub(crate) fn metrics(&self) -> &Arc<RaftMetrics> {
+        &self.metrics
+    }
+
     pub(crate) fn count_refused_snapshot(&self) {
         self.metrics.snapshots_refused.inc();
     }
@@ -272,10 +276,13 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     ) -> io::Result<()> {
         let _guard = self.snapshot_lock.lock().await;
         let (store, expected) = (self.store.clone(), meta.clone());
-        let install = move || store.install(snapshot, &expected);
-        let machine = tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
+        let install =
+            move || Ok::<_, io::Error>((store.install(snapshot, &expected)?, store.bytes()));
+        let installed = tokio::task::spawn_blocking(install).await;
+        let (machine, bytes) = installed.map_err(io::Error::other)??;
         self.local.replace(machine, meta);
         self.local.metrics.snapshots_installed.inc();
+        self.local.metrics.snapshot_bytes.set(bytes.cast_signed());
         Ok(())
     }
 
@@ -303,9 +310,12 @@ impl RaftSnapshotBuilder<TypeConfig> for SnapshotBuilder {
         let (machine, meta) =
             copy.ok_or_else(|| io::Error::other("this snapshot was built already"))?;
         let store = self.store.clone();
-        let build = move || store.build(&machine, meta);
-        let snapshot = background::run("snapshot", build).await??;
+        let began = Instant::now();
+        let build = move || Ok::<_, io::Error>((store.build(&machine, meta)?, store.bytes()));
+        let (snapshot, bytes) = background::run("snapshot", build).await??;
         self.metrics.snapshots_built.inc();
+        self.metrics.snapshot_seconds.observe(began.elapsed().as_secs_f64());
+        self.metrics.snapshot_bytes.set(bytes.cast_signed());
         Ok(snapshot)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holdfast_storage::RecentSyncs;
 use holdfast_types::{NodeId, Revision};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,10 @@ pub struct RaftStatus {
     pub disk_free_bytes: u64,
     /// Whether `disk_free_bytes` is below the reserve.
     pub disk_low: bool,
+    /// The bytes of the log on the disk.
+    pub log_bytes: u64,
+    /// The syncs of the log in the last minute.
+    pub recent_syncs: RecentSyncs,
     /// The condition that a node without a log waits for, and the options of an operator.
     pub waiting_for: Option<String>,
     pub voters: Vec<NodeId>,

@@ -167,16 +167,22 @@ impl Service {
     /// Updates the gauges; call it before encoding the registry.
     pub fn refresh_metrics(&self) {
         let status = self.raft().status();
-        let (revision, counts, limits) =
-            self.raft().read(|machine| (machine.revision(), machine.counts(), *machine.limits()));
+        let (revision, counts, limits, level) = self.raft().read(|machine| {
+            (machine.revision(), machine.counts(), *machine.limits(), machine.level())
+        });
         let metrics = self.metrics();
         metrics.has_leader.set(i64::from(status.leader.is_some()));
         metrics.has_quorum.set(i64::from(status.has_quorum));
         metrics.follower_lag.clear();
+        metrics.follower_silent.clear();
         for (node, peer) in &status.peers {
             if let (Some(matched), Some(last)) = (peer.matched, status.last_log_index) {
                 let lag = last.saturating_sub(matched).cast_signed();
                 metrics.follower_lag.get_or_create(&[("node", node.0)]).set(lag);
+            }
+            if let Some(silent) = peer.contact {
+                let gauge = metrics.follower_silent.get_or_create(&[("node", node.0)]);
+                gauge.set(silent.as_secs_f64());
             }
         }
         metrics.is_leader.set(i64::from(status.leader == Some(self.node())));
@@ -188,6 +194,8 @@ impl Service {
         metrics.tree_bytes_max.set(limits.tree_bytes_max.cast_signed());
         metrics.locks_held.set(counts.locks_held.cast_signed());
         metrics.waiters.set(counts.waiters.cast_signed());
+        metrics.feature_level.set(level.0.into());
+        metrics.log_bytes.set(status.log_bytes.cast_signed());
         metrics.disk_free.set(status.disk_free_bytes.cast_signed());
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.parked.set(gauge(self.observer().waiter_permits.in_use()));
@@ -195,6 +203,7 @@ impl Service {
         metrics.watches.set(gauge(self.watch_counts().watches));
         metrics.watch_streams.set(gauge(self.observer().change_log.watchers()));
         self.refresh_namespace_metrics();
+        metrics.set_alarms(&self.own_alarms());
     }
 
     fn refresh_namespace_metrics(&self) {

@@ -42,6 +42,8 @@ pub struct ServiceConfig {
     pub tree_bytes_max: u64,
     /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
     pub requires_authentication: bool,
+    /// An address that other machines can reach without TLS, for the alarm `open-mode`.
+    pub unprotected: Option<String>,
     /// In the mode `on`, a node without contact to a leader for longer than this serves no stale reads, because its
     /// subjects and roles may be old.
     pub stale_max: Duration,
@@ -67,6 +69,7 @@ impl Default for ServiceConfig {
             bookmark_every: Duration::from_secs(10),
             tree_bytes_max: Limits::default().tree_bytes_max,
             requires_authentication: false,
+            unprotected: None,
             stale_max: Duration::from_secs(30),
         }
     }

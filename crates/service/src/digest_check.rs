@@ -57,8 +57,9 @@ pub(crate) async fn run(service: Service) {
         let others = read_other_digests(&service).await;
         let own = service.observer().digests.lock().list();
         match compare(&own, &others, service.members().members.len()) {
-            DigestComparison::Agree => {}
+            DigestComparison::Agree => service.note_difference(None),
             DigestComparison::Unclear(revision) => {
+                service.note_difference(Some(revision));
                 tracing::error!(revision = revision.0, "the states of the nodes differ, and no majority has the same state");
             }
             DigestComparison::Diverged(revision) => service.fail(format!(
@@ -82,6 +83,11 @@ async fn read_digests(service: &Service, node: NodeId, deadline: Instant) -> Opt
 }
 
 impl Service {
+    fn note_difference(&self, at: Option<Revision>) {
+        let digests_differ_at = &self.parts.digests_differ_at;
+        digests_differ_at.store(at.map_or(0, |at| at.0), std::sync::atomic::Ordering::Relaxed);
+    }
+
     pub(crate) fn digests(&self) -> NodeDigests {
         NodeDigests { schema: DIGEST_SCHEMA, digests: self.observer().digests.lock().list() }
     }

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ const BATCH_MAX: usize = 512;
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// How often written holds are synced to the disk.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// How long after a dropped record the gap is recent.
+const GAP_SHOWN: Duration = Duration::from_hours(1);
 /// How long a shutdown waits for the thread.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -59,6 +61,9 @@ struct RecorderProgress {
     missed: AtomicU64,
     /// All records up to this revision were put into the queue.
     head: AtomicU64,
+    dropped_at: parking_lot::Mutex<Option<Instant>>,
+    /// Whether this node records no history until its next start.
+    is_off: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -108,7 +113,19 @@ impl HoldRecorder {
     fn put(&self, item: RecorderItem, revision: Revision) {
         if self.items.try_send(item).is_err() {
             self.progress.missed.fetch_max(revision.0, Ordering::Relaxed);
+            *self.progress.dropped_at.lock() = Some(Instant::now());
         }
+    }
+
+    /// Why the history of this node is incomplete, if that happened within [`GAP_SHOWN`].
+    pub(crate) fn recent_gap(&self) -> Option<&'static str> {
+        if self.thread.is_none() || self.progress.is_off.load(Ordering::Relaxed) {
+            return Some("this node records no lock history until its next start");
+        }
+        let dropped_at = *self.progress.dropped_at.lock();
+        dropped_at
+            .filter(|at| at.elapsed() < GAP_SHOWN)
+            .map(|_| "this node dropped records of the lock history, because too many waited")
     }
 
     fn wake(&self) {
@@ -260,6 +277,7 @@ impl HoldWriter {
             Ok(history) => self.history = Some(history),
             Err(error) => {
                 tracing::warn!(%error, "cannot open the lock history: this node records none");
+                self.progress.is_off.store(true, Ordering::Relaxed);
             }
         }
         true
@@ -330,6 +348,7 @@ impl HoldWriter {
         let done = self.history.as_mut().map_or(Ok(()), act);
         if let Err(error) = done {
             tracing::warn!(%error, "cannot write the lock history: this node records none until its next start");
+            self.progress.is_off.store(true, Ordering::Relaxed);
             self.history = None;
         }
     }

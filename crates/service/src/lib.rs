@@ -12,6 +12,8 @@
 
 mod access_token;
 mod acquire;
+mod alarm_facts;
+mod alarms;
 mod apply_observer;
 mod audit;
 mod auth_admin;
@@ -57,6 +59,8 @@ mod watch;
 mod watched_queues;
 
 pub use access_token::{AccessTokenSecret, NotAccessToken};
+pub use alarm_facts::{AlarmsView, ReportedAlarm};
+pub use alarms::{Alarm, AlarmKind, AlarmSeverity, ListenerCertificate};
 pub use audit::{AuditPage, AuditQuery};
 pub use auth_admin::{AuthStatus, IssuedToken, KnownCaller, Verdict};
 pub use cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
@@ -70,9 +74,10 @@ pub use granted::Granted;
 pub use hold_history::{HistoryBounds, PastHold};
 pub use hold_notice::{HoldChange, HoldNotice};
 pub use holdfast_machine::{AccessTokenRecord, BlockingLink, Counts, LockFilter, SubjectRecord};
+pub use holdfast_raft::LATENCY_BUCKETS;
 pub use listen::{ListenReply, ListenRequest};
 pub use lock::{FenceMode, TokenCheck};
-pub use metrics::ServiceMetrics;
+pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
 pub use namespaces::NamespaceView;
 pub use pending_acquire::{AcquireProgress, PendingAcquire};
 pub use queue_positions::QueuePosition;

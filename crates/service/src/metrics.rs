@@ -2,6 +2,8 @@
 //!
 //! No labels by lock or session: their number has no bound. The number of namespaces has one.
 
+use std::sync::atomic::AtomicU64;
+
 use holdfast_types::{LossCause, NamespaceName};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,8 +11,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of the buckets, seconds.
-const BUCKETS: [f64; 14] =
+use crate::alarms::{Alarm, AlarmKind};
+
+/// Upper bounds of the buckets of waits and holds, seconds: the longest wait is 5 minutes, and a hold may last for hours.
+pub const WAIT_BUCKETS: [f64; 14] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0];
 
 /// A histogram of durations.
@@ -19,7 +23,7 @@ pub(crate) struct Seconds(Histogram);
 
 impl Default for Seconds {
     fn default() -> Self {
-        Self(Histogram::new(BUCKETS))
+        Self(Histogram::new(WAIT_BUCKETS))
     }
 }
 
@@ -61,9 +65,14 @@ pub struct ServiceMetrics {
     pub(crate) streams: Gauge,
     pub(crate) watches: Gauge,
     pub(crate) watch_streams: Gauge,
+    pub(crate) feature_level: Gauge,
+    pub(crate) log_bytes: Gauge,
     pub(crate) follower_lag: Family<[(&'static str, u64); 1], Gauge>,
+    pub(crate) follower_silent: Family<[(&'static str, u64); 1], Gauge<f64, AtomicU64>>,
     pub(crate) namespace_used: NamespaceGauges,
     pub(crate) namespace_limit: NamespaceGauges,
+    alarms: Family<[(&'static str, &'static str); 1], Gauge>,
+    pub(crate) certificate_expires: Family<[(&'static str, &'static str); 1], Gauge>,
     calls_limited: Family<[(&'static str, String); 1], Counter>,
 }
 
@@ -75,6 +84,7 @@ impl ServiceMetrics {
         metrics.register_gauges(registry);
         metrics.register_locks(registry);
         metrics.register_namespaces(registry);
+        metrics.register_alarms(registry);
         metrics
     }
 
@@ -132,6 +142,26 @@ impl ServiceMetrics {
         registry.register("namespace_limit", help, self.namespace_limit.clone());
         let help = "Calls to this node above the calls per second of their namespace";
         registry.register("namespace_calls_limited", help, self.calls_limited.clone());
+    }
+
+    fn register_alarms(&self, registry: &mut Registry) {
+        self.set_alarms(&[]);
+        let help = "1 while this node raises the alarm, otherwise 0";
+        registry.register("alarm", help, self.alarms.clone());
+        let help = "Unix time at which the certificate of a listener expires";
+        registry.register(
+            "certificate_expires_timestamp_seconds",
+            help,
+            self.certificate_expires.clone(),
+        );
+    }
+
+    /// Sets the gauge of each kind of alarm.
+    pub(crate) fn set_alarms(&self, alarms: &[Alarm]) {
+        for kind in AlarmKind::ALL {
+            let raised = alarms.iter().any(|alarm| alarm.kind == kind);
+            self.alarms.get_or_create(&[("name", kind.as_str())]).set(raised.into());
+        }
     }
 
     /// The counter of calls above the rate of a namespace.
@@ -210,7 +240,17 @@ impl ServiceMetrics {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+        self.register_log(registry);
+    }
+
+    fn register_log(&self, registry: &mut Registry) {
+        let help = "Feature level of the cluster. Replicated: equal on every node";
+        registry.register("feature_level", help, self.feature_level.clone());
+        let help = "Bytes of the Raft log on the disk of this node";
+        registry.register("raft_log_bytes", help, self.log_bytes.clone());
         let help = "Raft log entries that a follower has not acknowledged; only on the leader";
         registry.register("raft_follower_lag_entries", help, self.follower_lag.clone());
+        let help = "Seconds since the last acknowledgement of a follower; only on the leader";
+        registry.register("raft_follower_silent_seconds", help, self.follower_silent.clone());
     }
 }

@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, MemberAddresses, ProposeError, RaftNode, ReadError, Urgency};
 use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::alarms::ListenerCertificate;
 use crate::apply_observer::ApplyObserver;
 use crate::call_rate::CallRates;
 use crate::config::ServiceConfig;
@@ -39,6 +42,12 @@ pub(crate) struct ServiceParts {
     pub(crate) config: ServiceConfig,
     /// The reason why this node must stop, once it contradicts the majority.
     pub(crate) diverged: tokio::sync::watch::Sender<Option<String>>,
+    /// The revision at which the states of the nodes differ, without a majority that decides; 0 if they agree.
+    pub(crate) digests_differ_at: AtomicU64,
+    /// The certificates of the listeners, as the last check found them.
+    pub(crate) certificates: Mutex<Vec<ListenerCertificate>>,
+    /// The reserve of the disk, bytes.
+    pub(crate) disk_reserve: u64,
     pub(crate) draining: CancellationToken,
     pub(crate) stopped: CancellationToken,
     /// Calls that this node refused, or would refuse in the mode `on`.

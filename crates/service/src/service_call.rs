@@ -19,6 +19,7 @@ use holdfast_types::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::alarms::Alarm;
 use crate::failure::Failure;
 use crate::service::Service;
 
@@ -92,6 +93,18 @@ impl ServiceCall for ReadReport {
 
     async fn answer(self, service: &Service, _: Instant) -> Result<NodeReport, CallFailure> {
         Ok(service.report())
+    }
+}
+
+/// Returns the alarms of the called node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadAlarms;
+
+impl ServiceCall for ReadAlarms {
+    type Reply = Vec<Alarm>;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<Vec<Alarm>, CallFailure> {
+        Ok(service.own_alarms())
     }
 }
 
@@ -312,4 +325,4 @@ macro_rules! service_requests {
     };
 }
 
-service_requests!(Renew, ReadReport, ReadDigests, RenewById, RenewByName, ReadLeases);
+service_requests!(Renew, ReadReport, ReadDigests, RenewById, RenewByName, ReadLeases, ReadAlarms);

@@ -1,9 +1,11 @@
 //! Starting and stopping the service of a node.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use holdfast_raft::{Observer, RaftConfig, RaftNode, StartError};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
@@ -38,6 +40,7 @@ impl Service {
         wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
     ) -> Result<Self, StartError> {
         let (node, data_dir) = (raft.node, raft.data_dir.clone());
+        let disk_reserve = raft.disk_reserve_bytes;
         let members =
             ClusterMembers { cluster: raft.cluster.clone(), members: raft.members.clone() };
         let started = Arc::new(OnceLock::new());
@@ -53,6 +56,9 @@ impl Service {
             members,
             config,
             diverged: tokio::sync::watch::Sender::new(None),
+            digests_differ_at: AtomicU64::new(0),
+            certificates: Mutex::default(),
+            disk_reserve,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             refusals: Refusals::default(),

@@ -23,7 +23,10 @@ mod space;
 pub use disk::{DirectoryDisk, Disk, FaultyDisk, OpenFaultyDisk, SegmentFile};
 pub use error::StoreError;
 pub use file::{read_file, write_file};
-pub use log::{CompletionCallback, Log, LogOptions, QueueFull, QueueRoomCallback};
+pub use log::{
+    CompletionCallback, LATENCY_BUCKETS, Log, LogOptions, QueueFull, QueueRoomCallback,
+    RecentSyncs, SLOW_SYNC,
+};
 pub use rebuildable::{RebuildableDatabase, WriteBatch};
 pub use record::{META_BYTES_MAX, RECORD_BYTES_MAX, RaftMeta, Record};
 pub use snapshot::{

@@ -22,12 +22,14 @@ mod frame;
 mod queue;
 mod recover;
 mod state;
+mod sync_times;
 mod writer;
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
@@ -36,21 +38,17 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use self::queue::{Queue, Request};
 use self::state::LogState;
+use self::sync_times::SyncTimes;
 use self::writer::Writer;
 use crate::disk::{DirectoryDisk, Disk, FaultyDisk};
 use crate::error::StoreError;
 use crate::record::{RaftMeta, Record};
 
 pub use self::queue::{QueueFull, QueueRoomCallback};
+pub use self::sync_times::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 
 /// The accepted values of [`LogOptions::segment_bytes`].
 const SEGMENT_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
-
-/// Upper bounds of the buckets of [`Log::sync_seconds`], seconds.
-const SYNC_BUCKETS: [f64; 14] = [
-    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
-    2.5,
-];
 
 /// The completion callback of a request. The log thread calls it once, in the order of the requests. It must be fast
 /// and must not block, because it delays the log.
@@ -87,7 +85,10 @@ struct Shared {
     state: RwLock<LogState>,
     failed: Mutex<Option<StoreError>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    sync_seconds: Histogram,
+    syncs: SyncTimes,
+    /// The bytes of a full segment, and of the file of the newest one.
+    segment_bytes: u64,
+    newest_bytes: AtomicU64,
 }
 
 /// Ends the thread when the last handle is dropped; the thread itself holds only [`Shared`].
@@ -130,15 +131,17 @@ impl Log {
     /// As [`open`](Self::open).
     pub fn with_disk_and_options(disk: impl Disk, options: LogOptions) -> Result<Self, StoreError> {
         let (state, tail) = recover::open(&disk)?;
+        let segment_bytes =
+            options.segment_bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         let shared = Arc::new(Shared {
             queue: Queue::new(options.queue_bytes_max),
             state: RwLock::new(state),
             failed: Mutex::new(None),
             thread: Mutex::new(None),
-            sync_seconds: Histogram::new(SYNC_BUCKETS),
+            syncs: SyncTimes::new(),
+            segment_bytes: segment_bytes as u64,
+            newest_bytes: AtomicU64::new(0),
         });
-        let segment_bytes =
-            options.segment_bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         let writer = Writer::new(Arc::clone(&shared), Box::new(disk), tail, segment_bytes);
         let thread = thread::Builder::new()
             .name("holdfast-log".to_owned())
@@ -257,7 +260,18 @@ impl Log {
 
     /// The durations of the syncs of segment files.
     pub fn sync_seconds(&self) -> Histogram {
-        self.shared.sync_seconds.clone()
+        self.shared.syncs.seconds.clone()
+    }
+
+    /// The syncs of the last minute.
+    pub fn recent_syncs(&self) -> RecentSyncs {
+        self.shared.syncs.recent()
+    }
+
+    /// The bytes of the segment files, to within one write for each segment.
+    pub fn bytes(&self) -> u64 {
+        let full = self.shared.state.read().segments.len().saturating_sub(1) as u64;
+        full * self.shared.segment_bytes + self.shared.newest_bytes.load(Ordering::Relaxed)
     }
 
     /// The first and the last index that [`read`](Self::read) returns; both or neither.

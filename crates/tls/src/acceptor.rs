@@ -15,6 +15,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::certificate::CertificateInfo;
 use crate::error::TlsError;
 use crate::files::{FileVersions, TlsFiles, client_verifier};
 use crate::pending::PendingHandshakes;
@@ -91,6 +92,8 @@ pub struct TlsAcceptor(Arc<Shared>);
 struct Shared {
     config: TlsConfig,
     server: ArcSwap<ServerConfig>,
+    /// The end of the certificate in `server`.
+    expires_at: parking_lot::Mutex<SystemTime>,
     versions: parking_lot::Mutex<FileVersions>,
     pending: PendingHandshakes,
 }
@@ -102,10 +105,11 @@ impl TlsAcceptor {
     /// [`TlsError`], the first problem.
     pub fn open(config: TlsConfig) -> Result<Self, TlsError> {
         let versions = config.files.versions();
-        let server = server_config(&config)?;
+        let (server, expires_at) = server_config(&config)?;
         Ok(Self(Arc::new(Shared {
             config,
             server: ArcSwap::from(server),
+            expires_at: parking_lot::Mutex::new(expires_at),
             versions: parking_lot::Mutex::new(versions),
             pending: PendingHandshakes::new(HANDSHAKES_MAX),
         })))
@@ -133,8 +137,15 @@ impl TlsAcceptor {
         }
         // A broken file is reported once.
         *versions = present;
-        self.0.server.store(server_config(&self.0.config)?);
+        let (server, expires_at) = server_config(&self.0.config)?;
+        self.0.server.store(server);
+        *self.0.expires_at.lock() = expires_at;
         Ok(true)
+    }
+
+    /// When the certificate of new connections expires.
+    pub fn expires_at(&self) -> SystemTime {
+        *self.0.expires_at.lock()
     }
 
     /// Runs the handshake of a connection.
@@ -164,10 +175,13 @@ impl TlsAcceptor {
     }
 }
 
-fn server_config(config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
+fn server_config(config: &TlsConfig) -> Result<(Arc<ServerConfig>, SystemTime), TlsError> {
     let material = config.files.read(SystemTime::now())?;
     let unusable =
         |reason: String| TlsError::Unusable { path: config.files.certificate.clone(), reason };
+    let own = material.certified.cert.first();
+    let own = own.map_or_else(|| Err("it is empty".to_owned()), CertificateInfo::of);
+    let expires_at = own.map_err(unusable)?.not_after;
     let verifier = match config.client_certificates {
         ClientCertificates::Ignore => Arc::new(NoClientAuth),
         ClientCertificates::Request | ClientCertificates::Require => {
@@ -182,5 +196,5 @@ fn server_config(config: &TlsConfig) -> Result<Arc<ServerConfig>, TlsError> {
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(material.certified)));
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(server))
+    Ok((Arc::new(server), expires_at))
 }

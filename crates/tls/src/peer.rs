@@ -63,6 +63,11 @@ impl PeerTls {
         Ok(changed)
     }
 
+    /// When the certificate of new connections expires.
+    pub fn expires_at(&self) -> SystemTime {
+        self.0.acceptor.expires_at()
+    }
+
     /// Whether connections without TLS are accepted as well.
     pub fn mode(&self) -> TlsMode {
         self.0.config.mode

@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use holdfast_service::LATENCY_BUCKETS;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,12 +16,6 @@ use prometheus_client::registry::Registry;
 use crate::op_kind::OpKind;
 
 type Series = [(&'static str, &'static str); 1];
-
-/// Upper bounds of the buckets, seconds: from a local read to the longest write.
-const BUCKETS: [f64; 15] = [
-    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-    1.0, 5.0,
-];
 
 /// Clones share the same metrics.
 #[derive(Clone, Debug)]
@@ -48,7 +43,7 @@ impl ZkMetrics {
         let inner = Inner {
             requests: Family::default(),
             failed: Counter::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            seconds: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             by_kind: std::iter::repeat_with(OnceLock::new).take(OpKind::COUNT).collect(),
             connections: Gauge::default(),
             refused: Counter::default(),

@@ -4,6 +4,7 @@
 //! stderr.
 
 mod acquire;
+pub(crate) mod alarms;
 pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod barrier;

@@ -35,13 +35,15 @@ fn a_healthy_cluster_passes_and_every_node_is_checked() {
         assert_eq!(count(check), times, "{check}: {found:?}");
     }
     // The tests cannot guarantee the disk space and the load of the test machine.
+    let of_machine = ["disk", "round trip", "alarms"];
+    assert!(count("alarms") >= 1, "{found:?}");
     let ill = found.iter().filter(|(verdict, check, _)| {
-        verdict == "fail" || (verdict == "warn" && check != "disk" && check != "round trip")
+        verdict == "fail" || (verdict == "warn" && !of_machine.contains(&check.as_str()))
     });
     assert_eq!(ill.count(), 0, "{found:?}");
     assert!(cluster.client(&["ls"]).stdout.lines().count() == 1, "the probe lock is released");
     let lines = cluster.client(&["doctor", "-o", "jsonl", "--look-only"]).stdout;
-    assert!(!lines.contains("round trip") && lines.lines().count() == 15, "{lines}");
+    assert!(!lines.contains("round trip") && lines.lines().count() >= 16, "{lines}");
     assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
 }
 

@@ -6,8 +6,9 @@ use std::process::Command;
 use crate::program::DevCluster;
 
 /// The documents, in the order in which their commands run.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "docs/cli.md",
+    "docs/operations.md",
     "docs/semantics.md",
     "docs/how-to/cron-job.md",
     "docs/how-to/leader-election.md",

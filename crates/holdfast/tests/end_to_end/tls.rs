@@ -223,6 +223,31 @@ async fn a_new_certificate_under_load_fails_no_call() {
     running.kill();
 }
 
+#[test]
+fn files_that_a_node_cannot_use_raise_an_alarm_until_they_are_replaced() {
+    let node = SecureNode::new();
+    node.certs(&["init"]);
+    node.certs(&["node", "node-1", "--host", "127.0.0.1"]);
+    let mut running = node.start();
+    let (address, ca) = (node.address(), node.path("pki/ca.pem").display().to_string());
+    let alarms = || holdfast(&["alarms", "--addr", &address, "--cacert", &ca, "-o", "value"]);
+    assert_eq!(alarms().code, Some(0), "{}", alarms().stdout);
+    std::fs::write(node.path("pki/node-1.pem"), "no certificate").unwrap();
+    eventually("the alarm", || alarms().stdout == "tls-reload-failed\n");
+    assert_eq!(alarms().code, Some(2));
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "--cacert", &ca, &format!("https://{address}/metrics")]);
+    let metrics = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+    for listener in ["http", "peer", "zookeeper"] {
+        let expiry =
+            format!("holdfast_certificate_expires_timestamp_seconds{{listener=\"{listener}\"}} ");
+        assert!(metrics.contains(&expiry), "{metrics}");
+    }
+    node.certs(&["node", "node-1", "--host", "127.0.0.1", "--replace"]);
+    eventually("the end of the alarm", || alarms().code == Some(0));
+    running.kill();
+}
+
 /// Three nodes with TLS on every port, in one directory.
 pub(crate) struct SecureCluster {
     dir: tempfile::TempDir,

@@ -1,5 +1,6 @@
-//! Calls that read local state only: the node's view of the cluster, health, metrics, release.
+//! Calls that read local state only: the node's view of the cluster, alarms, health, metrics, release.
 
+pub(crate) mod alarms;
 pub(crate) mod cluster;
 pub(crate) mod health;
 pub(crate) mod metrics;

@@ -45,6 +45,7 @@ async fn lists_and_watches_show_only_the_namespace() {
             ("GET", "/v1/watch?prefix=/locks/"),
             ("GET", "/v1/watch?prefix=/locks/team"),
             ("GET", "/v1/cluster"),
+            ("GET", "/v1/alarms"),
             ("GET", "/metrics"),
             ("GET", "/v1/audit"),
             ("GET", "/v1/namespaces"),

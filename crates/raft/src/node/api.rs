@@ -235,6 +235,8 @@ impl RaftNode {
             leader_contact: contact,
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
+            log_bytes: inner.log.bytes(),
+            recent_syncs: inner.log.recent_syncs(),
             waiting_for: inner.bootstrap.waiting_for.lock().clone(),
             voters,
             peers: self.peer_status(&metrics),

@@ -225,7 +225,7 @@ async fn raft(
     peers: &Arc<Peers>,
 ) -> Result<Raft, StartError> {
     let settings = Arc::new(config.openraft()?);
-    let network = NetworkFactory { peers: peers.clone() };
+    let network = NetworkFactory { peers: peers.clone(), metrics: local.metrics().clone() };
     let state_machine = StateMachine::new(local.clone(), opened.snapshots.clone());
     let log_store = opened.log_store.clone();
     // `build` loads the snapshot and applies the entries known to be committed.

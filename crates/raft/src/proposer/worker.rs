@@ -107,6 +107,10 @@ impl Worker {
                 let commands = batch.iter().map(|pending| pending.run.commands.len()).sum();
                 let sent = SentBatch { kind, commands };
                 self.departures.left(sent, now);
+                for pending in &batch {
+                    let waited = now.saturating_duration_since(pending.since);
+                    self.context.metrics.propose_wait_seconds.observe(waited.as_secs_f64());
+                }
                 let sending = send_batch(self.context.clone(), route, batch);
                 self.in_flight.push(Box::pin(async move { (sent, sending.await) }));
             }

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -58,6 +59,7 @@ impl Writer {
         segment_bytes: usize,
     ) -> Self {
         let (bounds, file_len) = (shared.state.read().bounds, tail.end);
+        shared.newest_bytes.store(file_len as u64, Ordering::Relaxed);
         let (frames, changes) = (Vec::new(), Vec::new());
         Self {
             shared,
@@ -213,6 +215,7 @@ impl Writer {
         if end > self.file_len {
             self.file_len = end.next_multiple_of(GROW_BYTES.min(self.segment_bytes));
             self.frames.resize(self.file_len - begin, 0);
+            self.shared.newest_bytes.store(self.file_len as u64, Ordering::Relaxed);
         }
         self.is_synced = false;
         self.tail.file.write_at(begin as u64, &self.frames)?;
@@ -234,7 +237,7 @@ impl Writer {
         }
         let began = Instant::now();
         self.tail.file.sync()?;
-        self.shared.sync_seconds.observe(began.elapsed().as_secs_f64());
+        self.shared.syncs.observe(began.elapsed());
         self.is_synced = true;
         self.disk.raise_watermark(self.tail.position.frames)
     }
@@ -248,6 +251,7 @@ impl Writer {
         self.tail = start_segment(&*self.disk, &state, self.tail.position, next)?;
         drop(state);
         self.file_len = self.tail.end;
+        self.shared.newest_bytes.store(self.file_len as u64, Ordering::Relaxed);
         let file = Arc::clone(&self.tail.file);
         self.shared.state.write().segments.insert(next, file);
         Ok(())

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_api::{ClusterBody, NodeBody};
+use holdfast_api::{AlarmBody, ClusterBody, NodeBody};
 
 use super::finding::Finding;
 use super::probe::{ClockOffset, ProbedAddress, ProbedNode};
@@ -26,6 +26,7 @@ pub(super) fn check_all(all: &[ProbedAddress], own_version: &str) -> Vec<Finding
     found.extend(check_cluster(all));
     found.extend(check_versions(all, own_version));
     found.extend(check_clocks(all));
+    found.extend(check_alarms(all));
     found
 }
 
@@ -240,6 +241,27 @@ fn check_versions(all: &[ProbedAddress], own: &str) -> Option<Finding> {
         ));
     }
     Some(Finding::ok("version", first))
+}
+
+/// Alarms that another check finds as well are not repeated.
+fn check_alarms(all: &[ProbedAddress]) -> Vec<Finding> {
+    const CHECKED: [&str; 4] = ["no-leader", "one-failure-left", "member-silent", "disk-low"];
+    let Some(body) = nodes(all).find_map(|(_, node)| node.alarms.as_ref()) else {
+        return Vec::new();
+    };
+    let new = body.alarms.iter().filter(|alarm| !CHECKED.contains(&alarm.name.as_str()));
+    let found: Vec<Finding> = new.map(alarm_finding).collect();
+    if found.is_empty() { vec![Finding::ok("alarms", "none")] } else { found }
+}
+
+fn alarm_finding(alarm: &AlarmBody) -> Finding {
+    let nodes: Vec<String> = alarm.nodes.iter().map(ToString::to_string).collect();
+    let found = format!("{}: {} (node {})", alarm.name, alarm.detail, nodes.join(","));
+    let next = format!("{}; see {}", alarm.hint, alarm.docs);
+    match alarm.severity.as_str() {
+        "critical" => Finding::fail("alarms", found, next),
+        _ => Finding::warn("alarms", found, next),
+    }
 }
 
 /// Dates of replies are whole seconds, so only a certain offset is a warning.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_api::{ClusterBody, HealthBody, VersionBody};
+use holdfast_api::{AlarmsBody, ClusterBody, HealthBody, VersionBody};
 use holdfast_client::http::{
     ClientTls, HttpClient, HttpRequest, HttpResponse, Method, Scheme, base_url,
 };
@@ -33,6 +33,8 @@ pub(super) struct ProbedNode {
     pub(super) ready: Result<HealthBody, String>,
     /// The node's view of the cluster.
     pub(super) cluster: Result<ClusterBody, String>,
+    /// The alarms of the cluster; `None` if the node does not list them.
+    pub(super) alarms: Option<AlarmsBody>,
     pub(super) disk_free: Option<u64>,
     pub(super) clock: Option<ClockOffset>,
     /// The duration of the first call.
@@ -86,10 +88,11 @@ impl Prober {
         // A node that is not ready returns its health checks, too.
         let ready = self.get(address, "/readyz").await.and_then(|answer| read_any(&answer));
         let cluster = self.cluster(address).await;
+        let alarms = self.get(address, "/v1/alarms").await.and_then(|answer| read(&answer)).ok();
         let metrics = self.get(address, "/metrics").await.ok();
         let disk_free = metrics
             .and_then(|answer| metric::value(&String::from_utf8_lossy(&answer.body), DISK_FREE));
-        Ok(ProbedNode { version, ready, cluster, disk_free, clock, took })
+        Ok(ProbedNode { version, ready, cluster, alarms, disk_free, clock, took })
     }
 
     /// Returns the view of the cluster of the node at an address.

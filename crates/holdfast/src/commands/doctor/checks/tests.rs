@@ -25,6 +25,7 @@ fn healthy() -> ProbedNode {
         version: serde_json::from_str(r#"{"version":"0.1.0"}"#).unwrap(),
         ready: Ok(serde_json::from_str(ready).unwrap()),
         cluster: Ok(view()),
+        alarms: serde_json::from_str(r#"{"alarms":[],"unreachable":[]}"#).ok(),
         disk_free: Some(1 << 40),
         clock: Some(ClockOffset { at_least: -300, at_most: 800 }),
         took: Duration::from_millis(2),
@@ -160,4 +161,24 @@ fn one_address_of_three_is_a_warning() {
     let found = check_all(&all, "0.1.0");
     let next = of(&found, "addresses").next.clone().unwrap();
     assert!(next.ends_with("HOLDFAST_ADDR=n1:7400,n2:7400,n3:7400"), "{next}");
+}
+
+#[test]
+fn an_alarm_is_a_finding_with_its_section_unless_another_check_finds_it() {
+    let alarms = |name: &str, severity: &str| {
+        let json = format!(
+            r#"{{"alarms":[{{"name":"{name}","severity":"{severity}","nodes":[1,2],"detail":"so it is","hint":"act","docs":"docs/operations.md#{name}"}}],"unreachable":[]}}"#
+        );
+        let mut first = healthy();
+        first.alarms = Some(serde_json::from_str(&json).unwrap());
+        findings([Ok(first), Ok(healthy()), Ok(healthy())])
+    };
+    let found = alarms("quota-near", "warning");
+    assert_eq!(only(&found, "alarms", Severity::Warn), "quota-near: so it is (node 1,2)");
+    let next = of(&found, "alarms").next.as_deref();
+    assert_eq!(next, Some("act; see docs/operations.md#quota-near"));
+    let found = alarms("diverged", "critical");
+    assert_eq!(only(&found, "alarms", Severity::Fail), "diverged: so it is (node 1,2)");
+    let found = alarms("disk-low", "critical");
+    assert_eq!(only(&found, "alarms", Severity::Ok), "none");
 }

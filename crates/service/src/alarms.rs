@@ -1,0 +1,354 @@
+//! Alarms: conditions of a node or the cluster that an operator should end. They block nothing.
+//!
+//! [`alarms_of`] computes the alarms of one node from [`AlarmFacts`], a copy of its state. Each node raises an alarm at
+//! most once, and names at most [`NAMED_MAX`] things in it. Only the leader knows how far its followers are.
+
+use std::time::{Duration, SystemTime};
+
+use holdfast_raft::{RecentSyncs, SLOW_SYNC};
+use holdfast_types::{NodeId, Revision};
+use serde::{Deserialize, Serialize};
+
+/// A follower that has acknowledged nothing for longer is silent.
+const SILENT: Duration = Duration::from_secs(10);
+/// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
+const LAG_MAX: u64 = 4_096;
+/// Free disk space below this multiple of the reserve is low.
+const RESERVES_MIN: u64 = 16;
+/// With fewer syncs in the last minute, a single slow one is no alarm.
+const SYNCS_MIN: u64 = 20;
+/// Certificates and access tokens that expire within this time.
+const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
+const DAY: u64 = 86_400;
+/// A quota is near from this percentage on.
+const QUOTA_NEAR: u64 = 90;
+/// The most things that one alarm names.
+const NAMED_MAX: usize = 5;
+
+/// The kind of an alarm. Services exchange it: append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AlarmKind {
+    NoLeader,
+    Diverged,
+    OneFailureLeft,
+    MemberSilent,
+    MemberLagging,
+    DiskLow,
+    LogSyncSlow,
+    CertificateExpires,
+    TlsReloadFailed,
+    TokenExpires,
+    QuotaNear,
+    HistoryGap,
+    OpenMode,
+}
+
+impl AlarmKind {
+    pub const ALL: [Self; 13] = [
+        Self::NoLeader,
+        Self::Diverged,
+        Self::OneFailureLeft,
+        Self::MemberSilent,
+        Self::MemberLagging,
+        Self::DiskLow,
+        Self::LogSyncSlow,
+        Self::CertificateExpires,
+        Self::TlsReloadFailed,
+        Self::TokenExpires,
+        Self::QuotaNear,
+        Self::HistoryGap,
+        Self::OpenMode,
+    ];
+
+    /// The name, which is also its anchor in docs/operations.md.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoLeader => "no-leader",
+            Self::Diverged => "diverged",
+            Self::OneFailureLeft => "one-failure-left",
+            Self::MemberSilent => "member-silent",
+            Self::MemberLagging => "member-lagging",
+            Self::DiskLow => "disk-low",
+            Self::LogSyncSlow => "log-sync-slow",
+            Self::CertificateExpires => "certificate-expires",
+            Self::TlsReloadFailed => "tls-reload-failed",
+            Self::TokenExpires => "token-expires",
+            Self::QuotaNear => "quota-near",
+            Self::HistoryGap => "history-gap",
+            Self::OpenMode => "open-mode",
+        }
+    }
+
+    /// What to do next, without a full stop.
+    pub const fn next_step(self) -> &'static str {
+        match self {
+            Self::NoLeader => {
+                "start the members that do not run, and check the network between them"
+            }
+            Self::Diverged => "stop new work, keep all data directories, and report it",
+            Self::OneFailureLeft => "start the missing members before another one fails",
+            Self::MemberSilent => "start the member, or check the network to it",
+            Self::MemberLagging => "check the disk, the processor and the network of the member",
+            Self::DiskLow => "free disk space: at storage.disk_reserve the node rejects writes",
+            Self::LogSyncSlow => "give the data directory a faster disk, or one of its own",
+            Self::CertificateExpires => {
+                "replace the files of the certificate; the node uses them within 10 s"
+            }
+            Self::TlsReloadFailed => {
+                "correct the files; until then new connections use the previous ones"
+            }
+            Self::TokenExpires => {
+                "run holdfast auth token rotate ID, and give the new token to the client"
+            }
+            Self::QuotaNear => "raise the limit, or delete what is not needed",
+            Self::HistoryGap => "check the disk and the load; locks are not affected",
+            Self::OpenMode => "give the listeners certificates, and remove security.mode",
+        }
+    }
+}
+
+/// How urgent an alarm is. Services exchange it: append-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AlarmSeverity {
+    /// The cluster works; another event can stop it.
+    Warning,
+    /// Calls fail, or state is in danger.
+    Critical,
+}
+
+impl AlarmSeverity {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// An alarm of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    pub kind: AlarmKind,
+    pub severity: AlarmSeverity,
+    /// The fact, without a full stop.
+    pub detail: String,
+}
+
+/// A follower, as its leader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FollowerFacts {
+    pub(crate) node: NodeId,
+    /// The time since its last acknowledgement; `None` before the first.
+    pub(crate) contact: Option<Duration>,
+    pub(crate) connected: bool,
+    /// Entries that it has not acknowledged.
+    pub(crate) lag: Option<u64>,
+}
+
+impl FollowerFacts {
+    fn is_silent(&self) -> bool {
+        self.contact.map_or(!self.connected, |contact| contact > SILENT)
+    }
+}
+
+/// The certificate of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerCertificate {
+    /// `http`, `peer` or `zookeeper`.
+    pub listener: &'static str,
+    pub expires_at: SystemTime,
+    /// Why the changed files cannot be used.
+    pub reload_error: Option<String>,
+}
+
+/// Something that expires after this time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expiring {
+    pub(crate) name: String,
+    pub(crate) within: Duration,
+}
+
+/// What is used of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QuotaUse {
+    pub(crate) name: String,
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+}
+
+impl QuotaUse {
+    pub(crate) fn is_near(&self) -> bool {
+        let (used, limit) = (u128::from(self.used), u128::from(self.limit));
+        limit > 0 && used * 100 >= limit * u128::from(QUOTA_NEAR)
+    }
+}
+
+/// The state that alarms depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct AlarmFacts {
+    pub(crate) node: NodeId,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) has_quorum: bool,
+    /// What a node without a log waits for.
+    pub(crate) waiting_for: Option<String>,
+    /// The number of voters, including this node.
+    pub(crate) voters: usize,
+    /// The followers that vote; empty unless this node leads.
+    pub(crate) followers: Vec<FollowerFacts>,
+    pub(crate) disk_free: u64,
+    pub(crate) disk_reserve: u64,
+    pub(crate) syncs: RecentSyncs,
+    pub(crate) now: SystemTime,
+    pub(crate) certificates: Vec<ListenerCertificate>,
+    /// The access tokens of administrators and operators that expire soon.
+    pub(crate) tokens: Vec<Expiring>,
+    /// The quotas that are near.
+    pub(crate) quotas: Vec<QuotaUse>,
+    /// Why the lock history of this node has a recent gap.
+    pub(crate) history_gap: Option<&'static str>,
+    /// The revision at which the states of the nodes differ.
+    pub(crate) differs_at: Option<Revision>,
+    /// An address that other machines reach without TLS.
+    pub(crate) unprotected: Option<String>,
+}
+
+/// Computes the alarms of a node, in the order of their kinds.
+pub(crate) fn alarms_of(facts: &AlarmFacts) -> Vec<Alarm> {
+    let found = AlarmKind::ALL.map(|kind| {
+        let (severity, detail) = raised(kind, facts)?;
+        Some(Alarm { kind, severity, detail })
+    });
+    found.into_iter().flatten().collect()
+}
+
+fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    use AlarmSeverity::{Critical, Warning};
+    match kind {
+        AlarmKind::NoLeader => Some((Critical, no_leader(facts)?)),
+        AlarmKind::Diverged => {
+            let detail = |at| format!("the states of the nodes differ at revision {at}");
+            Some((Critical, facts.differs_at.map(detail)?))
+        }
+        AlarmKind::OneFailureLeft => Some((Critical, one_failure_left(facts)?)),
+        AlarmKind::MemberSilent => {
+            let silent = facts.followers.iter().filter(|follower| follower.is_silent());
+            Some((Warning, named(silent.map(silence), "no acknowledgement")?))
+        }
+        AlarmKind::MemberLagging => {
+            let behind = facts.followers.iter().filter(|follower| !follower.is_silent());
+            let behind = behind.filter_map(|follower| Some((follower.node, follower.lag?)));
+            let behind = behind.filter(|(_, lag)| *lag > LAG_MAX);
+            let detail = behind.map(|(node, lag)| format!("node {node} by {lag} entries"));
+            Some((Warning, named(detail, "behind the leader")?))
+        }
+        AlarmKind::DiskLow => disk_low(facts),
+        AlarmKind::LogSyncSlow => Some((Warning, log_sync_slow(facts.syncs)?)),
+        AlarmKind::CertificateExpires => certificate_expires(facts),
+        AlarmKind::TlsReloadFailed => {
+            let failed = facts
+                .certificates
+                .iter()
+                .filter_map(|of| Some(format!("{}: {}", of.listener, of.reload_error.as_ref()?)));
+            Some((Critical, named(failed, "")?))
+        }
+        AlarmKind::TokenExpires => {
+            let expiring = facts.tokens.iter().filter(|token| token.within <= EXPIRES_WITHIN);
+            let detail = expiring.map(|token| format!("{} in {}", token.name, days(token.within)));
+            Some((Warning, named(detail, "the last access token of a privileged subject")?))
+        }
+        AlarmKind::QuotaNear => {
+            let near = facts.quotas.iter().filter(|quota| quota.is_near());
+            let detail =
+                near.map(|quota| format!("{} {} of {}", quota.name, quota.used, quota.limit));
+            Some((Warning, named(detail, "")?))
+        }
+        AlarmKind::HistoryGap => Some((Warning, facts.history_gap?.to_owned())),
+        AlarmKind::OpenMode => {
+            let detail = |address| format!("other machines reach {address} without TLS");
+            Some((Warning, facts.unprotected.as_ref().map(detail)?))
+        }
+    }
+}
+
+fn no_leader(facts: &AlarmFacts) -> Option<String> {
+    match facts.leader {
+        None => Some(facts.waiting_for.clone().unwrap_or_else(|| "no leader is known".to_owned())),
+        Some(_) if facts.has_quorum => None,
+        Some(leader) if leader == facts.node => {
+            Some("this node leads, but no majority acknowledges it".to_owned())
+        }
+        Some(leader) => Some(format!("no message from the leader, node {leader}")),
+    }
+}
+
+/// A cluster with fewer than three voters never survives a failure, so it has no alarm.
+fn one_failure_left(facts: &AlarmFacts) -> Option<String> {
+    let silent = facts.followers.iter().filter(|follower| follower.is_silent()).count();
+    let (all, healthy) = (facts.voters, facts.voters.saturating_sub(silent));
+    let leads = facts.leader == Some(facts.node);
+    (leads && all >= 3 && healthy == all / 2 + 1)
+        .then(|| format!("{healthy} of {all} voters answer: the next failure stops the cluster"))
+}
+
+fn silence(follower: &FollowerFacts) -> String {
+    let node = follower.node;
+    match follower.contact {
+        Some(contact) => format!("node {node} for {} s", contact.as_secs()),
+        None => format!("node {node} since this leader started"),
+    }
+}
+
+fn disk_low(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    let (free, reserve) = (facts.disk_free, facts.disk_reserve);
+    let severity = match () {
+        () if free < reserve => AlarmSeverity::Critical,
+        () if free < reserve.saturating_mul(RESERVES_MIN) => AlarmSeverity::Warning,
+        () => return None,
+    };
+    let [free, reserve] = [free, reserve].map(|bytes| bytes >> 20);
+    Some((severity, format!("{free} MiB are free, the reserve is {reserve} MiB")))
+}
+
+fn log_sync_slow(RecentSyncs { count, slow }: RecentSyncs) -> Option<String> {
+    let limit = SLOW_SYNC.as_millis();
+    (count >= SYNCS_MIN && slow.saturating_mul(100) > count).then(|| {
+        format!("{slow} of {count} syncs of the log took longer than {limit} ms in the last minute")
+    })
+}
+
+fn certificate_expires(facts: &AlarmFacts) -> Option<(AlarmSeverity, String)> {
+    let left = |of: &ListenerCertificate| of.expires_at.duration_since(facts.now);
+    let soon =
+        facts.certificates.iter().filter(|of| !left(of).is_ok_and(|left| left > EXPIRES_WITHIN));
+    let detail = soon.clone().map(|of| match left(of) {
+        Ok(left) => format!("{} in {}", of.listener, days(left)),
+        Err(_) => format!("{} has expired", of.listener),
+    });
+    let detail = named(detail, "the certificate of a listener")?;
+    let has_expired = soon.clone().any(|of| left(of).is_err());
+    Some((if has_expired { AlarmSeverity::Critical } else { AlarmSeverity::Warning }, detail))
+}
+
+/// `what: first, second and 3 more`, or without `what: ` if it is empty; `None` without items.
+fn named(items: impl Iterator<Item = String>, what: &str) -> Option<String> {
+    let mut items: Vec<String> = items.collect();
+    let more = items.len().saturating_sub(NAMED_MAX);
+    items.truncate(NAMED_MAX);
+    let mut text = items.join(", ");
+    if more > 0 {
+        text = format!("{text} and {more} more");
+    }
+    if items.is_empty() {
+        return None;
+    }
+    Some(if what.is_empty() { text } else { format!("{what}: {text}") })
+}
+
+/// `3 days`, or hours below two days.
+fn days(time: Duration) -> String {
+    let hours = time.as_secs() / 3_600;
+    if hours < 48 { format!("{hours} hours") } else { format!("{} days", hours / 24) }
+}
+
+#[cfg(test)]
+mod tests;
