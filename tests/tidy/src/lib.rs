@@ -5,6 +5,7 @@
 //! report. The checkers read Rust as tokens, so comments and strings never count as code. They start no process and use
 //! no network.
 
+pub mod alerts;
 pub mod bans;
 pub mod constants;
 pub mod cycles;

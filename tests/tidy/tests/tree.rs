@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use holdfast_tests_tidy::{
-    Source, Tree, Violation, bans, constants, cycles, dependencies, documents, features, fences,
-    formats, guarantees, headers, layers, mutations, pages, private_words, published, scripts,
-    size, type_names, words,
+    Source, Tree, Violation, alerts, bans, constants, cycles, dependencies, documents, features,
+    fences, formats, guarantees, headers, layers, mutations, pages, private_words, published,
+    scripts, size, type_names, words,
 };
 
 fn tree() -> Tree {
@@ -228,4 +228,9 @@ fn the_pages_for_users_do_not_grow() {
     let words = pages::words(&tree());
     println!("words of the pages for users: {words}, at most {}", pages::WORDS_MAX);
     assert!(words <= pages::WORDS_MAX, "{words} words: shorten a page");
+}
+
+#[test]
+fn every_alert_names_its_section_of_the_operations_page() {
+    none(&alerts::check(&tree()));
 }

@@ -15,6 +15,7 @@ mod formats;
 mod guide;
 mod lock_views;
 mod metrics;
+mod monitoring;
 mod options;
 mod output;
 mod program;

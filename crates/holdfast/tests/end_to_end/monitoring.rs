@@ -1,0 +1,215 @@
+//! The rules for Prometheus and the dashboard of `cluster-config/monitoring/`, with the metrics of running nodes.
+//!
+//! Without the program `prometheus` only the names are compared; `HOLDFAST_REQUIRE_PROMETHEUS=1` then fails.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use holdfast_api::escape_query;
+use holdfast_client::http::Method;
+use holdfast_lab::{Http, Request};
+use serde_json::Value;
+
+use crate::metrics::{names_in, names_of};
+use crate::program::{DevCluster, Program, free_ports};
+
+/// Metrics that only nodes with TLS have.
+const WITH_TLS: &str = "holdfast_certificate_expires_timestamp_seconds";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cluster-config/monitoring")
+}
+
+fn rules() -> String {
+    std::fs::read_to_string(folder().join("holdfast.rules.yml")).unwrap()
+}
+
+fn dashboard() -> Value {
+    let text = std::fs::read_to_string(folder().join("grafana/holdfast.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The expressions of the dashboard, for the job `holdfast` and all nodes.
+fn dashboard_expressions() -> Vec<String> {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let expressions = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
+    let expressions = expressions.map(|text| {
+        text.replace("$job", "holdfast")
+            .replace("$instance", ".*")
+            .replace("$__rate_interval", "10s")
+    });
+    expressions.collect()
+}
+
+/// The expressions of the rules, without the comparison that makes an alert.
+fn rule_expressions() -> Vec<String> {
+    let rules = rules();
+    let mut lines = rules.lines().peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some(text) = line.trim().strip_prefix("expr: ") else { continue };
+        let mut text = text.trim_matches('\'').to_owned();
+        if text == "|" {
+            text.clear();
+            while let Some(more) = lines.next_if(|line| line.starts_with("          ")) {
+                text = format!("{text}{} ", more.trim());
+            }
+        }
+        let end = [" == ", " > "].iter().filter_map(|sign| text.rfind(sign)).min();
+        found.push(text[..end.unwrap_or(text.len())].to_owned());
+    }
+    found
+}
+
+/// Names of samples without the suffixes of histograms.
+fn metrics_named_in(text: &str) -> BTreeSet<String> {
+    let suffixes = ["_bucket", "_count", "_sum"];
+    let base = |name: String| {
+        let end = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+        end.map_or(name.clone(), str::to_owned)
+    };
+    names_in(text).into_iter().map(base).collect()
+}
+
+async fn nodes(cluster: &DevCluster) -> Vec<Http> {
+    let ports = [0, 10, 20].map(|offset| cluster.port() + offset);
+    let nodes: Vec<Http> =
+        ports.into_iter().map(|port| Http::new(format!("127.0.0.1:{port}"))).collect();
+    // A family with labels is shown from its first series on.
+    nodes[0].put("/v1/locks/measured?session=me&wait=1s").await.assert_status(200);
+    nodes
+}
+
+async fn ask_zookeeper(cluster: &DevCluster) {
+    for offset in [2, 12, 22] {
+        let address = format!("127.0.0.1:{}", cluster.port() + offset).parse().unwrap();
+        let mut client = holdfast_lab::zk::ZkClient::open(address, 10_000).await;
+        assert_eq!(client.stat("/none").await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_and_the_dashboard_name_only_metrics_and_alarms_of_the_nodes() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let nodes = nodes(&cluster).await;
+    ask_zookeeper(&cluster).await;
+    let mut scrapes = String::new();
+    for node in &nodes {
+        scrapes += &node.get("/metrics").await.assert_status(200).body;
+    }
+    let present = names_of(&scrapes);
+    let expressions = [dashboard_expressions(), rule_expressions()].concat();
+    assert!(expressions.len() > 70, "{expressions:#?}");
+    for expression in expressions {
+        // The names of recorded series have colons.
+        let words = expression.split_whitespace().filter(|word| !word.contains(":holdfast_"));
+        let named = metrics_named_in(&words.collect::<Vec<_>>().join(" "));
+        let unknown: Vec<_> =
+            named.iter().filter(|name| *name != WITH_TLS && !present.contains(*name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} in {expression}");
+    }
+    let rules = rules();
+    let alarms = scrapes.lines().filter_map(|line| line.strip_prefix("holdfast_alarm{name=\""));
+    for alarm in alarms.map(|line| line.split('"').next().unwrap()) {
+        let expression = format!("expr: holdfast_alarm{{name=\"{alarm}\"}} == 1");
+        assert!(rules.contains(&expression), "no alert for the alarm {alarm}");
+    }
+}
+
+#[test]
+fn the_dashboard_has_its_six_rows_and_the_fields_of_grafana_10() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let rows = panels.iter().filter(|panel| panel["type"] == "row");
+    let rows: Vec<&str> = rows.map(|row| row["title"].as_str().unwrap()).collect();
+    let expected = ["Overview", "Locks", "Latency", "Raft and peers", "Resources", "Security"];
+    assert_eq!(rows, expected);
+    assert!(dashboard["schemaVersion"].as_u64() >= Some(38));
+    let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len());
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        assert!(["timeseries", "stat"].contains(&panel["type"].as_str().unwrap()), "{panel}");
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
+        let place = &panel["gridPos"];
+        let right = place["x"].as_u64().unwrap() + place["w"].as_u64().unwrap();
+        assert!(right <= 24 && place["h"].as_u64() > Some(0), "{panel}");
+    }
+}
+
+/// A Prometheus that scrapes the nodes each second.
+struct Prometheus {
+    _program: Program,
+    _dir: tempfile::TempDir,
+    api: Http,
+}
+
+impl Prometheus {
+    /// `None`, with a printed line, if the program is not installed.
+    fn start(cluster: &DevCluster) -> Option<Self> {
+        if Command::new("prometheus").arg("--version").output().is_err() {
+            let is_required = std::env::var_os("HOLDFAST_REQUIRE_PROMETHEUS").is_some();
+            assert!(!is_required, "install prometheus, or unset HOLDFAST_REQUIRE_PROMETHEUS");
+            eprintln!("skipped: prometheus is not installed");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let targets = [0, 10, 20].map(|offset| format!("'127.0.0.1:{}'", cluster.port() + offset));
+        let config = format!(
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n\
+             scrape_configs:\n  - job_name: holdfast\n    static_configs: [{{ targets: [{}] }}]\n",
+            folder().canonicalize().unwrap().join("holdfast.rules.yml").display(),
+            targets.join(", ")
+        );
+        let file = dir.path().join("prometheus.yml");
+        std::fs::write(&file, config).unwrap();
+        let address = format!("127.0.0.1:{}", free_ports(1));
+        let mut command = Command::new("prometheus");
+        command.arg(format!("--config.file={}", file.display()));
+        command.arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()));
+        command.arg(format!("--web.listen-address={address}")).arg("--log.level=error");
+        let program = Program::start(command);
+        Some(Self { _program: program, _dir: dir, api: Http::new(address) })
+    }
+
+    /// Whether an expression has a series now. The answer to a wrong expression is a panic.
+    async fn has_series(&self, expression: &str) -> bool {
+        let target = format!("/api/v1/query?query={}", escape_query(expression));
+        let request = Request::new(Method::GET, &target);
+        let Ok(reply) = self.api.send(request).await else { return false };
+        assert_ne!(reply.status, 400, "{expression}: {reply}");
+        reply.json()["data"]["result"].as_array().is_some_and(|found| !found.is_empty())
+    }
+}
+
+/// `scripts/dashboard-check` runs only this test.
+#[tokio::test(flavor = "multi_thread")]
+async fn prometheus_has_a_series_for_each_expression_of_the_dashboard_and_the_rules() {
+    let cluster = DevCluster::start(&["--nodes", "3"]);
+    let Some(prometheus) = Prometheus::start(&cluster) else { return };
+    let nodes = nodes(&cluster).await;
+    let mut missing = [dashboard_expressions(), rule_expressions()].concat();
+    missing.retain(|expression| !expression.contains(WITH_TLS));
+    let until = Instant::now() + Duration::from_mins(1);
+    while !missing.is_empty() {
+        assert!(Instant::now() < until, "no series for {missing:#?}");
+        // The load: grants on each node, busy and waiting calls, and ZooKeeper clients.
+        for node in &nodes {
+            node.put("/v1/locks/held?session=me").await.assert_status(200);
+            node.put("/v1/locks/held?session=you").await.assert_status(423);
+            node.put("/v1/locks/held?session=you&wait=50ms").await.assert_status(423);
+            node.delete("/v1/locks/held?session=me").await.assert_status(204);
+        }
+        ask_zookeeper(&cluster).await;
+        let mut without = Vec::new();
+        for expression in missing {
+            if !prometheus.has_series(&expression).await {
+                without.push(expression);
+            }
+        }
+        missing = without;
+    }
+}
