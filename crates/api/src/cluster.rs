@@ -42,6 +42,20 @@ pub struct NodeBody {
     pub healthy: bool,
 }
 
+/// The filter of a node's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeLogBody {
+    /// The node id.
+    pub node: NodeId,
+    /// The filter that the node uses.
+    pub log: String,
+    /// The filter of its configuration.
+    pub configured: String,
+    /// Milliseconds until the configured filter applies again; null if it applies.
+    pub ends_in_ms: Option<u64>,
+}
+
 /// The health of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,6 +5,7 @@ pub mod auth;
 pub mod election;
 pub mod lock;
 pub mod namespace;
+pub mod node;
 pub mod recipe;
 pub mod session;
 pub mod tree;

@@ -10,8 +10,8 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     alarms, audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence,
-    group, history, latch, lock, ls, namespace, policy, run, session, status, top, tree, unlock,
-    wait, who,
+    group, history, latch, lock, ls, namespace, node, policy, run, session, status, top, tree,
+    unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -32,7 +32,18 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Fencing", &["fence"]),
     (
         "Run a cluster",
-        &["dev", "serve", "status", "alarms", "doctor", "certs", "auth", "namespace", "audit"],
+        &[
+            "dev",
+            "serve",
+            "status",
+            "alarms",
+            "doctor",
+            "certs",
+            "auth",
+            "namespace",
+            "audit",
+            "node",
+        ],
     ),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
@@ -105,6 +116,8 @@ commands! {
         Audit(audit::AuditCommand) => audit::run,
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
+        #[command(subcommand)]
+        Node(node::NodeCommand) => node::run,
         Status(status::StatusArgs) => status::run,
         Alarms(alarms::AlarmsArgs) => alarms::run,
         Doctor(doctor::DoctorArgs) => doctor::run,

@@ -21,6 +21,7 @@ mod output;
 mod process_metrics;
 mod serve;
 mod signals;
+mod systemd;
 mod telemetry;
 
 use std::process::ExitCode;

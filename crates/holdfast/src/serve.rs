@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use holdfast_http::{HttpConfig, HttpListener, HttpMetrics};
+use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_tls::{TlsConfig, TlsMode};
@@ -23,7 +23,7 @@ use crate::certificates::{NodeTls, reload_certificates};
 use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
-use crate::{output, process_metrics, telemetry};
+use crate::{output, process_metrics, systemd, telemetry};
 
 /// The time limit of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         output::print(&summary(&config));
         return Ok(());
     }
-    telemetry::start(config.node, &config.log_level, config.log_format)
+    let log_filter = telemetry::start(config.node, &config.log_level, config.log_format)
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
     use_small_pages();
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         .enable_all()
         .build()
         .map_err(CommandFailure::failed)?;
-    let end = runtime.block_on(node(config, args));
+    let end = runtime.block_on(node(config, args, log_filter));
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
@@ -146,7 +146,11 @@ fn use_small_pages() {
     }
 }
 
-async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
+async fn node(
+    config: Config,
+    args: &ServeArgs,
+    log_filter: LogFilter,
+) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
@@ -190,8 +194,8 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
 
     service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
 
-    let http_config =
-        HttpConfig { commit: process_metrics::COMMIT.map(str::to_owned), ..HttpConfig::default() };
+    let commit = process_metrics::COMMIT.map(str::to_owned);
+    let http_config = HttpConfig { commit, log_filter, ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     service.set_certificates(tls.certificates());
@@ -206,6 +210,7 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         front_ends
             .start(|shutdown| holdfast_zk::serve(listener, zk_config, to, zk_metrics, shutdown));
     }
+    let reporting = tokio::spawn(systemd::report(service.clone()));
     tokio::select! {
         signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
         () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
@@ -214,6 +219,8 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
             return Err(CommandFailure::Halted(format!("this node cannot continue: {reason}")));
         }
     }
+    reporting.abort();
+    systemd::stopping();
     shut_down(service, front_ends).await
 }
 

@@ -6,12 +6,15 @@
 use std::fmt;
 use std::io::IsTerminal;
 
+use holdfast_http::LogFilter;
 use holdfast_types::NodeId;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload::Handle;
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +26,33 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// The form of a filter, for error texts.
+pub(crate) const FILTER_FORM: &str =
+    "error, warn, info, debug or trace, or a filter such as \"info,holdfast_raft=debug\"";
+
+/// Parses a filter.
+///
+/// # Errors
+/// What is wrong, and what to write instead.
+pub(crate) fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    // `tracing` accepts any single word as a module name, so a mistyped level would disable all logs.
+    let is_level = |part: &str| part.trim().parse::<LevelFilter>().is_ok();
+    if let Some(word) = text.split(',').find(|part| !part.contains(['=', '[']) && !is_level(part)) {
+        return Err(format!("{word:?} is not a log level: write {FILTER_FORM}"));
+    }
+    EnvFilter::builder()
+        .parse(quieted(text))
+        .map_err(|error| format!("{text:?} is not a log filter ({error}): write {FILTER_FORM}"))
+}
+
+/// Installs the logger of the process, and returns the handle that changes its filter.
+///
 /// # Errors
 /// The filter does not parse, or a logger is already installed.
-pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(), String> {
-    let filter = EnvFilter::builder().parse(quieted(filter)).map_err(|error| error.to_string())?;
+pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<LogFilter, String> {
+    let parsed = parse_filter(filter)?;
     let terminal = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(parsed);
     let json = match format {
         LogFormat::Auto => !terminal,
         LogFormat::Text => false,
@@ -36,12 +60,24 @@ pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<(),
     };
     let started = if json {
         let inner = Format::default().json().flatten_event(true).with_current_span(false);
-        builder.fmt_fields(JsonFields::new()).event_format(JsonWithNode { node, inner }).try_init()
+        let builder = builder.fmt_fields(JsonFields::new());
+        let builder = builder.event_format(JsonWithNode { node, inner }).with_filter_reloading();
+        let log_filter = changed_by(filter, builder.reload_handle());
+        builder.try_init().map(|()| log_filter)
     } else {
         let inner = Format::default();
-        builder.with_ansi(terminal).event_format(TextWithNode { node, inner }).try_init()
+        let builder = builder.with_ansi(terminal).event_format(TextWithNode { node, inner });
+        let builder = builder.with_filter_reloading();
+        let log_filter = changed_by(filter, builder.reload_handle());
+        builder.try_init().map(|()| log_filter)
     };
     started.map_err(|error| error.to_string())
+}
+
+fn changed_by<S: 'static>(configured: &str, handle: Handle<EnvFilter, S>) -> LogFilter {
+    LogFilter::new(configured, move |text| {
+        handle.reload(parse_filter(text)?).map_err(|error| error.to_string())
+    })
 }
 
 /// Filters of libraries that log only warnings, unless the configured filter names them. They suppress errors that

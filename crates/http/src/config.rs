@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::LogFilter;
+
 /// Bounds and time limits of the HTTP front-end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct HttpConfig {
     /// The maximum number of open connections. The server replies 503 to further connections and closes them.
     pub connections_max: usize,
@@ -31,6 +33,8 @@ pub struct HttpConfig {
     pub slow: Duration,
     /// The commit the binary was built from, for `/version`.
     pub commit: Option<String>,
+    /// Changes the filter of the node's log.
+    pub log_filter: LogFilter,
 }
 
 impl Default for HttpConfig {
@@ -49,6 +53,7 @@ impl Default for HttpConfig {
             stream_comment: Duration::from_secs(15),
             slow: Duration::from_secs(1),
             commit: None,
+            log_filter: LogFilter::default(),
         }
     }
 }

@@ -22,6 +22,7 @@ mod idempotency;
 mod identity;
 mod lines;
 mod locks;
+mod log_filter;
 mod metrics;
 mod namespaces;
 mod node;
@@ -44,6 +45,7 @@ mod tree;
 
 pub use config::HttpConfig;
 pub use description::description;
+pub use log_filter::LogFilter;
 pub use metrics::HttpMetrics;
 pub use server::{HttpListener, serve};
 pub use status::explanation;

@@ -72,6 +72,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &namespaces::delete::OPERATION,
     &node::cluster::OPERATION,
     &node::alarms::OPERATION,
+    &node::set_log::OPERATION,
     &node::health::LIVE,
     &node::health::READY,
     &node::metrics::OPERATION,

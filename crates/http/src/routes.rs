@@ -128,6 +128,7 @@ pub(crate) static TXN: Route = Route::new("/v1/txn", "tree", None);
 pub(crate) static WATCH: Route = Route::new("/v1/watch", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
 pub(crate) static ALARMS: Route = Route::new("/v1/alarms", "cluster and node", None);
+pub(crate) static NODE: Route = Route::new("/v1/node", "cluster and node", None);
 pub(crate) static LIVE: Route = Route::new("/livez", "cluster and node", None);
 pub(crate) static READY: Route = Route::new("/readyz", "cluster and node", None);
 pub(crate) static METRICS: Route = Route::new("/metrics", "cluster and node", None);
@@ -189,6 +190,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &WATCH,
     &CLUSTER,
     &ALARMS,
+    &NODE,
     &LIVE,
     &READY,
     &METRICS,

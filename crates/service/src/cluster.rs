@@ -159,6 +159,11 @@ impl Service {
         Health { live: vec![storage.clone()], ready: vec![storage, leader, serving] }
     }
 
+    /// Resolves when the thread of the log has completed every earlier request; false if it cannot.
+    pub async fn probe_log(&self) -> bool {
+        self.raft().probe_log().await
+    }
+
     /// Adds the metrics of the Raft log to the registry.
     pub fn register_raft_metrics(&self, registry: &mut Registry) {
         self.raft().register_metrics(registry);

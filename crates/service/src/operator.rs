@@ -61,7 +61,7 @@ fn done<T>(result: &Result<T, Failure>) -> &'static str {
 
 impl Service {
     /// The caller in the audit log: its subject, or its identities without their secrets.
-    pub(crate) fn shown_caller(&self) -> String {
+    pub fn shown_caller(&self) -> String {
         if let Some(subject) = self.subject() {
             return subject.to_string();
         }

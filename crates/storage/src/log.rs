@@ -229,6 +229,14 @@ impl Log {
         self.submit(Request::Purge { through: index, meta, done })
     }
 
+    /// Completes when the log thread has completed every earlier request. Changes nothing.
+    ///
+    /// # Errors
+    /// [`QueueFull`].
+    pub fn probe(&self, done: CompletionCallback) -> Result<(), QueueFull> {
+        self.submit(Request::Probe { done })
+    }
+
     /// Returns the records of `range`, in order and without a gap, up to about `bytes_max` bytes, but at least one
     /// record if one exists. A result shorter than the range means: purged at the start, not yet written at the end,
     /// or limited by `bytes_max`.

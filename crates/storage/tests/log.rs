@@ -371,3 +371,42 @@ fn a_shutdown_from_inside_a_callback_does_not_deadlock() {
     log.append(vec![content(0, 1)], Box::new(done)).expect("room");
     has_ended.recv().expect("no deadlock");
 }
+
+#[test]
+fn a_probe_completes_after_every_earlier_request_and_fails_on_a_closed_log() {
+    on_each_disk(|log| {
+        let (done, completed) = mpsc::channel();
+        let first = done.clone();
+        let appended = Box::new(move |result: Result<(), StoreError>| {
+            first.send(("append", result)).expect("send");
+        });
+        log.append(vec![content(1, 100)], appended).expect("room");
+        let last = done.clone();
+        let probed = Box::new(move |result: Result<(), StoreError>| {
+            last.send(("probe", result)).expect("send");
+        });
+        log.probe(probed).expect("room");
+        assert_eq!(
+            [completed.recv(), completed.recv()],
+            [Ok(("append", Ok(()))), Ok(("probe", Ok(())))]
+        );
+        assert!(log.bytes() > 0, "the log has a segment");
+        log.shutdown();
+        let probed = Box::new(move |result: Result<(), StoreError>| {
+            done.send(("probe", result)).expect("send");
+        });
+        log.probe(probed).expect("completed at once");
+        assert_eq!(completed.recv(), Ok(("probe", Err(StoreError::Closed))));
+    });
+}
+
+#[test]
+fn a_probe_of_a_blocked_log_thread_completes_only_after_the_thread_continues() {
+    let (gate, log) = support::gated_log(LogOptions::default());
+    log.append(vec![content(1, 100)], Box::new(drop)).expect("room");
+    let (done, completed) = mpsc::channel();
+    log.probe(Box::new(move |result| done.send(result).expect("send"))).expect("room");
+    assert_eq!(completed.try_recv(), Err(mpsc::TryRecvError::Empty));
+    gate.open();
+    assert_eq!(completed.recv(), Ok(Ok(())));
+}

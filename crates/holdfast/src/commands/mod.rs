@@ -25,6 +25,7 @@ pub(crate) mod lock;
 mod lock_text;
 pub(crate) mod ls;
 pub(crate) mod namespace;
+pub(crate) mod node;
 pub(crate) mod policy;
 mod progress;
 mod release_requests;

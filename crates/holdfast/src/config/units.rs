@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::scalar::Scalar;
-use crate::telemetry::LogFormat;
+use crate::telemetry::{self, LogFormat};
 
 /// The units of sizes in bytes.
 const SIZE_UNITS: &[(&str, u64)] =
@@ -107,19 +107,8 @@ pub(super) fn path(value: &Scalar) -> Result<PathBuf, String> {
 
 /// Parses a `tracing` filter.
 pub(super) fn filter(value: &Scalar) -> Result<String, String> {
-    let wanted =
-        "error, warn, info, debug or trace, or a filter such as \"info,holdfast_raft=debug\"";
-    let text = value.text(wanted)?;
-    // `tracing` accepts any single word as a module name, so a mistyped level would disable all logs.
-    let is_level =
-        |part: &str| part.trim().parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
-    if let Some(word) = text.split(',').find(|part| !part.contains(['=', '[']) && !is_level(part)) {
-        return Err(format!("{word:?} is not a log level: write {wanted}"));
-    }
-    match tracing_subscriber::EnvFilter::builder().parse(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(format!("{text:?} is not a log filter ({error}): write {wanted}")),
-    }
+    let text = value.text(telemetry::FILTER_FORM)?;
+    telemetry::parse_filter(text).map(|_| text.to_owned())
 }
 
 pub(super) fn log_format(value: &Scalar) -> Result<LogFormat, String> {

@@ -13,7 +13,8 @@ use holdfast_lab::{Http, Request};
 use serde_json::Value;
 
 use crate::metrics::{names_in, names_of};
-use crate::program::{DevCluster, Program, free_ports};
+use crate::program::{DevCluster, Program, eventually, free_ports, holdfast};
+use crate::tls::SecureNode;
 
 /// Metrics that only nodes with TLS have.
 const WITH_TLS: &str = "holdfast_certificate_expires_timestamp_seconds";
@@ -212,4 +213,29 @@ async fn prometheus_has_a_series_for_each_expression_of_the_dashboard_and_the_ru
         }
         missing = without;
     }
+}
+
+#[test]
+fn files_that_a_node_cannot_use_raise_an_alarm_until_they_are_replaced() {
+    let node = SecureNode::new();
+    node.certs(&["init"]);
+    node.certs(&["node", "node-1", "--host", "127.0.0.1"]);
+    let mut running = node.start();
+    let (address, ca) = (node.address(), node.path("pki/ca.pem").display().to_string());
+    let alarms = || holdfast(&["alarms", "--addr", &address, "--cacert", &ca, "-o", "value"]);
+    assert_eq!(alarms().code, Some(0), "{}", alarms().stdout);
+    std::fs::write(node.path("pki/node-1.pem"), "no certificate").unwrap();
+    eventually("the alarm", || alarms().stdout == "tls-reload-failed\n");
+    assert_eq!(alarms().code, Some(2));
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "--cacert", &ca, &format!("https://{address}/metrics")]);
+    let metrics = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+    for listener in ["http", "peer", "zookeeper"] {
+        let expiry =
+            format!("holdfast_certificate_expires_timestamp_seconds{{listener=\"{listener}\"}} ");
+        assert!(metrics.contains(&expiry), "{metrics}");
+    }
+    node.certs(&["node", "node-1", "--host", "127.0.0.1", "--replace"]);
+    eventually("the end of the alarm", || alarms().code == Some(0));
+    running.kill();
 }

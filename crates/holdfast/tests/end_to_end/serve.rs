@@ -1,6 +1,9 @@
 //! Failed starts and ends of a node: exit codes and messages of the binary.
 
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+
+use holdfast_lab::DEADLINE;
 
 use crate::program::{self, free_ports, holdfast, spawn};
 
@@ -150,6 +153,60 @@ fn logs_are_json_with_the_node_id_without_a_terminal() {
     let line: serde_json::Value = serde_json::from_str(&server.next_stderr_line()).unwrap();
     assert_eq!(line["node"], 1, "{line}");
     assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+}
+
+#[test]
+fn systemd_gets_readiness_a_status_and_signs_of_life() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(DEADLINE)).unwrap();
+    let port = free_ports(1);
+    let file = single(dir.path(), port, "");
+    let environment = [("NOTIFY_SOCKET", socket.to_str().unwrap()), ("WATCHDOG_USEC", "400000")];
+    let server = spawn(&["serve", "--config", &file], &environment);
+    let receive = |fits: &dyn Fn(&str) -> bool| {
+        let mut buffer = [0; 1_000];
+        loop {
+            let len = manager.recv(&mut buffer).unwrap();
+            let message = String::from_utf8_lossy(&buffer[..len]);
+            if fits(message.trim_end()) {
+                return;
+            }
+        }
+    };
+    receive(&|message| message == "READY=1");
+    receive(&|message| message.starts_with("STATUS=leads, term 1, 0 locks held"));
+    for _ in 0..3 {
+        receive(&|message| message == "WATCHDOG=1");
+    }
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    receive(&|message| message == "STOPPING=1");
+}
+
+#[test]
+fn the_log_of_a_running_node_changes_for_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_ports(1);
+    let address = format!("127.0.0.1:{port}");
+    let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
+    program::eventually("the node leads", || {
+        holdfast(&["status", "--addr", &address]).code == Some(0)
+    });
+    let end = holdfast(&["node", "log", "loud", "--addr", &address]);
+    assert_eq!(end.code, Some(1));
+    assert!(
+        end.stderr.contains("\"loud\" is not a log level: write error, warn"),
+        "{}",
+        end.stderr
+    );
+    let end = holdfast(&["node", "log", "debug", "--for", "1s", "--addr", &address]);
+    assert_eq!((end.code, end.stdout.lines().count()), (Some(0), 2), "{}", end.stderr);
+    let mut line = |fits: fn(&str) -> bool| while !fits(&server.next_stderr_line()) {};
+    line(|line| line.contains("\"level\":\"DEBUG\""));
+    line(|line| line.contains("the configured filter of the log applies again"));
+    let end = holdfast(&["node", "log", "--addr", &address, "-o", "value"]);
+    assert_eq!(end.stdout, "info\n", "{}", end.stderr);
 }
 
 #[test]

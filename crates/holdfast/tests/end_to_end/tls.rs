@@ -26,13 +26,13 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 /// A directory with the files of the page, whose node has free ports.
-struct SecureNode {
+pub(crate) struct SecureNode {
     dir: tempfile::TempDir,
     port: u16,
 }
 
 impl SecureNode {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let node = Self { dir: tempfile::tempdir().unwrap(), port: free_ports(3) };
         let page = page();
         let config = node.with_ports(blocks(&page, "toml")[0]);
@@ -40,7 +40,7 @@ impl SecureNode {
         node
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -82,14 +82,14 @@ impl SecureNode {
         }
     }
 
-    fn certs(&self, args: &[&str]) {
+    pub(crate) fn certs(&self, args: &[&str]) {
         let pki = self.path("pki").display().to_string();
         let end = holdfast(&[&["certs"], args, &["--dir", &pki]].concat());
         assert_eq!(end.code, Some(0), "{}", end.stderr);
     }
 
     /// Starts the node in its directory, and waits until it is ready.
-    fn start(&self) -> Program {
+    pub(crate) fn start(&self) -> Program {
         let config = std::fs::read_to_string(self.path("node.toml")).unwrap();
         let dir = self.dir.path().display().to_string();
         let absolute = config.replace("\"pki/", &format!("\"{dir}/pki/"));
@@ -105,7 +105,7 @@ impl SecureNode {
         node
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
@@ -220,31 +220,6 @@ async fn a_new_certificate_under_load_fails_no_call() {
     };
     tokio::time::timeout(Duration::from_mins(1), until_changed).await.unwrap();
     assert!(cycles > 10, "{cycles} cycles");
-    running.kill();
-}
-
-#[test]
-fn files_that_a_node_cannot_use_raise_an_alarm_until_they_are_replaced() {
-    let node = SecureNode::new();
-    node.certs(&["init"]);
-    node.certs(&["node", "node-1", "--host", "127.0.0.1"]);
-    let mut running = node.start();
-    let (address, ca) = (node.address(), node.path("pki/ca.pem").display().to_string());
-    let alarms = || holdfast(&["alarms", "--addr", &address, "--cacert", &ca, "-o", "value"]);
-    assert_eq!(alarms().code, Some(0), "{}", alarms().stdout);
-    std::fs::write(node.path("pki/node-1.pem"), "no certificate").unwrap();
-    eventually("the alarm", || alarms().stdout == "tls-reload-failed\n");
-    assert_eq!(alarms().code, Some(2));
-    let mut curl = Command::new("curl");
-    curl.args(["-s", "--cacert", &ca, &format!("https://{address}/metrics")]);
-    let metrics = String::from_utf8(curl.output().unwrap().stdout).unwrap();
-    for listener in ["http", "peer", "zookeeper"] {
-        let expiry =
-            format!("holdfast_certificate_expires_timestamp_seconds{{listener=\"{listener}\"}} ");
-        assert!(metrics.contains(&expiry), "{metrics}");
-    }
-    node.certs(&["node", "node-1", "--host", "127.0.0.1", "--replace"]);
-    eventually("the end of the alarm", || alarms().code == Some(0));
     running.kill();
 }
 

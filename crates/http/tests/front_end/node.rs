@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, serve};
+use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter, serve};
 use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
 use holdfast_types::NodeId;
@@ -55,7 +55,9 @@ impl Node {
 
     /// A node that leads its cluster of one.
     pub(crate) async fn start() -> Self {
-        Self::start_with(HttpConfig::default(), ServiceConfig::default()).await
+        let log_filter = LogFilter::new("info", |_| Ok(()));
+        let config = HttpConfig { log_filter, ..HttpConfig::default() };
+        Self::start_with(config, ServiceConfig::default()).await
     }
 
     /// Starts a node that leads its cluster of one, with another configuration.

@@ -1,6 +1,6 @@
 //! Cluster view, health, metrics and request ids of a node.
 
-use holdfast_http::HttpConfig;
+use holdfast_http::{HttpConfig, LogFilter};
 use holdfast_service::ServiceConfig;
 use serde_json::json;
 
@@ -149,4 +149,38 @@ async fn an_error_code_has_an_explanation_as_plain_text() {
     let reply = node.call("GET", "/errors/lock-busy").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
     assert!(reply.body.starts_with("lock-busy: The lock is held by another caller\nstatus 423;"));
+}
+
+#[tokio::test]
+async fn the_filter_of_the_log_changes_for_a_time() {
+    let apply = |filter: &str| match filter {
+        "loud" => Err("\"loud\" is not a log level: write debug".to_owned()),
+        _ => Ok(()),
+    };
+    let log_filter = LogFilter::new("info", apply);
+    let config = HttpConfig { log_filter, ..HttpConfig::default() };
+    let node = Node::start_with(config, ServiceConfig::default()).await;
+    let changed = node.call("PATCH", "/v1/node?log=debug&for=10m").await.json();
+    let expected =
+        json!({ "node": 1, "log": "debug", "configured": "info", "ends_in_ms": 600_000 });
+    assert_eq!(changed, expected);
+    let body = r#"{"log":"info,holdfast_raft=debug","for":"2s"}"#;
+    let changed = node.call_json("PATCH", "/v1/node", body).await.json();
+    assert_eq!(
+        (&changed["ends_in_ms"], &changed["log"]),
+        (&json!(2_000), &json!("info,holdfast_raft=debug"))
+    );
+    let reset = node.call("PATCH", "/v1/node").await.json();
+    assert_eq!((&reset["ends_in_ms"], &reset["log"]), (&json!(null), &json!("info")));
+    let wrong = node.call("PATCH", "/v1/node?log=loud").await;
+    wrong.problem(400, "invalid-argument");
+    let problem = wrong.json();
+    assert_eq!(problem["parameter"], "log");
+    assert!(problem["detail"].as_str().unwrap().ends_with("write debug"), "{problem}");
+    for target in ["/v1/node?log=debug&for=25h", "/v1/node?log=debug&for=10"] {
+        node.call("PATCH", target).await.problem(400, "bad-duration");
+    }
+    // The program of this test cannot change its log.
+    let fixed = Node::start_with(HttpConfig::default(), ServiceConfig::default()).await;
+    fixed.call("PATCH", "/v1/node").await.problem(400, "invalid-argument");
 }

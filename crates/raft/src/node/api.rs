@@ -11,7 +11,7 @@ use holdfast_types::{Command, NodeId, Outcome, Stamp};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::RaftNode;
@@ -193,6 +193,16 @@ impl RaftNode {
     /// Resolves when [`RaftNode::failed`] has a reason.
     pub async fn wait_failed(&self) -> String {
         self.inner.failure.wait().await
+    }
+
+    /// Resolves when the thread of the log has completed every earlier request; false if it cannot, or its queue is full.
+    pub async fn probe_log(&self) -> bool {
+        let (done, completed) = oneshot::channel();
+        let probed = self.inner.log.probe(Box::new(move |result| {
+            // An error means that the caller no longer waits.
+            done.send(result.is_ok()).ok();
+        }));
+        probed.is_ok() && completed.await.unwrap_or(false)
     }
 
     /// Adds the metrics of the log to the registry, which adds the prefix.

@@ -24,10 +24,30 @@ const RECORD_COST: usize = 48;
 const LAZY_BYTES_MAX: usize = 64 << 10;
 
 pub(super) enum Request {
-    Append { records: Vec<Record>, done: CompletionCallback },
-    SetMeta { meta: RaftMeta, bytes: Bytes, durable: bool, lazy: bool, done: CompletionCallback },
-    Truncate { last_kept: Option<u64>, done: CompletionCallback },
-    Purge { through: u64, meta: Bytes, done: CompletionCallback },
+    Append {
+        records: Vec<Record>,
+        done: CompletionCallback,
+    },
+    SetMeta {
+        meta: RaftMeta,
+        bytes: Bytes,
+        durable: bool,
+        lazy: bool,
+        done: CompletionCallback,
+    },
+    Truncate {
+        last_kept: Option<u64>,
+        done: CompletionCallback,
+    },
+    Purge {
+        through: u64,
+        meta: Bytes,
+        done: CompletionCallback,
+    },
+    /// Changes nothing.
+    Probe {
+        done: CompletionCallback,
+    },
 }
 
 impl Request {
@@ -38,7 +58,7 @@ impl Request {
                     records.iter().map(|record| RECORD_COST + record.bytes.len()).sum()
                 }
                 Self::SetMeta { bytes, .. } | Self::Purge { meta: bytes, .. } => bytes.len(),
-                Self::Truncate { .. } => 0,
+                Self::Truncate { .. } | Self::Probe { .. } => 0,
             }
     }
 
@@ -52,7 +72,8 @@ impl Request {
             Self::Append { done, .. }
             | Self::SetMeta { done, .. }
             | Self::Truncate { done, .. }
-            | Self::Purge { done, .. } => done,
+            | Self::Purge { done, .. }
+            | Self::Probe { done } => done,
         }
     }
 }

@@ -142,6 +142,7 @@ impl Writer {
             Request::Purge { through, meta, done } => {
                 (done, self.attempt(|writer| writer.purge(through, meta)))
             }
+            Request::Probe { done } => (done, self.attempt(|_| Ok(RequiredDurability::Nothing))),
         };
         // A failed log completes the request with its error.
         (done, result.unwrap_or(Ok(RequiredDurability::Nothing)))

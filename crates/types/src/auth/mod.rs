@@ -262,7 +262,7 @@ impl Forbidden {
 
 /// The roles that the program defines. Each of their rights holds for every name.
 pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
-    const OPERATOR: [Right; 10] = [
+    const OPERATOR: [Right; 11] = [
         Right::LockRead,
         Right::LockRequestRelease,
         Right::LockBreak,
@@ -273,6 +273,7 @@ pub fn built_in_role(role: &str) -> Option<&'static [Right]> {
         Right::MetricsRead,
         Right::LockCheck,
         Right::AuditRead,
+        Right::ClusterOperate,
     ];
     const VIEWER: [Right; 5] = [
         Right::LockRead,

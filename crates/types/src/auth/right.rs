@@ -43,10 +43,12 @@ pub enum Right {
     MetricsRead,
     /// Read the audit trail.
     AuditRead,
+    /// Change the log of a node.
+    ClusterOperate,
 }
 
 impl Right {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -65,6 +67,7 @@ impl Right {
         Self::AuthManage,
         Self::MetricsRead,
         Self::AuditRead,
+        Self::ClusterOperate,
     ];
 
     /// The kind of things and the verb.
@@ -88,6 +91,7 @@ impl Right {
             Self::AuthManage => ("auth", "manage"),
             Self::MetricsRead => ("metrics", "read"),
             Self::AuditRead => ("audit", "read"),
+            Self::ClusterOperate => ("cluster", "operate"),
         }
     }
 
@@ -113,7 +117,8 @@ impl Right {
             | Self::ClusterRead
             | Self::AuthRead
             | Self::MetricsRead
-            | Self::AuditRead => self as u8 == other as u8,
+            | Self::AuditRead
+            | Self::ClusterOperate => self as u8 == other as u8,
         }
     }
 
@@ -126,6 +131,7 @@ impl Right {
                 | Self::AuthManage
                 | Self::MetricsRead
                 | Self::AuditRead
+                | Self::ClusterOperate
         )
     }
 }

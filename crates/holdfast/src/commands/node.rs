@@ -1,0 +1,61 @@
+//! `holdfast node`: operations on single nodes. Each address in `--addr` is one node.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use holdfast_api::parameters::node::{LOG, LOG_FOR};
+use holdfast_api::{NodeLogBody, Query};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+
+use crate::arguments::{ClusterArgs, NodesArgs, duration};
+use crate::exit::CommandFailure;
+use crate::output::{answer_rows, short_time, table};
+
+/// Operate the nodes in --addr.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Change what the nodes log, for a time.
+    #[command(
+        after_help = "Without LEVEL, the configured filter applies again at once. A filter: info,holdfast_raft=debug"
+    )]
+    Log(NodeLogArgs),
+}
+
+/// Change what the nodes log, for a time.
+#[derive(Debug, Args)]
+pub(crate) struct NodeLogArgs {
+    /// error, warn, info, debug, trace, or a filter.
+    level: Option<String>,
+    /// The time after which the configured filter applies again.
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    lasts: Duration,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(command: NodeCommand) -> Result<(), CommandFailure> {
+    match command {
+        NodeCommand::Log(args) => log(&args).await,
+    }
+}
+
+async fn log(args: &NodeLogArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with(&LOG_FOR, &args.lasts);
+    let query = args.level.iter().fold(query, |query, level| query.with(&LOG, level));
+    let call = Call::new(Method::PATCH, query.target("/v1/node"));
+    let mut changed: Vec<NodeLogBody> = Vec::new();
+    for address in &args.cluster.nodes.addr {
+        // Another node must not answer for this one.
+        let node = NodesArgs { addr: vec![address.clone()], ..args.cluster.nodes.clone() };
+        changed.push(node.client()?.call(&call).await?);
+    }
+    let ends = |of: &NodeLogBody| of.ends_in_ms.map_or_else(|| "-".to_owned(), short_time);
+    let rows = changed
+        .iter()
+        .map(|of| [of.node.to_string(), of.log.clone(), ends(of), of.configured.clone()]);
+    let text = table(["node", "log", "for", "configured"], rows);
+    let filters = changed.iter().map(|of| &of.log);
+    answer_rows(args.cluster.format(), &changed, &changed, filters, &text);
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! `PATCH /v1/node`: change the filter of this node's log for a time.
+
+use std::future::ready;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::node::{LOG, LOG_FOR};
+use holdfast_api::{CallParams as _, ErrorCode, NodeLogBody, ParamError, Schemas, params};
+use holdfast_types::{Right, millis};
+
+use crate::body::BodyKind;
+use crate::call::CallContext;
+use crate::operation::{Example, Method, Operation, ResponseSpec, Scope};
+use crate::reply::Reply;
+use crate::routes::NODE;
+use crate::status::HttpError;
+
+pub(crate) static OPERATION: Operation = Operation {
+    method: Method::Patch,
+    scope: Scope::Node,
+    body: BodyKind::Params,
+    summary: "Change the filter of this node's log for a time",
+    description: "Afterwards the configured filter applies again. Only the node that receives the call changes its log.",
+    params: SetLogParams::LIST,
+    example: Example { query: "log=info,holdfast_raft=debug&for=10m", body: "" },
+    answers: || {
+        let about = "The filter that the node uses";
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<NodeLogBody>)]
+    },
+    ..Operation::public("setNodeLog", &NODE, |call| ready(set(call)).boxed())
+};
+
+params! {
+    struct SetLogParams {
+        log: Option<String> = LOG,
+        lasts: Duration = LOG_FOR,
+    }
+}
+
+fn set(call: &CallContext<'_>) -> Result<Reply, HttpError> {
+    let SetLogParams { log, lasts } = call.params()?;
+    let allowed = call.service().require(Right::ClusterOperate);
+    allowed.map_err(|failure| call.error(failure))?;
+    let filter = &call.state.config().log_filter;
+    filter
+        .set(log.as_deref(), lasts)
+        .map_err(|reason| ParamError::of("log", ErrorCode::InvalidArgument, reason))?;
+    let configured = filter.configured().to_owned();
+    let ends_in_ms = log.is_some().then(|| millis(lasts));
+    let log = log.unwrap_or_else(|| configured.clone());
+    let by = call.service().shown_caller();
+    tracing::info!(target: "audit", action = "set-log", filter = log, ends_in_ms, by, "the filter of the log was changed");
+    let node = call.state.service().node();
+    Ok(Reply::json(StatusCode::OK, &NodeLogBody { node, log, configured, ends_in_ms }))
+}
