@@ -10,8 +10,8 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     alarms, audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence,
-    group, history, latch, lock, ls, namespace, node, policy, run, session, status, top, tree,
-    unlock, wait, who,
+    group, history, latch, lock, ls, manual, namespace, node, policy, run, session, status, top,
+    tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -107,6 +107,8 @@ commands! {
         #[command(subcommand)]
         Certs(certs::CertsCommand) => certs::run,
         Explain(explain::ExplainArgs) => explain::run,
+        #[command(hide = true)]
+        Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line())),
         Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }
     client {

@@ -24,6 +24,7 @@ pub(crate) mod latch;
 pub(crate) mod lock;
 mod lock_text;
 pub(crate) mod ls;
+pub(crate) mod manual;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod policy;

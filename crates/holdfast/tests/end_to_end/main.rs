@@ -18,6 +18,7 @@ mod metrics;
 mod monitoring;
 mod options;
 mod output;
+mod package;
 mod program;
 mod rotation;
 mod run;
