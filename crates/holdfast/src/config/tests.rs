@@ -379,11 +379,9 @@ fn every_key_is_documented() {
 }
 
 #[test]
-fn the_file_in_the_kubernetes_manifest_is_a_valid_configuration() {
-    let manifest = include_str!("../../../../cluster-config/kubernetes/holdfast.yaml");
-    let block = manifest.split("node.toml: |\n").nth(1).unwrap().split("---").next().unwrap();
-    let text: String = block.lines().flat_map(|line| [line.trim_start(), "\n"]).collect();
-    let config = file(&text)
+fn the_file_of_the_kubernetes_overlay_is_a_valid_configuration() {
+    let text = include_str!("../../../../cluster-config/kubernetes/overlays/three/node.toml");
+    let config = file(text)
         .env("HOLDFAST_NODE", "3")
         .env("HOLDFAST_DATA_DIR", "/data")
         .env("HOLDFAST_HTTP_LISTEN", "0.0.0.0:7400")
