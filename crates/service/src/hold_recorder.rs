@@ -353,3 +353,39 @@ impl HoldWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn start(dir: PathBuf) -> HoldRecorder {
+        let bounds = HistoryBounds { holds_max: 10, per_lock_max: 10 };
+        let metrics = ServiceMetrics::register(&mut Registry::default());
+        HoldRecorder::start(HistoryConfig { dir, bounds }, Arc::default(), metrics)
+    }
+
+    #[test]
+    fn dropped_records_are_a_recent_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = start(dir.path().join("history"));
+        assert_eq!(recorder.recent_gap(), None);
+        // The queue fills up between two turns of the thread.
+        let full = (1..1_000_000).any(|revision| {
+            recorder.restart(Revision(revision));
+            recorder.recent_gap().is_some()
+        });
+        assert!(full, "the queue has a bound");
+        assert!(recorder.recent_gap().unwrap().contains("too many waited"));
+    }
+
+    #[tokio::test]
+    async fn a_history_that_cannot_be_opened_is_a_gap() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let recorder = start(file.path().join("history"));
+        recorder.restart(Revision(1));
+        recorder.stop().await;
+        assert!(recorder.recent_gap().unwrap().contains("until its next start"));
+    }
+}

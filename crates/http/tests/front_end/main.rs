@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod acl;
+mod alarms;
 mod any_node;
 mod audit;
 mod authorization;

@@ -20,45 +20,6 @@ async fn the_cluster_view_lists_the_leader_and_the_nodes() {
 }
 
 #[tokio::test]
-async fn an_alarm_has_a_fact_a_next_step_and_a_section() {
-    let unprotected = Some("0.0.0.0:7400".to_owned());
-    let config = ServiceConfig { unprotected, ..ServiceConfig::default() };
-    let node = Node::start_with(HttpConfig::default(), config).await;
-    let body = node.call("GET", "/v1/alarms").await.json();
-    assert_eq!(body["unreachable"], json!([]));
-    let alarm = &body["alarms"][0];
-    assert_eq!((&alarm["name"], &alarm["severity"]), (&json!("open-mode"), &json!("warning")));
-    assert_eq!((&alarm["nodes"], &body["alarms"][1]), (&json!([1]), &json!(null)));
-    assert_eq!(alarm["detail"], "other machines reach 0.0.0.0:7400 without TLS");
-    assert_eq!(alarm["docs"], "docs/operations.md#open-mode");
-    assert!(alarm["hint"].is_string(), "{alarm}");
-    let metrics = node.call("GET", "/metrics").await.body;
-    for line in [r#"holdfast_alarm{name="open-mode"} 1"#, r#"holdfast_alarm{name="no-leader"} 0"#] {
-        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
-    }
-}
-
-#[tokio::test]
-async fn every_node_lists_what_the_leader_knows_about_a_stopped_member() {
-    let mut nodes = Node::cluster().await;
-    let stopped = nodes.pop().unwrap();
-    let id = stopped.service.node().0;
-    stopped.service.shutdown().await;
-    let names = |reply: &Reply| -> Vec<String> {
-        let body = reply.json();
-        let alarms = body["alarms"].as_array().unwrap().iter();
-        alarms.map(|alarm| alarm["name"].as_str().unwrap().to_owned()).collect()
-    };
-    for node in &nodes {
-        let raised = |reply: &Reply| names(reply) == ["one-failure-left", "member-silent"];
-        let body = node.until("the alarms", "/v1/alarms", raised).await.json();
-        assert_eq!(body["unreachable"], json!([id]));
-        let leader = nodes[0].service.node().0;
-        assert_eq!(body["alarms"][0]["nodes"], json!([leader]), "{body}");
-    }
-}
-
-#[tokio::test]
 async fn a_health_response_lists_each_check() {
     let node = Node::start().await;
     for target in ["/livez", "/livez?verbose", "/readyz", "/readyz?leader", "/readyz?verbose"] {
