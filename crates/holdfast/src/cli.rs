@@ -10,8 +10,8 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group,
-    history, latch, lock, ls, namespace, policy, run, session, status, top, tree, unlock, wait,
-    who,
+    history, latch, lock, ls, member, namespace, policy, run, session, status, top, tree, unlock,
+    wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -30,7 +30,22 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
-    ("Run a cluster", &["dev", "serve", "status", "doctor", "certs", "auth", "namespace", "audit"]),
+    (
+        "Run a cluster",
+        &[
+            "dev",
+            "serve",
+            "status",
+            "doctor",
+            "member",
+            "join",
+            "cluster",
+            "certs",
+            "auth",
+            "namespace",
+            "audit",
+        ],
+    ),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -92,6 +107,7 @@ commands! {
         Bench(bench::BenchArgs) => bench::run,
         #[command(subcommand)]
         Certs(certs::CertsCommand) => certs::run,
+        Join(member::JoinArgs) => member::join,
         Explain(explain::ExplainArgs) => explain::run,
         Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }
@@ -100,6 +116,10 @@ commands! {
         Auth(auth::AuthCommand) => auth::run,
         #[command(subcommand)]
         Audit(audit::AuditCommand) => audit::run,
+        #[command(subcommand)]
+        Member(member::MemberCommand) => member::run,
+        #[command(subcommand)]
+        Cluster(member::ClusterCommand) => member::run_cluster,
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
         Status(status::StatusArgs) => status::run,

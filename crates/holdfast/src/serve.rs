@@ -11,15 +11,16 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
-use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
+use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{PeerTls, TlsAcceptor, TlsConfig, TlsError, TlsMode};
-use holdfast_zk::{ZkConfig, ZkListener, ZkMember, ZkMetrics};
+use holdfast_types::Address;
+use holdfast_zk::{ZkConfig, ZkListener, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
-use crate::config::{Address, Config, ConfigSources, ListenersTls, ZooKeeperConfig};
+use crate::config::{Config, ConfigSources, ListenersTls, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 use crate::{output, process_metrics, telemetry};
@@ -258,8 +259,13 @@ async fn node(config: Config, args: &ServeArgs) -> Result<(), CommandFailure> {
         signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
         () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
         reason = service.wait_failed() => {
-            tracing::error!(reason, "this node cannot continue and stops");
-            return Err(CommandFailure::Halted(format!("this node cannot continue: {reason}")));
+            tracing::error!(%reason, "this node cannot continue and stops");
+            return Err(match reason {
+                StopReason::Failed(why) => {
+                    CommandFailure::Halted(format!("this node cannot continue: {why}"))
+                }
+                StopReason::Removed(why) => CommandFailure::Removed(why),
+            });
         }
     }
     shut_down(service, front_ends).await
@@ -275,6 +281,7 @@ fn not_started(error: &StartError) -> CommandFailure {
         StartError::Config(_)
         | StartError::DataDir { .. }
         | StartError::InUse(_)
+        | StartError::NotEmpty(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
         | StartError::AlreadyBootstrapped
@@ -358,29 +365,17 @@ async fn listen(
 }
 
 fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
-    let member = |member: &crate::config::ConfiguredMember| ZkMember {
-        peer: member.peer.to_string(),
-        zookeeper: member.zookeeper.to_string(),
-    };
-    let members = config.members.iter().map(|(id, known)| (*id, member(known)));
     ZkConfig {
         tick: zookeeper.tick,
         connections_per_address_max: zookeeper.connections_per_address_max,
         frame_bytes_max: zookeeper.frame_max,
         words: zookeeper.words.clone(),
         data_dir: config.data_dir.clone(),
-        members: members.collect(),
         ..ZkConfig::default()
     }
 }
 
 fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
-    let member = |member: &crate::config::ConfiguredMember| holdfast_raft::MemberAddresses {
-        peer: member.peer.to_string(),
-        http: member.http.to_string(),
-        zookeeper: member.zookeeper.to_string(),
-    };
-    let members = config.members.iter().map(|(id, address)| (*id, member(address))).collect();
     RaftConfig {
         timing: Timing {
             heartbeat: config.heartbeat,
@@ -392,7 +387,7 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
         ..RaftConfig::new(
             config.cluster.clone(),
             config.node,
-            members,
+            config.members.clone(),
             config.data_dir.clone(),
             PeerListen::Bound(peer),
         )

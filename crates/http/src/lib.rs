@@ -22,6 +22,7 @@ mod idempotency;
 mod identity;
 mod lines;
 mod locks;
+mod members;
 mod metrics;
 mod namespaces;
 mod node;

@@ -88,6 +88,8 @@ const NAMESPACE_NAME: Param = Param::name(
 )
 .needed("team-a");
 
+const MEMBER_ID: Param = Param::name("id", 20, "The id of the member, a number").needed("2");
+
 /// The chapters of the description, with their purposes.
 pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ("locks", "Acquire, release, read and administer locks. A name may contain '/'."),
@@ -101,7 +103,10 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
         "authorization",
         "Subjects, their roles and access tokens; namespaces; the mode of the authorization; the audit trail.",
     ),
-    ("cluster and node", "The members of the cluster, health checks, metrics and the version."),
+    (
+        "cluster and node",
+        "The members of the cluster and their changes, health checks, metrics and the version.",
+    ),
     ("this description", "This document, the page /docs, and a page for each error code."),
 ];
 
@@ -124,6 +129,11 @@ pub(crate) static TREE: Route = Route::new("/v1/tree/{path}", "tree", Some(ZNODE
 pub(crate) static TXN: Route = Route::new("/v1/txn", "tree", None);
 pub(crate) static WATCH: Route = Route::new("/v1/watch", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
+pub(crate) static TRANSFER_LEADERSHIP: Route =
+    Route::new("/v1/cluster/transfer", "cluster and node", None);
+pub(crate) static MEMBERS: Route = Route::new("/v1/members", "cluster and node", None);
+pub(crate) static MEMBER: Route =
+    Route::new("/v1/members/{id}", "cluster and node", Some(MEMBER_ID));
 pub(crate) static LIVE: Route = Route::new("/livez", "cluster and node", None);
 pub(crate) static READY: Route = Route::new("/readyz", "cluster and node", None);
 pub(crate) static METRICS: Route = Route::new("/metrics", "cluster and node", None);
@@ -184,6 +194,9 @@ pub(crate) static ROUTES: &[&Route] = &[
     &TXN,
     &WATCH,
     &CLUSTER,
+    &TRANSFER_LEADERSHIP,
+    &MEMBERS,
+    &MEMBER,
     &LIVE,
     &READY,
     &METRICS,

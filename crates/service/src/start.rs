@@ -12,7 +12,7 @@ use crate::config::ServiceConfig;
 use crate::context::RequestContext;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
-use crate::service::{ClusterMembers, Service, ServiceParts};
+use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
 use crate::{digest_check, leader_timers};
@@ -38,8 +38,7 @@ impl Service {
         wrap: impl FnOnce(Arc<ApplyObserver>) -> Arc<dyn Observer>,
     ) -> Result<Self, StartError> {
         let (node, data_dir) = (raft.node, raft.data_dir.clone());
-        let members =
-            ClusterMembers { cluster: raft.cluster.clone(), members: raft.members.clone() };
+        let cluster = raft.cluster.clone();
         let started = Arc::new(OnceLock::new());
         let answer_peer = answer_peer(started.clone());
         let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
@@ -50,7 +49,7 @@ impl Service {
             stream_renewals: RenewalQueue::default(),
             node,
             data_dir,
-            members,
+            cluster,
             config,
             diverged: tokio::sync::watch::Sender::new(None),
             draining: CancellationToken::new(),

@@ -23,6 +23,7 @@ pub(crate) mod latch;
 pub(crate) mod lock;
 mod lock_text;
 pub(crate) mod ls;
+pub(crate) mod member;
 pub(crate) mod namespace;
 pub(crate) mod policy;
 mod progress;

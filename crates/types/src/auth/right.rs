@@ -43,10 +43,12 @@ pub enum Right {
     MetricsRead,
     /// Read the audit trail.
     AuditRead,
+    /// Change the members, and transfer leadership. Includes `read`.
+    ClusterManage,
 }
 
 impl Right {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -65,6 +67,7 @@ impl Right {
         Self::AuthManage,
         Self::MetricsRead,
         Self::AuditRead,
+        Self::ClusterManage,
     ];
 
     /// The kind of things and the verb.
@@ -88,6 +91,7 @@ impl Right {
             Self::AuthManage => ("auth", "manage"),
             Self::MetricsRead => ("metrics", "read"),
             Self::AuditRead => ("audit", "read"),
+            Self::ClusterManage => ("cluster", "manage"),
         }
     }
 
@@ -102,6 +106,7 @@ impl Right {
             Self::TreeWrite => matches!(other, Self::TreeWrite | Self::TreeRead),
             Self::SessionClose => matches!(other, Self::SessionClose | Self::SessionRead),
             Self::AuthManage => matches!(other, Self::AuthManage | Self::AuthRead),
+            Self::ClusterManage => matches!(other, Self::ClusterManage | Self::ClusterRead),
             Self::LockCheck
             | Self::LockRequestRelease
             | Self::LockBreak
@@ -122,6 +127,7 @@ impl Right {
         !matches!(
             self,
             Self::ClusterRead
+                | Self::ClusterManage
                 | Self::AuthRead
                 | Self::AuthManage
                 | Self::MetricsRead
