@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use holdfast_types::{NodeId, Revision};
+use holdfast_types::{NodeId, Revision, Zone};
 
 /// The cluster, as known to one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct ClusterBody {
     pub term: u64,
     /// The leader; null during an election.
     pub leader: Option<NodeId>,
+    /// What the unfinished change of a member waits for; missing without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_waits_for: Option<String>,
     /// The members, ordered by id.
     pub nodes: Vec<NodeBody>,
 }
@@ -30,12 +33,23 @@ pub struct NodeBody {
     pub id: NodeId,
     /// `leader`, `follower`, `candidate`, `learner`, `stopped` or `unreachable`.
     pub role: String,
+    /// Whether the node votes.
+    pub votes: bool,
     /// The address of its HTTP API.
     pub http: String,
     /// The address for other nodes.
     pub peer: String,
     /// The address of its ZooKeeper port.
     pub zookeeper: String,
+    /// The failure domain; missing without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Zone>,
+    /// The unfinished change: `invited`, `invitation expired`, `joining`, `changing its role` or `leaving`; missing without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// The version of its program; missing if it is unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The last revision that the node applied; 0 if it is unreachable.
     pub applied_revision: Revision,
     /// Whether the node is reachable, has a leader, and has not failed.
@@ -105,9 +119,13 @@ mod tests {
         let node = NodeBody {
             id: NodeId(1),
             role: "leader".to_owned(),
+            votes: true,
             http: "127.0.0.1:7400".to_owned(),
             peer: "127.0.0.1:7401".to_owned(),
             zookeeper: "127.0.0.1:7402".to_owned(),
+            zone: None,
+            change: None,
+            version: Some("0.1.0".to_owned()),
             applied_revision: Revision(12),
             healthy: true,
         };
@@ -118,9 +136,10 @@ mod tests {
             level: 1,
             term: 3,
             leader: Some(NodeId(1)),
+            change_waits_for: None,
             nodes: vec![node],
         };
-        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","applied_revision":12,"healthy":true}]}"#;
+        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","applied_revision":12,"healthy":true}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

@@ -82,6 +82,12 @@ codes! {
     NamespaceInUse, "namespace-in-use", false, "Something still belongs to the namespace",
         "A namespace is deleted only when it has no subject, session, znode and recipe. The detail has their numbers. Nothing was \
          done. Delete them first; empty locks disappear after a short time.";
+    MembershipInProgress, "membership-in-progress", false, "Another change of the members is unfinished",
+        "The members change one at a time. The detail names the member that joins, leaves or changes its role. Nothing was done. Wait \
+         until GET /v1/cluster shows no change, or remove the member that does not finish.";
+    MembershipUnsafe, "membership-unsafe", false, "The members do not allow the change",
+        "The change would lose the quorum, tolerate fewer failures, leave no voter, or use an address twice. The detail has what was \
+         found. Nothing was done. Restart the named nodes first; ?force accepts fewer tolerated failures.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster or of a namespace is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree or a namespace may have quotas of its own. The detail names the \

@@ -16,6 +16,7 @@ mod election;
 mod escape;
 mod explain;
 mod lock;
+mod member;
 mod namespace;
 mod param;
 mod param_error;
@@ -62,6 +63,7 @@ pub use lock::{
     HolderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody,
     WaiterBody, named_owner,
 };
+pub use member::{InvitedMemberBody, JoinToken, NotJoinToken, TransferredLeadershipBody};
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use holdfast_types::{
-    Attempt, AuditAction, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode, Owner,
-    Permission, PermissionError, QueueOrder, Reason, RecipeName, RequestId, Revision, RoleName,
-    SessionId, SessionName, ShardChoice, SubjectName, Ttl, ZnodePath,
+    Address, Attempt, AuditAction, AuthMode, CertificateName, FencingToken, Labels, LockName, Mode,
+    NodeId, Owner, Permission, PermissionError, QueueOrder, Reason, RecipeName, RequestId,
+    Revision, RoleName, SessionId, SessionName, ShardChoice, SubjectName, Ttl, VotingRole,
+    ZnodePath, Zone,
 };
 
 use crate::duration::check_bounds;
@@ -161,7 +162,8 @@ names!(
     RoleName,
     SessionName,
     SubjectName,
-    ZnodePath
+    ZnodePath,
+    Zone
 );
 
 impl ParamValue for Permission {
@@ -170,6 +172,17 @@ impl ParamValue for Permission {
             let hint = format!("write {}=lock acquire orders/*", param.name);
             invalid(param, error.to_string(), &hint)
         })
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ParamValue for Address {
+    fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
+        Self::parse(text)
+            .map_err(|problem| invalid(param, format!("'{}': {problem}", param.name), ""))
     }
 
     fn to_text(&self) -> String {
@@ -248,6 +261,7 @@ numbers! {
     FencingToken: FencingToken, |token| token.0;
     Revision: Revision, |revision| revision.0;
     SessionId: SessionId, |session| session.0;
+    NodeId: NodeId, |node| node.0;
 }
 
 impl ParamValue for i64 {
@@ -358,7 +372,7 @@ macro_rules! words {
     )*};
 }
 
-words!(AuditAction, Mode, QueueOrder);
+words!(AuditAction, Mode, QueueOrder, VotingRole);
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod auth;
 pub mod election;
 pub mod lock;
+pub mod member;
 pub mod namespace;
 pub mod node;
 pub mod recipe;

@@ -27,7 +27,7 @@ pub const PAYLOAD_MAX: usize = 64 << 20;
 const MAGIC: [u8; 2] = *b"HF";
 const VERSION: u8 = 1;
 /// Kinds of holdfast before 0.1: the handshake, and two files of each data directory.
-const RETIRED: [u8; 5] = [6, 7, 8, 14, 20];
+const RETIRED: [u8; 6] = [6, 7, 8, 14, 17, 20];
 
 /// The type of a payload. Append-only; the number is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +52,16 @@ pub enum Kind {
     Batch = 13,
     /// Past holds of locks, from the history that each node keeps.
     PastHolds = 16,
-    /// The identity of a data directory.
-    Identity = 17,
     /// The handshake between nodes.
     Hello = 18,
     /// The data directories of the initial members of a cluster, and its id.
     InitialMembers = 19,
     /// A part of a snapshot.
     SnapshotPart = 21,
+    /// The identity of a data directory.
+    Identity = 24,
+    /// The invitation with which a data directory joins a cluster.
+    JoinRequest = 25,
 }
 
 /// The value is larger than [`PAYLOAD_MAX`], or bincode does not support its type.

@@ -10,8 +10,8 @@ use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
     alarms, audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence,
-    group, history, latch, lock, ls, manual, namespace, node, policy, run, session, status, top,
-    tree, unlock, wait, who,
+    group, history, latch, lock, ls, manual, member, namespace, node, policy, run, session, status,
+    top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -38,6 +38,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "status",
             "alarms",
             "doctor",
+            "member",
+            "join",
+            "cluster",
             "certs",
             "auth",
             "namespace",
@@ -106,6 +109,7 @@ commands! {
         Bench(bench::BenchArgs) => bench::run,
         #[command(subcommand)]
         Certs(certs::CertsCommand) => certs::run,
+        Join(member::JoinArgs) => member::join,
         Explain(explain::ExplainArgs) => explain::run,
         #[command(hide = true)]
         Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line())),
@@ -116,6 +120,10 @@ commands! {
         Auth(auth::AuthCommand) => auth::run,
         #[command(subcommand)]
         Audit(audit::AuditCommand) => audit::run,
+        #[command(subcommand)]
+        Member(member::MemberCommand) => member::run,
+        #[command(subcommand)]
+        Cluster(member::ClusterCommand) => member::run_cluster,
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
         #[command(subcommand)]

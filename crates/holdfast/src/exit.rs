@@ -16,6 +16,8 @@ pub(crate) enum CommandFailure {
     Usage(String),
     /// The node stopped itself because it cannot trust its disk or its log.
     Halted(String),
+    /// The cluster has removed the node.
+    Removed(String),
     /// The lock was not acquired in time.
     NotAcquired(String),
     /// The lock was held and is now lost.
@@ -61,6 +63,7 @@ impl CommandFailure {
             Self::Failed(_) => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
             Self::Halted(_) => ExitCode::from(70),
+            Self::Removed(_) => ExitCode::from(71),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
             Self::Code(code, _) => ExitCode::from(*code),
@@ -93,6 +96,7 @@ impl fmt::Display for CommandFailure {
             Self::Failed(reason)
             | Self::Usage(reason)
             | Self::Halted(reason)
+            | Self::Removed(reason)
             | Self::NotAcquired(reason)
             | Self::Lost(reason)
             | Self::Code(_, Some(reason)) => f.write_str(reason),

@@ -6,7 +6,7 @@ use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
-const COMMON: [(ErrorCode, &str); 5] = [
+const COMMON: [(ErrorCode, &str); 6] = [
     (ErrorCode::LimitMismatch, "holdfast policy NAME --limit N changes the limit"),
     (
         ErrorCode::ShardsMismatch,
@@ -14,6 +14,7 @@ const COMMON: [(ErrorCode, &str); 5] = [
     ),
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
     (ErrorCode::BarrierBroken, "every party must arrive again"),
+    (ErrorCode::MembershipInProgress, "holdfast member ls shows it"),
     (ErrorCode::QuotaExceeded, "holdfast explain quota-exceeded describes the limits"),
 ];
 

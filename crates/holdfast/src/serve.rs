@@ -11,16 +11,17 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
 use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
-use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
+use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{TlsConfig, TlsMode};
-use holdfast_zk::{ZkConfig, ZkListener, ZkMember, ZkMetrics};
+use holdfast_types::Address;
+use holdfast_zk::{ZkConfig, ZkListener, ZkMetrics};
 use prometheus_client::registry::Registry;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::arguments::key_value;
 use crate::certificates::{NodeTls, reload_certificates};
-use crate::config::{Address, Config, ConfigSources, ZooKeeperConfig};
+use crate::config::{Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
 use crate::{output, process_metrics, systemd, telemetry};
@@ -178,17 +179,11 @@ async fn node(
         tls: tls.raft.clone(),
         ..raft_config(&config, peer)
     };
-    let tunables = ServiceConfig {
-        tree_bytes_max: config.tree_bytes_max,
-        requires_authentication: config.requires_authentication(),
-        unprotected: config.unprotected().map(ToString::to_string),
-        ..ServiceConfig::default()
-    };
     if let Some(address) = config.unprotected() {
         tracing::warn!(%address, "other machines can reach this address without TLS (security.mode)");
     }
-    let service =
-        Service::start(tunables, raft, metrics).await.map_err(|error| not_started(&error))?;
+    let service = Service::start(service_config(&config), raft, metrics).await;
+    let service = service.map_err(|error| not_started(&error))?;
     tracing::info!(cluster = config.cluster, http = %config.http_listen, peer = %config.peer_listen,
         data_dir = %config.data_dir.display(), "started");
 
@@ -215,13 +210,31 @@ async fn node(
         signal = signals.next() => tracing::info!(signal = signal.as_str(), "stopping"),
         () = parent_ended(args.exit_with_parent) => tracing::warn!("the parent process of this node has ended; stopping"),
         reason = service.wait_failed() => {
-            tracing::error!(reason, "this node cannot continue and stops");
-            return Err(CommandFailure::Halted(format!("this node cannot continue: {reason}")));
+            tracing::error!(%reason, "this node cannot continue and stops");
+            return Err(stopped(reason));
         }
     }
     reporting.abort();
     systemd::stopping();
     shut_down(service, front_ends).await
+}
+
+fn service_config(config: &Config) -> ServiceConfig {
+    ServiceConfig {
+        tree_bytes_max: config.tree_bytes_max,
+        requires_authentication: config.requires_authentication(),
+        unprotected: config.unprotected().map(ToString::to_string),
+        ..ServiceConfig::default()
+    }
+}
+
+fn stopped(reason: StopReason) -> CommandFailure {
+    match reason {
+        StopReason::Failed(why) => {
+            CommandFailure::Halted(format!("this node cannot continue: {why}"))
+        }
+        StopReason::Removed(why) => CommandFailure::Removed(why),
+    }
 }
 
 /// Maps a start error to an exit code. A supervisor must not restart a node that cannot trust its disk; other errors
@@ -234,6 +247,7 @@ fn not_started(error: &StartError) -> CommandFailure {
         StartError::Config(_)
         | StartError::DataDir { .. }
         | StartError::InUse(_)
+        | StartError::NotEmpty(_)
         | StartError::OtherNode { .. }
         | StartError::OtherCluster { .. }
         | StartError::AlreadyBootstrapped
@@ -317,29 +331,17 @@ async fn listen(
 }
 
 fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
-    let member = |member: &crate::config::ConfiguredMember| ZkMember {
-        peer: member.peer.to_string(),
-        zookeeper: member.zookeeper.to_string(),
-    };
-    let members = config.members.iter().map(|(id, known)| (*id, member(known)));
     ZkConfig {
         tick: zookeeper.tick,
         connections_per_address_max: zookeeper.connections_per_address_max,
         frame_bytes_max: zookeeper.frame_max,
         words: zookeeper.words.clone(),
         data_dir: config.data_dir.clone(),
-        members: members.collect(),
         ..ZkConfig::default()
     }
 }
 
 fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
-    let member = |member: &crate::config::ConfiguredMember| holdfast_raft::MemberAddresses {
-        peer: member.peer.to_string(),
-        http: member.http.to_string(),
-        zookeeper: member.zookeeper.to_string(),
-    };
-    let members = config.members.iter().map(|(id, address)| (*id, member(address))).collect();
     RaftConfig {
         timing: Timing {
             heartbeat: config.heartbeat,
@@ -351,7 +353,7 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
         ..RaftConfig::new(
             config.cluster.clone(),
             config.node,
-            members,
+            config.members.clone(),
             config.data_dir.clone(),
             PeerListen::Bound(peer),
         )

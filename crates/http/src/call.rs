@@ -15,8 +15,8 @@ use holdfast_service::{
     Failure, Principal, ReadMode, RequestContext, Response, Service, WatchRequest, WatchStream,
 };
 use holdfast_types::{
-    AccessTokenId, LockName, NameError, NamespaceName, RecipeName, RoleName, SessionName, Stamp,
-    SubjectName, ZnodePath,
+    AccessTokenId, LockName, NameError, NamespaceName, NodeId, RecipeName, RoleName, SessionName,
+    Stamp, SubjectName, ZnodePath,
 };
 
 use crate::identity::Peer;
@@ -146,6 +146,17 @@ impl CallContext<'_> {
     /// The namespace that the path names.
     pub(crate) fn namespace(&self) -> Result<NamespaceName, HttpError> {
         name_in_path(self.rest_of_path(), "the namespace", |name| NamespaceName::new(name))
+    }
+
+    /// The member that the path names.
+    pub(crate) fn member(&self) -> Result<NodeId, HttpError> {
+        let id = self.rest_of_path();
+        let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        id.parse().ok().filter(|_| digits).map(NodeId).ok_or_else(|| {
+            let detail = format!("'{id}' is not the id of a member");
+            let hint = "an id is a number: GET /v1/cluster lists them";
+            ParamError::new(ErrorCode::BadName, detail).hint(hint).into()
+        })
     }
 
     /// The role that the path names.

@@ -23,6 +23,7 @@ mod identity;
 mod lines;
 mod locks;
 mod log_filter;
+mod members;
 mod metrics;
 mod namespaces;
 mod node;

@@ -1,7 +1,7 @@
 //! Every call of the API, in the order of the description.
 
 use crate::operation::Operation;
-use crate::{auth, elections, locks, namespaces, node, pages, recipes, sessions, tree};
+use crate::{auth, elections, locks, members, namespaces, node, pages, recipes, sessions, tree};
 
 pub(crate) use crate::node::unmatched::{NO_SUCH_PATH, WRONG_METHOD};
 
@@ -73,6 +73,10 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &node::cluster::OPERATION,
     &node::alarms::OPERATION,
     &node::set_log::OPERATION,
+    &members::add::OPERATION,
+    &members::set::OPERATION,
+    &members::remove::OPERATION,
+    &members::transfer_leadership::OPERATION,
     &node::health::LIVE,
     &node::health::READY,
     &node::metrics::OPERATION,

@@ -88,6 +88,8 @@ const NAMESPACE_NAME: Param = Param::name(
 )
 .needed("team-a");
 
+const MEMBER_ID: Param = Param::name("id", 20, "The id of the member, a number").needed("2");
+
 /// The chapters of the description, with their purposes.
 pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ("locks", "Acquire, release, read and administer locks. A name may contain '/'."),
@@ -103,7 +105,7 @@ pub(crate) const CHAPTERS: [(&str, &str); 7] = [
     ),
     (
         "cluster and node",
-        "The members of the cluster, alarms, health checks, metrics and the version.",
+        "The members of the cluster and their changes, alarms, health checks, metrics and the version.",
     ),
     ("this description", "This document, the page /docs, and a page for each error code."),
 ];
@@ -129,6 +131,11 @@ pub(crate) static WATCH: Route = Route::new("/v1/watch", "tree", None);
 pub(crate) static CLUSTER: Route = Route::new("/v1/cluster", "cluster and node", None);
 pub(crate) static ALARMS: Route = Route::new("/v1/alarms", "cluster and node", None);
 pub(crate) static NODE: Route = Route::new("/v1/node", "cluster and node", None);
+pub(crate) static TRANSFER_LEADERSHIP: Route =
+    Route::new("/v1/cluster/transfer", "cluster and node", None);
+pub(crate) static MEMBERS: Route = Route::new("/v1/members", "cluster and node", None);
+pub(crate) static MEMBER: Route =
+    Route::new("/v1/members/{id}", "cluster and node", Some(MEMBER_ID));
 pub(crate) static LIVE: Route = Route::new("/livez", "cluster and node", None);
 pub(crate) static READY: Route = Route::new("/readyz", "cluster and node", None);
 pub(crate) static METRICS: Route = Route::new("/metrics", "cluster and node", None);
@@ -191,6 +198,9 @@ pub(crate) static ROUTES: &[&Route] = &[
     &CLUSTER,
     &ALARMS,
     &NODE,
+    &TRANSFER_LEADERSHIP,
+    &MEMBERS,
+    &MEMBER,
     &LIVE,
     &READY,
     &METRICS,

@@ -7,6 +7,7 @@
 
 mod auth;
 mod lock;
+mod member;
 mod node;
 mod recipe;
 
@@ -68,6 +69,8 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::HasAdministrator
         | ErrorCode::LastAdministrator
         | ErrorCode::NamespaceInUse
+        | ErrorCode::MembershipInProgress
+        | ErrorCode::MembershipUnsafe
         | ErrorCode::CountMismatch
         | ErrorCode::BarrierBroken
         | ErrorCode::CounterOverflow => StatusCode::CONFLICT,
@@ -145,6 +148,9 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::TooLarge => {
             problem(ErrorCode::PayloadTooLarge, "the call is larger than one log entry may be")
         }
+        Failure::UnsafeChange { detail, can_be_forced } => {
+            member::unsafe_change(detail, can_be_forced)
+        }
         Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -196,6 +202,7 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::Tree(rejection) => node::of_rejection(rejection),
         Rejection::Recipe(rejection) => recipe::of_rejection(rejection),
         Rejection::Auth(rejection) => auth::of_rejection(rejection),
+        Rejection::Membership(rejection) => member::of_rejection(rejection),
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::QuotaFull(full) => quota_full(&full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),

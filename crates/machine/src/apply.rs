@@ -86,7 +86,10 @@ impl Machine {
             Command::Break(breaking) => Ok(self.break_entries(breaking, ctx)),
             Command::RequestRelease(request) => self.request_release(request, ctx),
             Command::HandOver(hand_over) => self.hand_over(hand_over, ctx),
-            Command::Bootstrap { cluster_id, level } => self.bootstrap(cluster_id, level),
+            Command::Bootstrap { cluster_id, level, members } => {
+                self.bootstrap(cluster_id, level, members)
+            }
+            Command::Membership(change) => self.change_membership(change, ctx),
             Command::Auth(change) => self.change_auth(change, ctx),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)

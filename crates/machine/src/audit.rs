@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     Actor, AuditAction, AuditHash, AuditRecord, AuthChange, Break, Command, Credential, Event,
-    LockEvent, LossCause, NewAccessToken, Permission, PolicyChange, Reason, RequestRelease,
-    Revision, SubjectName,
+    LockEvent, LossCause, MembershipChange, NewAccessToken, Permission, PolicyChange, Reason,
+    RequestRelease, Revision, SubjectName,
 };
 use imbl::OrdMap;
 
@@ -185,7 +185,7 @@ impl Detail {
             | Event::Session(_)
             | Event::Tree(_)
             | Event::Recipe(_)
-            | Event::NodeRegistered { .. }
+            | Event::MemberChanged { .. }
             | Event::AuthChanged
             | Event::Audited { .. } => {}
         }
@@ -218,6 +218,7 @@ fn described(command: &Command) -> Option<Described> {
             let (action, target, detail) = described_change(change);
             Some((action, target, detail, None))
         }
+        Command::Membership(change) => described_membership(change),
         Command::As { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::OpenSession(_)
@@ -237,6 +238,38 @@ fn described(command: &Command) -> Option<Described> {
         | Command::HandOver(_)
         | Command::Bootstrap { .. } => None,
     }
+}
+
+fn described_membership(
+    change: &MembershipChange,
+) -> Option<(AuditAction, String, Detail, Option<Reason>)> {
+    Some(match change {
+        // The id of the new member is larger than every earlier one, and the record has no other name for it.
+        MembershipChange::Invite { addresses, zone, role, replaces, .. } => {
+            let replaces = replaces.map(|node| format!("replaces node {node}"));
+            let zone = zone.as_ref().map(|zone| format!("zone {zone}"));
+            let parts = [format!("{}, http {}", role.as_str(), addresses.http)];
+            let detail = Detail::of(parts.into_iter().chain(zone).chain(replaces));
+            (AuditAction::AddMember, addresses.peer.to_string(), detail, None)
+        }
+        MembershipChange::Update { node, addresses, zone } => {
+            let addresses = addresses.as_ref().map(|new| {
+                format!("peer {}, http {}, zookeeper {}", new.peer, new.http, new.zookeeper)
+            });
+            let zone = zone.as_ref().map(|zone| format!("zone {zone}"));
+            let detail = Detail::of(addresses.into_iter().chain(zone));
+            (AuditAction::UpdateMember, format!("node {node}"), detail, None)
+        }
+        MembershipChange::SetRole { node, role } => {
+            let detail = Detail::of([role.as_str().to_owned()]);
+            (AuditAction::SetMemberRole, format!("node {node}"), detail, None)
+        }
+        MembershipChange::Remove { node, reason } => {
+            let reason = Some(reason.clone());
+            (AuditAction::RemoveMember, format!("node {node}"), Detail::default(), reason)
+        }
+        MembershipChange::Finish { .. } => return None,
+    })
 }
 
 fn detail_of_policy(change: &PolicyChange) -> Detail {

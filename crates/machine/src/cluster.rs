@@ -1,11 +1,11 @@
-//! The cluster itself: its id, its feature level, and the data directory of each node.
+//! The cluster itself: its id and its feature level.
 
-use holdfast_types::{
-    ClusterId, Command, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
-};
+use std::collections::BTreeSet;
+
+use holdfast_types::{ClusterId, Command, FeatureLevel, NodeId, Outcome, Rejection, Reply};
 
 use crate::Machine;
-use crate::context::ApplyContext;
+use crate::members::Members;
 
 impl Machine {
     /// The id of the cluster; `None` until its first command.
@@ -17,44 +17,28 @@ impl Machine {
         self.level
     }
 
-    /// The incarnation that is registered under a node id.
-    pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.members.get(&node).copied()
-    }
-
     pub(crate) fn check_level(&self, command: &Command) -> Result<(), Rejection> {
         let needed = command.level();
         if needed > self.level { Err(Rejection::LevelTooLow { needed }) } else { Ok(()) }
     }
 
     /// The first bootstrap decides. A copy of it changes nothing.
-    pub(crate) fn bootstrap(&mut self, cluster_id: ClusterId, level: FeatureLevel) -> Outcome {
+    pub(crate) fn bootstrap(
+        &mut self,
+        cluster_id: ClusterId,
+        level: FeatureLevel,
+        members: BTreeSet<NodeId>,
+    ) -> Outcome {
         match self.cluster_id {
             Some(id) if id != cluster_id => return Err(Rejection::OtherCluster),
             Some(_) => {}
             None => {
                 self.cluster_id = Some(cluster_id);
                 self.level = level;
+                self.members = Members::initial(members);
             }
         }
         Ok(Reply::Bootstrapped)
-    }
-
-    pub(crate) fn register_node(
-        &mut self,
-        node: NodeId,
-        incarnation: Incarnation,
-        ctx: &mut ApplyContext<'_>,
-    ) -> Outcome {
-        match self.members.get(&node) {
-            Some(known) if *known != incarnation => return Err(Rejection::NodeIdTaken),
-            Some(_) => {}
-            None => {
-                self.members.insert(node, incarnation);
-                ctx.emit(Event::NodeRegistered { node });
-            }
-        }
-        Ok(Reply::NodeRegistered)
     }
 }
 
@@ -85,8 +69,11 @@ mod tests {
     fn the_first_bootstrap_decides() {
         let mut machine = Machine::new();
         assert_eq!(machine.cluster_id(), None);
-        let bootstrap =
-            |id| Command::Bootstrap { cluster_id: ClusterId(id), level: FeatureLevel(1) };
+        let bootstrap = |id| Command::Bootstrap {
+            cluster_id: ClusterId(id),
+            level: FeatureLevel(1),
+            members: BTreeSet::new(),
+        };
         assert_eq!(apply(&mut machine, bootstrap(7)), Ok(Reply::Bootstrapped));
         assert_eq!(apply(&mut machine, bootstrap(7)), Ok(Reply::Bootstrapped));
         assert_eq!(apply(&mut machine, bootstrap(8)), Err(Rejection::OtherCluster));

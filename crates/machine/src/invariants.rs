@@ -28,6 +28,7 @@ impl Machine {
         self.check_locks()?;
         self.check_recipes()?;
         self.check_namespaces()?;
+        self.check_members()?;
         self.auth.check()?;
         self.audit.check(self.revision)
     }

@@ -1,5 +1,5 @@
 //! The replicated state machine: the tree of znodes, sessions, locks and their grants, recipes, limits, the authorization,
-//! the audit trail and the registry of nodes. The same log entries produce the same machine on every node.
+//! the audit trail and the members. The same log entries produce the same machine on every node.
 //!
 //! [`Machine::apply`] is total and deterministic: no error, no panic, no clock, no randomness, no I/O. The [`Limits`],
 //! which are part of the state, bound its work. A lock is a directory of the tree. A holder or waiter is an ephemeral
@@ -16,6 +16,7 @@ mod context;
 mod digest;
 mod invariants;
 mod lock;
+mod members;
 mod namespace;
 mod per_namespace;
 mod reads;
@@ -37,12 +38,12 @@ pub use recipe::{ArrivalState, ArrivalWait};
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 
-use holdfast_types::{ClusterId, FeatureLevel, Incarnation, Limits, NodeId, Revision, Stamp};
-use imbl::OrdMap;
+use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, Stamp};
 
 use crate::audit::AuditTrail;
 use crate::auth::Auth;
 use crate::lock::index::LockIndex;
+use crate::members::Members;
 use crate::recipe::Recipes;
 use crate::session::store::Sessions;
 use crate::tree::Tree;
@@ -64,7 +65,7 @@ pub struct Machine {
     /// `None` until the first command of the log.
     cluster_id: Option<ClusterId>,
     level: FeatureLevel,
-    members: OrdMap<NodeId, Incarnation>,
+    members: Members,
     auth: Auth,
     audit: AuditTrail,
 }
@@ -83,7 +84,7 @@ impl Machine {
             recipes: Recipes::default(),
             cluster_id: None,
             level: FeatureLevel::FIRST,
-            members: OrdMap::new(),
+            members: Members::default(),
             auth: Auth::default(),
             audit: AuditTrail::default(),
         }

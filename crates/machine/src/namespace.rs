@@ -205,6 +205,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         Right::SessionRead
         | Right::SessionClose
         | Right::ClusterRead
+        | Right::ClusterManage
         | Right::AuthRead
         | Right::AuthManage
         | Right::MetricsRead

@@ -73,6 +73,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
+        | Command::Membership(_)
         | Command::Auth(_)
         | Command::As { .. }
         | Command::AttachSession { .. }

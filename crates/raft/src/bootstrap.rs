@@ -22,9 +22,10 @@ use self::decision::{LocalState, NextStep, PeerState, decide};
 use crate::error::CallError;
 use crate::failure::Failure;
 use crate::initial_members::InitialMembersFile;
+use crate::members::MemberTable;
 use crate::peers::Peers;
 use crate::state_machine::Raft;
-use crate::transport::handshake::{ConnectedPeer, PeerHandshake, is_other_incarnation};
+use crate::transport::handshake::{ConnectedPeer, is_other_incarnation};
 use crate::wire::{AcceptMembers, BootstrapState, InitialMembers, Purpose, ReadBootstrapState};
 
 /// The timeout of a request to a member.
@@ -41,9 +42,10 @@ pub(crate) struct Bootstrap {
     pub(crate) incarnation: Incarnation,
     /// A random id, for a new cluster.
     pub(crate) new_cluster_id: ClusterId,
-    pub(crate) members: BTreeSet<NodeId>,
+    pub(crate) members: Arc<MemberTable>,
+    /// The node joins a running cluster, and never bootstraps a new one.
+    pub(crate) joins: bool,
     pub(crate) file: Arc<InitialMembersFile>,
-    pub(crate) handshake: Arc<PeerHandshake>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) failure: Failure,
     /// An operator requested a cluster without the absent members.
@@ -64,7 +66,8 @@ impl Bootstrap {
             let local = LocalState {
                 node: self.node,
                 incarnation: self.incarnation,
-                members: self.members.clone(),
+                members: self.members.configured_ids(),
+                joins: self.joins,
                 initial_members: self.file.current(),
                 new_cluster_id: self.new_cluster_id,
                 without_absent: self.without_absent && began.elapsed() >= LEAVE_OUT_AFTER,
@@ -94,8 +97,9 @@ impl Bootstrap {
     }
 
     async fn read_peer_states(&self) -> BTreeMap<NodeId, PeerState> {
-        let others = self.members.iter().filter(|id| **id != self.node);
-        join_all(others.map(|id| async { (*id, self.read_peer_state(*id).await) }))
+        let members = self.members.configured_ids();
+        let others = members.into_iter().filter(|id| *id != self.node);
+        join_all(others.map(|id| async move { (id, self.read_peer_state(id).await) }))
             .await
             .into_iter()
             .collect()
@@ -128,10 +132,11 @@ impl Bootstrap {
         if other || !self.is_blank().await || self.store(initial).await.is_err() {
             return;
         }
-        let members: BTreeSet<u64> = self.members.iter().map(|id| id.0).collect();
-        match self.raft.initialize(members).await {
+        let members = self.members.configured_ids();
+        let ids: BTreeSet<u64> = members.iter().map(|id| id.0).collect();
+        match self.raft.initialize(ids).await {
             Ok(()) => {
-                tracing::info!(members = %list_ids(&self.members), "bootstrapped a new cluster");
+                tracing::info!(members = %list_ids(&members), "bootstrapped a new cluster");
             }
             Err(error) => tracing::warn!(%error, "failed to bootstrap a new cluster"),
         }
@@ -169,11 +174,20 @@ impl Bootstrap {
         BootstrapState {
             incarnation: self.incarnation,
             blank: self.is_blank().await,
-            has_registered_caller: self.handshake.expected_incarnation(peer.node)
-                == Some(peer.incarnation),
+            has_registered_caller: self.members.incarnation(peer.node) == Some(peer.incarnation),
             level_max: FeatureLevel::NEWEST,
-            initial_members: self.file.current(),
+            initial_members: self.known_members(),
         }
+    }
+
+    /// The initial members of a new cluster; the registered members of a running one.
+    fn known_members(&self) -> Option<InitialMembers> {
+        let initial = self.file.current()?;
+        if self.members.state().member_ids().is_empty() {
+            return Some(initial);
+        }
+        let members = self.members.registered();
+        Some(InitialMembers { level: self.members.state().level(), members, ..initial })
     }
 
     /// Stores the initial members durably, unless this node has a log or has accepted another initiator.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_storage::Log;
 use holdfast_tls::PeerTls;
-use holdfast_types::{NodeId, Stamp};
+use holdfast_types::{MemberAddresses, NodeId, Stamp};
 use openraft::SnapshotPolicy;
 
 use crate::error::StartError;
@@ -20,17 +20,6 @@ use crate::error::StartError;
 pub type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
 /// Reads the free bytes on the disk of a directory.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> std::io::Result<u64> + Send + Sync>;
-
-/// The advertised addresses of a member, `host:port` each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberAddresses {
-    /// The address for other nodes.
-    pub peer: String,
-    /// The address for HTTP clients.
-    pub http: String,
-    /// The address for ZooKeeper clients.
-    pub zookeeper: String,
-}
 
 /// The listener for peers.
 #[derive(Debug)]
@@ -67,8 +56,8 @@ pub struct RaftConfig {
     /// The name of the cluster, equal on all nodes.
     pub cluster: String,
     pub node: NodeId,
-    /// All members, this node included. This node calls its peers at these addresses, regardless of the configuration
-    /// of other nodes.
+    /// All members, this node included. Of a new cluster they are its first members. This node calls its peers at these
+    /// addresses, unless the replicated state has others.
     pub members: BTreeMap<NodeId, MemberAddresses>,
     /// The directory of the log, the snapshots and the identity.
     pub data_dir: PathBuf,

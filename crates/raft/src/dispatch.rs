@@ -22,16 +22,18 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leader_contact::LeaderContact;
 use crate::log_store::LogStore;
+use crate::members::{MemberTable, Standing};
+use crate::peers::Peers;
 use crate::proposer::Proposer;
 use crate::snapshot::{IncomingSnapshot, SnapshotStore};
 use crate::state_machine::{LocalMachine, Raft};
 use crate::transport::handshake::ConnectedPeer;
 use crate::type_config::{Payload, RaftEntry};
 use crate::wire::{
-    AcceptMembers, Append, AppendReply, CommandRun, PeerCall, Ping, Propose, ProposeRefusal,
-    Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request, RequestBody,
-    RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd, SnapshotPiece,
-    StatusDto, TransferLeader, VoteDto, decode_record,
+    AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, PeerCall, Ping, Propose,
+    ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
+    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
+    SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
 };
 
 /// The reply to one call, or the reason of its rejection. A rejected call has no effect.
@@ -58,6 +60,8 @@ pub(crate) struct Dispatch {
     pub(crate) proposer: Proposer,
     pub(crate) barrier: Barrier,
     pub(crate) bootstrap: Arc<Bootstrap>,
+    pub(crate) members: Arc<MemberTable>,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) contact: Arc<LeaderContact>,
     pub(crate) failure: Failure,
@@ -91,6 +95,12 @@ impl Dispatch {
         match request.body {
             RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::Append(call) => encode::<Append>(id, self.append(call).await),
+            // A former member learns with its next connection that it has left.
+            RequestBody::RequestVote(_) | RequestBody::RequestPreVote(_)
+                if self.is_retired(session.peer.node) =>
+            {
+                None
+            }
             RequestBody::RequestVote(RequestVote(dto)) => {
                 let answer = refuse_error(self.raft.vote(dto.into()).await);
                 encode::<RequestVote>(id, answer.map(Into::into))
@@ -123,6 +133,10 @@ impl Dispatch {
                 let answer = self.call_service(session.peer.node, bytes, deadline).await;
                 encode::<ServiceRequest>(id, answer)
             }
+            RequestBody::CheckPeer(CheckPeer(node)) => {
+                let called = self.peers.call(node, Purpose::Control, Ping, deadline).await;
+                encode::<CheckPeer>(id, refuse_error(called))
+            }
             RequestBody::ReadBootstrapState(_) | RequestBody::AcceptMembers(_) => {
                 encode_refusal(id, "the connection is not for the bootstrap")
             }
@@ -154,10 +168,15 @@ impl Dispatch {
             | RequestBody::Propose(_)
             | RequestBody::ReadIndex(_)
             | RequestBody::ReadStatus(_)
+            | RequestBody::CheckPeer(_)
             | RequestBody::ServiceRequest(_) => {
                 encode_refusal(id, "the connection is for the bootstrap only")
             }
         }
+    }
+
+    fn is_retired(&self, node: NodeId) -> bool {
+        matches!(self.members.standing(node), Standing::Retired(_))
     }
 
     async fn append(&self, append: Append) -> CallResult<AppendReply> {

@@ -93,6 +93,9 @@ pub enum StartError {
         dir.display()
     )]
     OtherCluster { dir: PathBuf, found: String, expected: String },
+    /// A node can only join with an empty data directory.
+    #[error("{} has files: join with an empty data directory", .0.display())]
+    NotEmpty(PathBuf),
     /// The data directory holds only a part of its files.
     #[error(
         "{} is incomplete: the log, the snapshots, the file `initial-members` or the file `identity` is missing; restore the whole directory, or start this node under a new id with an empty data_dir",

@@ -1,12 +1,30 @@
-//! The failure of this node, e.g. because of a disk error.
+//! The end of this node before its shutdown, e.g. because of a disk error.
 //!
-//! The first failure is final. Every part checks it before it handles a request.
+//! The first reason is final. Every part checks it before it handles a request.
+
+use std::fmt;
 
 use tokio::sync::watch;
 
+/// Why a node stopped voting and serving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The node cannot trust its disk or its state.
+    Failed(String),
+    /// The cluster has removed the node.
+    Removed(String),
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Failed(reason) | Self::Removed(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    reason: watch::Sender<Option<String>>,
+    reason: watch::Sender<Option<StopReason>>,
 }
 
 impl Failure {
@@ -14,20 +32,24 @@ impl Failure {
         Self { reason: watch::Sender::new(None) }
     }
 
-    /// Records the failure, unless one is already recorded.
+    /// Records a failure, unless a reason is already recorded.
     pub(crate) fn report(&self, reason: impl Into<String>) {
-        let reason = reason.into();
+        self.stop(StopReason::Failed(reason.into()));
+    }
+
+    /// Records a reason, unless one is already recorded.
+    pub(crate) fn stop(&self, reason: StopReason) {
         self.reason.send_if_modified(|first| {
             if first.is_some() {
                 return false;
             }
-            tracing::error!(reason, "this node stops serving and voting");
+            tracing::error!(%reason, "this node stops serving and voting");
             *first = Some(reason);
             true
         });
     }
 
-    pub(crate) fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<StopReason> {
         self.reason.borrow().clone()
     }
 
@@ -35,11 +57,12 @@ impl Failure {
         self.reason.borrow().is_some()
     }
 
-    /// Resolves with the reason when the node fails.
-    pub(crate) async fn wait(&self) -> String {
+    /// Resolves with the reason when the node stops.
+    pub(crate) async fn wait(&self) -> StopReason {
         let mut receiver = self.reason.subscribe();
         // The sender lives as long as `self`.
         let reason = receiver.wait_for(Option::is_some).await;
-        reason.ok().and_then(|reason| reason.clone()).unwrap_or_default()
+        let reason = reason.ok().and_then(|reason| reason.clone());
+        reason.unwrap_or_else(|| StopReason::Failed(String::new()))
     }
 }

@@ -5,11 +5,11 @@
 //! never shortened. A leader that lost only its connections keeps its leadership: its followers receive its next
 //! heartbeat, or reject the pre-votes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_types::NodeId;
+use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 
@@ -28,7 +28,6 @@ const ATTEMPTS_MAX: u32 = 8;
 pub(crate) struct FastElection {
     pub(crate) raft: Raft,
     pub(crate) node: NodeId,
-    pub(crate) members: BTreeSet<NodeId>,
     pub(crate) contact: Arc<LeaderContact>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) lease: Duration,
@@ -50,7 +49,12 @@ impl FastElection {
 
     async fn replace(&mut self, lost: NodeId) {
         let Some(heard_at) = self.contact.last(lost) else { return };
-        let earlier = self.members.iter().filter(|id| **id < self.node && **id != lost).count();
+        let metrics = self.raft.server_metrics().borrow_watched().clone();
+        let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
+        if !voters.contains(&self.node.0) {
+            return;
+        }
+        let earlier = voters.iter().filter(|id| **id < self.node.0 && **id != lost.0).count();
         let wait = TURN.saturating_mul(u32::try_from(earlier).unwrap_or(u32::MAX));
         sleep_until(heard_at + self.lease + LEASE_SLACK + wait).await;
         for _ in 0..ATTEMPTS_MAX {

@@ -5,6 +5,7 @@
 //! and every step has a time limit.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_types::NodeId;
@@ -12,6 +13,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::members::MemberTable;
 use crate::proposer::ProposerContext;
 use crate::wire::{Purpose, ReadStatus};
 
@@ -83,12 +85,12 @@ async fn choose(context: &ProposerContext, may: &impl Fn(NodeId) -> bool) -> Opt
 /// Transfers leadership to a follower with free disk space while this leader's disk is below its reserve.
 pub(crate) async fn transfer_while_disk_is_low(
     context: ProposerContext,
-    members: BTreeSet<NodeId>,
+    members: Arc<MemberTable>,
 ) {
     let mut low = context.disk.watch();
     while low.wait_for(|low| *low).await.is_ok() {
         if context.leadership.borrow().leader == Some(context.node) {
-            let able = members_with_free_disk(&context, &members).await;
+            let able = members_with_free_disk(&context, &members.ids()).await;
             if !able.is_empty() {
                 transfer_to_current_voter(&context, REQUEST_TIMEOUT * 4, |id| able.contains(&id))
                     .await;

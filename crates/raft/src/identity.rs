@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StartError;
 use crate::initial_members::INITIAL_MEMBERS_FILE;
+use crate::join::JOIN_FILE;
 
 const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
@@ -34,6 +35,11 @@ pub(crate) struct Identity {
 pub(crate) struct DataDir {
     pub(crate) identity: Identity,
     _lock: File,
+}
+
+/// Whether a data directory belongs to no cluster and to no invitation to one.
+pub fn is_new_data_dir(path: &Path) -> bool {
+    !path.join(IDENTITY_FILE).exists() && !path.join(JOIN_FILE).exists()
 }
 
 impl DataDir {

@@ -17,8 +17,8 @@
 //! - `transport`, `peers`, `network`, `dispatch`: TCP between nodes, calls, and their replies. `wire`: their bytes.
 //! - `log_store`, `cache`, `snapshot`, `state_machine`: openraft's storage traits over `holdfast_storage` and
 //!   `holdfast_machine`.
-//! - `bootstrap`, `initial_members`, `membership_registry`, `identity`: how a cluster starts, and which data directory
-//!   belongs to which node id.
+//! - `bootstrap`, `initial_members`, `join`, `identity`: how a cluster starts, how a node joins it, and which data directory
+//!   belongs to which node id. `members`, `membership`: the members, and their changes.
 //! - `fast_election`, `handover`: a short time without a leader after a crash and at a shutdown.
 //! - `stamps`: the time in the log. `disk`, `failure`, `supervisor`: what stops a node or its writes.
 //!
@@ -41,10 +41,12 @@ mod fast_election;
 mod handover;
 mod identity;
 mod initial_members;
+mod join;
 mod leader_contact;
 mod leadership;
 mod log_store;
-mod membership_registry;
+mod members;
+mod membership;
 mod metrics;
 mod network;
 mod node;
@@ -61,9 +63,12 @@ mod type_config;
 mod wire;
 
 pub use committed::Committed;
-pub use config::{Clock, FreeBytes, MemberAddresses, PeerListen, RaftConfig, Timing};
+pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use error::{CallError, ProposeError, ReadError, StartError};
+pub use failure::StopReason;
 pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
+pub use identity::is_new_data_dir;
+pub use join::{JoinRequest, write_join_request};
 pub use leadership::Leadership;
 pub use metrics::RaftMetrics;
 pub use node::RaftNode;

@@ -8,7 +8,6 @@ mod api;
 mod start;
 mod stop;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,6 +26,8 @@ use crate::failure::Failure;
 use crate::identity::DataDir;
 use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
+use crate::members::MemberTable;
+use crate::membership::MembershipProgress;
 use crate::metrics::RaftMetrics;
 use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
@@ -40,7 +41,8 @@ pub struct RaftNode {
 
 struct Inner {
     node: NodeId,
-    members: BTreeSet<NodeId>,
+    members: Arc<MemberTable>,
+    membership_progress: MembershipProgress,
     raft: Raft,
     log: Log,
     local: Arc<LocalMachine>,

@@ -4,6 +4,7 @@
 //! together. The [`Observer`] is notified inside the apply step, before any caller gets its reply. It is not notified of
 //! entries that a restart applies again: once the node is ready, it gets the whole machine.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, TryStreamExt};
 use holdfast_machine::Machine;
-use holdfast_types::{Applied, FeatureLevel, Incarnation, NodeId, Revision};
+use holdfast_types::{Applied, FeatureLevel, Member, NodeId, Retirement, Revision, Stamp};
 use openraft::OptionalSend;
 use openraft::alias::{LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -22,10 +23,10 @@ use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::background;
 use crate::committed::Committed;
+use crate::members::ClusterState;
 use crate::metrics::RaftMetrics;
 use crate::snapshot::{SnapshotFile, SnapshotStore};
 use crate::stamps::Stamps;
-use crate::transport::handshake::ClusterState;
 use crate::type_config::{LogId, Payload, RaftEntry, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// Receives what this node applies, and the calls of other nodes' services.
@@ -62,12 +63,28 @@ pub(crate) struct LocalMachine {
 }
 
 impl ClusterState for LocalMachine {
-    fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.read(|machine| machine.incarnation(node))
-    }
-
     fn level(&self) -> FeatureLevel {
         self.read(Machine::level)
+    }
+
+    fn member_ids(&self) -> BTreeSet<NodeId> {
+        self.read(|machine| machine.members().map(|(node, _)| node).collect())
+    }
+
+    fn member(&self, node: NodeId) -> Option<Member> {
+        self.read(|machine| machine.member(node).cloned())
+    }
+
+    fn highest_member(&self) -> NodeId {
+        self.read(Machine::highest_member)
+    }
+
+    fn retirement(&self, node: NodeId) -> Option<Retirement> {
+        self.read(|machine| machine.retirement(node).cloned())
+    }
+
+    fn now(&self) -> Stamp {
+        self.read(Machine::now)
     }
 }
 

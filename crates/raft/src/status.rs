@@ -65,6 +65,8 @@ pub struct RaftStatus {
     /// The condition that a node without a log waits for, and the options of an operator.
     pub waiting_for: Option<String>,
     pub voters: Vec<NodeId>,
+    /// What the unfinished change of a member waits for. Only the leader has it.
+    pub change_waits_for: Option<String>,
     /// The other members.
     pub peers: BTreeMap<NodeId, PeerStatus>,
 }

@@ -60,7 +60,8 @@ impl AlarmsView {
 impl Service {
     /// Reads the alarms of all members. Takes at most about half a second.
     pub async fn alarms(&self) -> AlarmsView {
-        let reads = self.members().members.keys().map(|id| self.read_alarms(*id));
+        let members = self.members();
+        let reads = members.keys().map(|id| self.read_alarms(*id));
         AlarmsView::of(futures_util::future::join_all(reads).await)
     }
 

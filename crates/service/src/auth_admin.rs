@@ -300,7 +300,7 @@ impl Service {
         Ok(IssuedToken { token: AccessTokenSecret::generate()?, subject, expires_at })
     }
 
-    fn stamp_after(&self, duration: Duration) -> Stamp {
+    pub(crate) fn stamp_after(&self, duration: Duration) -> Stamp {
         Stamp(self.log_time().0.saturating_add(millis(duration)))
     }
 }

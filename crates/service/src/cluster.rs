@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use holdfast_machine::{Counts, Machine};
-use holdfast_raft::{MemberAddresses, Role as RaftRole};
-use holdfast_types::{ClusterId, FeatureLevel, NamespaceName, NodeId, Revision};
+use holdfast_raft::Role as RaftRole;
+use holdfast_types::{
+    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, Zone,
+};
 use prometheus_client::registry::Registry;
 
+use crate::members::pending_text;
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
 
@@ -35,6 +38,8 @@ pub struct ClusterView {
     pub term: u64,
     /// The leader, from this node's Raft state.
     pub leader: Option<NodeId>,
+    /// What the unfinished change of a member waits for, if the leader replied.
+    pub change_waits_for: Option<String>,
     /// All members, by id.
     pub nodes: Vec<ClusterMember>,
 }
@@ -43,12 +48,14 @@ pub struct ClusterView {
 pub struct ClusterMember {
     pub id: NodeId,
     pub role: MemberRole,
-    /// The address for HTTP clients.
-    pub http: String,
-    /// The address for other nodes.
-    pub peer: String,
-    /// The address for ZooKeeper clients.
-    pub zookeeper: String,
+    /// Whether the node votes in the log of the node that replies.
+    pub votes: bool,
+    pub addresses: MemberAddresses,
+    pub zone: Option<Zone>,
+    /// The unfinished change of the member, in words.
+    pub change: Option<&'static str>,
+    /// The version of its program; `None` if it is unreachable.
+    pub version: Option<String>,
     /// The last applied revision.
     pub applied: Revision,
     /// The digest of the state at that revision.
@@ -84,41 +91,55 @@ impl Service {
             applied,
             digest,
             failed: self.failed().is_some(),
+            change_waits_for: status.change_waits_for,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
 
     /// Reads the states of all members. Takes at most about half a second.
     pub async fn cluster(&self) -> ClusterView {
         let own = self.report();
-        let reads =
-            self.members().members.iter().map(|(id, member)| self.read_member(*id, member, &own));
-        let nodes = futures_util::future::join_all(reads).await;
-        let cluster = self.members().cluster.clone();
+        let members = self.members();
+        let reads = members.into_iter().map(|(id, member)| self.read_member(id, member, &own));
+        let (nodes, waits_for): (Vec<_>, Vec<_>) =
+            futures_util::future::join_all(reads).await.into_iter().unzip();
+        let change_waits_for = waits_for.into_iter().flatten().next();
+        let cluster = self.parts.cluster.clone();
         let (id, level) = self.raft().read(|machine| (machine.cluster_id(), machine.level()));
-        ClusterView { cluster, id, level, term: own.term, leader: own.leader, nodes }
+        let (term, leader) = (own.term, own.leader);
+        ClusterView { cluster, id, level, term, leader, change_waits_for, nodes }
     }
 
     async fn read_member(
         &self,
         id: NodeId,
-        member: &MemberAddresses,
+        addresses: MemberAddresses,
         own: &NodeReport,
-    ) -> ClusterMember {
+    ) -> (ClusterMember, Option<String>) {
         let found = if id == self.node() {
             Some(own.clone())
         } else {
             self.call_service(id, ReadReport, Instant::now() + REPORT_TIMEOUT).await.ok()
         };
-        ClusterMember {
+        let (zone, change) = self.raft().read(|machine| {
+            let member = machine.member(id);
+            let change = member.and_then(|member| pending_text(member, machine.now()));
+            (member.and_then(|member| member.zone.clone()), change)
+        });
+        let waits_for = found.as_ref().and_then(|report| report.change_waits_for.clone());
+        let member = ClusterMember {
             id,
             role: found.as_ref().map_or(MemberRole::Unreachable, |report| role(report.role)),
-            http: member.http.clone(),
-            peer: member.peer.clone(),
-            zookeeper: member.zookeeper.clone(),
+            votes: self.raft().status().voters.contains(&id),
+            addresses,
+            zone,
+            change,
+            version: found.as_ref().map(|report| report.version.clone()),
             applied: found.as_ref().map_or(Revision(0), |report| report.applied),
             digest: found.as_ref().map_or(0, |report| report.digest),
             healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),
-        }
+        };
+        (member, waits_for)
     }
 
     /// Returns the numbers of sessions, znodes, locks and waiters. O(1).

@@ -56,7 +56,7 @@ pub(crate) async fn run(service: Service) {
         }
         let others = read_other_digests(&service).await;
         let own = service.observer().digests.lock().list();
-        match compare(&own, &others, service.members().members.len()) {
+        match compare(&own, &others, service.members().len()) {
             DigestComparison::Agree => service.note_difference(None),
             DigestComparison::Unclear(revision) => {
                 service.note_difference(Some(revision));
@@ -72,8 +72,8 @@ pub(crate) async fn run(service: Service) {
 
 async fn read_other_digests(service: &Service) -> Vec<Vec<DigestAt>> {
     let deadline = Instant::now() + CALL_TIMEOUT;
-    let others = service.members().members.keys().filter(|id| **id != service.node());
-    let reads = others.map(|id| read_digests(service, *id, deadline));
+    let others = service.members().into_keys().filter(|id| *id != service.node());
+    let reads = others.map(|id| read_digests(service, id, deadline));
     futures_util::future::join_all(reads).await.into_iter().flatten().collect()
 }
 

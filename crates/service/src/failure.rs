@@ -65,6 +65,13 @@ pub enum Failure {
     },
     /// The requested changes were discarded. Read the state, then watch from `restart_from`.
     Compacted { restart_from: Revision },
+    /// The voters do not allow the change of a member. Nothing was done.
+    UnsafeChange {
+        /// What was found.
+        detail: String,
+        /// Whether the caller may accept it.
+        can_be_forced: bool,
+    },
     /// The node is shutting down. Use another node.
     ShuttingDown,
     /// The node has no log yet; the text names the missing condition. Nothing was done.
@@ -118,6 +125,7 @@ impl fmt::Display for Failure {
             Self::TooManyWatches { .. } => "too many watches are open on this node",
             Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
+            Self::UnsafeChange { detail, .. } => return f.write_str(detail),
             Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
         })
     }

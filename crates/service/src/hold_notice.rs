@@ -85,7 +85,7 @@ impl HoldNotice {
             | Event::Session(_)
             | Event::Tree(_)
             | Event::Recipe(_)
-            | Event::NodeRegistered { .. }
+            | Event::MemberChanged { .. }
             | Event::AuthChanged
             | Event::Audited { .. } => None,
         }

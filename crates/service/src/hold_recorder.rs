@@ -203,7 +203,7 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::Session(_)
         | Event::Tree(_)
         | Event::Recipe(_)
-        | Event::NodeRegistered { .. }
+        | Event::MemberChanged { .. }
         | Event::AuthChanged
         | Event::Audited { .. } => None,
     }

@@ -241,8 +241,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::net::TcpListener;
 
-    use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
-    use holdfast_types::{AuthMode, NodeId, OpenSession, SubjectName};
+    use holdfast_raft::{PeerListen, RaftConfig};
+    use holdfast_types::{Address, AuthMode, MemberAddresses, NodeId, OpenSession, SubjectName};
 
     use super::*;
     use crate::context::{Principal, RequestContext};
@@ -254,8 +254,8 @@ mod tests {
     async fn a_session_of_a_subject_is_renewed_through_the_log() {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = listener.local_addr().unwrap().to_string();
-        let member = MemberAddresses { peer, http: String::new(), zookeeper: String::new() };
+        let peer: Address = listener.local_addr().unwrap().into();
+        let member = MemberAddresses { http: peer.clone(), zookeeper: peer.clone(), peer };
         let members = BTreeMap::from([(NodeId(1), member)]);
         let listen = PeerListen::Bound(listener);
         let raft = RaftConfig::new("test", NodeId(1), members, dir.path(), listen);

@@ -2,7 +2,6 @@
 //!
 //! Each resource has a file of its own with the methods for clients.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
-use holdfast_raft::{Committed, MemberAddresses, ProposeError, RaftNode, ReadError, Urgency};
+use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
 use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -25,20 +24,14 @@ use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
 use crate::stream::RenewalQueue;
 
-/// The configured members of the cluster.
-#[derive(Debug)]
-pub(crate) struct ClusterMembers {
-    pub(crate) cluster: String,
-    pub(crate) members: BTreeMap<NodeId, MemberAddresses>,
-}
-
 pub(crate) struct ServiceParts {
     pub(crate) raft: RaftNode,
     pub(crate) observer: Arc<ApplyObserver>,
     pub(crate) stream_renewals: RenewalQueue,
     pub(crate) node: NodeId,
     pub(crate) data_dir: PathBuf,
-    pub(crate) members: ClusterMembers,
+    /// The name of the cluster.
+    pub(crate) cluster: String,
     pub(crate) config: ServiceConfig,
     /// The reason why this node must stop, once it contradicts the majority.
     pub(crate) diverged: tokio::sync::watch::Sender<Option<String>>,
@@ -71,19 +64,21 @@ impl fmt::Debug for Service {
 
 impl Service {
     /// Resolves with the reason when the node cannot continue.
-    pub async fn wait_failed(&self) -> String {
+    pub async fn wait_failed(&self) -> StopReason {
         let mut diverged = self.parts.diverged.subscribe();
         tokio::select! {
             reason = self.parts.raft.wait_failed() => reason,
             found = diverged.wait_for(Option::is_some) => {
-                found.ok().and_then(|reason| reason.clone()).unwrap_or_default()
+                let reason = found.ok().and_then(|reason| reason.clone());
+                StopReason::Failed(reason.unwrap_or_default())
             }
         }
     }
 
     /// The reason why the node cannot continue, if it cannot.
     pub(crate) fn failed(&self) -> Option<String> {
-        self.parts.diverged.borrow().clone().or_else(|| self.parts.raft.failed())
+        let diverged = self.parts.diverged.borrow().clone();
+        diverged.or_else(|| self.parts.raft.failed().map(|reason| reason.to_string()))
     }
 
     /// Stops the node permanently.
@@ -108,7 +103,7 @@ impl Service {
 
     /// The HTTP address of the leader.
     pub fn leader_http(&self) -> Option<String> {
-        self.leader().and_then(|leader| self.members().members.get(&leader)).map(|m| m.http.clone())
+        self.members().get(&self.leader()?).map(|member| member.http.to_string())
     }
 
     /// The last revision this node has applied.
@@ -131,10 +126,6 @@ impl Service {
 
     pub(crate) fn metrics(&self) -> &ServiceMetrics {
         &self.parts.observer.metrics
-    }
-
-    pub(crate) fn members(&self) -> &ClusterMembers {
-        &self.parts.members
     }
 
     pub(crate) fn config(&self) -> &ServiceConfig {

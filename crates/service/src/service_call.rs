@@ -86,6 +86,9 @@ pub(crate) struct NodeReport {
     pub(crate) applied: Revision,
     pub(crate) digest: u64,
     pub(crate) failed: bool,
+    /// What the unfinished change of a member waits for. Only the leader has it.
+    pub(crate) change_waits_for: Option<String>,
+    pub(crate) version: String,
 }
 
 impl ServiceCall for ReadReport {
@@ -227,6 +230,27 @@ impl ServiceCall for ReadLeases {
     }
 }
 
+/// Transfers leadership. Leader only.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct TransferLeadership {
+    /// `None`: to any voter.
+    pub(crate) to: Option<NodeId>,
+}
+
+impl ServiceCall for TransferLeadership {
+    type Reply = ();
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<(), CallFailure> {
+        if service.leader() != Some(service.node()) {
+            return Err(CallFailure::Unavailable);
+        }
+        if self.to != Some(service.node()) {
+            service.raft().transfer_leadership(self.to).await;
+        }
+        Ok(())
+    }
+}
+
 impl Service {
     /// Runs a call on this node if it leads, or else on the leader. Retries until `deadline` while no node replies as
     /// the leader.
@@ -325,4 +349,13 @@ macro_rules! service_requests {
     };
 }
 
-service_requests!(Renew, ReadReport, ReadDigests, RenewById, RenewByName, ReadLeases, ReadAlarms);
+service_requests!(
+    Renew,
+    ReadReport,
+    ReadDigests,
+    RenewById,
+    RenewByName,
+    ReadLeases,
+    TransferLeadership,
+    ReadAlarms
+);

@@ -14,7 +14,7 @@ use crate::config::ServiceConfig;
 use crate::context::RequestContext;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
-use crate::service::{ClusterMembers, Service, ServiceParts};
+use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
 use crate::{digest_check, leader_timers};
@@ -41,8 +41,7 @@ impl Service {
     ) -> Result<Self, StartError> {
         let (node, data_dir) = (raft.node, raft.data_dir.clone());
         let disk_reserve = raft.disk_reserve_bytes;
-        let members =
-            ClusterMembers { cluster: raft.cluster.clone(), members: raft.members.clone() };
+        let cluster = raft.cluster.clone();
         let started = Arc::new(OnceLock::new());
         let answer_peer = answer_peer(started.clone());
         let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
@@ -53,7 +52,7 @@ impl Service {
             stream_renewals: RenewalQueue::default(),
             node,
             data_dir,
-            members,
+            cluster,
             config,
             diverged: tokio::sync::watch::Sender::new(None),
             digests_differ_at: AtomicU64::new(0),

@@ -22,7 +22,7 @@ pub struct AuditRecord {
     pub subject: Option<SubjectName>,
     pub credential: Credential,
     pub action: AuditAction,
-    /// The lock, session, role, subject or access token that the action names.
+    /// The lock, session, role, subject, access token or member that the action names.
     pub target: String,
     /// In one line, at most [`AuditRecord::DETAIL_MAX`] bytes.
     pub detail: String,
@@ -66,6 +66,10 @@ pub enum AuditAction {
     SetAuthMode,
     SetNamespace,
     DeleteNamespace,
+    AddMember,
+    UpdateMember,
+    SetMemberRole,
+    RemoveMember,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -129,7 +133,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -145,6 +149,10 @@ impl AuditAction {
         Self::SetAuthMode,
         Self::SetNamespace,
         Self::DeleteNamespace,
+        Self::AddMember,
+        Self::UpdateMember,
+        Self::SetMemberRole,
+        Self::RemoveMember,
     ];
 
     /// The word in replies.
@@ -165,6 +173,10 @@ impl AuditAction {
             Self::SetAuthMode => "set-auth-mode",
             Self::SetNamespace => "set-namespace",
             Self::DeleteNamespace => "delete-namespace",
+            Self::AddMember => "add-member",
+            Self::UpdateMember => "update-member",
+            Self::SetMemberRole => "set-member-role",
+            Self::RemoveMember => "remove-member",
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The commands of the replicated state machine. Its state changes only through [`Command`], a closed enum.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
-    Incarnation, Limits, LockName, LockSet, Mode, Multi, NodeId, OpenSession, OutOfBounds, Owner,
-    Password, PolicyChange, Reason, Recipe, RequestRelease, Revision, SessionId, SessionName,
-    ShardRequest, Stamp, Ticket, Ttl, millis,
+    Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId, OpenSession,
+    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision,
+    SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,
@@ -60,7 +61,7 @@ pub enum Command {
     Sweep { empty_before: Stamp, count_max: u32 },
     /// Replaces the limits.
     SetLimits(Limits),
-    /// Binds a node id to the first data directory that uses it.
+    /// Binds a member to the first data directory that uses its id.
     RegisterNode {
         node: NodeId,
         /// Identifies the data directory.
@@ -86,8 +87,8 @@ pub enum Command {
     RequestRelease(RequestRelease),
     /// Transfers a hold to another live session, under a new token and without another grant in between.
     HandOver(HandOver),
-    /// Gives a new cluster its id and its feature level. The first command of a log.
-    Bootstrap { cluster_id: ClusterId, level: FeatureLevel },
+    /// Gives a new cluster its id, its feature level and its members. The first command of a log.
+    Bootstrap { cluster_id: ClusterId, level: FeatureLevel, members: BTreeSet<NodeId> },
     /// A command with its actor. Without it, the actor of a command that clients may send is [`Actor::Anonymous`].
     As {
         actor: Actor,
@@ -103,6 +104,8 @@ pub enum Command {
         /// Kept in the audit trail.
         reason: Reason,
     },
+    /// Changes the members.
+    Membership(MembershipChange),
 }
 
 impl Command {
@@ -129,7 +132,8 @@ impl Command {
             | Self::HandOver(_)
             | Self::Bootstrap { .. }
             | Self::Auth(_)
-            | Self::EndSession { .. } => FeatureLevel::FIRST,
+            | Self::EndSession { .. }
+            | Self::Membership(_) => FeatureLevel::FIRST,
             Self::As { command, .. } => command.level(),
         }
     }

@@ -76,8 +76,8 @@ pub enum Event {
     Session(SessionEvent),
     Tree(TreeEvent),
     Recipe(RecipeEvent),
-    /// A node id was bound to its data directory.
-    NodeRegistered {
+    /// A member was added, registered, changed or removed.
+    MemberChanged {
         node: NodeId,
     },
     /// Subjects, roles, access tokens or the mode changed.

@@ -5,6 +5,7 @@
 //! The order of their variants and fields is part of the format (`docs/contributing/formats/`).
 
 mod acl;
+mod address;
 mod audit;
 mod auth;
 mod command;
@@ -14,6 +15,7 @@ mod ids;
 mod level;
 mod limits;
 mod lock_set;
+mod member;
 mod multi;
 mod name;
 mod namespace;
@@ -32,6 +34,7 @@ mod time;
 mod view;
 
 pub use acl::{AclEntry, Identity, Perms};
+pub use address::Address;
 pub use audit::{AuditAction, AuditHash, AuditRecord, Credential};
 pub use auth::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, BUILT_IN_ROLES, CertificateName,
@@ -47,10 +50,14 @@ pub use ids::{
 pub use level::FeatureLevel;
 pub use limits::Limits;
 pub use lock_set::{LockSet, LockSetError};
+pub use member::{
+    Invitation, Member, MemberAddresses, MembershipChange, MembershipRejection, PendingChange,
+    Retirement, VotingRole,
+};
 pub use multi::{Caller, Condition, Create, CreateKind, Multi, Op};
 pub use name::{
     Labels, LockName, NameError, NamespaceName, Owner, Reason, RecipeName, RequestId, RoleName,
-    SessionName, SubjectName,
+    SessionName, SubjectName, Zone,
 };
 pub use namespace::{NamespaceQuota, NamespaceQuotas, QuotaFull};
 pub use operator::{Break, BreakTarget, HandOver, ReleaseRequest, RequestRelease};

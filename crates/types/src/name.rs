@@ -115,6 +115,10 @@ name! {
     SessionName, "the session id", 128, check_flat
 }
 name! {
+    /// A failure domain: members in one zone may fail together.
+    Zone, "the zone", 64, check_flat
+}
+name! {
     /// The owner within a session: two owners of one session exclude each other.
     Owner, "the owner", 128, check_flat
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
-    LockPolicy, Mode, Owner, Perms, QuotaFull, RecipeRejection, RecipeReply, Revision, SessionId,
-    SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
+    RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -62,6 +62,11 @@ pub enum Reply {
     /// The cluster has this id.
     Bootstrapped,
     AuthChanged,
+    /// The new member has this id.
+    MemberInvited {
+        node: NodeId,
+    },
+    MembershipChanged,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -261,6 +266,7 @@ pub enum Rejection {
         needed: FeatureLevel,
     },
     Auth(AuthRejection),
+    Membership(MembershipRejection),
     /// A quota of a namespace is reached.
     QuotaFull(Box<QuotaFull>),
 }
@@ -398,6 +404,12 @@ pub enum TreeRejection {
 impl From<AuthRejection> for Rejection {
     fn from(rejection: AuthRejection) -> Self {
         Self::Auth(rejection)
+    }
+}
+
+impl From<MembershipRejection> for Rejection {
+    fn from(rejection: MembershipRejection) -> Self {
+        Self::Membership(rejection)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
-    RecipeReply, Released, Reply, SessionName, SessionOpenedReply, Tripped,
+    NodeId, RecipeReply, Released, Reply, SessionName, SessionOpenedReply, Tripped,
 };
 
 /// The reply to [`crate::Recipe::Arrive`].
@@ -44,6 +44,15 @@ impl Reply {
 
     pub fn into_auth_changed(self) -> Option<()> {
         matches!(self, Self::AuthChanged).then_some(())
+    }
+
+    /// The id of an invited member.
+    pub fn into_member_invited(self) -> Option<NodeId> {
+        if let Self::MemberInvited { node } = self { Some(node) } else { None }
+    }
+
+    pub fn into_membership_changed(self) -> Option<()> {
+        matches!(self, Self::MembershipChanged).then_some(())
     }
 
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    AccessTokenId, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName,
+    AccessTokenId, Address, Attempt, AuditHash, CertificateName, FencingToken, Labels, LockName,
     NamespaceName, NodeId, Owner, Reason, RecipeName, RequestId, Revision, RoleName, SessionId,
-    SessionName, Stamp, SubjectName, Ticket, ZnodePath,
+    SessionName, Stamp, SubjectName, Ticket, ZnodePath, Zone,
 };
 
 macro_rules! inline {
@@ -32,6 +32,8 @@ macro_rules! inline {
 
 inline! {
     LockName: name(LockName::MAX_LEN);
+    Zone: name(Zone::MAX_LEN);
+    Address: name(Address::MAX_LEN);
     SessionName: name(SessionName::MAX_LEN);
     Owner: name(Owner::MAX_LEN);
     RecipeName: name(RecipeName::MAX_LEN);

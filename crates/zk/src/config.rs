@@ -1,11 +1,11 @@
 //! The configuration of the front-end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_service::StreamLimits;
-use holdfast_types::{NodeId, Ttl};
+use holdfast_types::Ttl;
 use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
 
 /// Bounds and time limits of the ZooKeeper front-end.
@@ -31,17 +31,6 @@ pub struct ZkConfig {
     pub words: Words,
     /// The node's data directory; `dirs` and `conf` show its size.
     pub data_dir: PathBuf,
-    /// The members of the cluster, this node among them, for `conf` and `/zookeeper/config`.
-    pub members: BTreeMap<NodeId, ZkMember>,
-}
-
-/// The addresses of a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZkMember {
-    /// For other nodes, `host:port`.
-    pub peer: String,
-    /// For ZooKeeper clients, `host:port`.
-    pub zookeeper: String,
 }
 
 impl ZkConfig {
@@ -49,19 +38,6 @@ impl ZkConfig {
     pub const TICK_MIN: Duration = Duration::from_millis(500);
     /// The longest tick: twenty of them are the longest session.
     pub const TICK_MAX: Duration = Duration::from_mins(72);
-
-    /// The members in the format of `/zookeeper/config`; `None` on a single node, as in ZooKeeper. A member has one peer
-    /// port where ZooKeeper has two, and ZooKeeper's Java client rejects equal ones: the election port is that of the clients. The
-    /// version is constant: clients cannot change the members.
-    pub(crate) fn members_text(&self) -> Option<String> {
-        let line = |(id, member): (&NodeId, &ZkMember)| {
-            let ZkMember { peer, zookeeper } = member;
-            let port = zookeeper.rsplit(':').next().unwrap_or_default();
-            format!("server.{id}={peer}:{port}:participant;{zookeeper}\n")
-        };
-        let lines = (self.members.len() > 1).then(|| self.members.iter().map(line))?;
-        Some(lines.collect::<String>() + "version=0")
-    }
 
     /// The session timeout of a client that requests `requested_ms`.
     pub(crate) fn negotiated(&self, requested_ms: i32) -> Ttl {
@@ -91,7 +67,6 @@ impl Default for ZkConfig {
             stream: StreamLimits::default(),
             words: Words::default(),
             data_dir: PathBuf::new(),
-            members: BTreeMap::new(),
         }
     }
 }
@@ -152,18 +127,6 @@ mod tests {
         assert_eq!(wide.negotiated(i32::MAX), Ttl::MAX);
         let narrow = ZkConfig { tick: ZkConfig::TICK_MIN, ..ZkConfig::default() };
         assert_eq!(narrow.negotiated(0), Ttl::MIN);
-    }
-
-    #[test]
-    fn members_have_the_format_of_zookeeper_and_a_single_node_has_none() {
-        let member = |n| ZkMember { peer: format!("h{n}:7401"), zookeeper: format!("h{n}:7402") };
-        let members = |ids: &[u64]| ids.iter().map(|n| (NodeId(*n), member(*n))).collect();
-        let two_members = ZkConfig { members: members(&[1, 2]), ..ZkConfig::default() };
-        let text = "server.1=h1:7401:7402:participant;h1:7402\n\
-                    server.2=h2:7401:7402:participant;h2:7402\nversion=0";
-        assert_eq!(two_members.members_text().as_deref(), Some(text));
-        let alone = ZkConfig { members: members(&[1]), ..ZkConfig::default() };
-        assert_eq!(alone.members_text(), None);
     }
 
     #[test]

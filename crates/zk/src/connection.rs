@@ -147,7 +147,7 @@ impl Connection<'_> {
             stream: &stream,
             service: &self.context.service,
             caller: self.context.service.clone(),
-            context: ConnectionContext { identities, members: self.context.members.clone() },
+            context: ConnectionContext { identities, members: self.context.members_text() },
             pending: &pending,
             guard: self.guard,
             silence_max: ttl.as_duration(),

@@ -34,7 +34,9 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         | Failure::RateLimited { .. }
         | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
-        Failure::DiskFull => ErrorReply::Reply(ErrorCode::SystemError),
+        Failure::UnsafeChange { .. } | Failure::DiskFull => {
+            ErrorReply::Reply(ErrorCode::SystemError)
+        }
         Failure::WaitTimeout { .. }
         | Failure::NotYet { .. }
         | Failure::WaitTooLong { .. }
@@ -81,6 +83,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::Lock(_)
         | Rejection::OutOfBounds { .. }
         | Rejection::NodeIdTaken
+        | Rejection::Membership(_)
         | Rejection::OtherCluster
         | Rejection::LevelTooLow { .. }
         | Rejection::Recipe(_) => ErrorCode::SystemError,

@@ -37,6 +37,6 @@ mod request_loop;
 mod server;
 mod values;
 
-pub use config::{Words, ZkConfig, ZkMember};
+pub use config::{Words, ZkConfig};
 pub use metrics::ZkMetrics;
 pub use server::{ZkListener, serve};

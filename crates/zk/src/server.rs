@@ -41,8 +41,7 @@ pub async fn serve(
     let permits = config.connections_max.min(Semaphore::MAX_PERMITS);
     let connections = ConnectionTable::new(config.connections_per_address_max);
     let address = listener.local_addr().ok();
-    let members = config.members_text().map(Arc::from);
-    let context = ServerContext { config, members, service, metrics, connections, address };
+    let context = ServerContext { config, service, metrics, connections, address };
     let server = ZkServer {
         permits: Arc::new(Semaphore::new(permits)),
         shutdown: watch::Sender::new(Shutdown::NotStarted),

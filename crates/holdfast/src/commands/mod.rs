@@ -25,6 +25,7 @@ pub(crate) mod lock;
 mod lock_text;
 pub(crate) mod ls;
 pub(crate) mod manual;
+pub(crate) mod member;
 pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod policy;

@@ -3,16 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use holdfast_types::NodeId;
+use holdfast_types::{Address, Member, MemberAddresses, NodeId};
 
 use super::Config;
-use super::address::Address;
 use super::error::ConfigError;
-use super::member::ConfiguredMember;
 use super::scalar::Scalar;
-
-/// The maximum number of members: more voters make every commit slower and add no safety.
-const MEMBERS_MAX: usize = 7;
 
 /// Parses a cluster name: at most 64 letters, digits, `-`, `_` and `.`.
 pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
@@ -28,8 +23,8 @@ pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
 /// Returns the member entry of this node.
 pub(super) fn own(
     node: NodeId,
-    members: &BTreeMap<NodeId, ConfiguredMember>,
-) -> Result<&ConfiguredMember, ConfigError> {
+    members: &BTreeMap<NodeId, MemberAddresses>,
+) -> Result<&MemberAddresses, ConfigError> {
     members.get(&node).ok_or_else(|| {
         let ids: Vec<String> = members.keys().map(ToString::to_string).collect();
         ConfigError::Inconsistent(format!(
@@ -40,21 +35,10 @@ pub(super) fn own(
     })
 }
 
-/// Checks the number of members, and that no address is used twice.
+/// Checks the number of members of a new cluster, and that no address is used twice.
 pub(super) fn members(config: &Config) -> Result<(), ConfigError> {
-    let count = config.members.len();
-    if count > MEMBERS_MAX {
-        return Err(ConfigError::Inconsistent(format!(
-            "{count} members are too many: each one makes every write slower; use 3 or 5 \
-             (at most {MEMBERS_MAX})"
-        )));
-    }
-    if count.is_multiple_of(2) {
-        return Err(ConfigError::Inconsistent(format!(
-            "{count} members survive no more failures than {} members: remove a [[member]] block or add one, \
-             so that there are 3 or 5",
-            count - 1
-        )));
+    if holdfast_raft::is_new_data_dir(&config.data_dir) {
+        members_of_new_cluster(config.members.len())?;
     }
     let mut seen: BTreeMap<&Address, String> = BTreeMap::new();
     for (id, member) in &config.members {
@@ -68,6 +52,25 @@ pub(super) fn members(config: &Config) -> Result<(), ConfigError> {
                 )));
             }
         }
+    }
+    Ok(())
+}
+
+/// The members of a running cluster may be any number for a while.
+fn members_of_new_cluster(count: usize) -> Result<(), ConfigError> {
+    let most = Member::VOTERS_MAX;
+    if count > most {
+        return Err(ConfigError::Inconsistent(format!(
+            "{count} members are too many: each one makes every write slower; use 3 or 5 \
+             (at most {most})"
+        )));
+    }
+    if count.is_multiple_of(2) {
+        return Err(ConfigError::Inconsistent(format!(
+            "{count} members survive no more failures than {} members: remove a [[member]] block or add one, \
+             so that there are 3 or 5",
+            count - 1
+        )));
     }
     Ok(())
 }

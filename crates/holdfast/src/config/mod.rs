@@ -4,7 +4,6 @@
 //! the rules that span several keys. Every error names the origin, the key and the correct form. docs/configuration.md
 //! lists the keys; a test compares it with `KEYS`.
 
-mod address;
 mod check;
 mod error;
 mod member;
@@ -23,11 +22,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_raft::Timing;
-use holdfast_types::NodeId;
+use holdfast_types::{Address, MemberAddresses, NodeId};
 
-pub(crate) use address::Address;
 pub(crate) use error::ConfigError;
-pub(crate) use member::ConfiguredMember;
 pub(crate) use security::SecurityMode;
 pub(crate) use source::ConfigSources;
 pub(crate) use tls::ListenersTls;
@@ -39,7 +36,8 @@ use crate::telemetry::LogFormat;
 
 /// The checked configuration of `serve`.
 ///
-/// Invariant: `members` contains `node`, has an odd length up to 7, and no two of its addresses are equal.
+/// Invariant: `members` contains `node`, and no two of its addresses are equal. A new cluster has an odd number of members up
+/// to 7.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     /// The name of the cluster, equal on all nodes; a node rejects peers of another cluster.
@@ -51,7 +49,7 @@ pub(crate) struct Config {
     /// The number of threads that serve clients and peers, at least 1.
     pub(crate) threads: usize,
     /// All nodes, including this one.
-    pub(crate) members: BTreeMap<NodeId, ConfiguredMember>,
+    pub(crate) members: BTreeMap<NodeId, MemberAddresses>,
     /// The address of the HTTP listener.
     pub(crate) http_listen: Address,
     pub(crate) tls: ListenersTls,
@@ -105,11 +103,11 @@ impl Config {
                 .optional("threads", units::threads)?
                 .unwrap_or_else(half_the_processors),
             members,
-            http_listen: layers.optional("http.listen", Address::read)?.unwrap_or(own_http),
+            http_listen: layers.optional("http.listen", units::address)?.unwrap_or(own_http),
             tls: ListenersTls::read(layers)?,
             security: layers.or("security.mode", security::mode, SecurityMode::Secure)?,
             zookeeper,
-            peer_listen: layers.optional("raft.listen", Address::read)?.unwrap_or(own_peer),
+            peer_listen: layers.optional("raft.listen", units::address)?.unwrap_or(own_peer),
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,
             election_min: layers.or("raft.election_min", units::duration, timing.election_min)?,
             election_max: layers.or("raft.election_max", units::duration, timing.election_max)?,

@@ -3,9 +3,9 @@
 use holdfast_tls::{TlsConfig, TlsMode};
 
 use super::Config;
-use super::address::Address;
 use super::error::ConfigError;
 use super::scalar::Scalar;
+use holdfast_types::Address;
 
 /// How strictly the node protects listeners that other machines can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use holdfast_types::Address;
+
 use super::scalar::Scalar;
 use crate::telemetry::{self, LogFormat};
 
@@ -12,6 +14,11 @@ const SIZE_UNITS: &[(&str, u64)] =
 
 /// The maximum number of threads that serve clients and peers.
 const THREADS_MAX: usize = 256;
+
+/// Parses an address such as `127.0.0.1:7400`.
+pub(super) fn address(value: &Scalar) -> Result<Address, String> {
+    value.text("an address such as \"127.0.0.1:7400\"").and_then(Address::parse)
+}
 
 /// Parses a duration such as `150ms` or `1m30s`.
 pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use holdfast_zk::{Words, ZkConfig};
 
-use super::address::Address;
 use super::error::ConfigError;
-use super::member::ConfiguredMember;
 use super::scalar::Scalar;
 use super::source::ConfigLayers;
 use super::units;
+use holdfast_types::{Address, MemberAddresses};
 
 /// The largest frame limit, bytes: a write must fit into one command of the log.
 const FRAME_MAX: u64 = 1 << 20;
@@ -35,12 +34,12 @@ impl ZooKeeperConfig {
     /// Reads the section; `None` if the front-end is disabled.
     pub(super) fn read(
         layers: &ConfigLayers,
-        own: &ConfiguredMember,
+        own: &MemberAddresses,
     ) -> Result<Option<Self>, ConfigError> {
         let defaults = ZkConfig::default();
         let zookeeper = Self {
             listen: layers
-                .optional("zookeeper.listen", Address::read)?
+                .optional("zookeeper.listen", units::address)?
                 .unwrap_or_else(|| own.zookeeper.clone()),
             tick: layers.or("zookeeper.tick", tick, defaults.tick)?,
             connections_per_address_max: layers.or(

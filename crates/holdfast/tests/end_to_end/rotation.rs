@@ -1,114 +1,15 @@
 //! New certificates, a new CA, and the way to TLS and back, under load: no call fails and no lock is lost.
 
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use holdfast_api::GrantBody;
-use holdfast_client::http::{ClientTls, Method};
-use holdfast_client::{Call, Client};
-use parking_lot::Mutex;
-use tokio::task::JoinHandle;
-
+use crate::load::{ClientAccess, ClientLoad};
 use crate::program::{eventually, holdfast};
 use crate::tls::SecureCluster;
 
-const WORKERS: usize = 3;
-
-/// How clients reach the nodes at the moment.
-#[derive(Clone, Debug, Default)]
-struct ClientAccess {
-    /// `None` without TLS.
-    ca: Option<Vec<u8>>,
-}
-
-/// Clients that acquire and release locks, and one lock that is held all the time.
-struct RotationLoad {
-    access: Arc<Mutex<ClientAccess>>,
-    cycles: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<Result<(), String>>>,
-}
-
-impl RotationLoad {
-    fn start(port: u16, access: ClientAccess) -> Self {
-        let access = Arc::new(Mutex::new(access));
-        let (cycles, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let mut tasks = Vec::new();
-        for number in 0..WORKERS {
-            let (access, cycles, stop) = (access.clone(), cycles.clone(), stop.clone());
-            tasks.push(tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    // A new client opens new connections.
-                    let client = client(port, &access.lock().clone());
-                    cycle(&client, number).await.map_err(|error| format!("{error:?}"))?;
-                    cycles.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(())
-            }));
-        }
-        let (current, ended) = (access.clone(), stop.clone());
-        tasks.push(tokio::spawn(keep(port, current, ended)));
-        Self { access, cycles, stop, tasks }
-    }
-
-    fn switch(&self, access: ClientAccess) {
-        *self.access.lock() = access;
-    }
-
-    /// Waits for cycles that began after the call.
-    fn wait_for_cycles(&self) {
-        let before = self.cycles.load(Ordering::Relaxed);
-        let enough = before + 3 * u64::try_from(WORKERS).unwrap();
-        eventually("more cycles", || self.cycles.load(Ordering::Relaxed) >= enough);
-        assert!(self.tasks.iter().all(|task| !task.is_finished()), "a client has failed");
-    }
-
-    /// Ends the load. No call has failed, and the lock is still held.
-    async fn finish(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await.unwrap().unwrap();
-        }
-    }
-}
-
-fn client(port: u16, access: &ClientAccess) -> Client {
-    let scheme = if access.ca.is_some() { "https" } else { "http" };
-    let addresses = (0..3).map(|node| format!("{scheme}://127.0.0.1:{}", port + 3 * node));
-    let mut builder = Client::builder(addresses);
-    if let Some(ca) = &access.ca {
-        builder = builder.tls(ClientTls { ca: Some(ca.clone()), identity: None });
-    }
-    builder.build().unwrap()
-}
-
-async fn cycle(client: &Client, number: usize) -> Result<(), holdfast_client::Error> {
-    for _ in 0..5 {
-        client.lock(format!("rotation/{number}")).acquire().await?.release().await?;
-    }
-    client.close().await
-}
-
-/// Holds a lock with one session, and renews it. Each answer has the first token.
-async fn keep(
-    port: u16,
-    access: Arc<Mutex<ClientAccess>>,
-    stop: Arc<AtomicBool>,
-) -> Result<(), String> {
-    let mut token = None;
-    let mut renewals = tokio::time::interval(Duration::from_millis(200));
-    while !stop.load(Ordering::Relaxed) {
-        renewals.tick().await;
-        let client = client(port, &access.lock().clone());
-        let call = Call::new(Method::PUT, "/v1/locks/kept?session=keeper&ttl=20s");
-        let grant: GrantBody = client.call(&call).await.map_err(|error| format!("{error:?}"))?;
-        if *token.get_or_insert(grant.token) != grant.token {
-            return Err(format!("the lock was lost: token {} after {token:?}", grant.token));
-        }
-    }
-    Ok(())
+/// Three nodes with ports from `port` on; TLS with a CA.
+fn access(port: u16, ca: Option<Vec<u8>>) -> ClientAccess {
+    let nodes = (0..3).map(|node| format!("127.0.0.1:{}", port + 3 * node)).collect();
+    ClientAccess { nodes, ca }
 }
 
 /// The flags of a node whose ports have this mode.
@@ -139,8 +40,8 @@ async fn the_way_to_tls_and_back_fails_no_call() {
     let mut cluster = SecureCluster::start_all(&off_flags);
     cluster.wait_healthy(3, &[]);
     let ca_file = cluster.path("pki/ca.pem");
-    let with_tls = ClientAccess { ca: Some(std::fs::read(&ca_file).unwrap()) };
-    let load = RotationLoad::start(cluster.port, ClientAccess::default());
+    let with_tls = access(cluster.port, Some(std::fs::read(&ca_file).unwrap()));
+    let load = ClientLoad::start(access(cluster.port, None));
     load.wait_for_cycles();
 
     restart_all(&mut cluster, &ports("allow"), &[]);
@@ -152,7 +53,7 @@ async fn the_way_to_tls_and_back_fails_no_call() {
     assert!(!refused.contains("healthy"), "a port that requires TLS answered without: {refused}");
 
     restart_all(&mut cluster, &ports("allow"), &["--cacert", &ca_file]);
-    load.switch(ClientAccess::default());
+    load.switch(access(cluster.port, None));
     load.wait_for_cycles();
     restart_all(&mut cluster, &off, &[]);
     load.wait_for_cycles();
@@ -187,7 +88,7 @@ async fn a_new_ca_fails_no_call() {
     let both = [old_ca, new_ca.clone()].concat();
     let both_file = cluster.path("both.pem");
     std::fs::write(&both_file, &both).unwrap();
-    let load = RotationLoad::start(cluster.port, ClientAccess { ca: Some(both.clone()) });
+    let load = ClientLoad::start(access(cluster.port, Some(both.clone())));
     load.wait_for_cycles();
 
     let all_trust = |cluster: &SecureCluster, certificate: &str, expected: bool| {
@@ -218,7 +119,7 @@ async fn a_new_ca_fails_no_call() {
 
     std::fs::write(&ca_file, &new_ca).unwrap();
     all_trust(&cluster, &old_client, false);
-    load.switch(ClientAccess { ca: Some(new_ca) });
+    load.switch(access(cluster.port, Some(new_ca)));
     load.wait_for_cycles();
     let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     restart_all(&mut cluster, &flags, &["--cacert", &ca_file]);

@@ -25,11 +25,11 @@ pub(crate) static OPERATION: Operation = Operation {
 async fn cluster(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     let allowed = call.service().require(Right::ClusterRead);
     allowed.map_err(|failure| call.error(failure))?;
-    let ClusterView { cluster, id, level, term, leader, nodes } =
+    let ClusterView { cluster, id, level, term, leader, change_waits_for, nodes } =
         call.state.service().cluster().await;
     let (cluster_id, level) = (id.map(|id| id.to_string()), level.0);
     let nodes = nodes.into_iter().map(node).collect();
-    let body = ClusterBody { cluster, cluster_id, level, term, leader, nodes };
+    let body = ClusterBody { cluster, cluster_id, level, term, leader, change_waits_for, nodes };
     Ok(Reply::json(StatusCode::OK, &body))
 }
 
@@ -45,9 +45,13 @@ fn node(view: ClusterMember) -> NodeBody {
     NodeBody {
         id: view.id,
         role: role.to_owned(),
-        http: view.http,
-        peer: view.peer,
-        zookeeper: view.zookeeper,
+        votes: view.votes,
+        http: view.addresses.http.to_string(),
+        peer: view.addresses.peer.to_string(),
+        zookeeper: view.addresses.zookeeper.to_string(),
+        zone: view.zone,
+        change: view.change.map(str::to_owned),
+        version: view.version,
         applied_revision: view.applied,
         healthy: view.healthy,
     }

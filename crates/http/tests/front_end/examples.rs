@@ -139,6 +139,9 @@ fn recordable(mut body: Value) -> Value {
             token["id"] = "0123456789abc".into();
         }
     }
+    if body["join_token"].is_string() {
+        body["join_token"] = "hfj_eyJjbHVzdGVyIjoicHJvZCIs".into();
+    }
     for record in body.get_mut("records").and_then(Value::as_array_mut).into_iter().flatten() {
         record["at"] = "2026-11-24T09:00:00.000Z".into();
         record["detail"] = "access token 0123456789abc, mode shadow".into();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter, serve};
-use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
+use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
-use holdfast_types::NodeId;
+use holdfast_types::{MemberAddresses, NodeId};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -41,9 +41,9 @@ impl Sockets {
 
     fn member(&self) -> MemberAddresses {
         MemberAddresses {
-            http: self.front_end.local_addr().unwrap().to_string(),
-            peer: self.peers.local_addr().unwrap().to_string(),
-            zookeeper: "127.0.0.1:0".to_owned(),
+            http: self.front_end.local_addr().unwrap().into(),
+            peer: self.peers.local_addr().unwrap().into(),
+            zookeeper: self.peers.local_addr().unwrap().into(),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use holdfast_types::{
     Acquire, Arrive, Break, Caller, CancelArrival, ChangeCounter, Command, Condition,
-    CounterChange, Create, HandOver, LeaveBarrier, LockName, Multi, Op, OpenSession, Recipe,
-    Release, RequestRelease, Right, SessionId, SessionName, ZnodePath,
+    CounterChange, Create, HandOver, LeaveBarrier, LockName, MembershipChange, Multi, Op,
+    OpenSession, Recipe, Release, RequestRelease, Right, SessionId, SessionName, ZnodePath,
 };
 
 /// What a command needs.
@@ -62,6 +62,12 @@ pub(crate) fn needed_by<'a, E>(
         Command::Multi(multi) => needed_by_multi(multi, need),
         Command::Recipe(recipe) => needed_by_recipe(recipe, need),
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
+        Command::Membership(
+            MembershipChange::Invite { .. }
+            | MembershipChange::Update { .. }
+            | MembershipChange::SetRole { .. }
+            | MembershipChange::Remove { .. },
+        ) => need(Needed::Permission(Right::ClusterManage, "".into())),
         // Nodes propose them when a wait ends, a stamp passes, or a node starts.
         Command::Cancel(_)
         | Command::ExpireSession { .. }
@@ -69,6 +75,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::RunTimers { .. }
+        | Command::Membership(MembershipChange::Finish { .. })
         | Command::Bootstrap { .. } => need(Needed::Node),
         Command::As { command, .. } => needed_by(command, need),
     }

@@ -54,6 +54,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
+        | Command::Membership(_)
         | Command::Auth(_)
         | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),

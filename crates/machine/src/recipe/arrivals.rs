@@ -300,7 +300,8 @@ impl Machine {
         if let Some(passed) = self.inside(*barrier_kind, name, ticket) {
             return Ok(Reply::Recipe(RecipeReply::Tripped(passed)));
         }
-        let now = self.member(*barrier_kind, name, ticket).map(|member| member.requested_in);
+        let now =
+            self.barrier_member(*barrier_kind, name, ticket).map(|member| member.requested_in);
         if now != Some(*requested_in) {
             return Ok(self.arrived(*barrier_kind, name, id, ticket, now.unwrap_or(*requested_in)));
         }
@@ -315,7 +316,7 @@ impl Machine {
     }
 
     /// Returns a waiting member.
-    pub(super) fn member(
+    pub(super) fn barrier_member(
         &self,
         barrier_kind: BarrierKind,
         name: &RecipeName,

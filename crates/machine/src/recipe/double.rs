@@ -143,7 +143,7 @@ impl Machine {
         ctx: &mut ApplyContext<'_>,
     ) -> Option<(Revision, u32)> {
         let waits = participation
-            .is_some_and(|ticket| self.member(BarrierKind::Double, name, ticket).is_some());
+            .is_some_and(|ticket| self.barrier_member(BarrierKind::Double, name, ticket).is_some());
         if let Some(ticket) = participation {
             self.remove_member(name, session, owner, ticket, ctx);
             self.settle_double(name, ctx);

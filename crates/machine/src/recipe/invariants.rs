@@ -73,7 +73,7 @@ impl Machine {
         ensure(arrived < u64::from(*parties), || {
             format!("barrier {name} has enough members, which still wait")
         })?;
-        self.check_members(name, members)
+        self.check_barrier_members(name, members)
     }
 
     fn check_double(&self, name: &RecipeName, double: &DoubleBarrierState) -> Result<(), String> {
@@ -85,7 +85,7 @@ impl Machine {
         ensure(arrived <= u64::from(Recipe::WAITING_ARRIVALS_MAX), || {
             format!("double barrier {name} has too many waiting members")
         })?;
-        self.check_members(name, waiting)?;
+        self.check_barrier_members(name, waiting)?;
         match round {
             Some(round) => self.check_round(name, *parties, round),
             None => ensure(arrived >= 1 && arrived < u64::from(*parties), || {
@@ -116,7 +116,7 @@ impl Machine {
         Ok(())
     }
 
-    fn check_members(
+    fn check_barrier_members(
         &self,
         name: &RecipeName,
         members: &OrdMap<Revision, BarrierMember>,

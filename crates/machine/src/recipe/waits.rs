@@ -69,7 +69,7 @@ impl Machine {
         arrival: &(BarrierKind, RecipeName, Revision),
     ) -> Option<ArrivalWait> {
         let (barrier_kind, name, ticket) = arrival;
-        let member = self.member(*barrier_kind, name, *ticket)?;
+        let member = self.barrier_member(*barrier_kind, name, *ticket)?;
         let session = self.session_name(member.session);
         let cancel = CancelArrival {
             barrier_kind: *barrier_kind,

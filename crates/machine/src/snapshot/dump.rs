@@ -4,14 +4,16 @@
 
 use std::hash::{Hash, Hasher};
 
-use holdfast_types::{AuditRecord, NodeId, RecipeName, SessionEnd, SessionId, ZnodePath};
+use holdfast_types::{AuditRecord, RecipeName, SessionEnd, SessionId, ZnodePath};
 
 use crate::Machine;
 use crate::auth::part::{AuthKey, AuthPart};
 use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
-use crate::snapshot::part::{End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart};
+use crate::snapshot::part::{
+    End, Head, MemberPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
+};
 
 /// The largest number of items in one part.
 const PART_ITEMS: usize = 1024;
@@ -24,7 +26,7 @@ enum DumpPosition {
     Head,
     Sessions(SessionId),
     Tombstones(SessionEnd, u64),
-    Members(Option<NodeId>),
+    Members,
     Nodes(Option<ZnodePath>),
     Recipes(Option<(RecipeKind, RecipeName)>),
     Auth(Option<AuthKey>),
@@ -84,7 +86,7 @@ impl Iterator for SnapshotParts {
                 }
                 DumpPosition::Sessions(after) => self.sessions(*after),
                 DumpPosition::Tombstones(end, after) => self.tombstones(*end, *after),
-                DumpPosition::Members(after) => self.members(*after),
+                DumpPosition::Members => (self.members(), DumpPosition::Nodes(None)),
                 DumpPosition::Nodes(after) => self.nodes(after.as_ref()),
                 DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
                 DumpPosition::Auth(after) => self.auth(after.as_ref()),
@@ -145,21 +147,18 @@ impl SnapshotParts {
                 (Some(Part::Tombstones(items)), stage)
             }
             (None, SessionEnd::Expired) => (None, DumpPosition::Tombstones(SessionEnd::Closed, 0)),
-            (None, SessionEnd::Closed) => (None, DumpPosition::Members(None)),
+            (None, SessionEnd::Closed) => (None, DumpPosition::Members),
         }
     }
 
-    fn members(&self, after: Option<NodeId>) -> (Option<Part>, DumpPosition) {
-        let later = |node: &NodeId| after.is_none_or(|after| *node > after);
-        let members = self.machine.members.iter().filter(|(node, _)| later(node));
-        let items = fill(members.map(|(node, incarnation)| (*node, *incarnation)), |_| 16);
-        match items.last() {
-            Some((last, _)) => {
-                let stage = DumpPosition::Members(Some(*last));
-                (Some(Part::Members(items)), stage)
-            }
-            None => (None, DumpPosition::Nodes(None)),
-        }
+    /// All members fit into one part.
+    fn members(&self) -> Option<Part> {
+        let members = &self.machine.members;
+        let current = members.iter().map(|(node, it)| MemberPart::Current(*node, (**it).clone()));
+        let retired = members.retired_iter();
+        let retired = retired.map(|(node, it)| MemberPart::Retired(*node, (**it).clone()));
+        let items: Vec<_> = current.chain(retired).collect();
+        (!items.is_empty()).then_some(Part::Members(items))
     }
 
     fn nodes(&self, after: Option<&ZnodePath>) -> (Option<Part>, DumpPosition) {
@@ -206,7 +205,7 @@ impl SnapshotParts {
         End {
             sessions: self.machine.sessions.len() as u64,
             tombstones: self.machine.sessions.tombstones() as u64,
-            members: self.machine.members.len() as u64,
+            members: (self.machine.members.len() + self.machine.members.retired_len()) as u64,
             znodes: self.machine.tree.len() as u64,
             recipes: self.machine.recipes.len() as u64,
             auth: self.machine.auth.len() as u64,

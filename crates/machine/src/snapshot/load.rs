@@ -16,7 +16,7 @@ use crate::session::attempts::{Attempts, EndedAttempts};
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
-    End, Head, LockEntryPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
+    End, Head, LockEntryPart, MemberPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
 };
 use crate::tree::Tree;
 use crate::tree::acl;
@@ -58,7 +58,6 @@ struct Loading {
     machine: Machine,
     /// The rank of the last part. Parts come in the order of their ranks.
     rank: u8,
-    members: u64,
     end: Option<End>,
 }
 
@@ -94,7 +93,7 @@ impl Loading {
         machine.locks = LockIndex::new(head.grants);
         machine.sessions = Sessions::restored(head.sessions_minted, head.tombstones_minted);
         machine.tree = Tree::empty();
-        Self { machine, rank: 0, members: 0, end: None }
+        Self { machine, rank: 0, end: None }
     }
 
     fn take(&mut self, part: Part) -> Result<(), LoadError> {
@@ -117,12 +116,13 @@ impl Loading {
             Part::Head(_) => Ok(()),
             Part::Sessions(sessions) => each(sessions, |session| self.session(session)),
             Part::Tombstones(tombstones) => each(tombstones, |part| self.tombstone(part)),
-            Part::Members(members) => each(members, |(node, incarnation)| {
-                self.members += 1;
-                match self.machine.members.insert(node, incarnation) {
-                    Some(_) => Err(twice(format!("node {node}"))),
-                    None => Ok(()),
-                }
+            Part::Members(members) => each(members, |part| {
+                let members = &mut self.machine.members;
+                let (node, new) = match part {
+                    MemberPart::Current(node, member) => (node, members.restore(node, member)),
+                    MemberPart::Retired(node, end) => (node, members.restore_retired(node, end)),
+                };
+                if new { Ok(()) } else { Err(twice(format!("node {node}"))) }
             }),
             Part::Nodes(nodes) => each(nodes, |node| self.node(node)),
             Part::Recipes(recipes) => each(recipes, |recipe| self.recipe(recipe)),
@@ -269,7 +269,7 @@ impl Loading {
         let loaded = End {
             sessions: machine.sessions.len() as u64,
             tombstones: machine.sessions.tombstones() as u64,
-            members: self.members,
+            members: (machine.members.len() + machine.members.retired_len()) as u64,
             znodes: machine.tree.len() as u64,
             recipes: machine.recipes.len() as u64,
             auth: machine.auth.len() as u64,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Incarnation,
-    Labels, Limits, LockSet, Mode, NodeId, Outcome, Owner, Password, RequestId, Revision,
+    AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Labels, Limits,
+    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision,
     SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ pub(crate) enum Part {
     Sessions(Vec<SessionPart>),
     /// Tombstones of expired sessions, then of closed sessions, each in the order of their ends.
     Tombstones(Vec<TombstonePart>),
-    /// The registry of nodes, by id.
-    Members(Vec<(NodeId, Incarnation)>),
+    /// The members, by id, and then the former ones.
+    Members(Vec<MemberPart>),
     /// Znodes, directories before their children.
     Nodes(Vec<NodePart>),
     /// The number of items, which reveals a truncated snapshot.
@@ -66,6 +66,13 @@ pub(crate) struct Head {
     pub(crate) sessions_minted: u64,
     /// The last tombstone number.
     pub(crate) tombstones_minted: u64,
+}
+
+/// A present or former member.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum MemberPart {
+    Current(NodeId, Member),
+    Retired(NodeId, Retirement),
 }
 
 /// A live session.
@@ -173,7 +180,7 @@ pub(crate) struct End {
     pub(crate) sessions: u64,
     /// The number of tombstones.
     pub(crate) tombstones: u64,
-    /// The number of registered nodes.
+    /// The number of present and former members.
     pub(crate) members: u64,
     /// The number of znodes.
     pub(crate) znodes: u64,

@@ -2,12 +2,14 @@
 
 use holdfast_types::{
     AccessTokenId, Acquire, Actor, AuditAction, AuditHash, AuditRecord, AuthChange, AuthMode,
-    Break, BreakTarget, Command, Credential, Entry, LockPolicy, NamespaceName, NamespaceQuota,
-    NewAccessToken, Outcome, Owner, Permission, PolicyChange, Reason, RequestRelease, Right,
-    RoleName, SecretHash, Stamp, SubjectName,
+    Break, BreakTarget, ClusterId, Command, Credential, Entry, FeatureLevel, Incarnation,
+    LockPolicy, MembershipChange, NamespaceName, NamespaceQuota, NewAccessToken, NodeId, Outcome,
+    Owner, Permission, PolicyChange, Reason, RequestRelease, Right, RoleName, SecretHash, Stamp,
+    SubjectName, VotingRole, Zone,
 };
 
 use super::auth::set_namespace;
+use super::members::{addresses, first_members, invite};
 use super::script_commands::{lock_name, open, session_name};
 use crate::audit::RECORDS_MAX;
 use crate::snapshot::part::{Part, SnapshotPart};
@@ -88,6 +90,46 @@ fn line(record: &AuditRecord) -> String {
     format!("{} {}: {}", record.action.as_str(), record.target, record.detail)
 }
 
+/// Each kind, after the commands that make it possible.
+fn changes_of_members() -> [Command; 7] {
+    let (cluster_id, level) = (ClusterId(1), FeatureLevel::NEWEST);
+    let node = NodeId(3);
+    let (addresses, zone) = (Some(addresses(9)), Some(Zone::new("b").unwrap()));
+    let role = VotingRole::Learner;
+    let reason = Reason::new("moved").unwrap();
+    [
+        Command::Bootstrap { cluster_id, level, members: first_members(3) }.by(Actor::Node),
+        Command::RegisterNode { node, incarnation: Incarnation(7) }.by(Actor::Node),
+        Command::Membership(MembershipChange::Update { node, addresses, zone }),
+        Command::Membership(MembershipChange::SetRole { node, role }),
+        Command::Membership(MembershipChange::Remove { node, reason }),
+        Command::Membership(MembershipChange::Finish { node }).by(Actor::Node),
+        Command::Membership(invite(4, VotingRole::Voter, Some(2))),
+    ]
+}
+
+const LINES_OF_EVERY_ACTION: [&str; 19] = [
+    "add-administrator root: access token 0000000000001, mode on",
+    "set-lock-policy pool: limit 3",
+    "revoke-lock orders: every holder in 500 ms",
+    "break-lock orders: web1 lost orders (token 1)",
+    "close-session web1: ",
+    "set-role web: lock read *",
+    "set-subject web: role web",
+    "add-access-token 0000000000002: of web",
+    "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 2000 or earlier",
+    "delete-access-token 0000000000002: ",
+    "delete-role web: ",
+    "delete-subject web: ",
+    "set-auth-mode shadow: ",
+    "set-namespace team: locks 5",
+    "delete-namespace team: ",
+    "update-member node 3: peer 10.0.0.9:7401, http 10.0.0.9:7400, zookeeper 10.0.0.9:7402, zone b",
+    "set-member-role node 3: learner",
+    "remove-member node 3: ",
+    "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 2",
+];
+
 #[test]
 fn every_action_has_its_record() {
     let mut machine = Machine::new();
@@ -132,28 +174,11 @@ fn every_action_has_its_record() {
             namespace: NamespaceName::new("team").unwrap(),
         }),
     ];
-    for command in commands {
+    for command in commands.into_iter().chain(changes_of_members()) {
         apply(&mut machine, &ROOT, command).unwrap();
     }
     let lines: Vec<_> = records(&machine).iter().map(line).collect();
-    let expected = [
-        "add-administrator root: access token 0000000000001, mode on",
-        "set-lock-policy pool: limit 3",
-        "revoke-lock orders: every holder in 500 ms",
-        "break-lock orders: web1 lost orders (token 1)",
-        "close-session web1: ",
-        "set-role web: lock read *",
-        "set-subject web: role web",
-        "add-access-token 0000000000002: of web",
-        "rotate-access-token 0000000000002: replaced by 0000000000003, expires at 2000 or earlier",
-        "delete-access-token 0000000000002: ",
-        "delete-role web: ",
-        "delete-subject web: ",
-        "set-auth-mode shadow: ",
-        "set-namespace team: locks 5",
-        "delete-namespace team: ",
-    ];
-    assert_eq!(lines, expected);
+    assert_eq!(lines, LINES_OF_EVERY_ACTION);
     let mut actions: Vec<_> = records(&machine).iter().map(|record| record.action).collect();
     actions.sort_by_key(|action| action.as_str());
     let mut all = AuditAction::ALL;

@@ -60,7 +60,9 @@ fn reply(reply: &Reply) -> String {
         | Reply::LimitsSet
         | Reply::NodeRegistered
         | Reply::Bootstrapped
-        | Reply::AuthChanged => format!("{reply:?}"),
+        | Reply::AuthChanged
+        | Reply::MemberInvited { .. }
+        | Reply::MembershipChanged => format!("{reply:?}"),
     }
 }
 
@@ -282,7 +284,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
         Event::Audited { number, .. } => format!("audit record {number}"),
-        Event::NodeRegistered { node } => format!("node {node} registered"),
+        Event::MemberChanged { node } => format!("member {node} changed"),
         Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),
         Event::Lock(LockEvent::ModeChanged(grant)) => format!("converted {}", self::grant(grant)),

@@ -292,6 +292,7 @@ impl<'a> Words<'a> {
             "bootstrap" => Command::Bootstrap {
                 cluster_id: ClusterId(self.at(1).parse().unwrap()),
                 level: FeatureLevel::NEWEST,
+                members: super::members::first_members(3),
             },
             other => panic!("no command {other}"),
         }

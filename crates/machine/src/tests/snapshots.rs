@@ -8,7 +8,7 @@ use super::{audit, auth, recipe};
 use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
-use crate::snapshot::part::{Head, NodePart, Part, SessionPart};
+use crate::snapshot::part::{Head, MemberPart, NodePart, Part, SessionPart};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
 use crate::{DIGEST_SCHEMA, LoadError, Machine, SnapshotPart};
 
@@ -35,8 +35,18 @@ pub(super) fn machine() -> Machine {
         Command::OpenSession(OpenSession { password: Some(Password([5; 16])), ..open("s5") }),
         Command::CloseSession { session: session_name("s3"), attachment: None, incarnation: None },
         Command::ExpireSession { session: SessionId(4), generation: 1 },
-        Command::Bootstrap { cluster_id: ClusterId(9), level: FeatureLevel::NEWEST },
+        Command::Bootstrap {
+            cluster_id: ClusterId(9),
+            level: FeatureLevel::NEWEST,
+            members: super::members::first_members(2),
+        },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },
+        Command::Membership(MembershipChange::Remove {
+            node: NodeId(2),
+            reason: Reason::new("moved").unwrap(),
+        }),
+        Command::Membership(MembershipChange::Finish { node: NodeId(2) }),
+        Command::Membership(super::members::invite(3, VotingRole::Learner, Some(1))),
         acquire("d", "s1"),
         multi(
             Caller::default(),
@@ -96,7 +106,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (4, 5_203_077_269_584_554_276, 6_836_776_946_981_068_495)
+        (5, 13_501_453_684_569_925_387, 13_845_219_732_327_463_622)
     );
 }
 
@@ -348,7 +358,10 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
             }
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
-        Part::Members(members) => members[0].0 = NodeId(number),
+        Part::Members(members) => {
+            let (MemberPart::Current(node, _) | MemberPart::Retired(node, _)) = &mut members[0];
+            *node = NodeId(number);
+        }
         Part::Auth(items) => {
             let count = items.len();
             corrupt_auth(&mut items[item % count], number);

@@ -27,6 +27,8 @@ pub(crate) struct LocalState {
     pub(crate) node: NodeId,
     pub(crate) incarnation: Incarnation,
     pub(crate) members: BTreeSet<NodeId>,
+    /// The node was invited to a running cluster.
+    pub(crate) joins: bool,
     pub(crate) initial_members: Option<InitialMembers>,
     /// A random id, for a new cluster.
     pub(crate) new_cluster_id: ClusterId,
@@ -49,6 +51,9 @@ type PeerStates = BTreeMap<NodeId, PeerState>;
 pub(crate) fn decide(local: &LocalState, peers: &PeerStates) -> NextStep {
     if let Some(step) = existing_cluster(local, peers) {
         return step;
+    }
+    if local.joins {
+        return NextStep::Wait(wait_for_cluster(peers));
     }
     let accepted = local.initial_members.as_ref().map(|initial| initial.initiator);
     if accepted.is_some_and(|initiator| initiator != local.incarnation) {
@@ -156,6 +161,18 @@ fn initiator_of(local: &LocalState) -> String {
     initiator.map_or_else(|| "the initiator".to_owned(), |node| format!("node {node}"))
 }
 
+/// Names the members that refuse this node or do not reply.
+fn wait_for_cluster(peers: &PeerStates) -> String {
+    let mut text = "this node joins a cluster and waits for a member of it;".to_owned();
+    for (node, peer) in peers {
+        if let PeerState::Unreachable(reason) = peer {
+            // A write to a string cannot fail.
+            write!(text, " node {node} ({reason})").ok();
+        }
+    }
+    text
+}
+
 /// Names the absent members, and the options of an operator.
 fn wait_for_absent(local: &LocalState, peers: &PeerStates, complete: bool) -> String {
     let lowest = local.members.first().copied().unwrap_or(local.node);
@@ -191,6 +208,7 @@ mod tests {
             node,
             incarnation: Incarnation(node.0 * 11),
             members: BTreeSet::from([ONE, TWO, THREE]),
+            joins: false,
             initial_members: None,
             new_cluster_id: ClusterId(1),
             without_absent: false,
@@ -276,6 +294,17 @@ mod tests {
         let step = decide(&local(ONE), &PeerStates::from([(two, peer), blank(THREE)]));
         let NextStep::Bootstrap(initial) = step else { panic!("{step:?}") };
         assert_eq!(initial.level, FeatureLevel(0));
+    }
+
+    /// Members that were emptied must not form a second cluster with an invited node.
+    #[test]
+    fn an_invited_node_never_bootstraps() {
+        let invited = LocalState { joins: true, without_absent: true, ..local(ONE) };
+        waits(decide(&invited, &PeerStates::from([blank(TWO), blank(THREE)])), "joins");
+        waits(decide(&invited, &PeerStates::from([blank(TWO), unreachable(THREE)])), "node 3");
+        let stored = initial(TWO, &[TWO, THREE]);
+        let peers = PeerStates::from([answered(TWO, false, true, Some(stored.clone()))]);
+        assert_eq!(decide(&invited, &peers), NextStep::Join(stored));
     }
 
     #[test]

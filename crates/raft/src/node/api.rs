@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Command, NodeId, Outcome, Stamp};
+use holdfast_types::{Command, MemberAddresses, NodeId, Outcome, Stamp};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{Instant as _, ServerState};
 use prometheus_client::registry::Registry;
@@ -17,6 +17,8 @@ use tokio::time::timeout;
 use super::RaftNode;
 use crate::committed::Committed;
 use crate::error::{CallError, ProposeError, ReadError};
+use crate::failure::StopReason;
+use crate::handover;
 use crate::leadership::Leadership;
 use crate::metrics::RaftMetrics;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
@@ -186,12 +188,12 @@ impl RaftNode {
     }
 
     /// Why this node stopped voting and serving, if it did. It does not recover; stop the process.
-    pub fn failed(&self) -> Option<String> {
+    pub fn failed(&self) -> Option<StopReason> {
         self.inner.failure.reason()
     }
 
     /// Resolves when [`RaftNode::failed`] has a reason.
-    pub async fn wait_failed(&self) -> String {
+    pub async fn wait_failed(&self) -> StopReason {
         self.inner.failure.wait().await
     }
 
@@ -249,6 +251,7 @@ impl RaftNode {
             recent_syncs: inner.log.recent_syncs(),
             waiting_for: inner.bootstrap.waiting_for.lock().clone(),
             voters,
+            change_waits_for: inner.membership_progress.read(),
             peers: self.peer_status(&metrics),
         }
     }
@@ -267,7 +270,7 @@ impl RaftNode {
     }
 
     fn peer_status(&self, metrics: &Metrics) -> BTreeMap<NodeId, PeerStatus> {
-        let others = self.inner.members.iter().filter(|id| **id != self.inner.node);
+        let others = self.inner.members.ids().into_iter().filter(|id| *id != self.inner.node);
         others
             .map(|id| {
                 let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id.0)?);
@@ -275,11 +278,25 @@ impl RaftNode {
                 let status = PeerStatus {
                     matched: matched.map(|position| position.index),
                     contact: contact.map(|at| at.elapsed()),
-                    connected: self.inner.peers.is_connected(*id),
+                    connected: self.inner.peers.is_connected(id),
                 };
-                (*id, status)
+                (id, status)
             })
             .collect()
+    }
+
+    /// All members with their addresses, by id, without those whose addresses this node does not know.
+    pub fn members(&self) -> BTreeMap<NodeId, MemberAddresses> {
+        let members = &self.inner.members;
+        members.ids().into_iter().filter_map(|id| Some((id, members.addresses(id)?))).collect()
+    }
+
+    /// Transfers leadership to a voter that has every entry, or to `to`. Returns after the end of the leadership, or when no
+    /// voter took over in time. Does nothing on another node than the leader.
+    pub async fn transfer_leadership(&self, to: Option<NodeId>) {
+        let bound = self.inner.election_max * 4;
+        let may = |node| to.is_none_or(|to| to == node);
+        handover::transfer_to_current_voter(&self.inner.context, bound, may).await;
     }
 
     pub(super) fn voters(&self) -> Vec<NodeId> {

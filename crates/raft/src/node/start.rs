@@ -1,5 +1,6 @@
 //! The start of a node.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use super::{Inner, RaftNode};
 use crate::barrier::{Barrier, BarrierContext};
 use crate::bootstrap::{Bootstrap, list_ids};
-use crate::config::{MemberAddresses, PeerListen, RaftConfig};
+use crate::config::{PeerListen, RaftConfig};
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
@@ -24,10 +25,12 @@ use crate::fast_election::FastElection;
 use crate::handover;
 use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
 use crate::initial_members::InitialMembersFile;
+use crate::join::{self, JoinRequest};
 use crate::leader_contact::LeaderContact;
 use crate::leadership::{self, Leadership};
 use crate::log_store::LogStore;
-use crate::membership_registry::MembershipRegistry;
+use crate::members::MemberTable;
+use crate::membership::{Membership, MembershipProgress};
 use crate::metrics::RaftMetrics;
 use crate::network::NetworkFactory;
 use crate::peers::Peers;
@@ -45,6 +48,8 @@ const DISCONNECTED_MAX: usize = 16;
 struct Opened {
     data_dir: DataDir,
     initial_members: Arc<InitialMembersFile>,
+    /// The invitation, if this node joins a running cluster.
+    join: Option<JoinRequest>,
     log: Log,
     log_store: LogStore,
     snapshots: SnapshotStore,
@@ -80,6 +85,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
     let open = move || {
         let data_dir = DataDir::open(&dir, &cluster, node)?;
         let initial_members = Arc::new(InitialMembersFile::open(&dir)?);
+        let join = join::read(&dir, &cluster, node)?;
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
         let snapshots =
             SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
@@ -88,7 +94,7 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)
             .inspect_err(|_| log.shutdown())
             .map_err(|error| store(&error))?;
-        Ok(Opened { data_dir, initial_members, log, log_store, snapshots })
+        Ok(Opened { data_dir, initial_members, join, log, log_store, snapshots })
     };
     tokio::task::spawn_blocking(open).await.map_err(|error| StartError::Store(error.to_string()))?
 }
@@ -107,21 +113,15 @@ async fn build(
     let metrics = Arc::new(RaftMetrics::default());
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
-    let handshake = Arc::new(peer_handshake(&config, &opened, local.clone()));
-    let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref(), config.node, &config.members));
+    let (members, handshake) = members(&config, &opened, &local, &failure);
+    let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
-    let (leadership_sender, leadership) = watch::channel(Leadership::default());
+    let (sender, leadership) = watch::channel(Leadership::default());
     let mut tasks = JoinSet::new();
     let contact = Arc::new(LeaderContact::new());
-    let (applied, leader_contact) = (local.applied(), contact.leader());
-    tasks.spawn(leadership::follow(
-        raft.clone(),
-        applied,
-        leader_contact,
-        leadership_sender,
-        metrics.clone(),
-    ));
+    let (applied, leads) = (local.applied(), contact.leader());
+    tasks.spawn(leadership::follow(raft.clone(), applied, leads, sender, metrics.clone()));
     tasks.spawn(disk_monitor.run(disk.clone()));
     let context = ProposerContext {
         raft: raft.clone(),
@@ -138,11 +138,12 @@ async fn build(
     tasks.spawn(proposer_worker);
     let (barrier, barrier_worker) = barrier(&context, &local, &failure);
     tasks.spawn(barrier_worker);
-    let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &handshake, &failure)?);
+    let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &members, &failure)?);
 
     let inner = Arc::new(Inner {
         node: config.node,
-        members: config.members.keys().copied().collect(),
+        members,
+        membership_progress: MembershipProgress::default(),
         raft,
         log: opened.log,
         local,
@@ -170,6 +171,19 @@ async fn build(
     Ok(node)
 }
 
+fn members(
+    config: &RaftConfig,
+    opened: &Opened,
+    local: &Arc<LocalMachine>,
+    failure: &Failure,
+) -> (Arc<MemberTable>, Arc<PeerHandshake>) {
+    let (configured, initial) = (config.members.clone(), opened.initial_members.clone());
+    let members = Arc::new(MemberTable::new(configured, local.clone(), initial.clone()));
+    let (identity, join) = (opened.data_dir.identity.clone(), opened.join.clone());
+    let handshake = PeerHandshake::new(identity, members.clone(), initial, join, failure.clone());
+    (members, Arc::new(handshake))
+}
+
 /// Returns the gauge after a first check, and the monitor that keeps it current.
 async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
     let monitor = DiskMonitor {
@@ -183,21 +197,11 @@ async fn disk(config: &RaftConfig) -> (Arc<DiskGauge>, DiskMonitor) {
     (gauge, monitor)
 }
 
-fn peer_handshake(config: &RaftConfig, opened: &Opened, local: Arc<LocalMachine>) -> PeerHandshake {
-    let host = |member: &MemberAddresses| {
-        let host = member.peer.rsplit_once(':').map_or(member.peer.as_str(), |(host, _)| host);
-        host.trim_matches(['[', ']']).to_owned()
-    };
-    let members = config.members.iter().map(|(id, member)| (*id, host(member))).collect();
-    let identity = opened.data_dir.identity.clone();
-    PeerHandshake::new(identity, members, local, opened.initial_members.clone())
-}
-
 fn bootstrap(
     config: &RaftConfig,
     opened: &Opened,
     context: &ProposerContext,
-    handshake: &Arc<PeerHandshake>,
+    members: &Arc<MemberTable>,
     failure: &Failure,
 ) -> Result<Bootstrap, StartError> {
     let mut random = [0; 16];
@@ -207,9 +211,9 @@ fn bootstrap(
         node: config.node,
         incarnation: opened.data_dir.identity.incarnation,
         new_cluster_id: ClusterId(u128::from_le_bytes(random)),
-        members: config.members.keys().copied().collect(),
+        members: members.clone(),
+        joins: opened.join.is_some(),
         file: opened.initial_members.clone(),
-        handshake: handshake.clone(),
         peers: context.peers.clone(),
         failure: failure.clone(),
         without_absent: config.bootstrap,
@@ -301,6 +305,8 @@ impl RaftNode {
             proposer: inner.proposer.clone(),
             barrier: inner.barrier.clone(),
             bootstrap: inner.bootstrap.clone(),
+            members: inner.members.clone(),
+            peers: inner.peers.clone(),
             disk: inner.disk.clone(),
             contact: inner.contact.clone(),
             failure: inner.failure.clone(),
@@ -309,16 +315,16 @@ impl RaftNode {
         let fast_election = FastElection {
             raft: inner.raft.clone(),
             node: inner.node,
-            members: inner.members.clone(),
             contact: inner.contact.clone(),
             leadership: inner.leadership.clone(),
             lease: config.timing.election_max,
         };
-        let membership_registry = MembershipRegistry {
+        let membership = Membership {
             context: inner.context.clone(),
-            local: inner.local.clone(),
             handshake: handshake.clone(),
-            members: inner.members.clone(),
+            progress: inner.membership_progress.clone(),
+            silence_max: config.timing.election_max * 2,
+            caught_up: BTreeMap::new(),
         };
         let compactor = supervisor::Compactor {
             raft: inner.raft.clone(),
@@ -330,7 +336,7 @@ impl RaftNode {
         inner.raft.run();
         let mut tasks = inner.tasks.lock();
         tasks.spawn(fast_election.run(disconnections));
-        tasks.spawn(membership_registry.run(inner.leadership.clone()));
+        tasks.spawn(membership.run(inner.leadership.clone()));
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
         tasks.spawn(handover::transfer_while_disk_is_low(
@@ -344,11 +350,12 @@ impl RaftNode {
 
     fn warn_of_other_members(&self) {
         let voters: Vec<NodeId> = self.voters();
-        if !voters.is_empty() && !voters.iter().eq(self.inner.members.iter()) {
-            tracing::warn!(
-                configured = %list_ids(&self.inner.members),
+        let configured = self.inner.members.configured_ids();
+        if !voters.is_empty() && !voters.iter().eq(configured.iter()) {
+            tracing::info!(
+                configured = %list_ids(&configured),
                 voters = %list_ids(&voters),
-                "the configured members differ from the members in the log; using the members in the log"
+                "the configured members differ from the voters in the log; using those in the log"
             );
         }
     }

@@ -30,7 +30,6 @@ pub(crate) struct PeerChannel {
     /// `None` for connections without TLS.
     tls: Option<PeerTls>,
     target: NodeId,
-    address: String,
     purpose: Purpose,
     reachability: Arc<Reachability>,
     open: Mutex<Option<Arc<Connection>>>,
@@ -50,13 +49,12 @@ impl PeerChannel {
         handshake: Arc<PeerHandshake>,
         tls: Option<PeerTls>,
         target: NodeId,
-        address: String,
         purpose: Purpose,
         reachability: Arc<Reachability>,
     ) -> Self {
         let attempt = Arc::default();
         let open = Mutex::new(None);
-        Self { handshake, tls, target, address, purpose, reachability, open, attempt }
+        Self { handshake, tls, target, purpose, reachability, open, attempt }
     }
 
     pub(crate) async fn call<C: PeerCall>(
@@ -113,7 +111,7 @@ impl PeerChannel {
                 let connection = Connection::new(stream, self.purpose);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
-                self.reachability.record_success();
+                self.reachability.record_success(self.handshake.peer_address(self.target));
                 Ok(connection)
             }
             Err(reason) => {
@@ -129,7 +127,7 @@ impl PeerChannel {
         reason.clone_into(&mut attempt.reason);
         // `bootstrap` logs the wait of a node without a log.
         if self.purpose != Purpose::Bootstrap {
-            self.reachability.record_failure(reason);
+            self.reachability.record_failure(self.handshake.peer_address(self.target), reason);
         }
     }
 
@@ -150,7 +148,9 @@ impl PeerChannel {
     }
 
     async fn open_tcp(&self) -> Result<TcpStream, String> {
-        let connecting = timeout(CONNECT_BOUND, TcpStream::connect(&self.address));
+        let address = self.handshake.peer_address(self.target);
+        let address = address.ok_or("the node is not a member, or its address is unknown")?;
+        let connecting = timeout(CONNECT_BOUND, TcpStream::connect(address.to_string()));
         let stream = connecting
             .await
             .map_err(|_| "no connection in time".to_owned())?

@@ -2,36 +2,37 @@
 //!
 //! Both sides check the protocol version, the cluster, its feature level, the node id, and the data directory. The
 //! directory's
-//! incarnation must match the log or the initial members (design D14). The exception is a bootstrap connection, which
-//! accepts an unregistered node and remembers it until the leader registers it. Bounds: one hello within
-//! [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
+//! incarnation must match the log or the initial members (design D14). There are two exceptions. A bootstrap connection
+//! accepts an unregistered member, which an invited one proves with its secret, and the node remembers it until the leader
+//! registers it. A node that is behind the log accepts an id above all ids that it has applied, from its own cluster.
+//! Bounds: one hello within [`HELLO_BOUND`]; one remembered incarnation and one refusal for each member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_tls::{CertificateInfo, MaybeTlsStream};
-use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
+use holdfast_types::{
+    Address, ClusterId, Command, FeatureLevel, Incarnation, Member, NodeId, Retirement, SecretHash,
+};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
+use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
-use crate::wire::{Hello, HelloAccepted, HelloReply, PROTOCOLS, Purpose, Refusal};
+use crate::join::JoinRequest;
+use crate::members::{MemberTable, Standing};
+use crate::wire::{
+    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose, Refusal,
+};
 
 /// The timeout of a handshake.
 pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(2);
-
-/// What the handshake reads from the replicated state of this node.
-pub(crate) trait ClusterState: Send + Sync {
-    /// The incarnation that the log has registered for a node.
-    fn incarnation(&self, node: NodeId) -> Option<Incarnation>;
-
-    fn level(&self) -> FeatureLevel;
-}
 
 /// A peer that passed the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,12 @@ fn refused(refusal: &Refusal) -> String {
 
 pub(crate) struct PeerHandshake {
     identity: Identity,
-    /// The host of each member's address for other nodes.
-    members: BTreeMap<NodeId, String>,
-    state: Arc<dyn ClusterState>,
+    members: Arc<MemberTable>,
     initial_members: Arc<InitialMembersFile>,
+    /// The invitation of this node, until it belongs to the cluster.
+    join: Option<JoinRequest>,
+    /// Stops this node when the cluster has removed it.
+    failure: Failure,
     /// Unregistered members without a log, with the incarnation of their last hello.
     unregistered: Mutex<BTreeMap<NodeId, Incarnation>>,
     /// The last refusal of each member, so that the node logs each reason once.
@@ -66,17 +69,21 @@ pub(crate) struct PeerHandshake {
 impl PeerHandshake {
     pub(crate) fn new(
         identity: Identity,
-        members: BTreeMap<NodeId, String>,
-        state: Arc<dyn ClusterState>,
+        members: Arc<MemberTable>,
         initial_members: Arc<InitialMembersFile>,
+        join: Option<JoinRequest>,
+        failure: Failure,
     ) -> Self {
         let (unregistered, refused) = (Mutex::default(), Mutex::default());
-        Self { identity, members, state, initial_members, unregistered, refused }
+        Self { identity, members, initial_members, join, failure, unregistered, refused }
     }
 
-    /// The only incarnation of a node that may vote and receive entries; `None` if the node is not registered.
-    pub(crate) fn expected_incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.state.incarnation(node).or_else(|| self.initial_members.incarnation(node))
+    pub(crate) fn members(&self) -> &MemberTable {
+        &self.members
+    }
+
+    pub(crate) fn peer_address(&self, node: NodeId) -> Option<Address> {
+        self.members.addresses(node).map(|addresses| addresses.peer)
     }
 
     /// The incarnation to register for a node that is not in the log.
@@ -88,12 +95,13 @@ impl PeerHandshake {
     /// The first command of the log; `None` before this node belongs to a cluster.
     pub(crate) fn bootstrap_command(&self) -> Option<Command> {
         let initial = self.initial_members.current()?;
-        Some(Command::Bootstrap { cluster_id: initial.cluster_id, level: initial.level })
+        let members = self.members.configured_ids();
+        Some(Command::Bootstrap { cluster_id: initial.cluster_id, level: initial.level, members })
     }
 
     /// Checks that this node may call a peer; the error is the reason.
     pub(crate) fn may_call(&self, node: NodeId, purpose: Purpose) -> Result<(), String> {
-        if purpose == Purpose::Bootstrap || self.expected_incarnation(node).is_some() {
+        if purpose == Purpose::Bootstrap || self.members.incarnation(node).is_some() {
             return Ok(());
         }
         Err("the peer's data directory is not registered yet".into())
@@ -111,17 +119,7 @@ impl PeerHandshake {
                 "the certificate of the peer names neither node {to} (holdfast://CLUSTER/node/node-{to}) nor the host of its address"
             ));
         }
-        let hello = Hello {
-            protocols: PROTOCOLS,
-            cluster: self.identity.cluster.clone(),
-            cluster_id: self.cluster_id(),
-            level_max: FeatureLevel::NEWEST,
-            from: self.identity.node,
-            incarnation: self.identity.incarnation,
-            to,
-            purpose,
-            extensions: Vec::new(),
-        };
+        let hello = self.hello(to, purpose);
         let exchange = async {
             let frame = holdfast_codec::encode(Kind::Hello, &hello).map_err(|e| e.to_string())?;
             write(stream, &frame).await.map_err(|e| e.to_string())?;
@@ -135,6 +133,22 @@ impl PeerHandshake {
         self.check_reply(to, purpose, reply)
     }
 
+    fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
+        let secret = self.join.as_ref().filter(|_| purpose == Purpose::Bootstrap);
+        let secret = secret.map(|join| (JOIN_SECRET, Bytes::copy_from_slice(&join.secret)));
+        Hello {
+            protocols: PROTOCOLS,
+            cluster: self.identity.cluster.clone(),
+            cluster_id: self.cluster_id(),
+            level_max: FeatureLevel::NEWEST,
+            from: self.identity.node,
+            incarnation: self.identity.incarnation,
+            to,
+            purpose,
+            extensions: secret.into_iter().collect(),
+        }
+    }
+
     fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
         match reply {
             // A node without a log may call any member.
@@ -146,9 +160,9 @@ impl PeerHandshake {
             HelloReply::Accepted(HelloAccepted { node, incarnation, level_max, .. })
                 if node == to =>
             {
-                let checked = self.check_incarnation(node, incarnation);
+                let checked = check_incarnation(self.members.standing(node), incarnation);
                 checked.map_err(|refusal| refusal.to_string())?;
-                let cluster = self.state.level();
+                let cluster = self.members.state().level();
                 if level_max < cluster {
                     return Err(format!(
                         "the peer's program knows feature levels up to {level_max}, and the cluster has level {cluster}: \
@@ -160,25 +174,31 @@ impl PeerHandshake {
             HelloReply::Accepted(HelloAccepted { node, .. }) => {
                 Err(Refusal::WrongNode { ours: node }.to_string())
             }
-            HelloReply::Refused(refusal) => Err(refused(&refusal)),
+            HelloReply::Refused(refusal) => {
+                if let Refusal::Retired { .. } = &refusal {
+                    self.failure.stop(StopReason::Removed(refusal.to_string()));
+                }
+                Err(refused(&refusal))
+            }
         }
     }
 
-    /// Returns `true` if a certificate has the URI of the node, or the host of its address. A connection without TLS has no
-    /// certificate.
+    /// Returns `true` if a certificate has the URI of the node, or the host of its address. The host of a member that this
+    /// node has not applied yet is unknown. A connection without TLS has no certificate.
     fn is_named(&self, certificate: Option<CertificateInfo>, node: NodeId) -> bool {
         let Some(certificate) = certificate else { return true };
         let uri = format!("holdfast://{}/node/node-{node}", self.identity.cluster);
-        let host = self.members.get(&node);
+        let address = self.peer_address(node);
         certificate.uris.contains(&uri)
-            || host.is_some_and(|host| {
-                certificate.dns_names.contains(host)
-                    || certificate.addresses.iter().any(|address| address.to_string() == *host)
+            || address.as_ref().map(Address::host).is_some_and(|host| {
+                certificate.dns_names.iter().any(|name| name == host)
+                    || certificate.addresses.iter().any(|address| address.to_string() == host)
             })
     }
 
     fn cluster_id(&self) -> Option<ClusterId> {
-        self.initial_members.current().map(|initial| initial.cluster_id)
+        let initial = self.initial_members.current().map(|initial| initial.cluster_id);
+        initial.or_else(|| self.join.as_ref().map(|join| join.cluster_id))
     }
 
     /// Runs the server side of the handshake. Returns the peer, or `None` if the connection is refused or broken.
@@ -231,30 +251,49 @@ impl PeerHandshake {
         {
             return Err(Refusal::ClusterId { ours });
         }
-        if hello.level_max < self.state.level() {
-            return Err(Refusal::Level { cluster: self.state.level() });
+        let level = self.members.state().level();
+        if hello.level_max < level {
+            return Err(Refusal::Level { cluster: level });
         }
         if hello.to != self.identity.node {
             return Err(Refusal::WrongNode { ours: self.identity.node });
         }
-        if hello.from == self.identity.node || !self.members.contains_key(&hello.from) {
+        if hello.from == self.identity.node {
             return Err(Refusal::NotMember);
         }
-        match self.check_incarnation(hello.from, hello.incarnation) {
-            Err(Refusal::Unregistered) if hello.purpose == Purpose::Bootstrap => {
+        let is_bootstrap = hello.purpose == Purpose::Bootstrap;
+        match self.members.standing(hello.from) {
+            Standing::Unregistered(member) if is_bootstrap => {
+                self.check_invitation(member.as_ref(), hello)?;
                 self.unregistered.lock().insert(hello.from, hello.incarnation);
             }
-            result => result?,
+            Standing::Newer if !is_bootstrap && self.is_of_this_cluster(hello) => {}
+            standing @ (Standing::Registered(_)
+            | Standing::Unregistered(_)
+            | Standing::Retired(_)
+            | Standing::Newer
+            | Standing::Unknown) => check_incarnation(standing, hello.incarnation)?,
         }
         Ok(protocol)
     }
 
-    fn check_incarnation(&self, node: NodeId, incarnation: Incarnation) -> Result<(), Refusal> {
-        match self.expected_incarnation(node) {
-            Some(expected) if expected == incarnation => Ok(()),
-            Some(_) => Err(Refusal::Incarnation),
-            None => Err(Refusal::Unregistered),
+    fn is_of_this_cluster(&self, hello: &Hello) -> bool {
+        hello.cluster_id.is_some() && hello.cluster_id == self.cluster_id()
+    }
+
+    fn check_invitation(&self, member: Option<&Member>, hello: &Hello) -> Result<(), Refusal> {
+        let Some(invitation) = member.and_then(Member::invitation) else { return Ok(()) };
+        let secret = hello.extensions.iter().find(|(tag, _)| *tag == JOIN_SECRET);
+        let Some((_, secret)) = secret else {
+            return Err(Refusal::Invitation { why: InvitationRefusal::Missing });
+        };
+        if SecretHash::of(secret) != invitation.secret {
+            return Err(Refusal::Invitation { why: InvitationRefusal::Wrong });
         }
+        if invitation.expires_at <= self.members.state().now() {
+            return Err(Refusal::Invitation { why: InvitationRefusal::Expired });
+        }
+        Ok(())
     }
 
     /// Logs a refusal, once for each reason of a member.
@@ -264,12 +303,34 @@ impl PeerHandshake {
             refused.remove(&hello.from);
             return;
         };
-        let again = self.members.contains_key(&hello.from)
+        let again = self.members.addresses(hello.from).is_some()
             && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
         if !again {
             let (peer, reason) = (hello.from.0, refusal.name());
             tracing::warn!(peer, cluster = hello.cluster, refusal = reason, "refused a peer");
         }
+    }
+}
+
+fn check_incarnation(standing: Standing, incarnation: Incarnation) -> Result<(), Refusal> {
+    match standing {
+        Standing::Registered(expected) if expected == incarnation => Ok(()),
+        Standing::Registered(_) => Err(Refusal::Incarnation),
+        Standing::Unregistered(_) => Err(Refusal::Unregistered),
+        Standing::Retired(retirement) => Err(Refusal::Retired { why: retired(retirement) }),
+        Standing::Newer | Standing::Unknown => Err(Refusal::NotMember),
+    }
+}
+
+/// Why a former member left, for its own log.
+fn retired(retirement: Option<Retirement>) -> String {
+    match retirement {
+        Some(Retirement { replaced_by: Some(node), .. }) => format!("node {node} replaced it"),
+        Some(Retirement { reason: Some(reason), .. }) => {
+            format!("an operator removed it: {reason}")
+        }
+        Some(Retirement { reason: None, .. }) => "its invitation expired".to_owned(),
+        None => "it is not a member".to_owned(),
     }
 }
 
@@ -286,21 +347,50 @@ async fn write(stream: &mut MaybeTlsStream, frame: &[u8]) -> std::io::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use std::collections::BTreeSet;
+
+    use holdfast_types::{Invitation, MemberAddresses, PendingChange, Reason, Stamp};
 
     use super::*;
+    use crate::members::ClusterState;
     use crate::wire::{InitialMembers, ProtocolRange};
 
-    /// The log has registered node 2.
+    /// The log has registered node 2. Nodes 3 and 4 are members without a registered directory, node 5 has left, and node 6
+    /// is invited.
     struct TestState;
 
-    impl ClusterState for TestState {
-        fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-            (node == NodeId(2)).then_some(Incarnation(22))
-        }
+    const INVITED: NodeId = NodeId(6);
+    const SECRET: &[u8] = b"secret";
 
+    impl ClusterState for TestState {
         fn level(&self) -> FeatureLevel {
             FeatureLevel(1)
+        }
+
+        fn member_ids(&self) -> BTreeSet<NodeId> {
+            (1..=6).map(NodeId).filter(|node| self.member(*node).is_some()).collect()
+        }
+
+        fn member(&self, node: NodeId) -> Option<Member> {
+            let incarnation = (node == NodeId(2)).then_some(Incarnation(22));
+            let invitation = Invitation { secret: SecretHash::of(SECRET), expires_at: Stamp(100) };
+            let join = PendingChange::Join { invitation, replaces: None };
+            let pending = (node == INVITED).then_some(join);
+            let is_member = (1..=4).contains(&node.0) || node == INVITED;
+            is_member.then_some(Member { incarnation, pending, ..Member::INITIAL })
+        }
+
+        fn highest_member(&self) -> NodeId {
+            INVITED
+        }
+
+        fn retirement(&self, node: NodeId) -> Option<Retirement> {
+            let reason = Some(Reason::new("disk failed").unwrap());
+            (node == NodeId(5)).then_some(Retirement { at: Stamp(1), reason, replaced_by: None })
+        }
+
+        fn now(&self) -> Stamp {
+            Stamp(99)
         }
     }
 
@@ -308,13 +398,18 @@ mod tests {
     fn handshake(dir: &tempfile::TempDir) -> PeerHandshake {
         let identity =
             Identity { cluster: "a".into(), node: NodeId(1), incarnation: Incarnation(11) };
-        let members = (1..=4).map(|id| (NodeId(id), format!("host-{id}"))).collect();
+        let addresses = |id: u64| {
+            let address = |port: u16| Address::parse(&format!("host-{id}:{port}")).unwrap();
+            MemberAddresses { peer: address(1), http: address(2), zookeeper: address(3) }
+        };
+        let members = (1..=4).map(|id| (NodeId(id), addresses(id))).collect();
         let file = Arc::new(InitialMembersFile::open(dir.path()).unwrap());
         let initial = BTreeMap::from([(NodeId(1), Incarnation(11)), (NodeId(3), Incarnation(33))]);
         let (cluster_id, level) = (ClusterId(5), FeatureLevel(1));
         let initiator = Incarnation(11);
         file.write(InitialMembers { cluster_id, level, initiator, members: initial }).unwrap();
-        PeerHandshake::new(identity, members, Arc::new(TestState), file)
+        let members = Arc::new(MemberTable::new(members, Arc::new(TestState), file.clone()));
+        PeerHandshake::new(identity, members, file, None, Failure::new())
     }
 
     fn hello() -> Hello {
@@ -349,8 +444,6 @@ mod tests {
         assert_eq!(handshake.check_hello(&other), Err(refusal));
         let other = Hello { to: NodeId(3), ..hello() };
         assert_eq!(handshake.check_hello(&other), Err(Refusal::WrongNode { ours: NodeId(1) }));
-        let other = Hello { from: NodeId(9), ..hello() };
-        assert_eq!(handshake.check_hello(&other), Err(Refusal::NotMember));
         let other = Hello { incarnation: Incarnation(23), ..hello() };
         assert_eq!(handshake.check_hello(&other), Err(Refusal::Incarnation));
         let bootstrap = Hello { purpose: Purpose::Bootstrap, ..other };
@@ -403,6 +496,60 @@ mod tests {
         assert_eq!(handshake.check_hello(&initial), Ok(PROTOCOLS.newest));
         let wiped = Hello { incarnation: Incarnation(34), ..initial };
         assert_eq!(handshake.check_hello(&wiped), Err(Refusal::Incarnation));
+    }
+
+    #[test]
+    fn a_former_member_is_refused_with_the_reason_and_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        for purpose in [Purpose::Control, Purpose::Bootstrap] {
+            let retired = Hello { from: NodeId(5), purpose, ..hello() };
+            let refusal = handshake.check_hello(&retired).unwrap_err();
+            assert!(refusal.to_string().contains("disk failed"), "{refusal}");
+            // The refused node.
+            handshake.check_reply(NodeId(2), purpose, HelloReply::Refused(refusal)).unwrap_err();
+            let Some(StopReason::Removed(why)) = handshake.failure.reason() else { panic!() };
+            assert!(why.contains("holdfast member add"), "{why}");
+        }
+    }
+
+    /// This node may be behind: the cluster may have added the member since.
+    #[test]
+    fn a_newer_id_of_the_same_cluster_is_accepted_except_for_the_bootstrap() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let newer = Hello { from: NodeId(7), incarnation: Incarnation(77), ..hello() };
+        assert_eq!(handshake.check_hello(&newer), Ok(PROTOCOLS.newest));
+        assert!(handshake.may_call(NodeId(7), Purpose::Control).is_err());
+        let unproved = Hello { cluster_id: None, ..newer.clone() };
+        assert_eq!(handshake.check_hello(&unproved), Err(Refusal::NotMember));
+        let bootstrap = Hello { purpose: Purpose::Bootstrap, ..newer };
+        assert_eq!(handshake.check_hello(&bootstrap), Err(Refusal::NotMember));
+    }
+
+    #[test]
+    fn an_invited_node_proves_itself_with_its_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let joins = |secret: Option<&'static [u8]>| Hello {
+            from: INVITED,
+            incarnation: Incarnation(66),
+            purpose: Purpose::Bootstrap,
+            extensions: secret
+                .map(|it| (JOIN_SECRET, Bytes::from_static(it)))
+                .into_iter()
+                .collect(),
+            ..hello()
+        };
+        let refused = |why| Err(Refusal::Invitation { why });
+        let check = |secret| handshake.check_hello(&joins(secret));
+        assert_eq!(check(None), refused(InvitationRefusal::Missing));
+        assert_eq!(check(Some(b"guess")), refused(InvitationRefusal::Wrong));
+        assert_eq!(handshake.to_register(INVITED), None);
+        assert_eq!(check(Some(SECRET)), Ok(PROTOCOLS.newest));
+        assert_eq!(handshake.to_register(INVITED), Some(Incarnation(66)));
+        let early = Hello { purpose: Purpose::Control, ..joins(Some(SECRET)) };
+        assert_eq!(handshake.check_hello(&early), Err(Refusal::Unregistered));
     }
 
     /// An unregistered node gets neither votes nor entries until the log registers its incarnation.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use holdfast_types::NodeId;
+use holdfast_types::{Address, NodeId};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -23,28 +23,27 @@ struct Lost {
 #[derive(Debug)]
 pub(crate) struct Reachability {
     peer: NodeId,
-    address: String,
     lost: Mutex<Option<Lost>>,
 }
 
 impl Reachability {
-    pub(crate) fn new(peer: NodeId, address: String) -> Self {
-        Self { peer, address, lost: Mutex::new(None) }
+    pub(crate) fn new(peer: NodeId) -> Self {
+        Self { peer, lost: Mutex::new(None) }
     }
 
     /// Records a failed connection attempt.
-    pub(crate) fn record_failure(&self, reason: &str) {
-        let (peer, address) = (self.peer, &self.address);
+    pub(crate) fn record_failure(&self, address: Option<Address>, reason: &str) {
         if let Some(since) = self.note_lost(reason, Instant::now()) {
+            let (peer, address) = (self.peer, address.map(tracing::field::display));
             let for_ms = holdfast_types::millis(since);
             tracing::warn!(peer = peer.0, address, reason, for_ms, "peer unreachable");
         }
     }
 
     /// Records a successful connection attempt.
-    pub(crate) fn record_success(&self) {
-        let (peer, address) = (self.peer, &self.address);
+    pub(crate) fn record_success(&self, address: Option<Address>) {
         if let Some(after) = self.note_found(Instant::now()) {
+            let (peer, address) = (self.peer, address.map(tracing::field::display));
             let after_ms = holdfast_types::millis(after);
             tracing::info!(peer = peer.0, address, after_ms, "peer reachable again");
         }
@@ -79,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_repeated_change_is_logged_once() {
-        let reachability = Reachability::new(NodeId(2), "h:1".into());
+        let reachability = Reachability::new(NodeId(2));
         let t0 = Instant::now();
         assert_eq!(reachability.note_found(t0), None);
         assert_eq!(reachability.note_lost("refused", t0), Some(Duration::ZERO));
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn another_reason_is_logged_but_two_reasons_do_not_alternate() {
-        let reachability = Reachability::new(NodeId(2), "h:1".into());
+        let reachability = Reachability::new(NodeId(2));
         let t0 = Instant::now();
         reachability.note_lost("refused", t0);
         assert_eq!(reachability.note_lost("another cluster", t0 + REPEAT_AFTER / 2), None);

@@ -77,6 +77,7 @@ peer_calls! {
     ServiceRequest => Bytes,
     ReadBootstrapState => BootstrapState,
     AcceptMembers => (),
+    CheckPeer => (),
 }
 
 /// Keeps an idle connection open, and proves that the peer is alive.
@@ -202,6 +203,10 @@ pub(crate) struct StatusDto {
 /// A request to the peer's service. This crate does not interpret the bytes of the request and the reply.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServiceRequest(pub(crate) Bytes);
+
+/// Requests that the peer connects to another node.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CheckPeer(pub(crate) NodeId);
 
 /// Requests a member's state for the bootstrap of the cluster.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

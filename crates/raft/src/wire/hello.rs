@@ -17,10 +17,13 @@ pub(crate) struct ProtocolRange {
 }
 
 /// The versions of this program.
-pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 4, newest: 4 };
+pub(crate) const PROTOCOLS: ProtocolRange = ProtocolRange { oldest: 5, newest: 5 };
 
 /// Fields of later versions, by tag. A reader skips unknown tags.
 pub(crate) type Extensions = Vec<(u16, Bytes)>;
+
+/// The secret of an invitation, in the hello of a node that joins a cluster.
+pub(crate) const JOIN_SECRET: u16 = 1;
 
 /// The purpose of a connection. Each purpose has its own connection, so that a large append or a snapshot never delays
 /// a heartbeat.
@@ -95,6 +98,18 @@ pub(crate) enum Refusal {
     Level { cluster: FeatureLevel },
     /// The caller's certificate does not name the caller.
     Certificate,
+    /// The caller is a former member.
+    Retired { why: String },
+    /// The caller is invited, and its secret does not prove it.
+    Invitation { why: InvitationRefusal },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum InvitationRefusal {
+    /// The hello has no secret.
+    Missing,
+    Wrong,
+    Expired,
 }
 
 impl ProtocolRange {
@@ -139,6 +154,8 @@ impl Refusal {
             Self::ClusterId { .. } => "cluster-id",
             Self::Level { .. } => "level",
             Self::Certificate => "certificate",
+            Self::Retired { .. } => "retired",
+            Self::Invitation { .. } => "invitation",
         }
     }
 }
@@ -159,7 +176,8 @@ impl fmt::Display for Refusal {
             }
             Self::NotMember => write!(
                 f,
-                "this node is not in the peer's configuration: use the same members on all nodes"
+                "this node is not a member of the peer's cluster: add it with holdfast member add; for a new cluster, use the same \
+                 members on all nodes"
             ),
             Self::Incarnation => write!(
                 f,
@@ -185,6 +203,21 @@ impl fmt::Display for Refusal {
                 "this node's certificate names neither this node (holdfast://CLUSTER/node/node-ID) nor the host of its peer address: \
                  create one with holdfast certs node"
             ),
+            Self::Retired { why } => write!(
+                f,
+                "this node has left the cluster: {why}; add a new member with holdfast member add, and give it an empty data directory"
+            ),
+            Self::Invitation { why } => {
+                let why = match why {
+                    InvitationRefusal::Missing => "this node has no join token",
+                    InvitationRefusal::Wrong => "the join token is not that of this member",
+                    InvitationRefusal::Expired => "the join token has expired",
+                };
+                write!(
+                    f,
+                    "{why}: add the member again with holdfast member add, and join with the new token"
+                )
+            }
         }
     }
 }

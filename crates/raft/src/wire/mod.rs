@@ -11,15 +11,17 @@ mod vote;
 
 pub use calls::Urgency;
 pub(crate) use calls::{
-    AcceptMembers, Append, AppendReply, BootstrapState, CommandRun, InitialMembers, PeerCall, Ping,
-    Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
-    RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
+    AcceptMembers, Append, AppendReply, BootstrapState, CheckPeer, CommandRun, InitialMembers,
+    PeerCall, Ping, Propose, ProposeRefusal, ReadBootstrapState, ReadIndex, ReadStatus, Reply,
+    Request, RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
     SnapshotPiece, StatusDto, TransferLeader,
 };
 pub(crate) use entry::{LogIdDto, SnapshotMetaDto, decode_record, encode_record};
 #[cfg(test)]
 pub(crate) use hello::ProtocolRange;
-pub(crate) use hello::{Hello, HelloAccepted, HelloReply, PROTOCOLS, Purpose, Refusal};
+pub(crate) use hello::{
+    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose, Refusal,
+};
 pub(crate) use vote::VoteDto;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
+use crate::join::JoinRequest;
 use crate::type_config::{
     Batch, LeaderId, LogId, Membership, Payload, RaftEntry, SnapshotMeta, StoredMembership,
 };
@@ -128,7 +129,7 @@ fn hellos_keep_their_bytes() {
     golden(
         Kind::Hello,
         &hello,
-        "484601124f000000a9cd98ab0400040001000000000000006301c10000000000000000000000\
+        "484601124f000000610fc2040500050001000000000000006301c10000000000000000000000\
          0000000001000100000000000000ab0000000000000002000000000000000300000001000000\
          000000000700010000000000000078",
     );
@@ -150,6 +151,13 @@ fn hellos_keep_their_bytes() {
         &HelloReply::Refused(Refusal::Incarnation),
         "48460112080000008522f8da0100000004000000",
     );
+    golden(
+        Kind::Hello,
+        &HelloReply::Refused(Refusal::Retired { why: "x".into() }),
+        "4846011211000000a5bd6a3a010000000a000000010000000000000078",
+    );
+    let why = InvitationRefusal::Wrong;
+    golden(Kind::Hello, &HelloReply::Refused(Refusal::Invitation { why }), "");
 }
 
 #[track_caller]
@@ -192,6 +200,10 @@ fn requests_keep_their_bytes() {
     );
     golden_request(ReadBootstrapState, "4846010910000000b8a751b50900000000000000fa0000000c000000");
     golden_request(
+        CheckPeer(NodeId(4)),
+        "4846010918000000497fffe40900000000000000fa0000000e0000000400000000000000",
+    );
+    golden_request(
         AcceptMembers(initial_members()),
         "4846010942000000f17a81b30900000000000000fa0000000d000000c1000000000000000000\
          0000000000000100ab0000000000000001000000000000000100000000000000ab0000000000\
@@ -225,6 +237,18 @@ fn replies_keep_their_bytes() {
         "4846010a19000000df96eeef09000000000000000000000007000000000000000100010000",
     );
     golden_reply::<AcceptMembers>(Ok(()), "4846010a0c000000d70aa102090000000000000000000000");
+}
+
+#[test]
+fn join_requests_keep_their_bytes() {
+    let (cluster, cluster_id) = ("c".to_owned(), ClusterId(0xC1));
+    let request = JoinRequest { cluster, cluster_id, node: NodeId(4), secret: [7; 32] };
+    golden(
+        Kind::JoinRequest,
+        &request,
+        "4846011941000000b9e377be010000000000000063c100000000000000000000000000000004\
+         000000000000000707070707070707070707070707070707070707070707070707070707070707",
+    );
 }
 
 fn initial_members() -> InitialMembers {

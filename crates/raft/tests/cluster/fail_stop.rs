@@ -20,7 +20,7 @@ async fn a_node_whose_disk_fails_stops_and_the_others_continue() {
     let provoked = lab.node(1).propose(open_session("provoked"), Urgency::Immediate, soon());
     let failed = lab.node(1).wait_failed();
     let (provoked, reason) = futures_util::future::join(provoked, failed).await;
-    assert!(reason.contains("disk is full"), "{reason}");
+    assert!(reason.to_string().contains("disk is full"), "{reason}");
     assert_eq!(lab.node(1).failed(), Some(reason));
     eventually("the failed node reports its failure", || {
         (lab.node(1).status().role == Role::Stopped).then_some(())

@@ -6,5 +6,6 @@ mod fail_stop;
 mod failover;
 mod healthy;
 mod lab;
+mod membership;
 mod restart;
 mod runs;

@@ -373,6 +373,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         Failure::Rejected(_)
         | Failure::Overloaded { .. }
         | Failure::DiskFull
+        | Failure::UnsafeChange { .. }
         | Failure::TooLarge
         | Failure::WaitTimeout { .. }
         | Failure::NotYet { .. }

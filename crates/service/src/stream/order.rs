@@ -199,7 +199,7 @@ impl Streams {
             | Event::Session(SessionEvent::LeaseStarted { .. } | SessionEvent::Attached { .. })
             | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
-            | Event::NodeRegistered { .. }
+            | Event::MemberChanged { .. }
             | Event::Audited { .. }
             | Event::AuthChanged => {}
         }

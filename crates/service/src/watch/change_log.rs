@@ -248,7 +248,7 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         | Event::Lock(_)
         | Event::Session(_)
         | Event::Recipe(_)
-        | Event::NodeRegistered { .. }
+        | Event::MemberChanged { .. }
         | Event::Audited { .. }
         | Event::AuthChanged => {
             let notice = HoldNotice::of(revision, event, entry)?;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
+use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{
     Failure, ReadMode, Response, Service, ServiceConfig, ServiceMetrics, SessionLease,
     session_or_anonymous,
 };
 use holdfast_types::{
-    Acquire, Grant, Labels, LockName, LockView, NodeId, OpenSession, Owner, Rejection, Release,
-    ReleaseTarget, Released, SessionName, Ttl,
+    Acquire, Address, Grant, Labels, LockName, LockView, MemberAddresses, NodeId, OpenSession,
+    Owner, Rejection, Release, ReleaseTarget, Released, SessionName, Ttl,
 };
 use tempfile::TempDir;
 
@@ -37,10 +37,9 @@ impl Nodes {
     pub(crate) async fn start_with(count: usize, config: ServiceConfig) -> Self {
         let listeners: Vec<TcpListener> =
             (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let member = |listener: &TcpListener| MemberAddresses {
-            peer: listener.local_addr().unwrap().to_string(),
-            http: String::new(),
-            zookeeper: String::new(),
+        let member = |listener: &TcpListener| {
+            let peer: Address = listener.local_addr().unwrap().into();
+            MemberAddresses { http: peer.clone(), zookeeper: peer.clone(), peer }
         };
         let members: BTreeMap<NodeId, MemberAddresses> =
             (1..).map(NodeId).zip(listeners.iter().map(member)).collect();

@@ -8,6 +8,7 @@ mod right;
 mod token_id;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
 use crate::{NameError, NamespaceName, NamespaceQuotas, RoleName, SessionName, Stamp, SubjectName};
@@ -64,10 +65,16 @@ pub struct NewAccessToken {
     pub expires_at: Option<Stamp>,
 }
 
-/// The SHA-256 of the secret of an access token.
+/// The SHA-256 of a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretHash(pub [u8; 32]);
+
+impl SecretHash {
+    pub fn of(secret: &[u8]) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
+}
 
 impl std::fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -43,12 +43,14 @@ pub enum Right {
     MetricsRead,
     /// Read the audit trail.
     AuditRead,
+    /// Change the members, and transfer leadership. Includes `read`.
+    ClusterManage,
     /// Change the log of a node.
     ClusterOperate,
 }
 
 impl Right {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -67,6 +69,7 @@ impl Right {
         Self::AuthManage,
         Self::MetricsRead,
         Self::AuditRead,
+        Self::ClusterManage,
         Self::ClusterOperate,
     ];
 
@@ -91,6 +94,7 @@ impl Right {
             Self::AuthManage => ("auth", "manage"),
             Self::MetricsRead => ("metrics", "read"),
             Self::AuditRead => ("audit", "read"),
+            Self::ClusterManage => ("cluster", "manage"),
             Self::ClusterOperate => ("cluster", "operate"),
         }
     }
@@ -106,6 +110,7 @@ impl Right {
             Self::TreeWrite => matches!(other, Self::TreeWrite | Self::TreeRead),
             Self::SessionClose => matches!(other, Self::SessionClose | Self::SessionRead),
             Self::AuthManage => matches!(other, Self::AuthManage | Self::AuthRead),
+            Self::ClusterManage => matches!(other, Self::ClusterManage | Self::ClusterRead),
             Self::LockCheck
             | Self::LockRequestRelease
             | Self::LockBreak
@@ -127,6 +132,7 @@ impl Right {
         !matches!(
             self,
             Self::ClusterRead
+                | Self::ClusterManage
                 | Self::AuthRead
                 | Self::AuthManage
                 | Self::MetricsRead

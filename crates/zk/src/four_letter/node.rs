@@ -37,7 +37,7 @@ pub(super) fn server(context: &ServerContext, clients: &str) -> String {
 }
 
 fn mode(context: &ServerContext) -> &'static str {
-    if context.config.members.len() == 1 {
+    if context.service.members().len() == 1 {
         "standalone"
     } else if context.service.leader() == Some(context.service.node()) {
         "leader"
@@ -86,7 +86,7 @@ pub(super) async fn monitor(context: &ServerContext) -> String {
     if mode != "standalone" {
         let peer_state = if mode == "leader" { "leading" } else { "following" };
         values.push(("peer_state", format!("{peer_state} - broadcast")));
-        values.push(("quorum_size", context.config.members.len().to_string()));
+        values.push(("quorum_size", context.service.members().len().to_string()));
     }
     if mode == "leader" {
         let followers = followers(context).await.to_string();
@@ -125,9 +125,9 @@ pub(super) async fn configuration(context: &ServerContext) -> String {
         context.service.node(),
     );
     if let (Some(members), Some(own)) =
-        (&context.members, config.members.get(&context.service.node()))
+        (context.members_text(), context.service.members().get(&context.service.node()))
     {
-        let port = own.peer.rsplit(':').next().unwrap_or_default();
+        let port = own.peer.port();
         let _infallible = write!(
             text,
             "electionPort={port}\nquorumPort={port}\npeerType=0\nmembership: \n{members}"

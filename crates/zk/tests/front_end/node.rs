@@ -5,10 +5,10 @@ use holdfast_lab::{DEADLINE, until};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 
-use holdfast_raft::{MemberAddresses, PeerListen, RaftConfig};
+use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
-use holdfast_types::NodeId;
-use holdfast_zk::{Words, ZkConfig, ZkListener, ZkMember, ZkMetrics, serve};
+use holdfast_types::{MemberAddresses, NodeId};
+use holdfast_zk::{Words, ZkConfig, ZkListener, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -47,9 +47,9 @@ impl Node {
         let peers = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = front_end.local_addr().unwrap();
         let member = MemberAddresses {
-            http: "127.0.0.1:0".to_owned(),
-            peer: peers.local_addr().unwrap().to_string(),
-            zookeeper: address.to_string(),
+            http: address.into(),
+            peer: peers.local_addr().unwrap().into(),
+            zookeeper: address.into(),
         };
         let members = BTreeMap::from([(NodeId(1), member)]);
         let listen = PeerListen::Bound(peers);
@@ -61,9 +61,7 @@ impl Node {
         let (stop, stopped) = oneshot::channel::<()>();
         let listener = tokio::net::TcpListener::from_std(front_end).unwrap();
         let shutdown = async move { drop(stopped.await) };
-        let own = ZkMember { peer: "127.0.0.1:0".to_owned(), zookeeper: address.to_string() };
-        let members = BTreeMap::from([(NodeId(1), own)]);
-        let config = ZkConfig { data_dir: data.path().to_owned(), members, ..config };
+        let config = ZkConfig { data_dir: data.path().to_owned(), ..config };
         let served = tokio::spawn(serve(
             ZkListener { listener, tls: None },
             config,

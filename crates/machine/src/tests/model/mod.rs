@@ -345,6 +345,7 @@ impl Model {
                 | Command::SetLimits(_)
                 | Command::RegisterNode { .. }
                 | Command::Bootstrap { .. }
+                | Command::Membership(_)
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -379,8 +380,8 @@ impl Model {
                     return Err(self.gone(session));
                 }
                 self.renew_lease_by_name(&session, ttl);
-                let live = self.live(&session).unwrap();
-                Ok(Reply::SessionRenewed { id: SessionId(live.id), ttl: live.ttl })
+                let Session { id, ttl, .. } = self.live(&session).unwrap();
+                Ok(Reply::SessionRenewed { id: SessionId(*id), ttl: *ttl })
             }
             Command::CloseSession { session, attachment, incarnation } => {
                 let live = self.live(&session).map(|live| live.id);
@@ -398,9 +399,7 @@ impl Model {
                         ended.unwrap().end = SessionEnd::Closed;
                     }
                     (false, Some(SessionEnd::Closed)) => {}
-                    (false, None) => {
-                        return Err(SessionRejection::Unknown { session }.into());
-                    }
+                    (false, None) => return Err(SessionRejection::Unknown { session }.into()),
                 }
                 // Closing a session acknowledges the loss of its holds.
                 self.acknowledge_losses(&session);
@@ -429,9 +428,11 @@ impl Model {
                 self.limits = limits;
                 Ok(Reply::LimitsSet)
             }
-            Command::RegisterNode { .. } => Ok(Reply::NodeRegistered),
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
-            Command::Auth(_) | Command::As { .. } => panic!("the model has no authorization"),
+            Command::RegisterNode { .. }
+            | Command::Membership(_)
+            | Command::Auth(_)
+            | Command::As { .. } => panic!("the model has no members and no authorization"),
             Command::AttachSession { session, password, ttl } => {
                 self.attach_by_id(session, password, ttl)
             }

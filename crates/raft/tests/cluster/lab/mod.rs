@@ -16,12 +16,13 @@ use futures_util::future::BoxFuture;
 use holdfast_lab::Links;
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    Committed, LeaderEpoch, MemberAddresses, Observer, PeerListen, ProposeError, RaftConfig,
-    RaftNode, StartError, Timing, Urgency,
+    Committed, JoinRequest, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
+    StartError, Timing, Urgency, write_join_request,
 };
 use holdfast_storage::Log;
 use holdfast_types::{
-    Applied, Command, Labels, NodeId, OpenSession, Revision, SessionName, SessionStatus, Ttl,
+    Actor, Applied, Command, Invitation, Labels, MemberAddresses, MembershipChange, NodeId,
+    OpenSession, Outcome, Revision, SecretHash, SessionName, SessionStatus, Stamp, Ttl, VotingRole,
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -54,8 +55,14 @@ impl Observer for Recorder {
     }
 }
 
+/// Nodes that a test can add to the first ones.
+const ADDED_MAX: u64 = 3;
+const SECRET: [u8; 32] = [9; 32];
+
 pub(crate) struct Lab {
     pub(crate) cluster: String,
+    /// The members of the new cluster.
+    first: u64,
     pub(crate) dirs: BTreeMap<u64, TempDir>,
     pub(crate) nodes: BTreeMap<u64, RaftNode>,
     pub(crate) notes: BTreeMap<u64, Arc<Recorder>>,
@@ -85,24 +92,21 @@ impl Lab {
         let free = |id| (id, Arc::new(AtomicU64::new(1 << 40)));
         Self {
             cluster: "lab".into(),
+            first: count,
             dirs: ids.clone().map(|id| (id, tempfile::tempdir().unwrap())).collect(),
             nodes: BTreeMap::new(),
             notes: BTreeMap::new(),
-            links: Links::between(count).await,
-            free_bytes: ids.map(free).collect(),
+            links: Links::between(count + ADDED_MAX).await,
+            free_bytes: (1..=count + ADDED_MAX).map(free).collect(),
             tune,
             log: None,
         }
     }
 
     pub(crate) fn config(&self, id: u64) -> RaftConfig {
-        let members = self.dirs.keys().map(|other| {
-            let peer = self.links.address(id, *other).to_string();
-            (
-                NodeId(*other),
-                MemberAddresses { peer, http: String::new(), zookeeper: String::new() },
-            )
-        });
+        // A node that joins later knows itself in addition.
+        let known = (1..=self.first).chain((id > self.first).then_some(id));
+        let members = known.map(|other| (NodeId(other), self.addresses(id, other)));
         let listener = PeerListen::Bound(TcpListener::bind("127.0.0.1:0").unwrap());
         let dir = self.dirs[&id].path();
         let mut config =
@@ -118,6 +122,59 @@ impl Lab {
         config.log = self.log.as_ref().filter(|(node, _)| *node == id).map(|(_, log)| log.clone());
         (self.tune)(&mut config);
         config
+    }
+
+    /// The addresses of a node for another one; only that for peers is in use.
+    fn addresses(&self, from: u64, to: u64) -> MemberAddresses {
+        let port =
+            |port: u64| format!("10.0.0.{to}:{port}").parse::<std::net::SocketAddr>().unwrap();
+        MemberAddresses {
+            peer: self.links.address(from, to).into(),
+            http: port(1).into(),
+            zookeeper: port(2).into(),
+        }
+    }
+
+    pub(crate) async fn change(&self, through: u64, change: MembershipChange) -> Outcome {
+        let command = Command::Membership(change).by(Actor::Node);
+        let done = self.node(through).propose(command, Urgency::Immediate, soon()).await;
+        done.unwrap().outcome
+    }
+
+    /// Invites a voter, and prepares its directory. Returns its id.
+    pub(crate) async fn invite(&mut self, through: u64, replaces: Option<u64>) -> u64 {
+        let id = self.node(through).read(Machine::highest_member).0 + 1;
+        let invitation =
+            Invitation { secret: SecretHash::of(&SECRET), expires_at: Stamp(u64::MAX) };
+        let change = MembershipChange::Invite {
+            addresses: self.addresses(1, id),
+            zone: None,
+            role: VotingRole::Voter,
+            invitation,
+            replaces: replaces.map(NodeId),
+        };
+        let invited = self.change(through, change).await.unwrap();
+        assert_eq!(invited.into_member_invited(), Some(NodeId(id)));
+        let cluster_id = self.node(through).read(Machine::cluster_id).unwrap();
+        let (cluster, node) = (self.cluster.clone(), NodeId(id));
+        let dir = tempfile::tempdir().unwrap();
+        let request = JoinRequest { cluster, cluster_id, node, secret: SECRET };
+        write_join_request(dir.path(), &request).unwrap();
+        self.dirs.insert(id, dir);
+        id
+    }
+
+    /// Waits until all running nodes have the voters, and no change is unfinished.
+    pub(crate) async fn voters(&self, voters: &[u64]) {
+        let settled = |node: &RaftNode| {
+            let pending =
+                node.read(|machine| machine.members().any(|(_, it)| it.pending.is_some()));
+            !pending && node.status().voters.iter().map(|id| id.0).eq(voters.iter().copied())
+        };
+        eventually(&format!("the voters {voters:?}"), || {
+            self.nodes.values().all(settled).then_some(())
+        })
+        .await;
     }
 
     /// Starts one node.
@@ -160,6 +217,12 @@ impl Lab {
             (same && ready).then_some(first.leader?)
         });
         agreed.await.0
+    }
+
+    /// The leader that a running node knows; 0 without one.
+    pub(crate) fn leader_now(&self) -> u64 {
+        let leaders = self.nodes.values().map(|node| node.leadership().borrow().leader);
+        leaders.flatten().next().unwrap_or_default().0
     }
 
     pub(crate) async fn epoch(&self) -> LeaderEpoch {

@@ -9,7 +9,7 @@ use super::*;
 fn view() -> ClusterBody {
     let node = |id: u64, role: &str| {
         format!(
-            r#"{{"id":{id},"role":"{role}","http":"n{id}:7400","peer":"n{id}:7401","zookeeper":"n{id}:7402","applied_revision":9,"healthy":true}}"#
+            r#"{{"id":{id},"role":"{role}","votes":true,"http":"n{id}:7400","peer":"n{id}:7401","zookeeper":"n{id}:7402","applied_revision":9,"healthy":true}}"#
         )
     };
     let nodes = [node(1, "leader"), node(2, "follower"), node(3, "follower")].join(",");

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use holdfast_machine::Machine;
-use holdfast_raft::{MemberAddresses, Observer, PeerListen, RaftConfig};
+use holdfast_raft::{Observer, PeerListen, RaftConfig};
 use holdfast_types::{
-    Applied, Create, CreateKind, Labels, Multi, NodeId, Op, Revision, Ttl, ZnodePath,
+    Address, Applied, Create, CreateKind, Labels, MemberAddresses, Multi, NodeId, Op, Revision,
+    Ttl, ZnodePath,
 };
 use parking_lot::Mutex;
 
@@ -56,8 +57,8 @@ async fn start(dir: &Path, mutated: bool) -> Service {
 
 async fn start_observed(dir: &Path, mutated: bool) -> (Service, Arc<ApplyObserver>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = listener.local_addr().unwrap().to_string();
-    let member = MemberAddresses { peer, http: String::new(), zookeeper: String::new() };
+    let peer: Address = listener.local_addr().unwrap().into();
+    let member = MemberAddresses { http: peer.clone(), zookeeper: peer.clone(), peer };
     let members = BTreeMap::from([(NodeId(1), member)]);
     let listen = PeerListen::Bound(listener);
     let raft = RaftConfig::new("test", NodeId(1), members, dir, listen);

@@ -1,25 +1,25 @@
 //! `host:port`, where the host is an IP address or a DNS name.
 
 use std::fmt;
+use std::net::SocketAddr;
 
-use super::scalar::Scalar;
+use serde::{Deserialize, Serialize};
 
-/// An address of the configuration. Every connection resolves DNS names anew, so a node can start before the names of
-/// its peers exist.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Address {
+/// An address of a node. Every connection resolves DNS names anew, so a node can start before the names of its peers exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Address {
     host: String,
     port: u16,
 }
 
 impl Address {
-    pub(super) fn read(value: &Scalar) -> Result<Self, String> {
-        value.text("an address such as \"127.0.0.1:7400\"").and_then(Self::parse)
-    }
+    /// The maximum length as text, bytes: a DNS name, a colon and a port.
+    pub const MAX_LEN: usize = 253 + 6;
 
     /// # Errors
     /// The problem, and what to write instead.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let example = "write host:port, for example \"127.0.0.1:7400\" or \"[::1]:7400\"";
         let Some((host, port)) = text.rsplit_once(':') else {
             return Err(format!("{text:?} has no port: {example}"));
@@ -40,13 +40,18 @@ impl Address {
 }
 
 impl Address {
-    pub(super) fn port(&self) -> u16 {
+    pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// The host, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Whether only this machine can reach it. Another host name than `localhost` may be any machine.
-    pub(super) fn is_loopback(&self) -> bool {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host();
         host == "localhost"
             || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
@@ -66,6 +71,29 @@ fn is_host(host: &str) -> bool {
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
     host.len() <= 253 && host.trim_end_matches('.').split('.').all(is_label)
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Address> for String {
+    fn from(address: Address) -> Self {
+        address.to_string()
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        let host = match address {
+            SocketAddr::V4(v4) => v4.ip().to_string(),
+            SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+        };
+        Self { host, port: address.port() }
+    }
 }
 
 impl fmt::Display for Address {

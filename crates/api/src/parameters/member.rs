@@ -1,0 +1,38 @@
+//! Parameters of the members.
+
+use holdfast_types::{FencingToken, Reason, VotingRole, Zone};
+
+use crate::param::Param;
+
+const ROLES: [&str; 2] = [VotingRole::Voter.as_str(), VotingRole::Learner.as_str()];
+
+pub const PEER: Param = Param::text("peer", "The address of the member for other nodes, host:port");
+pub const NEW_PEER: Param = PEER.needed("10.0.0.4:7401");
+pub const HTTP: Param = Param::text("http", "The address for HTTP clients, host:port");
+pub const NEW_HTTP: Param = HTTP.needed("10.0.0.4:7400");
+pub const ZOOKEEPER: Param =
+    Param::text("zookeeper", "The address for ZooKeeper clients, host:port");
+pub const NEW_ZOOKEEPER: Param = ZOOKEEPER.needed("10.0.0.4:7402");
+pub const ZONE: Param = Param::name(
+    "zone",
+    Zone::MAX_LEN,
+    "The failure domain of the member, such as a data centre; contains neither '/' nor white space",
+);
+pub const ROLE: Param = Param::word(
+    "role",
+    &ROLES,
+    "Whether the member votes. A learner receives the log and does not vote",
+);
+pub const REPLACES: Param = Param::number(
+    "replaces",
+    (1, FencingToken::END - 1),
+    "The member that leaves in the same step in which the new one gets its vote. It may be unreachable",
+);
+pub const REASON: Param =
+    Param::bounded_text("reason", Reason::MAX_LEN, "The reason, for the audit trail")
+        .needed("moved");
+pub const FORCE: Param =
+    Param::flag("force", "Accept that the cluster survives fewer failures after the change");
+pub const DRY_RUN: Param = Param::flag("dry_run", "Only check the change, and propose nothing");
+pub const TO: Param =
+    Param::number("to", (1, FencingToken::END - 1), "The voter that leads next; without it, any");

@@ -1,0 +1,276 @@
+//! The commands that change members: their arguments and calls.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use holdfast_api::parameters::member;
+use holdfast_api::{InvitedMemberBody, Query};
+use holdfast_client::http::Method;
+use holdfast_client::{Call, Client};
+use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
+
+use super::{node_id, progress};
+use crate::arguments::{ClusterArgs, duration};
+use crate::exit::CommandFailure;
+use crate::output::{answer, write_stderr};
+
+/// How long `remove`, `promote` and `demote` wait for the end of the change.
+const WAIT_DEFAULT: &str = "1m";
+
+/// How a change is made.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// Also make a change after which the cluster survives fewer failures.
+    #[arg(long)]
+    force: bool,
+    /// Only check the change, and propose nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The addresses of a new member.
+#[derive(Debug, Args)]
+pub(crate) struct NewMemberArgs {
+    /// The address for other nodes.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    peer: Address,
+    /// The address for HTTP clients.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    http: Address,
+    /// The address for ZooKeeper clients.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    zookeeper: Address,
+    /// The failure domain, such as a data centre.
+    #[arg(long, value_parser = zone)]
+    zone: Option<Zone>,
+    /// Write the join token into a new file that only its owner can read.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Wait until the new member has its role.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+}
+
+/// The role of a new member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RoleArg {
+    Voter,
+    Learner,
+}
+
+/// Invite a new member.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    #[command(flatten)]
+    new: NewMemberArgs,
+    /// Whether the new member votes.
+    #[arg(long, value_enum, default_value = "voter")]
+    role: RoleArg,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Invite a new member that takes the place of another one.
+#[derive(Debug, Args)]
+pub(crate) struct ReplaceArgs {
+    /// The member that leaves.
+    #[arg(value_name = "ID", value_parser = node_id)]
+    old: NodeId,
+    #[command(flatten)]
+    add: AddArgs,
+}
+
+/// Remove a member.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// The member.
+    #[arg(value_name = "ID", value_parser = node_id)]
+    node: NodeId,
+    /// The reason, for the audit trail and the log of the removed node.
+    #[arg(long, value_parser = reason)]
+    reason: Reason,
+    /// How long to wait for the end of the change.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT_DEFAULT)]
+    wait: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Change the role of a member.
+#[derive(Debug, Args)]
+pub(crate) struct RoleArgs {
+    /// The member.
+    #[arg(value_name = "ID", value_parser = node_id)]
+    node: NodeId,
+    /// How long to wait for the end of the change.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = WAIT_DEFAULT)]
+    wait: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Change the addresses or the zone of a member.
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// The member.
+    #[arg(value_name = "ID", value_parser = node_id)]
+    node: NodeId,
+    /// The new address for other nodes.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    peer: Option<Address>,
+    /// The new address for HTTP clients.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    http: Option<Address>,
+    /// The new address for ZooKeeper clients.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    zookeeper: Option<Address>,
+    /// The new failure domain.
+    #[arg(long, value_parser = zone)]
+    zone: Option<Zone>,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+impl ChangeArgs {
+    fn query(&self) -> Query {
+        let query = Query::default().with_flag(&member::FORCE, self.force);
+        query.with_flag(&member::DRY_RUN, self.dry_run)
+    }
+
+    /// Sends a change without a result, and waits until it is finished.
+    async fn send(
+        &self,
+        method: Method,
+        node: NodeId,
+        query: Query,
+        wait: Option<Duration>,
+    ) -> Result<(), CommandFailure> {
+        let client = self.cluster.client()?;
+        client.call_raw(&Call::new(method, query.target(&format!("/v1/members/{node}")))).await?;
+        if self.dry_run {
+            write_stderr("the checks passed; nothing was changed");
+            return Ok(());
+        }
+        match wait {
+            Some(wait) => progress::wait(&client, node, wait).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl AddArgs {
+    pub(super) async fn run(&self, replaces: Option<NodeId>) -> Result<(), CommandFailure> {
+        if self.new.out.as_ref().is_some_and(|out| out.exists()) {
+            let out = self.new.out.as_deref().map(|out| out.display().to_string());
+            let detail = format!("{} exists: name a new file", out.unwrap_or_default());
+            return Err(CommandFailure::usage(detail));
+        }
+        let NewMemberArgs { peer, http, zookeeper, zone, .. } = &self.new;
+        let role = match self.role {
+            RoleArg::Voter => VotingRole::Voter,
+            RoleArg::Learner => VotingRole::Learner,
+        };
+        let query = self
+            .change
+            .query()
+            .with(&member::PEER, peer)
+            .with(&member::HTTP, http)
+            .with(&member::ZOOKEEPER, zookeeper)
+            .with_some(&member::ZONE, zone.as_ref())
+            .with(&member::ROLE, &role)
+            .with_some(&member::REPLACES, replaces.as_ref());
+        let client = self.change.cluster.client()?;
+        let call = Call::new(Method::POST, query.target("/v1/members"));
+        let body: InvitedMemberBody = client.call(&call).await?;
+        if let (Some(node), Some(token)) = (body.id, &body.join_token) {
+            return self.show(&client, &body, node, token).await;
+        }
+        answer(self.change.cluster.format(), &body, "", "the checks passed; nothing was changed");
+        Ok(())
+    }
+
+    async fn show(
+        &self,
+        client: &Client,
+        body: &InvitedMemberBody,
+        node: NodeId,
+        token: &str,
+    ) -> Result<(), CommandFailure> {
+        let file = self
+            .new
+            .out
+            .as_ref()
+            .map_or(format!("node-{node}.join"), |out| out.display().to_string());
+        let next = format!(
+            "within one hour:\n\n  holdfast join {file} --config node.toml --data-dir DIR\n  holdfast serve --config node.toml"
+        );
+        if let Some(out) = &self.new.out {
+            let written = crate::commands::certs::write_file(out, &format!("{token}\n"), 0o600);
+            written.map_err(|error| {
+                CommandFailure::failed(format!(
+                    "{file}: {error}; cancel the invitation: holdfast member remove {node} --reason TEXT"
+                ))
+            })?;
+            write_stderr(&format!(
+                "node {node} is invited. Copy {file} to its machine, and run there, {next}"
+            ));
+        } else {
+            let text = format!(
+                "node {node} is invited. Save the last line as {file} on its machine, and run there, {next}\n\n{token}"
+            );
+            answer(self.change.cluster.format(), body, token, &text);
+        }
+        match self.new.wait {
+            Some(wait) => progress::wait(client, node, wait).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl ReplaceArgs {
+    pub(super) async fn run(&self) -> Result<(), CommandFailure> {
+        self.add.run(Some(self.old)).await
+    }
+}
+
+impl RemoveArgs {
+    pub(super) async fn run(&self) -> Result<(), CommandFailure> {
+        let query = self.change.query().with(&member::REASON, &self.reason);
+        self.change.send(Method::DELETE, self.node, query, Some(self.wait)).await
+    }
+}
+
+impl RoleArgs {
+    pub(super) async fn run(&self, role: VotingRole) -> Result<(), CommandFailure> {
+        let query = self.change.query().with(&member::ROLE, &role);
+        self.change.send(Method::PATCH, self.node, query, Some(self.wait)).await
+    }
+}
+
+impl SetArgs {
+    pub(super) async fn run(&self) -> Result<(), CommandFailure> {
+        let query = self
+            .change
+            .query()
+            .with_some(&member::PEER, self.peer.as_ref())
+            .with_some(&member::HTTP, self.http.as_ref())
+            .with_some(&member::ZOOKEEPER, self.zookeeper.as_ref())
+            .with_some(&member::ZONE, self.zone.as_ref());
+        self.change.send(Method::PATCH, self.node, query, None).await
+    }
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    Address::parse(text)
+}
+
+fn zone(text: &str) -> Result<Zone, holdfast_types::NameError> {
+    Zone::new(text)
+}
+
+fn reason(text: &str) -> Result<Reason, holdfast_types::NameError> {
+    Reason::new(text)
+}

@@ -1,0 +1,106 @@
+//! `holdfast join`: prepares the machine of an invited member.
+//!
+//! It writes the configuration file and the data directory of the new node from its join token. It calls no node.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use holdfast_api::JoinToken;
+use holdfast_raft::{JoinRequest, write_join_request};
+use holdfast_types::{MemberAddresses, NodeId};
+use toml::Value;
+
+use crate::commands::certs::write_file;
+use crate::exit::CommandFailure;
+use crate::output;
+
+/// Prepare this machine for an invited member.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The join token is that of 'holdfast member add'. For TLS, first create a certificate for the new node: holdfast certs node ID --host HOST. Then name its files with --cert, --key and --ca."
+)]
+pub(crate) struct JoinArgs {
+    /// The file with the join token; - for stdin.
+    #[arg(value_name = "FILE")]
+    token: PathBuf,
+    /// The configuration file to write. It must not exist.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The data directory of the node. It must be empty.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The certificate of the node, in PEM form.
+    #[arg(long, value_name = "FILE", requires = "key", requires = "ca")]
+    cert: Option<PathBuf>,
+    /// The private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// The certificates of the CAs.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    ca: Option<PathBuf>,
+}
+
+/// Writes the files.
+///
+/// # Errors
+/// [`CommandFailure::Usage`] for a damaged token, [`CommandFailure::Failed`] if a file cannot be written.
+pub(crate) fn run(args: &JoinArgs) -> Result<(), CommandFailure> {
+    let token: JoinToken = read(&args.token)?.parse().map_err(CommandFailure::usage)?;
+    if args.config.exists() {
+        let detail = format!("{} exists: name a new file with --config", args.config.display());
+        return Err(CommandFailure::usage(detail));
+    }
+    let request = JoinRequest {
+        cluster: token.cluster.clone(),
+        cluster_id: token.cluster_id().map_err(CommandFailure::usage)?,
+        node: token.node,
+        secret: token.secret().map_err(CommandFailure::usage)?,
+    };
+    write_join_request(&args.data_dir, &request).map_err(CommandFailure::failed)?;
+    let text = config(args, &token);
+    write_file(&args.config, &text, 0o644)
+        .map_err(|error| CommandFailure::failed(format!("{}: {error}", args.config.display())))?;
+    let file = args.config.display();
+    output::print(&format!(
+        "node {} of cluster {} is ready to join. Start it:\n\n  holdfast serve --config {file}",
+        token.node, token.cluster
+    ));
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, CommandFailure> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    read.map_err(|error| CommandFailure::failed(format!("{}: {error}", path.display())))
+}
+
+fn config(args: &JoinArgs, token: &JoinToken) -> String {
+    let quoted = |path: &Path| Value::from(path.display().to_string());
+    let cluster = Value::from(token.cluster.clone());
+    let (node, data_dir) = (token.node, quoted(&args.data_dir));
+    let tls = match (&args.cert, &args.key, &args.ca) {
+        (Some(cert), Some(key), Some(ca)) => {
+            let [cert, key, ca] = [cert, key, ca].map(|path| quoted(path));
+            format!("\n[tls]\ncert = {cert}\nkey = {key}\nca = {ca}\n")
+        }
+        _ => String::new(),
+    };
+    let member = |(id, member): (&NodeId, &MemberAddresses)| {
+        let MemberAddresses { peer, http, zookeeper } = member;
+        format!(
+            "\n[[member]]\nid = {id}\nhttp = \"{http}\"\npeer = \"{peer}\"\nzookeeper = \"{zookeeper}\"\n"
+        )
+    };
+    let members: String = token.members.iter().map(member).collect();
+    format!(
+        "# Written by `holdfast join`. docs/configuration.md explains every key.\n\
+         # The cluster keeps its members: later changes are made with `holdfast member`, not here.\n\
+         cluster = {cluster}\nnode = {node}\ndata_dir = {data_dir}\n{tls}{members}"
+    )
+}

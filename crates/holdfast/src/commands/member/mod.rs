@@ -1,0 +1,120 @@
+//! `holdfast member` and `holdfast cluster`: the members of the cluster, and its leadership.
+
+mod changes;
+mod join;
+mod progress;
+
+use clap::{Args, Subcommand};
+use holdfast_api::{ClusterBody, NodeBody, Query, TransferredLeadershipBody, parameters};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+use holdfast_types::NodeId;
+
+use crate::arguments::ClusterArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer, answer_rows, cell, table};
+
+use changes::{AddArgs, RemoveArgs, ReplaceArgs, RoleArgs, SetArgs};
+pub(crate) use join::{JoinArgs, run as join};
+
+/// Add, replace and remove members.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemberCommand {
+    /// List the members, their roles and the unfinished change.
+    Ls(ClusterArgs),
+    /// Invite a new member, and print a join token for its machine.
+    Add(AddArgs),
+    /// Invite a new member that takes the place of another one, which may be dead.
+    Replace(ReplaceArgs),
+    /// Remove a member for ever, or cancel its invitation.
+    Remove(RemoveArgs),
+    /// Give a learner its vote.
+    Promote(RoleArgs),
+    /// Take the vote of a voter; it still receives the log.
+    Demote(RoleArgs),
+    /// Change the addresses or the zone of a member.
+    Set(SetArgs),
+}
+
+/// The leadership of the cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Transfer leadership to another voter, such as before the maintenance of a machine.
+    Transfer(TransferArgs),
+}
+
+/// Transfer leadership to another voter.
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// The voter that leads next; without it, any.
+    #[arg(long, value_name = "ID", value_parser = node_id)]
+    to: Option<NodeId>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(command: MemberCommand) -> Result<(), CommandFailure> {
+    match command {
+        MemberCommand::Ls(cluster) => ls(&cluster).await,
+        MemberCommand::Add(args) => args.run(None).await,
+        MemberCommand::Replace(args) => args.run().await,
+        MemberCommand::Remove(args) => args.run().await,
+        MemberCommand::Promote(args) => args.run(holdfast_types::VotingRole::Voter).await,
+        MemberCommand::Demote(args) => args.run(holdfast_types::VotingRole::Learner).await,
+        MemberCommand::Set(args) => args.run().await,
+    }
+}
+
+pub(crate) async fn run_cluster(command: ClusterCommand) -> Result<(), CommandFailure> {
+    let ClusterCommand::Transfer(TransferArgs { to, cluster }) = command;
+    let query = Query::default().with_some(&parameters::member::TO, to.as_ref());
+    let call = Call::new(Method::POST, query.target("/v1/cluster/transfer"));
+    let body: TransferredLeadershipBody = cluster.client()?.call(&call).await?;
+    let text = format!("node {} leads", body.leader);
+    answer(cluster.format(), &body, body.leader, &text);
+    Ok(())
+}
+
+async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body = cluster.quick_client()?.cluster().await?;
+    let ids = body.nodes.iter().map(|node| node.id);
+    answer_rows(cluster.format(), &body, &body.nodes, ids, &text(&body));
+    Ok(())
+}
+
+fn text(body: &ClusterBody) -> String {
+    let newest = body.nodes.iter().map(|node| node.applied_revision.0).max().unwrap_or_default();
+    let rows = body.nodes.iter().map(|node| {
+        [
+            node.id.to_string(),
+            node.role.clone(),
+            if node.votes { "yes" } else { "no" }.to_owned(),
+            lag(node, newest),
+            cell(node.zone.as_ref()),
+            cell(node.version.as_ref()),
+            node.peer.clone(),
+            cell(node.change.as_ref()),
+        ]
+    });
+    let header = ["id", "role", "votes", "behind", "zone", "version", "peer", "change"];
+    let voters = body.nodes.iter().filter(|node| node.votes).count();
+    let survives = voters.saturating_sub(1) / 2;
+    let waits = body.change_waits_for.as_ref();
+    let waits = waits.map(|why| format!("\nthe change waits: {why}")).unwrap_or_default();
+    format!("{}\n\n{voters} voters survive the loss of {survives}{waits}", table(header, rows))
+}
+
+/// The commands that the node has not applied yet.
+fn lag(node: &NodeBody, newest: u64) -> String {
+    let behind = newest.saturating_sub(node.applied_revision.0);
+    if node.version.is_some() { behind.to_string() } else { "?".to_owned() }
+}
+
+fn node_id(text: &str) -> Result<NodeId, String> {
+    match text.parse() {
+        Ok(id) if id > 0 => Ok(NodeId(id)),
+        Ok(_) | Err(_) => {
+            Err("the id of a member is a number from 1: holdfast member ls lists them".to_owned())
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Members that join, leave and replace dead ones, with the command line and real processes, under load.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+
+use crate::load::{ClientAccess, ClientLoad};
+use crate::program::{DevCluster, End, Program, eventually, send, spawn};
+
+/// A development cluster of three nodes, and nodes that joined it.
+struct Growing {
+    dev: DevCluster,
+    scratch: tempfile::TempDir,
+    joined: Vec<Program>,
+}
+
+impl Growing {
+    fn start() -> Self {
+        let dev = DevCluster::start(&["--nodes", "3"]);
+        Self { dev, scratch: tempfile::tempdir().unwrap(), joined: Vec::new() }
+    }
+
+    /// The addresses of all slots: three ports each.
+    fn access(&self) -> ClientAccess {
+        let nodes = (0..5).map(|slot| format!("127.0.0.1:{}", self.port(slot, 0))).collect();
+        ClientAccess { nodes, ca: None }
+    }
+
+    fn port(&self, slot: u16, listener: u16) -> u16 {
+        self.dev.port() + 10 * slot + listener
+    }
+
+    /// Runs a command against all slots.
+    fn run(&self, args: &[&str]) -> End {
+        let nodes = self.access().nodes.join(",");
+        spawn(args, &[("HOLDFAST_ADDR", &nodes)]).wait()
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let end = self.run(args);
+        assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
+        end.stdout
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.scratch.path().join(name).display().to_string()
+    }
+
+    /// Invites a node on the ports of a slot, prepares it, starts it, and waits until it votes.
+    fn join(&mut self, command: &[&str], slot: u16) {
+        let [http, peer, zookeeper] =
+            [0, 1, 2].map(|listener| format!("127.0.0.1:{}", self.port(slot, listener)));
+        let number = self.joined.len();
+        let [token, config, data] =
+            ["token", "toml", "data"].map(|kind| self.path(&format!("{number}.{kind}")));
+        let addresses = ["--http", &http, "--peer", &peer, "--zookeeper", &zookeeper];
+        self.ok(&[&["member"], command, &addresses, &["--out", &token]].concat());
+        self.ok(&["join", &token, "--config", &config, "--data-dir", &data]);
+        self.joined.push(spawn(&["serve", "--config", &config, "--log-format", "text"], &[]));
+        eventually("the new member votes", || {
+            let members = self.ok(&["member", "ls", "-o", "jsonl"]);
+            let voters = members.lines().filter(|line| line.contains("\"votes\":true"));
+            let joined = voters.filter(|line| line.contains(&http)).count() == 1;
+            joined && !members.contains("\"change\"")
+        });
+    }
+
+    fn voters(&self) -> Vec<String> {
+        let members = self.ok(&["member", "ls", "-o", "jsonl"]);
+        let voters = members.lines().filter(|line| line.contains("\"votes\":true"));
+        let id = |line: &str| line.split([':', ',']).nth(1).unwrap().to_owned();
+        voters.map(id).collect()
+    }
+}
+
+/// One command for each step of docs/operations.md. The lock that is held all the time keeps its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn members_come_and_go_under_load() {
+    let mut cluster = Growing::start();
+    let load = ClientLoad::start(cluster.access());
+    load.wait_for_cycles();
+
+    cluster.join(&["add", "--zone", "b"], 3);
+    cluster.join(&["add", "--zone", "c"], 4);
+    assert_eq!(cluster.voters(), ["1", "2", "3", "4", "5"]);
+    load.wait_for_cycles();
+
+    let refused = cluster.run(&["member", "remove", "1", "--reason", "moved"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("survive the loss of 1"), "{}", refused.stderr);
+    for leaving in ["1", "2"] {
+        cluster.ok(&["member", "remove", leaving, "--reason", "moved", "--force"]);
+        load.wait_for_cycles();
+    }
+    assert_eq!(cluster.voters(), ["3", "4", "5"]);
+
+    let pids = cluster.dev.node_pids();
+    send(pids[2], Signal::SIGKILL);
+    load.wait_for_cycles();
+    // The ports of node 1, which has stopped with exit code 71.
+    cluster.join(&["replace", "3"], 0);
+    assert_eq!(cluster.voters(), ["4", "5", "6"]);
+    load.wait_for_cycles();
+    // Every voter that is left is one that joined: the cluster survives the loss of one of them.
+    cluster.joined[0].signal(Signal::SIGKILL);
+    load.wait_for_cycles();
+    load.finish().await;
+}
+
+#[test]
+fn a_removed_node_stops_with_its_own_exit_code_and_the_reason() {
+    let mut cluster = Growing::start();
+    cluster.join(&["add"], 3);
+    cluster.ok(&["member", "remove", "4", "--reason", "disk failed"]);
+    let end = cluster.joined.remove(0).wait();
+    assert_eq!(end.code, Some(71), "{}", end.stderr);
+    assert!(end.stderr.contains("an operator removed it: disk failed"), "{}", end.stderr);
+    // It does not come back, with or without its data.
+    let config = cluster.path("0.toml");
+    let again = spawn(&["serve", "--config", &config], &[]).wait();
+    assert_eq!(again.code, Some(71), "{}", again.stderr);
+    std::fs::remove_dir_all(Path::new(&cluster.path("0.data"))).unwrap();
+    let wiped = ["serve", "--config", &config, "--set", "data_dir=other"];
+    let wiped = spawn(&wiped, &[]).wait();
+    assert_ne!(wiped.code, Some(0), "{}", wiped.stderr);
+}
+
+#[test]
+fn wrong_input_changes_nothing_and_names_the_fix() {
+    let cluster = Growing::start();
+    let [free, used] = [3, 1].map(|slot| format!("127.0.0.1:{}", cluster.port(slot, 1)));
+    let [http, zookeeper] =
+        [0, 2].map(|listener| format!("127.0.0.1:{}", cluster.port(3, listener)));
+    let add = |peer: &str| {
+        let args = ["--peer", peer, "--http", &http, "--zookeeper", &zookeeper];
+        cluster.run(&[&["member", "add"][..], &args].concat())
+    };
+    let refused = |end: End, code: i32, words: &str| {
+        assert_eq!(end.code, Some(code), "{}", end.stderr);
+        assert!(end.stderr.contains(words), "{words}: {}", end.stderr);
+    };
+    refused(add(&used), 1, "node 2 has the address");
+    refused(add("127.0.0.1"), 2, "has no port");
+    refused(cluster.run(&["member", "remove", "9", "--reason", "x"]), 1, "no member has the id 9");
+    refused(cluster.run(&["member", "remove", "0", "--reason", "x"]), 2, "a number from 1");
+    refused(cluster.run(&["member", "promote", "1"]), 1, "is a voter already");
+    refused(cluster.run(&["cluster", "transfer", "--to", "9"]), 1, "not a voter that works");
+    let checked = cluster.run(&["member", "remove", "3", "--reason", "x", "--dry-run", "--force"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+
+    let token = cluster.ok(&[
+        "member",
+        "add",
+        "--peer",
+        &free,
+        "--http",
+        &http,
+        "--zookeeper",
+        &zookeeper,
+        "-o",
+        "value",
+    ]);
+    refused(
+        cluster.run(&["member", "demote", "2", "--force"]),
+        1,
+        "the change of node 4 is unfinished",
+    );
+    let [file, config, data] = ["n.join", "n.toml", "n.data"].map(|name| cluster.path(name));
+    let join = || cluster.run(&["join", &file, "--config", &config, "--data-dir", &data]);
+    std::fs::write(&file, &token[..token.len() / 2]).unwrap();
+    refused(join(), 2, "not a join token");
+    std::fs::write(&file, &token).unwrap();
+    assert_eq!(join().code, Some(0));
+    refused(join(), 2, "exists: name a new file");
+    std::fs::remove_file(&config).unwrap();
+    refused(join(), 1, "join with an empty data directory");
+    cluster.ok(&["member", "remove", "4", "--reason", "not needed"]);
+    assert_eq!(cluster.voters(), ["1", "2", "3"]);
+}

@@ -1,0 +1,66 @@
+//! `PATCH /v1/members/{id}`: change the role, the addresses or the zone of a member.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::member::{DRY_RUN, FORCE, HTTP, PEER, ROLE, ZONE, ZOOKEEPER};
+use holdfast_api::{CallParams as _, ErrorCode, params};
+use holdfast_service::{ChangeMode, MemberUpdate};
+use holdfast_types::{Address, VotingRole, Zone};
+
+use crate::call::CallContext;
+use crate::operation::{Example, Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::MEMBER;
+use crate::status::{HttpError, problem};
+
+pub(crate) static OPERATION: Operation = Operation {
+    summary: "Change the role, the addresses or the zone of a member",
+    description: "Other nodes use a new address at their next connection. A parameter that the call does not name keeps its value. A \
+        role is changed in a call of its own.",
+    params: SetMemberParams::LIST,
+    example: Example { query: "zone=b", body: "" },
+    answers: || {
+        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The change is in the replicated state")]
+    },
+    errors: &[
+        ErrorCode::Forbidden,
+        ErrorCode::NotFound,
+        ErrorCode::MembershipInProgress,
+        ErrorCode::MembershipUnsafe,
+    ],
+    ..Operation::write("setMember", Method::Patch, &MEMBER, |call| set(call).boxed())
+};
+
+params! {
+    struct SetMemberParams {
+        role: Option<VotingRole> = ROLE,
+        peer: Option<Address> = PEER,
+        http: Option<Address> = HTTP,
+        zookeeper: Option<Address> = ZOOKEEPER,
+        zone: Option<Zone> = ZONE,
+        force: bool = FORCE,
+        dry_run: bool = DRY_RUN,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let node = call.member()?;
+    let SetMemberParams { role, peer, http, zookeeper, zone, force, dry_run, .. } =
+        call.params()?;
+    let mode = ChangeMode { force, dry_run };
+    let others = peer.is_some() || http.is_some() || zookeeper.is_some() || zone.is_some();
+    let changed = match (role, others) {
+        (Some(role), false) => call.run(call.service().set_member_role(node, role, mode)).await?,
+        (None, true) => {
+            let update = MemberUpdate { peer, http, zookeeper, zone };
+            call.run(call.service().update_member(node, update, mode)).await?
+        }
+        (Some(_), true) | (None, false) => {
+            let detail = "name either role, or addresses and the zone";
+            return Err(problem(ErrorCode::InvalidArgument, detail));
+        }
+    };
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(changed.revision))
+}

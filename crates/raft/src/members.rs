@@ -1,0 +1,124 @@
+//! The members as this node knows them: those of the replicated state, with the addresses of the configuration where the
+//! state has none.
+//!
+//! Every reader asks this table at the time of use, so an applied change holds at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdfast_types::{
+    FeatureLevel, Incarnation, Member, MemberAddresses, NodeId, Retirement, Stamp,
+};
+
+use crate::initial_members::InitialMembersFile;
+
+/// What this module reads from the replicated state of this node.
+pub(crate) trait ClusterState: Send + Sync {
+    fn level(&self) -> FeatureLevel;
+
+    /// All members; empty before the first command of the log is applied.
+    fn member_ids(&self) -> BTreeSet<NodeId>;
+
+    fn member(&self, node: NodeId) -> Option<Member>;
+
+    /// The largest id that a member has or had.
+    fn highest_member(&self) -> NodeId;
+
+    fn retirement(&self, node: NodeId) -> Option<Retirement>;
+
+    /// The newest applied stamp.
+    fn now(&self) -> Stamp;
+}
+
+/// The relation of a node id to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A member with this registered data directory, or a data directory of `initial-members`.
+    Registered(Incarnation),
+    /// A member whose data directory is not registered.
+    Unregistered(Option<Member>),
+    /// A former member.
+    Retired(Option<Retirement>),
+    /// An id above all ids that this node has applied: the cluster may have added the member since.
+    Newer,
+    /// No member has or had the id.
+    Unknown,
+}
+
+pub(crate) struct MemberTable {
+    configured: BTreeMap<NodeId, MemberAddresses>,
+    state: Arc<dyn ClusterState>,
+    initial: Arc<InitialMembersFile>,
+}
+
+impl MemberTable {
+    pub(crate) fn new(
+        configured: BTreeMap<NodeId, MemberAddresses>,
+        state: Arc<dyn ClusterState>,
+        initial: Arc<InitialMembersFile>,
+    ) -> Self {
+        Self { configured, state, initial }
+    }
+
+    pub(crate) fn state(&self) -> &dyn ClusterState {
+        &*self.state
+    }
+
+    /// The members; those of the configuration before the first command of the log is applied.
+    pub(crate) fn ids(&self) -> BTreeSet<NodeId> {
+        let applied = self.state.member_ids();
+        if applied.is_empty() { self.configured_ids() } else { applied }
+    }
+
+    pub(crate) fn configured_ids(&self) -> BTreeSet<NodeId> {
+        self.configured.keys().copied().collect()
+    }
+
+    /// The addresses of a member; `None` also for a former member.
+    pub(crate) fn addresses(&self, node: NodeId) -> Option<MemberAddresses> {
+        if let Some(Member { addresses: Some(addresses), .. }) = self.state.member(node) {
+            return Some(addresses);
+        }
+        match self.standing(node) {
+            Standing::Retired(_) => None,
+            Standing::Registered(_)
+            | Standing::Unregistered(_)
+            | Standing::Newer
+            | Standing::Unknown => self.configured.get(&node).cloned(),
+        }
+    }
+
+    pub(crate) fn standing(&self, node: NodeId) -> Standing {
+        let highest = self.state.highest_member();
+        let member = self.state.member(node);
+        if member.is_none() && node <= highest {
+            return Standing::Retired(self.state.retirement(node));
+        }
+        let registered = member.as_ref().and_then(|member| member.incarnation);
+        if let Some(incarnation) = registered.or_else(|| self.initial.incarnation(node)) {
+            return Standing::Registered(incarnation);
+        }
+        let is_configured = highest == NodeId(0) && self.configured.contains_key(&node);
+        if member.is_some() || is_configured {
+            return Standing::Unregistered(member);
+        }
+        if highest > NodeId(0) { Standing::Newer } else { Standing::Unknown }
+    }
+
+    /// The only incarnation of a node that may vote and receive entries; `None` if the node is not registered.
+    pub(crate) fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        match self.standing(node) {
+            Standing::Registered(incarnation) => Some(incarnation),
+            Standing::Unregistered(_)
+            | Standing::Retired(_)
+            | Standing::Newer
+            | Standing::Unknown => None,
+        }
+    }
+
+    /// The registered data directories.
+    pub(crate) fn registered(&self) -> BTreeMap<NodeId, Incarnation> {
+        let ids = self.ids().into_iter();
+        ids.filter_map(|node| Some((node, self.incarnation(node)?))).collect()
+    }
+}

@@ -1,0 +1,239 @@
+//! Makes the Raft membership equal to the members of the replicated state, while this node leads.
+//!
+//! The leader first writes the first command of a new cluster and registers data directories (design D14): an unregistered
+//! member gets neither votes nor entries. Then it takes one step of the unfinished change (`plan.rs`) at a time. Every
+//! step can be repeated, so the next leader finishes the change of a leader that stopped.
+
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use holdfast_types::{Actor, Command, Member, MembershipChange, NodeId};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::raft::Precondition;
+use openraft::{ChangeMembers, EmptyNode, Instant as _};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use self::plan::{RaftView, Step, next_step};
+use crate::handover;
+use crate::leadership::Leadership;
+use crate::proposer::{ProposerContext, write_as_leader};
+use crate::transport::handshake::PeerHandshake;
+use crate::type_config::{LeaderEpoch, TypeConfig};
+use crate::wire::{CheckPeer, Purpose};
+
+type Changes = ChangeMembers<u64, EmptyNode>;
+
+/// The interval between two steps.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// The time limit of one write of the leader.
+const WRITE_BOUND: Duration = Duration::from_secs(5);
+/// The time limit of a voter's connection to a new voter.
+const REACH_BOUND: Duration = Duration::from_secs(2);
+/// A learner with fewer missing entries than this has caught up.
+const LAG_MAX: u64 = 200;
+/// A learner votes only after it has been caught up for this long.
+const STABLE_MIN: Duration = Duration::from_secs(1);
+
+/// What the unfinished change waits for, for the status of the leader.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MembershipProgress(Arc<Mutex<Option<String>>>);
+
+impl MembershipProgress {
+    pub(crate) fn read(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, reason: Option<String>) {
+        let mut current = self.0.lock();
+        if let Some(reason) = &reason
+            && current.as_ref() != Some(reason)
+        {
+            tracing::info!(reason, "the change of a member waits");
+        }
+        *current = reason;
+    }
+}
+
+pub(crate) struct Membership {
+    pub(crate) context: ProposerContext,
+    pub(crate) handshake: Arc<PeerHandshake>,
+    pub(crate) progress: MembershipProgress,
+    /// A node that acknowledged nothing for longer is not healthy.
+    pub(crate) silence_max: Duration,
+    /// Since when each learner has been caught up without a break.
+    pub(crate) caught_up: BTreeMap<NodeId, Instant>,
+}
+
+impl Membership {
+    /// Runs until openraft stops.
+    pub(crate) async fn run(mut self, mut leadership: watch::Receiver<Leadership>) {
+        loop {
+            let epoch = leadership.borrow_and_update().epoch;
+            match epoch {
+                Some(epoch) => {
+                    self.register(epoch).await;
+                    self.take_step(epoch).await;
+                }
+                None => self.progress.set(None),
+            }
+            let pause = async {
+                if epoch.is_none() {
+                    std::future::pending::<()>().await;
+                }
+                sleep(CHECK_EVERY).await;
+            };
+            tokio::select! {
+                changed = leadership.changed() => if changed.is_err() { return },
+                () = pause => {}
+            }
+        }
+    }
+
+    /// Writes the first command of a new log, and registers the data directories that it can.
+    async fn register(&self, epoch: LeaderEpoch) {
+        let members = self.handshake.members();
+        let is_new = members.state().member_ids().is_empty();
+        let bootstrap = self.handshake.bootstrap_command().filter(|_| is_new);
+        let missing = members.ids().into_iter().filter(|node| {
+            members.state().member(*node).is_none_or(|member| member.incarnation.is_none())
+        });
+        let registered = missing.filter_map(|node| {
+            let incarnation = self.handshake.to_register(node)?;
+            Some(Command::RegisterNode { node, incarnation })
+        });
+        let commands: Vec<_> = bootstrap.into_iter().chain(registered).collect();
+        if !commands.is_empty() {
+            self.write(commands, epoch).await;
+        }
+    }
+
+    async fn write(&self, commands: Vec<Command>, epoch: LeaderEpoch) {
+        let writing = write_as_leader(&self.context, commands, epoch);
+        // The next turn repeats a failed write.
+        let Ok(Ok(committed)) = timeout(WRITE_BOUND, writing).await else { return };
+        for rejection in committed.into_iter().filter_map(|committed| committed.outcome.err()) {
+            tracing::error!(?rejection, "a command about the members was rejected");
+        }
+    }
+
+    async fn take_step(&mut self, epoch: LeaderEpoch) {
+        let members: Vec<(NodeId, Member)> = self.context.local.read(|machine| {
+            machine.members().map(|(node, member)| (node, member.clone())).collect()
+        });
+        if members.iter().all(|(_, member)| member.pending.is_none()) {
+            self.caught_up.clear();
+        }
+        let (view, membership_at) = self.view();
+        let step = next_step(&members, &view);
+        if step == Step::Idle {
+            return self.progress.set(None);
+        }
+        if let Some(reason) = self.blocked(&step, &view).await {
+            return self.progress.set(Some(reason));
+        }
+        tracing::info!(?step, "changing the Raft membership");
+        if let Some((changes, keep)) = changes_of(&step) {
+            let preconditions = [
+                Precondition::CommittedLeaderId { committed_leader_id: epoch.leader_id() },
+                Precondition::LastMembershipLogId { last_membership_log_id: membership_at },
+            ];
+            self.change(changes, keep, preconditions).await;
+        } else if let Step::TransferLeadership { to } = step {
+            let may = |node| to.contains(&node);
+            handover::transfer_to_current_voter(&self.context, WRITE_BOUND, may).await;
+        } else if let Step::Finish(node) = step {
+            let finish = Command::Membership(MembershipChange::Finish { node });
+            self.write(vec![finish.by(Actor::Node)], epoch).await;
+            self.progress.set(None);
+        }
+    }
+
+    /// The reason why a step must wait.
+    async fn blocked(&self, step: &Step, view: &RaftView) -> Option<String> {
+        if let Step::Wait(reason) = step {
+            Some(reason.clone())
+        } else if let Step::SetVoters { voters, .. } = step {
+            self.unreachable(view, voters).await
+        } else {
+            None
+        }
+    }
+
+    async fn change(&self, changes: Changes, keep: bool, only_if: [Precondition<TypeConfig>; 2]) {
+        let changing = self.context.raft.change_membership_if(changes, keep, only_if);
+        match timeout(WRITE_BOUND, changing).await {
+            Ok(Ok(_)) => self.progress.set(None),
+            Ok(Err(error)) => self.progress.set(Some(format!("the voters do not change: {error}"))),
+            Err(_) => self.progress.set(Some("no quorum acknowledged the change in time".into())),
+        }
+    }
+
+    /// Returns what this leader knows, and the log position of the Raft membership.
+    fn view(&mut self) -> (RaftView, Option<crate::type_config::LogId>) {
+        let metrics = self.context.raft.metrics().borrow_watched().clone();
+        let membership = metrics.membership_config.membership();
+        let set = |ids: &BTreeSet<u64>| ids.iter().copied().map(NodeId).collect();
+        let voters: Vec<BTreeSet<NodeId>> = membership.get_joint_config().iter().map(set).collect();
+        let nodes: BTreeSet<NodeId> = membership.nodes().map(|(id, _)| NodeId(*id)).collect();
+        let heartbeat = metrics.heartbeat.unwrap_or_default();
+        let is_healthy = |node: &&NodeId| {
+            let contact = heartbeat.get(&node.0).and_then(Option::as_ref).map(|at| at.elapsed());
+            **node == self.context.node || contact.is_some_and(|age| age < self.silence_max)
+        };
+        let healthy: BTreeSet<NodeId> = nodes.iter().filter(is_healthy).copied().collect();
+        let replication = metrics.replication.unwrap_or_default();
+        let last = metrics.last_log_index.unwrap_or_default();
+        let now = Instant::now();
+        for node in &nodes {
+            let matched = replication.get(&node.0).copied().flatten().map(|id| id.index);
+            let is_current = matched.is_some_and(|matched| matched + LAG_MAX >= last);
+            if is_current && healthy.contains(node) {
+                self.caught_up.entry(*node).or_insert(now);
+            } else {
+                self.caught_up.remove(node);
+            }
+        }
+        let stable = self.caught_up.iter().filter(|(_, since)| now - **since >= STABLE_MIN);
+        let caught_up = stable.map(|(node, _)| *node).collect();
+        let own = self.context.node;
+        let view = RaftView { own, voters, nodes, healthy, caught_up };
+        (view, *metrics.membership_config.log_id())
+    }
+
+    /// The reason why a voter cannot reach a new one; `None` if all healthy voters can.
+    async fn unreachable(&self, view: &RaftView, voters: &BTreeSet<NodeId>) -> Option<String> {
+        let old: BTreeSet<NodeId> = view.voters.iter().flatten().copied().collect();
+        let from = old.intersection(&view.healthy).filter(|node| **node != view.own);
+        let pairs: Vec<(NodeId, NodeId)> =
+            from.flat_map(|from| voters.difference(&old).map(|to| (*from, *to))).collect();
+        let checks = pairs.into_iter().map(|(from, to)| async move {
+            let deadline = Instant::now() + REACH_BOUND;
+            let call = CheckPeer(to);
+            let checked = self.context.peers.call(from, Purpose::Calls, call, deadline).await;
+            checked.err().map(|error| format!("node {from} does not reach node {to}: {error}"))
+        });
+        join_all(checks).await.into_iter().flatten().next()
+    }
+}
+
+/// The change for openraft, and whether voters without a vote become learners; `None` for other steps.
+fn changes_of(step: &Step) -> Option<(Changes, bool)> {
+    let one = |node: &NodeId| BTreeSet::from([node.0]);
+    Some(match step {
+        Step::AddLearner(node) => (ChangeMembers::AddNodes([(node.0, EmptyNode {})].into()), true),
+        Step::RemoveLearner(node) => (ChangeMembers::RemoveNodes(one(node)), true),
+        Step::SetVoters { voters, keep } => {
+            (ChangeMembers::ReplaceAllVoters(voters.iter().map(|node| node.0).collect()), *keep)
+        }
+        Step::LeaveJoint { keep } => (ChangeMembers::AddVoterIds(BTreeSet::new()), *keep),
+        Step::Idle | Step::Wait(_) | Step::TransferLeadership { .. } | Step::Finish(_) => {
+            return None;
+        }
+    })
+}

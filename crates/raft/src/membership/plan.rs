@@ -1,0 +1,288 @@
+//! The next step from the Raft membership to the members of the replicated state.
+//!
+//! The function is pure. It reads the one unfinished change of a member and what the leader knows, and returns one step.
+//! The voters change by joint consensus in one step, so a replacement never has a quorum of fewer or more voters (Ongaro,
+//! "Consensus: Bridging Theory and Practice", 2014, section 4.3).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use holdfast_types::{Member, NodeId, PendingChange, VotingRole};
+
+/// What the leader knows about the Raft membership and the nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RaftView {
+    pub(crate) own: NodeId,
+    /// The voters; two sets while they change.
+    pub(crate) voters: Vec<BTreeSet<NodeId>>,
+    /// The voters and the learners.
+    pub(crate) nodes: BTreeSet<NodeId>,
+    /// Nodes that acknowledged a message recently, and this node.
+    pub(crate) healthy: BTreeSet<NodeId>,
+    /// Learners that have had almost all entries for some time.
+    pub(crate) caught_up: BTreeSet<NodeId>,
+}
+
+/// One step. Each can be repeated after a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing is unfinished.
+    Idle,
+    /// Wait, for this reason.
+    Wait(String),
+    AddLearner(NodeId),
+    RemoveLearner(NodeId),
+    SetVoters {
+        voters: BTreeSet<NodeId>,
+        /// Voters that lose their vote become learners.
+        keep: bool,
+    },
+    /// End the change of the voters that an earlier leader began.
+    LeaveJoint {
+        keep: bool,
+    },
+    /// This node loses its vote: another voter leads first. It must have a vote afterwards.
+    TransferLeadership {
+        to: BTreeSet<NodeId>,
+    },
+    /// The Raft membership is equal to the change of this member.
+    Finish(NodeId),
+}
+
+pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
+    let changed =
+        |(_, member): &&(NodeId, Member)| member.pending.is_some() && member.invitation().is_none();
+    let changed = members.iter().find(changed);
+    let keep = changed.is_some_and(|(_, it)| it.pending == Some(PendingChange::SetRole));
+    let [voters] = view.voters.as_slice() else { return Step::LeaveJoint { keep } };
+    let Some((node, member)) = changed else { return Step::Idle };
+    let change = Change { node: *node, view, voters };
+    match &member.pending {
+        None => Step::Idle,
+        Some(PendingChange::Join { replaces, .. }) => change.join(member.role, *replaces),
+        Some(PendingChange::SetRole) => match member.role {
+            VotingRole::Voter => change.promote(None),
+            VotingRole::Learner => change.without_vote(true, Step::Finish(*node)),
+        },
+        Some(PendingChange::Leave { .. }) => change.leave(*node),
+    }
+}
+
+struct Change<'a> {
+    /// The changed member.
+    node: NodeId,
+    view: &'a RaftView,
+    voters: &'a BTreeSet<NodeId>,
+}
+
+impl Change<'_> {
+    fn join(&self, role: VotingRole, replaces: Option<NodeId>) -> Step {
+        if !self.view.nodes.contains(&self.node) {
+            return Step::AddLearner(self.node);
+        }
+        let joined = match role {
+            VotingRole::Voter => self.promote(replaces),
+            VotingRole::Learner if self.view.caught_up.contains(&self.node) => {
+                Step::Finish(self.node)
+            }
+            VotingRole::Learner => self.wait_for_log(),
+        };
+        match (joined, replaces) {
+            // A replaced learner, and a voter that an interrupted step left as a learner.
+            (Step::Finish(_), Some(old)) if self.view.nodes.contains(&old) => {
+                Self { node: old, ..*self }.leave(self.node)
+            }
+            (joined, _) => joined,
+        }
+    }
+
+    /// Gives the vote to the member, and takes that of a replaced voter in the same step.
+    fn promote(&self, replaces: Option<NodeId>) -> Step {
+        if self.voters.contains(&self.node) {
+            return Step::Finish(self.node);
+        }
+        if !self.view.caught_up.contains(&self.node) {
+            return self.wait_for_log();
+        }
+        let mut target = self.voters.clone();
+        target.insert(self.node);
+        if let Some(replaced) = replaces {
+            target.remove(&replaced);
+        }
+        self.set_voters(target, false)
+    }
+
+    /// Takes the vote of the member; then does `after`.
+    fn without_vote(&self, keep: bool, after: Step) -> Step {
+        if !self.voters.contains(&self.node) {
+            return after;
+        }
+        let mut target = self.voters.clone();
+        target.remove(&self.node);
+        self.set_voters(target, keep)
+    }
+
+    /// Removes the member; then finishes the change of `finished`.
+    fn leave(&self, finished: NodeId) -> Step {
+        let after = if self.view.nodes.contains(&self.node) {
+            Step::RemoveLearner(self.node)
+        } else {
+            Step::Finish(finished)
+        };
+        self.without_vote(false, after)
+    }
+
+    fn set_voters(&self, voters: BTreeSet<NodeId>, keep: bool) -> Step {
+        let healthy = voters.intersection(&self.view.healthy).count();
+        if healthy <= voters.len() / 2 {
+            let mut text =
+                format!("only {healthy} of {} voters would be reachable: restart", voters.len());
+            for node in voters.difference(&self.view.healthy) {
+                // A write to a string cannot fail.
+                write!(text, " node {node}").ok();
+            }
+            return Step::Wait(text);
+        }
+        if !voters.contains(&self.view.own) {
+            return Step::TransferLeadership { to: voters };
+        }
+        Step::SetVoters { voters, keep }
+    }
+
+    fn wait_for_log(&self) -> Step {
+        let node = self.node;
+        Step::Wait(if self.view.healthy.contains(&node) {
+            format!("node {node} receives the log")
+        } else {
+            format!("node {node} is unreachable, and must receive the log first")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_types::{Incarnation, Invitation, Reason, SecretHash, Stamp};
+
+    use super::*;
+
+    fn ids(ids: &[u64]) -> BTreeSet<NodeId> {
+        ids.iter().copied().map(NodeId).collect()
+    }
+
+    /// Node 1 leads; all nodes are healthy.
+    fn view(voters: &[&[u64]], learners: &[u64]) -> RaftView {
+        let voters: Vec<_> = voters.iter().map(|set| ids(set)).collect();
+        let nodes: BTreeSet<NodeId> =
+            voters.iter().flatten().copied().chain(ids(learners)).collect();
+        let healthy = nodes.clone();
+        RaftView { own: NodeId(1), voters, nodes, healthy, caught_up: BTreeSet::new() }
+    }
+
+    fn member(pending: Option<PendingChange>) -> Member {
+        Member { incarnation: Some(Incarnation(1)), pending, ..Member::INITIAL }
+    }
+
+    fn joining(replaces: Option<u64>) -> Member {
+        let invitation = Invitation { secret: SecretHash([0; 32]), expires_at: Stamp(9) };
+        member(Some(PendingChange::Join { invitation, replaces: replaces.map(NodeId) }))
+    }
+
+    fn leaving() -> Member {
+        member(Some(PendingChange::Leave { reason: Reason::new("moved").unwrap() }))
+    }
+
+    fn with(node: u64, changed: Member) -> Vec<(NodeId, Member)> {
+        let others = (1..=3).filter(|id| *id != node);
+        let others = others.map(|id| (NodeId(id), member(None)));
+        others.chain([(NodeId(node), changed)]).collect()
+    }
+
+    fn set(voters: &[u64]) -> Step {
+        Step::SetVoters { voters: ids(voters), keep: false }
+    }
+
+    #[test]
+    fn nothing_happens_without_a_change_or_before_the_invited_node_is_registered() {
+        let stable = view(&[&[1, 2, 3]], &[]);
+        assert_eq!(next_step(&with(3, member(None)), &stable), Step::Idle);
+        let invited = Member { incarnation: None, ..joining(None) };
+        assert_eq!(next_step(&with(4, invited), &stable), Step::Idle);
+    }
+
+    #[test]
+    fn a_new_voter_receives_the_log_before_it_votes() {
+        let members = with(4, joining(None));
+        let before = view(&[&[1, 2, 3]], &[]);
+        assert_eq!(next_step(&members, &before), Step::AddLearner(NodeId(4)));
+        let mut learns = view(&[&[1, 2, 3]], &[4]);
+        assert!(matches!(next_step(&members, &learns), Step::Wait(_)));
+        learns.caught_up = ids(&[4]);
+        assert_eq!(next_step(&members, &learns), set(&[1, 2, 3, 4]));
+        let votes = view(&[&[1, 2, 3, 4]], &[]);
+        assert_eq!(next_step(&members, &votes), Step::Finish(NodeId(4)));
+        let learner = Member { role: VotingRole::Learner, ..joining(None) };
+        assert_eq!(next_step(&with(4, learner), &learns), Step::Finish(NodeId(4)));
+    }
+
+    #[test]
+    fn a_replacement_is_one_step_with_the_same_number_of_voters() {
+        let members = with(4, joining(Some(3)));
+        let mut learns = view(&[&[1, 2, 3]], &[4]);
+        learns.caught_up = ids(&[4]);
+        // The replaced node is dead.
+        learns.healthy.remove(&NodeId(3));
+        assert_eq!(next_step(&members, &learns), set(&[1, 2, 4]));
+        let half = view(&[&[1, 2, 3], &[1, 2, 4]], &[]);
+        assert_eq!(next_step(&members, &half), Step::LeaveJoint { keep: false });
+        let swapped = view(&[&[1, 2, 4]], &[]);
+        assert_eq!(next_step(&members, &swapped), Step::Finish(NodeId(4)));
+        let kept = view(&[&[1, 2, 4]], &[3]);
+        assert_eq!(next_step(&members, &kept), Step::RemoveLearner(NodeId(3)));
+    }
+
+    #[test]
+    fn a_replaced_learner_leaves_before_the_change_is_finished() {
+        let members = with(5, Member { role: VotingRole::Learner, ..joining(Some(4)) });
+        let mut learns = view(&[&[1, 2, 3]], &[4, 5]);
+        learns.caught_up = ids(&[5]);
+        assert_eq!(next_step(&members, &learns), Step::RemoveLearner(NodeId(4)));
+        learns.nodes.remove(&NodeId(4));
+        assert_eq!(next_step(&members, &learns), Step::Finish(NodeId(5)));
+    }
+
+    #[test]
+    fn the_leader_leaves_after_another_voter_leads() {
+        let transfer = Step::TransferLeadership { to: ids(&[2, 3]) };
+        assert_eq!(next_step(&with(1, leaving()), &view(&[&[1, 2, 3]], &[])), transfer);
+        let mut swap = view(&[&[1, 2, 3]], &[4]);
+        swap.caught_up = ids(&[4]);
+        let transfer = Step::TransferLeadership { to: ids(&[2, 3, 4]) };
+        assert_eq!(next_step(&with(4, joining(Some(1))), &swap), transfer);
+    }
+
+    #[test]
+    fn a_removed_voter_leaves_and_a_change_that_would_lose_the_quorum_waits() {
+        let members = with(3, leaving());
+        let mut stable = view(&[&[1, 2, 3]], &[]);
+        assert_eq!(next_step(&members, &stable), set(&[1, 2]));
+        stable.healthy = ids(&[1, 3]);
+        let Step::Wait(reason) = next_step(&members, &stable) else { panic!() };
+        assert!(reason.contains("node 2"), "{reason}");
+        assert_eq!(next_step(&members, &view(&[&[1, 2]], &[])), Step::Finish(NodeId(3)));
+    }
+
+    #[test]
+    fn a_demoted_voter_stays_as_a_learner() {
+        let demoted = Member { role: VotingRole::Learner, ..member(Some(PendingChange::SetRole)) };
+        let members = with(3, demoted);
+        let step = Step::SetVoters { voters: ids(&[1, 2]), keep: true };
+        assert_eq!(next_step(&members, &view(&[&[1, 2, 3]], &[])), step);
+        let half = view(&[&[1, 2, 3], &[1, 2]], &[]);
+        assert_eq!(next_step(&members, &half), Step::LeaveJoint { keep: true });
+        assert_eq!(next_step(&members, &view(&[&[1, 2]], &[3])), Step::Finish(NodeId(3)));
+        let mut promoted = view(&[&[1, 2]], &[3]);
+        promoted.caught_up = ids(&[3]);
+        let members = with(3, member(Some(PendingChange::SetRole)));
+        assert_eq!(next_step(&members, &promoted), set(&[1, 2, 3]));
+    }
+}

@@ -1,0 +1,163 @@
+//! Members that join, replace others and leave, while nodes fail.
+
+#![expect(clippy::unwrap_used, reason = "a failed command is a failed test")]
+
+use holdfast_machine::Machine;
+use holdfast_raft::{StopReason, Urgency};
+use holdfast_types::{MembershipChange, NodeId, Reason, VotingRole};
+
+use crate::lab::{Lab, eventually, has_session, open_session, soon};
+
+fn remove(node: u64) -> MembershipChange {
+    MembershipChange::Remove { node: NodeId(node), reason: Reason::new("moved").unwrap() }
+}
+
+async fn write(lab: &Lab, through: u64, name: &str) {
+    let node = lab.node(through);
+    node.propose(open_session(name), Urgency::Immediate, soon()).await.unwrap().outcome.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_grows_from_one_to_three_to_five_and_shrinks() {
+    let mut lab = Lab::start(1).await;
+    lab.leader().await;
+    write(&lab, 1, "first").await;
+    for id in 2..=4 {
+        assert_eq!(lab.invite(1, None).await, id);
+        lab.boot(id).await.unwrap();
+        lab.voters(&(1..=id).collect::<Vec<_>>()).await;
+        write(&lab, id, &format!("through{id}")).await;
+    }
+    let leader = lab.leader().await;
+    lab.change(leader, remove(2)).await.unwrap();
+    let removed = lab.nodes.remove(&2).unwrap();
+    assert!(matches!(removed.wait_failed().await, StopReason::Removed(_)));
+    lab.voters(&[1, 3, 4]).await;
+    lab.agree().await;
+    assert!(has_session(lab.node(4), "first"));
+}
+
+/// openraft must not stall on the dead member: neither in the joint configuration, nor while it replicates to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_member_is_replaced_in_one_step_and_refused_when_it_returns() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    write(&lab, 1, "before").await;
+    let dead = lab.follower_of(lab.leader().await);
+    lab.kill(dead).await;
+    let leader = lab.leader().await;
+    let new = lab.invite(leader, Some(dead)).await;
+    lab.boot(new).await.unwrap();
+    let voters: Vec<u64> = (1..=4).filter(|id| *id != dead).collect();
+    lab.voters(&voters).await;
+    write(&lab, new, "after").await;
+    lab.agree().await;
+    // The cluster survives the loss of another node.
+    let other = *lab.nodes.keys().find(|id| **id != lab.leader_now()).unwrap();
+    lab.kill(other).await;
+    write(&lab, lab.leader().await, "with-two-of-three").await;
+    lab.boot(other).await.unwrap();
+
+    let returned = lab.boot(dead).await.unwrap();
+    let StopReason::Removed(why) = returned.wait_failed().await else { panic!() };
+    assert!(why.contains(&format!("node {new} replaced it")), "{why}");
+    lab.nodes.remove(&dead);
+    lab.agree().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_leader_hands_leadership_over_first() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    lab.change(leader, remove(leader)).await.unwrap();
+    let removed = lab.nodes.remove(&leader).unwrap();
+    assert!(matches!(removed.wait_failed().await, StopReason::Removed(_)));
+    let left: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    lab.voters(&left).await;
+    write(&lab, left[0], "after").await;
+    lab.agree().await;
+}
+
+/// Whatever the step at which the leader is killed, the next one finishes the change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_leader_finishes_the_change_of_a_killed_one() {
+    for at in 0..4 {
+        let mut lab = Lab::start(3).await;
+        lab.registered().await;
+        let leader = lab.leader().await;
+        let replaced = lab.follower_of(leader);
+        let new = lab.invite(leader, Some(replaced)).await;
+        let joined = lab.boot(new).await.unwrap();
+        let leads = lab.node(leader).clone();
+        eventually("a step of the change", || {
+            let reached = match at {
+                0 => true,
+                1 => leads.read(|machine| machine.incarnation(NodeId(new))).is_some(),
+                2 => joined.read(Machine::revision) >= leads.read(Machine::revision),
+                _ => leads.status().voters.contains(&NodeId(new)),
+            };
+            reached.then_some(())
+        })
+        .await;
+        lab.kill(leader).await;
+        lab.boot(leader).await.unwrap();
+        let voters: Vec<u64> = (1..=4).filter(|id| *id != replaced).collect();
+        let gone = lab.nodes.remove(&replaced).unwrap();
+        lab.voters(&voters).await;
+        assert!(matches!(gone.wait_failed().await, StopReason::Removed(_)));
+        write(&lab, new, "after").await;
+        lab.agree().await;
+    }
+}
+
+/// A node that was down while the members changed does not know the leader when it returns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_down_catches_up_from_a_leader_that_it_does_not_know() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let down = lab.follower_of(lab.leader().await);
+    lab.settle().await;
+    lab.kill(down).await;
+    let leader = lab.leader().await;
+    let new = lab.invite(leader, None).await;
+    lab.boot(new).await.unwrap();
+    lab.voters(&[1, 2, 3, 4]).await;
+    lab.node(leader).transfer_leadership(Some(NodeId(new))).await;
+    eventually("the new leader", || (lab.leader_now() == new).then_some(())).await;
+    write(&lab, new, "meanwhile").await;
+    lab.boot(down).await.unwrap();
+    lab.agree().await;
+    assert!(has_session(lab.node(down), "meanwhile"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_becomes_a_learner_and_a_voter_again() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let demoted = lab.leader().await;
+    let set = |role| MembershipChange::SetRole { node: NodeId(demoted), role };
+    lab.change(demoted, set(VotingRole::Learner)).await.unwrap();
+    let others: Vec<u64> = (1..=3).filter(|id| *id != demoted).collect();
+    lab.voters(&others).await;
+    write(&lab, demoted, "through-a-learner").await;
+    lab.change(others[0], set(VotingRole::Voter)).await.unwrap();
+    lab.voters(&[1, 2, 3]).await;
+    lab.agree().await;
+    lab.kill_all().await;
+}
+
+/// Without its secret, a node does not join, whatever id it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_the_secret_of_an_invitation_does_not_join() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let new = lab.invite(lab.leader().await, None).await;
+    lab.dirs.insert(new, tempfile::tempdir().unwrap());
+    let stranger = lab.boot(new).await.unwrap();
+    eventually("a refusal", || {
+        stranger.status().waiting_for.filter(|text| text.contains("no join token")).map(drop)
+    })
+    .await;
+    assert_eq!(lab.node(1).read(|machine| machine.incarnation(NodeId(new))), None);
+}
