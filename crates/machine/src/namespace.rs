@@ -209,6 +209,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         | Right::AuthRead
         | Right::AuthManage
         | Right::MetricsRead
-        | Right::AuditRead => None,
+        | Right::AuditRead
+        | Right::ClusterBackup => None,
     }
 }

@@ -45,10 +45,12 @@ pub enum Right {
     AuditRead,
     /// Change the members, and transfer leadership. Includes `read`.
     ClusterManage,
+    /// Make a backup, which contains everything: the data of all znodes, and the hashes of access tokens.
+    ClusterBackup,
 }
 
 impl Right {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -68,6 +70,7 @@ impl Right {
         Self::MetricsRead,
         Self::AuditRead,
         Self::ClusterManage,
+        Self::ClusterBackup,
     ];
 
     /// The kind of things and the verb.
@@ -92,6 +95,7 @@ impl Right {
             Self::MetricsRead => ("metrics", "read"),
             Self::AuditRead => ("audit", "read"),
             Self::ClusterManage => ("cluster", "manage"),
+            Self::ClusterBackup => ("cluster", "backup"),
         }
     }
 
@@ -118,7 +122,8 @@ impl Right {
             | Self::ClusterRead
             | Self::AuthRead
             | Self::MetricsRead
-            | Self::AuditRead => self as u8 == other as u8,
+            | Self::AuditRead
+            | Self::ClusterBackup => self as u8 == other as u8,
         }
     }
 
@@ -132,6 +137,7 @@ impl Right {
                 | Self::AuthManage
                 | Self::MetricsRead
                 | Self::AuditRead
+                | Self::ClusterBackup
         )
     }
 }
