@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
 use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::ApplyObserver;
@@ -37,6 +38,8 @@ pub(crate) struct ServiceParts {
     /// Calls that this node refused, or would refuse in the mode `on`.
     pub(crate) refusals: Refusals,
     pub(crate) call_rates: CallRates,
+    /// One permit: the node makes one backup at a time.
+    pub(crate) backups: Arc<Semaphore>,
 }
 
 /// A handle to the node's service for one caller; clones share the service. The handle of [`Service::start`] is for callers

@@ -1,5 +1,6 @@
-//! Calls that read local state only: the node's view of the cluster, health, metrics, release.
+//! Calls about a node and its cluster: the members, backups, health, metrics, release.
 
+pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod health;
 pub(crate) mod metrics;

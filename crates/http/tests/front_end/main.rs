@@ -6,6 +6,7 @@ mod acl;
 mod any_node;
 mod audit;
 mod authorization;
+mod backup;
 mod bad_body;
 mod bad_call;
 mod bad_duration;
