@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence, group,
-    history, latch, lock, ls, member, namespace, policy, run, session, status, top, tree, unlock,
-    wait, who,
+    audit, auth, backup, barrier, certs, completions, counter, doctor, elect, explain, fence,
+    group, history, latch, lock, ls, member, namespace, policy, recover, restore, run, session,
+    status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 }
 
 /// The commands of the help text, by task.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
@@ -46,6 +46,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "audit",
         ],
     ),
+    ("Back up and restore", &["backup", "restore", "recover"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -122,6 +123,9 @@ commands! {
         Cluster(member::ClusterCommand) => member::run_cluster,
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
+        Backup(backup::BackupArgs) => backup::run,
+        Restore(restore::RestoreArgs) => restore::run,
+        Recover(recover::RecoverArgs) => recover::run,
         Status(status::StatusArgs) => status::run,
         Doctor(doctor::DoctorArgs) => doctor::run,
         #[command(alias = "acquire")]

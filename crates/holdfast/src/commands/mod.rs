@@ -6,6 +6,7 @@
 mod acquire;
 pub(crate) mod audit;
 pub(crate) mod auth;
+pub(crate) mod backup;
 pub(crate) mod barrier;
 pub(crate) mod certs;
 mod changes;
@@ -27,8 +28,10 @@ pub(crate) mod member;
 pub(crate) mod namespace;
 pub(crate) mod policy;
 mod progress;
+pub(crate) mod recover;
 mod release_requests;
 mod request_release;
+pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod status;

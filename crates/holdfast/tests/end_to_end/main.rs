@@ -20,6 +20,7 @@ mod metrics;
 mod options;
 mod output;
 mod program;
+mod restore;
 mod rotation;
 mod run;
 mod run_campaign;
