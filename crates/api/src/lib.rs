@@ -96,6 +96,8 @@ pub use znode::{
 
 /// The media type of [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
+/// The media type of a backup.
+pub const BACKUP_MEDIA: &str = "application/vnd.holdfast.backup";
 /// Response header: the fencing token of a grant.
 pub const FENCING_TOKEN: &str = "fencing-token";
 /// Response header: the id of the node that sent the response.

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::access_token::AccessToken;
 use crate::calls::Calls;
+use crate::download::Download;
 use crate::http::{ClientTls, HttpClient, HttpResponse, Scheme, base_url};
 use crate::retry::{Call, Nodes};
 use crate::session::{SessionHandle, SessionUse};
@@ -214,6 +215,14 @@ impl Client {
     /// See [`Error`].
     pub async fn call_raw(&self, call: &Call) -> Result<HttpResponse, Error> {
         self.calls.deliver(call).await.result.map(|answer| answer.body)
+    }
+
+    /// Begins a read with a large answer at the first node that accepts it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn download(&self, target: &str) -> Result<Download, Error> {
+        Download::begin(&self.calls, target).await
     }
 
     /// Repeats a waiting call until a node answers it or `until` passes. `call` gets the wait of each copy, and must

@@ -175,14 +175,14 @@ impl HttpClient {
         Ok(HttpResponse { status, headers, body })
     }
 
-    /// Opens a stream of server-sent events. The timeout of the request bounds the time until the response headers; the
-    /// stream itself has no timeout.
+    /// Opens a stream. The timeout of the request bounds the time until the response headers; the stream itself has no
+    /// timeout.
     ///
     /// # Errors
     /// [`SendError`] if no response headers arrived within the timeout.
     pub async fn open_stream(&self, request: HttpRequest) -> Result<reqwest::Response, SendError> {
         let timeout = request.timeout;
-        let request = self.prepare(request).header("accept", "text/event-stream");
+        let request = self.prepare(request);
         let Ok(answer) = tokio::time::timeout(timeout, request.send()).await else {
             let reason = "no answer in time".to_owned();
             return Err(SendError { reason, may_be_done: true, timed_out: true });

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::calls::Calls;
-use crate::retry::retry_pause;
+use crate::retry::{StreamedRead, retry_pause};
 
 /// A stream without bytes for this long is dead, because nodes write a comment at least every fifteen seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -110,7 +110,8 @@ impl Observer {
         }
         let last = self.last.map(|revision| revision.0);
         let nodes = self.calls.nodes.clone();
-        let (answer, node) = nodes.open_events(&self.path, self.node, last, until).await?;
+        let (answer, node) =
+            nodes.open_stream(&StreamedRead::events(&self.path, last), self.node, until).await?;
         self.node = node;
         self.stream = Some(Stream { answer, bytes: Vec::new(), opened: Instant::now() });
         Ok(())

@@ -64,6 +64,25 @@ impl Call {
     }
 }
 
+/// A read whose answer is a stream.
+pub(crate) struct StreamedRead<'a> {
+    /// Path and query.
+    pub(crate) target: &'a str,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The maximum time until a node sends the headers of the answer.
+    pub(crate) head_timeout: Duration,
+}
+
+impl<'a> StreamedRead<'a> {
+    /// Server-sent events after one with this id.
+    pub(crate) fn events(target: &'a str, last_event: Option<u64>) -> Self {
+        let accept = ("accept".to_owned(), "text/event-stream".to_owned());
+        let last_event = last_event.map(|id| ("last-event-id".to_owned(), id.to_string()));
+        let headers = [accept].into_iter().chain(last_event).collect();
+        Self { target, headers, head_timeout: HEAD_TIMEOUT }
+    }
+}
+
 /// The time limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
@@ -214,20 +233,18 @@ impl Nodes {
         }
     }
 
-    /// Opens a stream of server-sent events, starting at the node with index `first`. Returns the stream and the index
-    /// of its node.
-    pub(crate) async fn open_events(
+    /// Opens a stream, starting at the node with index `first`. Returns the stream and the index of its node.
+    pub(crate) async fn open_stream(
         &self,
-        target: &str,
+        stream: &StreamedRead<'_>,
         first: usize,
-        last_event: Option<u64>,
         until: Instant,
     ) -> Result<(reqwest::Response, usize), Error> {
         let mut pause = PAUSE_MIN;
         let mut number = first;
         loop {
             let base = &self.bases[number % self.bases.len()];
-            let reason = match self.open_events_at(base, target, last_event).await {
+            let reason = match self.open_stream_at(base, stream).await {
                 AttemptOutcome::Success(stream) => return Ok((stream, number)),
                 AttemptOutcome::Rejected(error) => return Err(error),
                 AttemptOutcome::NotDone(reason) | AttemptOutcome::MayBeDone(reason) => reason,
@@ -243,15 +260,14 @@ impl Nodes {
         }
     }
 
-    async fn open_events_at(
+    async fn open_stream_at(
         &self,
         base: &str,
-        target: &str,
-        last_event: Option<u64>,
+        stream: &StreamedRead<'_>,
     ) -> AttemptOutcome<reqwest::Response> {
-        let mut request = HttpRequest::new(Method::GET, format!("{base}{target}"), HEAD_TIMEOUT);
-        let last_event = last_event.map(|id| ("last-event-id".to_owned(), id.to_string()));
-        request.headers.extend(last_event);
+        let url = format!("{base}{}", stream.target);
+        let mut request = HttpRequest::new(Method::GET, url, stream.head_timeout);
+        request.headers.clone_from(&stream.headers);
         let stream = match self.http.open_stream(request).await {
             Ok(stream) if stream.status().is_success() => return AttemptOutcome::Success(stream),
             Ok(stream) => stream,

@@ -58,6 +58,10 @@ pub enum Kind {
     InitialMembers = 19,
     /// A part of a snapshot.
     SnapshotPart = 21,
+    /// The start of a backup: its origin and its contents.
+    BackupHead = 22,
+    /// The end of a backup: the length and the hash of everything before it.
+    BackupEnd = 23,
     /// The identity of a data directory.
     Identity = 24,
     /// The invitation with which a data directory joins a cluster.
@@ -182,6 +186,11 @@ pub fn frame_len(header: &[u8; HEADER_LEN]) -> Result<usize, DecodeError> {
         return Err(DecodeError::TooLong { len });
     }
     Ok(HEADER_LEN + len)
+}
+
+/// Whether `bytes` start with the header of an envelope of this kind. The rest is not checked.
+pub fn is_of_kind(kind: Kind, bytes: &[u8]) -> bool {
+    bytes.starts_with(&[MAGIC[0], MAGIC[1], VERSION, kind as u8])
 }
 
 /// Returns the payload length of `value`, without the header. Cheaper than [`encode`].

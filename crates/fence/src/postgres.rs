@@ -86,6 +86,23 @@ pub async fn advance(
     Ok(())
 }
 
+/// The largest mark of all fence tables of the database; `None` without a mark.
+///
+/// # Errors
+/// [`FenceError::Store`], also without the right to read a table.
+pub async fn largest_mark(client: &Client) -> Result<Option<FencingToken>, FenceError> {
+    const TABLES: &str = "SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.relname = 'fence' AND c.relkind IN ('r', 'p') AND to_regproc(quote_ident(n.nspname) || '.fence_check') IS NOT NULL";
+    let mut largest = None;
+    for row in client.query(TABLES, &[]).await? {
+        let schema: String = row.get(0);
+        let select = format!("SELECT max(token) FROM {schema}.fence");
+        let mark: Option<i64> = client.query_one(&select, &[]).await?.get(0);
+        largest = largest.max(mark.map(|mark| FencingToken(mark.cast_unsigned())));
+    }
+    Ok(largest)
+}
+
 impl From<tokio_postgres::Error> for FenceError {
     /// Maps the SQLSTATE, so that `?` works for later statements and the commit too.
     fn from(error: tokio_postgres::Error) -> Self {

@@ -103,6 +103,36 @@ impl<C: ConnectionLike> FencedResource<'_, C> {
     }
 }
 
+/// The largest mark of the database of the connection; `None` without a mark. Reads all keys `{…}:fence`, some at a time.
+///
+/// # Errors
+/// [`FenceError::MissingToken`] for a mark that is not a number, [`FenceError::Store`].
+pub async fn largest_mark<C: ConnectionLike>(
+    connection: &mut C,
+) -> Result<Option<FencingToken>, FenceError> {
+    const KEYS: usize = 1_000;
+    let store = |error: RedisError| FenceError::Store(Box::new(error));
+    let (mut cursor, mut largest) = (0_u64, None);
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg("{*}:fence").arg("COUNT").arg(KEYS);
+        let (next, keys): (u64, Vec<String>) = scan.query_async(connection).await.map_err(store)?;
+        for key in keys {
+            let mark: Option<String> =
+                redis::cmd("GET").arg(&key).query_async(connection).await.map_err(store)?;
+            let Some(mark) = mark else { continue };
+            let number = mark.parse().map_err(|_| FenceError::MissingToken {
+                reason: format!("the mark {key} is not a number"),
+            })?;
+            largest = largest.max(Some(FencingToken(number)));
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(largest);
+        }
+    }
+}
+
 fn to_fence_error(resource: &str, error: RedisError) -> FenceError {
     let detail = error.detail().unwrap_or_default();
     match error.code() {

@@ -5,6 +5,7 @@
 //!
 //! SQLite has one writer at a time: a fenced transaction blocks all other writers, so do no long work inside it.
 
+use holdfast_types::FencingToken;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 
 use crate::claim::{named, numbers, stale};
@@ -67,6 +68,19 @@ pub fn advance(
     let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?));
     let mark = transaction.query_row(select, [resource], read).optional()?;
     Err(stale(resource, claim.token(), mark))
+}
+
+/// The largest mark of the database; `None` without a mark or a fence table.
+///
+/// # Errors
+/// [`FenceError::Store`], [`FenceError::Conflict`] if the database is locked.
+pub fn largest_mark(connection: &Connection) -> Result<Option<FencingToken>, FenceError> {
+    if !connection.table_exists(None, "fence")? {
+        return Ok(None);
+    }
+    let select = "SELECT max(token) FROM fence";
+    let mark: Option<i64> = connection.query_row(select, [], |row| row.get(0))?;
+    Ok(mark.map(|mark| FencingToken(mark.cast_unsigned())))
 }
 
 impl From<rusqlite::Error> for FenceError {

@@ -7,7 +7,7 @@ mod skip;
 
 use std::future::Future;
 
-use holdfast_fence::postgres::{advance, begin, begin_as};
+use holdfast_fence::postgres::{advance, begin, begin_as, largest_mark};
 use holdfast_fence::{
     Claim, FenceError, FencingToken, guard_table_for_sql, guard_table_sql, schema_sql,
 };
@@ -349,6 +349,23 @@ async fn the_schema_installs_concurrently_and_cannot_be_bypassed() {
     app.batch_execute("SET search_path = pg_temp, public").await.unwrap();
     let error = begin(&mut app, "orders", token(70)).await.err().unwrap();
     assert_stale(&error, 70, 71, Some("app"));
+}
+
+/// The marks of all schemas count. A table with the name of the fence table is none without its functions.
+#[tokio::test]
+async fn the_largest_mark_of_a_database_is_found_in_every_schema() {
+    let Some(postgres) = postgres_or_skip().await else { return };
+    let mut client = prepared(&postgres, "web").await;
+    assert_eq!(largest_mark(&client).await.unwrap(), None);
+    begin(&mut client, "orders", token(7)).await.unwrap().commit().await.unwrap();
+    assert_eq!(largest_mark(&client).await.unwrap(), Some(token(7)));
+    let other = "CREATE SCHEMA \"Team B\"; SET search_path = \"Team B\";";
+    client.batch_execute(&format!("{other} {}", schema_sql())).await.unwrap();
+    begin(&mut client, "stock", token(9)).await.unwrap().commit().await.unwrap();
+    let stranger =
+        "CREATE SCHEMA s; CREATE TABLE s.fence (token bigint); INSERT INTO s.fence VALUES (99);";
+    client.batch_execute(&format!("{stranger} SET search_path = public")).await.unwrap();
+    assert_eq!(largest_mark(&client).await.unwrap(), Some(token(9)));
 }
 
 /// Thousands of statements in one fenced transaction leave one row version, not thousands.

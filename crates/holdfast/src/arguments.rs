@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client, ClientBuilder};
-use holdfast_types::{LockName, NameError, SessionName};
+use holdfast_types::{LockName, NameError, NodeId, SessionName};
 
+use crate::config::is_cluster_name;
 use crate::exit::CommandFailure;
 
 /// The nodes of the cluster.
@@ -215,6 +216,19 @@ impl UserArgs {
 fn user(text: &str) -> Result<String, String> {
     let error = || "write NAME:PASSWORD, with a colon".to_owned();
     text.contains(':').then(|| text.to_owned()).ok_or_else(error)
+}
+
+/// The name of a cluster, as in its configuration.
+pub(crate) fn cluster_name(text: &str) -> Result<String, String> {
+    let error = || "write letters, digits, '-', '_' and '.', at most 64".to_owned();
+    let is_name = !text.is_empty() && is_cluster_name(text);
+    is_name.then(|| text.to_owned()).ok_or_else(error)
+}
+
+/// The id of a node, as in its configuration.
+pub(crate) fn node_id(text: &str) -> Result<NodeId, String> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.map(NodeId).ok_or_else(|| format!("{text} is not a node id: write a whole number from 1"))
 }
 
 pub(crate) fn lock_name(text: &str) -> Result<LockName, NameError> {

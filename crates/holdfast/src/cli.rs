@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    alarms, audit, auth, barrier, certs, completions, counter, doctor, elect, explain, fence,
-    group, history, latch, lock, ls, manual, member, namespace, node, policy, run, session, status,
-    top, tree, unlock, wait, who,
+    alarms, audit, auth, backup, barrier, certs, completions, counter, doctor, elect, explain,
+    fence, group, history, latch, lock, ls, manual, member, namespace, node, policy, recover,
+    restore, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 }
 
 /// The commands of the help text, by task.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Locks", &["lock", "run", "unlock", "elect", "wait"]),
     ("Inspect", &["ls", "who", "top", "history", "policy", "session"]),
     ("Fencing", &["fence"]),
@@ -48,6 +48,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "node",
         ],
     ),
+    ("Back up and restore", &["backup", "restore", "recover"]),
     ("More primitives", &["tree", "latch", "barrier", "counter", "group"]),
     ("Help", &["explain", "completions", "help"]),
 ];
@@ -128,6 +129,9 @@ commands! {
         Namespace(namespace::NamespaceCommand) => namespace::run,
         #[command(subcommand)]
         Node(node::NodeCommand) => node::run,
+        Backup(backup::BackupArgs) => backup::run,
+        Restore(restore::RestoreArgs) => restore::run,
+        Recover(recover::RecoverArgs) => recover::run,
         Status(status::StatusArgs) => status::run,
         Alarms(alarms::AlarmsArgs) => alarms::run,
         Doctor(doctor::DoctorArgs) => doctor::run,

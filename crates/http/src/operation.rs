@@ -126,6 +126,12 @@ impl Operation {
         !["bootstrapAuth", "recoverAuth"].contains(&self.id)
     }
 
+    /// Whether the call needs a permission also in the mode `off`, once there was an administrator.
+    pub(crate) fn needs_permission_in_every_mode(&self) -> bool {
+        let changes = self.scope == Scope::Write && self.route.tag == "authorization";
+        (changes && self.needs_permission()) || self.id == "backUpCluster"
+    }
+
     /// Whether the quota of calls per second counts the call. A namespace above its quota keeps its sessions.
     pub(crate) fn is_rate_limited(&self) -> bool {
         !["keepSessionAlive", "keepSessionsAlive"].contains(&self.id)

@@ -77,6 +77,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &members::set::OPERATION,
     &members::remove::OPERATION,
     &members::transfer_leadership::OPERATION,
+    &node::backup::OPERATION,
     &node::health::LIVE,
     &node::health::READY,
     &node::metrics::OPERATION,

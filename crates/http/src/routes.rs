@@ -136,6 +136,7 @@ pub(crate) static TRANSFER_LEADERSHIP: Route =
 pub(crate) static MEMBERS: Route = Route::new("/v1/members", "cluster and node", None);
 pub(crate) static MEMBER: Route =
     Route::new("/v1/members/{id}", "cluster and node", Some(MEMBER_ID));
+pub(crate) static BACKUP: Route = Route::new("/v1/cluster/backup", "cluster and node", None);
 pub(crate) static LIVE: Route = Route::new("/livez", "cluster and node", None);
 pub(crate) static READY: Route = Route::new("/readyz", "cluster and node", None);
 pub(crate) static METRICS: Route = Route::new("/metrics", "cluster and node", None);
@@ -201,6 +202,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &TRANSFER_LEADERSHIP,
     &MEMBERS,
     &MEMBER,
+    &BACKUP,
     &LIVE,
     &READY,
     &METRICS,

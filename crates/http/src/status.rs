@@ -158,6 +158,12 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
             problem.facts.retry_after_ms = Some(holdfast_types::millis(SOON));
             problem
         }
+        Failure::BackupInProgress => {
+            let detail = "this node is making another backup, one at a time";
+            let mut problem = transient(ErrorCode::RateLimited, detail, LATER);
+            problem.hint = Some("wait for its end, or make the backup at another node".into());
+            problem
+        }
         Failure::Behind { disk_full } => behind(disk_full),
         Failure::Lagging => behind(false),
         Failure::Starting(why) => {

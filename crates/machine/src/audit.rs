@@ -59,13 +59,33 @@ impl Machine {
     /// Adds a record of a change that was executed, with the holds and waits that it ended.
     pub(crate) fn record_change(
         &mut self,
-        change: AuditedChange,
+        mut change: AuditedChange,
         events: &[(Revision, Event)],
     ) -> Event {
-        let AuditedChange { subject, credential, action, target, mut detail, reason } = change;
         for (_, event) in events {
-            detail.add_ended(event);
+            change.detail.add_ended(event);
         }
+        self.add_record(change)
+    }
+
+    /// Adds a record of the restore of the cluster.
+    pub(crate) fn record_restore(
+        &mut self,
+        cluster: String,
+        detail: impl IntoIterator<Item = String>,
+    ) {
+        self.add_record(AuditedChange {
+            subject: None,
+            credential: Credential::Node,
+            action: AuditAction::Restored,
+            target: cluster,
+            detail: Detail::of(detail),
+            reason: None,
+        });
+    }
+
+    fn add_record(&mut self, change: AuditedChange) -> Event {
+        let AuditedChange { subject, credential, action, target, detail, reason } = change;
         let (number, previous) = self.audit_head().unwrap_or_default();
         let mut record = AuditRecord {
             number: number + 1,

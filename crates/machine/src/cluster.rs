@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_types::{ClusterId, Command, FeatureLevel, NodeId, Outcome, Rejection, Reply};
+use holdfast_types::{
+    ClusterId, Command, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
+};
 
 use crate::Machine;
 use crate::members::Members;
@@ -39,6 +41,17 @@ impl Machine {
             }
         }
         Ok(Reply::Bootstrapped)
+    }
+
+    /// Gives the state to a new cluster with one member. Only a restore does so.
+    pub(crate) fn become_new_cluster(
+        &mut self,
+        cluster_id: ClusterId,
+        node: NodeId,
+        incarnation: Incarnation,
+    ) {
+        self.cluster_id = Some(cluster_id);
+        self.members = Members::restored(node, incarnation);
     }
 }
 

@@ -21,6 +21,7 @@ mod namespace;
 mod per_namespace;
 mod reads;
 mod recipe;
+mod restore;
 mod session;
 mod snapshot;
 mod stored_bytes;
@@ -35,6 +36,7 @@ pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
 pub use reads::{Counts, LISTED_ENTRIES_MAX, LISTED_HOLDERS_MAX, LockFilter, SCAN_MAX};
 pub use recipe::{ArrivalState, ArrivalWait};
+pub use restore::{RESTORE_ADVANCE, RestoreError, RestoreOptions, RestoreSource, last_token_after};
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 

@@ -117,6 +117,12 @@ impl Members {
         Self { current, retired: OrdMap::new() }
     }
 
+    /// The only member of a restored cluster. Its configuration has its addresses.
+    pub(crate) fn restored(node: NodeId, incarnation: Incarnation) -> Self {
+        let member = Member { incarnation: Some(incarnation), ..Member::INITIAL };
+        Self { current: OrdMap::unit(node, Arc::new(member)), retired: OrdMap::new() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.current.len()
     }

@@ -210,6 +210,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         | Right::AuthManage
         | Right::MetricsRead
         | Right::AuditRead
+        | Right::ClusterBackup
         | Right::ClusterOperate => None,
     }
 }

@@ -196,7 +196,7 @@ impl fmt::Debug for RaftConfig {
 /// The time limit for sending and installing one snapshot.
 pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 
-fn wall_clock() -> Stamp {
+pub(crate) fn wall_clock() -> Stamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Stamp(holdfast_types::millis(since))
 }

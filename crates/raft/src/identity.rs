@@ -65,7 +65,20 @@ impl DataDir {
     }
 }
 
-fn lock(dir: &Path) -> Result<File, StartError> {
+impl DataDir {
+    /// Opens the directory of a stopped node, whichever it is. Creates nothing but the lock file.
+    pub(crate) fn open_existing(path: &Path) -> Result<Self, StartError> {
+        if !path.join(IDENTITY_FILE).exists() {
+            return Err(StartError::NoIdentity(path.to_owned()));
+        }
+        let lock = lock(path)?;
+        let identity = read(path)?.ok_or_else(|| StartError::NoIdentity(path.to_owned()))?;
+        Ok(Self { identity, _lock: lock })
+    }
+}
+
+/// Locks a data directory for this process until the drop of the file.
+pub(crate) fn lock(dir: &Path) -> Result<File, StartError> {
     let failed = |source| StartError::DataDir { dir: dir.to_owned(), source };
     let file = OpenOptions::new()
         .create(true)
@@ -127,11 +140,16 @@ fn create(dir: &Path, cluster: &str, node: NodeId) -> Result<Identity, StartErro
     }
     let random = getrandom::u64().map_err(|error| StartError::Store(error.to_string()))?;
     let identity = Identity { cluster: cluster.to_owned(), node, incarnation: Incarnation(random) };
-    let bytes = holdfast_codec::encode(Kind::Identity, &identity)
+    write(dir, &identity)?;
+    Ok(identity)
+}
+
+/// Writes the identity of a directory durably.
+pub(crate) fn write(dir: &Path, identity: &Identity) -> Result<(), StartError> {
+    let bytes = holdfast_codec::encode(Kind::Identity, identity)
         .map_err(|error| StartError::Store(error.to_string()))?;
     holdfast_storage::write_file(&dir.join(IDENTITY_FILE), &bytes)
-        .map_err(|error| StartError::Store(error.to_string()))?;
-    Ok(identity)
+        .map_err(|error| StartError::Store(error.to_string()))
 }
 
 #[cfg(test)]

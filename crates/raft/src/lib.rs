@@ -19,6 +19,8 @@
 //!   `holdfast_machine`.
 //! - `bootstrap`, `initial_members`, `join`, `identity`: how a cluster starts, how a node joins it, and which data directory
 //!   belongs to which node id. `members`, `membership`: the members, and their changes.
+//! - `backup`: the state as a stream of bytes, and its reader. `new_cluster`, `stopped_node`: the directory of a restored
+//!   cluster, written from a backup or from the directory of one survivor.
 //! - `fast_election`, `handover`: a short time without a leader after a crash and at a shutdown.
 //! - `stamps`: the time in the log. `disk`, `failure`, `supervisor`: what stops a node or its writes.
 //!
@@ -28,6 +30,7 @@
 //! Bounds: `proposer`, `barrier` and `transport` name the bounds of their queues, `cache` the bound of the log's tail.
 
 mod background;
+mod backup;
 mod barrier;
 mod bootstrap;
 mod cache;
@@ -49,6 +52,7 @@ mod members;
 mod membership;
 mod metrics;
 mod network;
+mod new_cluster;
 mod node;
 mod peers;
 mod proposer;
@@ -57,24 +61,29 @@ mod snapshot;
 mod stamps;
 mod state_machine;
 mod status;
+mod stopped_node;
 mod supervisor;
 mod transport;
 mod type_config;
 mod wire;
 
+pub use backup::{Backup, BackupEnd, BackupError, BackupHead, BackupPart};
 pub use committed::Committed;
 pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use failure::StopReason;
+pub use holdfast_machine::{RestoreError, RestoreSource, last_token_after};
 pub use holdfast_storage::{LATENCY_BUCKETS, RecentSyncs, SLOW_SYNC};
 pub use identity::is_new_data_dir;
 pub use join::{JoinRequest, write_join_request};
 pub use leadership::Leadership;
 pub use metrics::RaftMetrics;
+pub use new_cluster::{NewCluster, RestoreFailure, RestoredCluster};
 pub use node::RaftNode;
 pub use recovery::{RECOVERY_FILE, take_recovery_proof};
 pub use state_machine::Observer;
 pub use status::{PeerStatus, RaftStatus, Role};
+pub use stopped_node::{LogPosition, Recovery, StoppedNode, directory_before_recovery};
 pub use type_config::LeaderEpoch;
 pub use wire::Urgency;
 

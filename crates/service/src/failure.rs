@@ -63,6 +63,8 @@ pub enum Failure {
         /// The bound of one stream.
         limit: usize,
     },
+    /// This node is making another backup. Nothing was done; retry later, or use another node.
+    BackupInProgress,
     /// The requested changes were discarded. Read the state, then watch from `restart_from`.
     Compacted { restart_from: Revision },
     /// The voters do not allow the change of a member. Nothing was done.
@@ -123,6 +125,7 @@ impl fmt::Display for Failure {
             Self::Behind { .. } | Self::Lagging => "this node is behind the leader",
             Self::TooManyStreams { .. } => "too many streams are open on this node",
             Self::TooManyWatches { .. } => "too many watches are open on this node",
+            Self::BackupInProgress => "this node is making another backup",
             Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
             Self::UnsafeChange { detail, .. } => return f.write_str(detail),

@@ -12,6 +12,7 @@ use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
 use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarms::ListenerCertificate;
@@ -46,6 +47,8 @@ pub(crate) struct ServiceParts {
     /// Calls that this node refused, or would refuse in the mode `on`.
     pub(crate) refusals: Refusals,
     pub(crate) call_rates: CallRates,
+    /// One permit: the node makes one backup at a time.
+    pub(crate) backups: Arc<Semaphore>,
 }
 
 /// A handle to the node's service for one caller; clones share the service. The handle of [`Service::start`] is for callers

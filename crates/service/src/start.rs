@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use futures_util::FutureExt;
 use holdfast_raft::{Observer, RaftConfig, RaftNode, StartError};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply_observer::{AnswerPeer, ApplyObserver};
@@ -62,6 +63,7 @@ impl Service {
             stopped: CancellationToken::new(),
             refusals: Refusals::default(),
             call_rates: CallRates::default(),
+            backups: Arc::new(Semaphore::new(1)),
         });
         let service = Self { parts, context: Arc::new(RequestContext::anonymous()) };
         let node = service.as_node();

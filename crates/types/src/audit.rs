@@ -70,6 +70,8 @@ pub enum AuditAction {
     UpdateMember,
     SetMemberRole,
     RemoveMember,
+    /// The cluster was restored from a backup or from one surviving node.
+    Restored,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -133,7 +135,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -153,6 +155,7 @@ impl AuditAction {
         Self::UpdateMember,
         Self::SetMemberRole,
         Self::RemoveMember,
+        Self::Restored,
     ];
 
     /// The word in replies.
@@ -177,6 +180,7 @@ impl AuditAction {
             Self::UpdateMember => "update-member",
             Self::SetMemberRole => "set-member-role",
             Self::RemoveMember => "remove-member",
+            Self::Restored => "restored",
         }
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         | Failure::Lagging
         | Failure::Starting(_)
         | Failure::TooManyStreams { .. }
+        | Failure::BackupInProgress
         | Failure::Compacted { .. }
         | Failure::ShuttingDown
         | Failure::Failed(_) => ErrorReply::Disconnect,

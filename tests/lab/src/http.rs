@@ -139,7 +139,9 @@ impl Http {
     }
 
     async fn open(&self, request: Request<'_>) -> Result<Events, String> {
-        let opened = self.client.open_stream(request.to(&self.base)).await;
+        let mut request = request.to(&self.base);
+        request.headers.push(("accept".to_owned(), "text/event-stream".to_owned()));
+        let opened = self.client.open_stream(request).await;
         let response = opened.map_err(|error| error.to_string())?;
         if response.status().is_success() {
             return Ok(Events::new(response));

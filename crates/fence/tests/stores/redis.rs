@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncCommands, Client, RedisResult, Script};
-use holdfast_fence::redis::{FencedScript, GUARD_LUA, KEY_LUA, begin, key};
+use holdfast_fence::redis::{FencedScript, GUARD_LUA, KEY_LUA, begin, key, largest_mark};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 use proptest::prelude::*;
 
@@ -242,6 +242,25 @@ fn the_mark_survives_a_restart_of_redis() {
             .await
             .unwrap();
         assert_eq!(stock, 99);
+    });
+}
+
+#[test]
+fn the_largest_mark_of_redis_is_found_among_other_keys() {
+    let Some(server) = redis_or_skip() else { return };
+    runtime().block_on(async {
+        let mut store = RedisStore::open(server).await;
+        let redis = &mut store.observer;
+        assert_eq!(largest_mark(redis).await.unwrap(), None);
+        for number in 1..3_000 {
+            let _: () = redis.set(key(&format!("r{number}"), "fence"), number).await.unwrap();
+        }
+        let _: () = redis.set(key("orders", "stock"), 9_000).await.unwrap();
+        let _: () = redis.set("fence", 9_000).await.unwrap();
+        assert_eq!(largest_mark(redis).await.unwrap(), Some(FencingToken(2_999)));
+        let _: () = redis.set(key("orders", "fence"), "text").await.unwrap();
+        let rejection = largest_mark(redis).await.unwrap_err();
+        assert!(matches!(rejection, FenceError::MissingToken { .. }), "{rejection}");
     });
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use holdfast_fence::sqlite::{SCHEMA_SQL, begin, begin_as};
+use holdfast_fence::sqlite::{SCHEMA_SQL, begin, begin_as, largest_mark};
 use holdfast_fence::{Claim, FenceError, FencingToken};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -155,6 +155,18 @@ impl TestStore for SqliteStore {
     async fn show(&mut self, claim: Claim) -> Result<(), FenceError> {
         Ok(begin(&mut self.observer, RESOURCE, claim)?.commit()?)
     }
+}
+
+#[test]
+fn the_largest_mark_of_sqlite_is_found() {
+    let mut store = SqliteStore::new();
+    assert_eq!(largest_mark(&store.observer).unwrap(), None);
+    for (resource, token) in [("orders", 9), ("stock", 4)] {
+        begin(&mut store.observer, resource, FencingToken(token)).unwrap().commit().unwrap();
+    }
+    assert_eq!(largest_mark(&store.observer).unwrap(), Some(FencingToken(9)));
+    let empty = Connection::open_in_memory().unwrap();
+    assert_eq!(largest_mark(&empty).unwrap(), None);
 }
 
 #[test]

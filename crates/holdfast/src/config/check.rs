@@ -13,11 +13,15 @@ use super::scalar::Scalar;
 pub(super) fn cluster_name(value: &Scalar) -> Result<String, String> {
     let wanted = "a name of letters, digits, '-', '_' and '.', at most 64, the same on all nodes";
     let name = value.text(wanted)?;
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.len() > 64 || !name.chars().all(allowed) {
+    if !is_cluster_name(name) {
         return Err(format!("{name:?} is not a cluster name: write {wanted}"));
     }
     Ok(name.to_owned())
+}
+
+pub(crate) fn is_cluster_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= 64 && name.chars().all(allowed)
 }
 
 /// Returns the member entry of this node.

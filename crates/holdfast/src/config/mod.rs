@@ -24,6 +24,7 @@ use std::time::Duration;
 use holdfast_raft::Timing;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
+pub(crate) use check::is_cluster_name;
 pub(crate) use error::ConfigError;
 pub(crate) use security::SecurityMode;
 pub(crate) use source::ConfigSources;

@@ -22,6 +22,7 @@ mod options;
 mod output;
 mod package;
 mod program;
+mod restore;
 mod rotation;
 mod run;
 mod run_campaign;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use holdfast_api::{Absent, Param};
 use serde_json::Value;
 
-use crate::operation::{Method, Operation, Scope};
+use crate::operation::{Method, Operation};
 
 /// The address of the node in the examples.
 const ADDRESS: &str = "localhost:7400";
@@ -35,8 +35,7 @@ impl ExampleCall {
         };
         let query = query(operation);
         let target = if query.is_empty() { path } else { format!("{path}?{query}") };
-        let changes = operation.scope == Scope::Write && operation.route.tag == "authorization";
-        let needs_credential = changes && operation.needs_permission();
+        let needs_credential = operation.needs_permission_in_every_mode();
         let (method, body) = (operation.method.as_str(), operation.example.body);
         Self { method, target, body, needs_credential }
     }

@@ -1,6 +1,7 @@
-//! Calls that use local state only: the node's view of the cluster, alarms, health, metrics, log, release.
+//! Calls about a node and its cluster: the members, alarms, backups, health, metrics, the log, release.
 
 pub(crate) mod alarms;
+pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod health;
 pub(crate) mod metrics;

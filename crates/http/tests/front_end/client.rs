@@ -22,7 +22,8 @@ pub(crate) struct Reply {
 
 impl Reply {
     fn parse(bytes: &[u8]) -> Self {
-        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        // Only a backup is not text.
+        let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) =
             text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();

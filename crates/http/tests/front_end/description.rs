@@ -148,6 +148,9 @@ async fn values_beyond_the_described_bounds_are_rejected_and_values_within_them_
                     ("/v1/sessions/{id}", "reason") => "&force",
                     ("/v1/sessions/{id}", "force") => "&reason=r",
                     ("/v1/policies/{name}", "redirect") if method == "patch" => "&limit=1",
+                    ("/v1/members/{id}", "force" | "dry_run" | "redirect") if method == "patch" => {
+                        "&zone=b"
+                    }
                     (_, "request" | "attempt") if !base.contains("session=") => "&session=me",
                     ("/v1/tree/{path}", "ephemeral") | ("/v1/release-requests/{name}", "owner") => {
                         "&session=me"

@@ -7,6 +7,7 @@ mod alarms;
 mod any_node;
 mod audit;
 mod authorization;
+mod backup;
 mod bad_body;
 mod bad_call;
 mod bad_duration;

@@ -140,6 +140,14 @@ impl Auth {
         }
     }
 
+    /// Deletes all access tokens.
+    pub(crate) fn revoke_tokens(&mut self, revision: Revision) {
+        if !self.tokens.is_empty() {
+            self.tokens = OrdMap::new();
+            self.changed_in = revision;
+        }
+    }
+
     fn remove_subject(&mut self, name: &SubjectName) -> bool {
         let Some(subject) = self.subjects.remove(name) else { return false };
         for certificate in &subject.certificates {

@@ -314,6 +314,11 @@ impl LockIndex {
         (FencingToken::END - 1).saturating_sub(self.grants)
     }
 
+    /// Skips the tokens up to this one. Never goes back.
+    pub(crate) fn advance_grants(&mut self, last: u64) {
+        self.grants = self.grants.max(last);
+    }
+
     /// Mints the next token, greater than every earlier token; `None` at the end of the counter.
     pub(crate) fn mint(&mut self) -> Option<FencingToken> {
         (self.tokens_left() > 0).then(|| {

@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
+    pub(crate) fn remove_ephemerals(&mut self, id: SessionId, ctx: &mut ApplyContext<'_>) {
         for path in self.tree.node_indexes.ephemerals_of(id) {
             if let Some(directory) = path.parent() {
                 self.tree.remove(&directory, &path, ctx.revision, ctx.now);

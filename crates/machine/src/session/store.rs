@@ -115,6 +115,11 @@ impl Sessions {
         (self.minted, self.tombstones_minted)
     }
 
+    /// Skips session numbers.
+    pub(crate) fn advance_minted(&mut self, count: u64) {
+        self.minted = self.minted.saturating_add(count);
+    }
+
     /// Returns the session with a name, live or ended; `None` if the name is unknown.
     pub(crate) fn named(&self, name: &SessionName) -> Option<KnownSession> {
         self.by_name.get(name).copied()

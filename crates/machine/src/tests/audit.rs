@@ -13,7 +13,7 @@ use super::members::{addresses, first_members, invite};
 use super::script_commands::{lock_name, open, session_name};
 use crate::audit::RECORDS_MAX;
 use crate::snapshot::part::{Part, SnapshotPart};
-use crate::{LoadError, Machine};
+use crate::{LoadError, Machine, RESTORE_ADVANCE};
 
 const ROOT: Actor = Actor::Token(AccessTokenId(1));
 
@@ -130,6 +130,24 @@ const LINES_OF_EVERY_ACTION: [&str; 19] = [
     "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 2",
 ];
 
+/// The machine after a restore, and its last line.
+fn restored(machine: Machine) -> (Machine, String) {
+    let revision = machine.revision();
+    let restored = machine.restored(&super::restore::options()).unwrap();
+    let (new, old, last) = (ClusterId(77), ClusterId(1), 1 + RESTORE_ADVANCE);
+    let line = format!(
+        "restored {new}: backup ab, cluster {old} at revision {revision}, tokens continue above {last}"
+    );
+    (restored, line)
+}
+
+/// Sorted by name.
+fn all_actions() -> [AuditAction; 20] {
+    let mut all = AuditAction::ALL;
+    all.sort_by_key(|action| action.as_str());
+    all
+}
+
 #[test]
 fn every_action_has_its_record() {
     let mut machine = Machine::new();
@@ -177,13 +195,12 @@ fn every_action_has_its_record() {
     for command in commands.into_iter().chain(changes_of_members()) {
         apply(&mut machine, &ROOT, command).unwrap();
     }
+    let (machine, restored) = restored(machine);
     let lines: Vec<_> = records(&machine).iter().map(line).collect();
-    assert_eq!(lines, LINES_OF_EVERY_ACTION);
+    assert_eq!(lines, [&LINES_OF_EVERY_ACTION[..], &[&restored]].concat());
     let mut actions: Vec<_> = records(&machine).iter().map(|record| record.action).collect();
     actions.sort_by_key(|action| action.as_str());
-    let mut all = AuditAction::ALL;
-    all.sort_by_key(|action| action.as_str());
-    assert_eq!(actions, all);
+    assert_eq!(actions, all_actions());
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod properties;
 mod random;
 mod recipe;
 mod render;
+mod restore;
 mod script_commands;
 mod scripts;
 mod shards;

@@ -119,6 +119,7 @@ fn a_subject_of_a_namespace_uses_only_its_names() {
         ("lock break other", "other", false),
         ("cluster read", "", false),
         ("audit read", "", false),
+        ("cluster backup", "", false),
     ] {
         let permission: Permission = right.parse().unwrap();
         let rights = machine.rights_of(&TEAM, Stamp(1_000)).unwrap();

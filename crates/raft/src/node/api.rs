@@ -160,6 +160,10 @@ impl RaftNode {
         self.inner.context.stamp()
     }
 
+    pub(crate) fn wall_clock(&self) -> Stamp {
+        (self.inner.context.wall_clock)()
+    }
+
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.inner.leadership.clone()
     }

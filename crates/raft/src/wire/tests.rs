@@ -157,7 +157,11 @@ fn hellos_keep_their_bytes() {
         "4846011211000000a5bd6a3a010000000a000000010000000000000078",
     );
     let why = InvitationRefusal::Wrong;
-    golden(Kind::Hello, &HelloReply::Refused(Refusal::Invitation { why }), "");
+    golden(
+        Kind::Hello,
+        &HelloReply::Refused(Refusal::Invitation { why }),
+        "484601120c000000729317d0010000000b00000001000000",
+    );
 }
 
 #[track_caller]

@@ -8,4 +8,5 @@ mod healthy;
 mod lab;
 mod membership;
 mod restart;
+mod restore;
 mod runs;

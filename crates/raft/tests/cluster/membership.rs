@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed command is a failed test")]
 
+use std::sync::atomic::Ordering;
+
+use holdfast_lab::Flow;
 use holdfast_machine::Machine;
 use holdfast_raft::{StopReason, Urgency};
-use holdfast_types::{MembershipChange, NodeId, Reason, VotingRole};
+use holdfast_types::{Address, MemberAddresses, MembershipChange, NodeId, Reason, VotingRole};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -160,4 +163,71 @@ async fn a_node_without_the_secret_of_an_invitation_does_not_join() {
     })
     .await;
     assert_eq!(lab.node(1).read(|machine| machine.incarnation(NodeId(new))), None);
+}
+
+/// The joiner cannot be reached at its address until an operator corrects it. The cluster works all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_address_stops_only_the_change() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let right = lab.addresses_of_new(4);
+    let nothing_listens = Address::parse("127.0.0.1:1").unwrap();
+    let wrong = MemberAddresses { peer: nothing_listens, ..right.clone() };
+    let new = lab.invite_at(leader, None, wrong).await;
+    lab.boot(new).await.unwrap();
+    eventually("the reason", || {
+        lab.node(leader).status().change_waits_for.filter(|why| why.contains("unreachable"))
+    })
+    .await;
+    write(&lab, leader, "meanwhile").await;
+    assert_eq!(lab.node(leader).status().voters.len(), 3);
+    let corrected =
+        MembershipChange::Update { node: NodeId(new), addresses: Some(right), zone: None };
+    lab.change(leader, corrected).await.unwrap();
+    lab.voters(&[1, 2, 3, 4]).await;
+    lab.agree().await;
+}
+
+/// A joiner whose disk is full receives nothing, and does not vote until it has space.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_with_a_full_disk_votes_when_it_has_space() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let new = lab.invite(leader, None).await;
+    lab.free_bytes[&new].store(0, Ordering::Relaxed);
+    lab.boot(new).await.unwrap();
+    eventually("the reason", || lab.node(leader).status().change_waits_for).await;
+    write(&lab, leader, "meanwhile").await;
+    assert!(!lab.node(leader).status().voters.contains(&NodeId(new)));
+    lab.free_bytes[&new].store(1 << 40, Ordering::Relaxed);
+    lab.voters(&[1, 2, 3, 4]).await;
+    lab.agree().await;
+}
+
+/// The leader loses its connections while the voters change. The others finish, and it follows them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_while_the_voters_change_follows_the_others() {
+    let mut lab = Lab::start(3).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let new = lab.invite(leader, None).await;
+    lab.boot(new).await.unwrap();
+    eventually("a change of the voters", || {
+        lab.node(leader).status().voters.contains(&NodeId(new)).then_some(())
+    })
+    .await;
+    lab.links.isolate(leader, Flow::Cut);
+    let other = lab.follower_of(leader);
+    eventually("another leader", || {
+        let now = lab.node(other).leadership().borrow().leader?;
+        (now != NodeId(leader)).then_some(())
+    })
+    .await;
+    write(&lab, other, "meanwhile").await;
+    lab.links.isolate(leader, Flow::Open);
+    lab.voters(&[1, 2, 3, 4]).await;
+    lab.agree().await;
+    assert!(has_session(lab.node(leader), "meanwhile"));
 }

@@ -382,6 +382,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         | Failure::TooManyWaiters { .. }
         | Failure::TooManyStreams { .. }
         | Failure::TooManyWatches { .. }
+        | Failure::BackupInProgress
         | Failure::Compacted { .. } => None,
     }
 }

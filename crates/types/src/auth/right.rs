@@ -45,12 +45,14 @@ pub enum Right {
     AuditRead,
     /// Change the members, and transfer leadership. Includes `read`.
     ClusterManage,
+    /// Make a backup, which contains everything: the data of all znodes, and the hashes of access tokens.
+    ClusterBackup,
     /// Change the log of a node.
     ClusterOperate,
 }
 
 impl Right {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -70,6 +72,7 @@ impl Right {
         Self::MetricsRead,
         Self::AuditRead,
         Self::ClusterManage,
+        Self::ClusterBackup,
         Self::ClusterOperate,
     ];
 
@@ -95,6 +98,7 @@ impl Right {
             Self::MetricsRead => ("metrics", "read"),
             Self::AuditRead => ("audit", "read"),
             Self::ClusterManage => ("cluster", "manage"),
+            Self::ClusterBackup => ("cluster", "backup"),
             Self::ClusterOperate => ("cluster", "operate"),
         }
     }
@@ -123,6 +127,7 @@ impl Right {
             | Self::AuthRead
             | Self::MetricsRead
             | Self::AuditRead
+            | Self::ClusterBackup
             | Self::ClusterOperate => self as u8 == other as u8,
         }
     }
@@ -137,6 +142,7 @@ impl Right {
                 | Self::AuthManage
                 | Self::MetricsRead
                 | Self::AuditRead
+                | Self::ClusterBackup
                 | Self::ClusterOperate
         )
     }

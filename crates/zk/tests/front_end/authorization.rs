@@ -14,7 +14,7 @@ use holdfast_zkwire::{
     Request, Response, SetWatches, WatcherType,
 };
 
-use crate::node::Node;
+use crate::node::{Node, config};
 
 fn subject(name: &str) -> SubjectName {
     SubjectName::new(name).unwrap()
@@ -212,10 +212,11 @@ fn requests_of_every_kind() -> Vec<(Request, Needs)> {
     ]
 }
 
+/// On the leader and on a follower.
 #[tokio::test]
 async fn every_request_is_refused_or_not_as_documented() {
-    let node = Node::start().await;
-    let (admin, ci) = guarded(&node).await;
+    let nodes = Node::cluster(3, config()).await;
+    let (admin, ci) = guarded(&nodes[0]).await;
     let namespace = NamespaceName::new("team").unwrap();
     let set = |name, roles| AuthChange::SetSubject {
         subject: subject(name),
@@ -234,12 +235,24 @@ async fn every_request_is_refused_or_not_as_documented() {
         format!("{name}:{}", token.reveal())
     };
     let (team, powerless) = (token("team/ci").await, token("powerless").await);
-    let mut allowed = node.client().await;
+    let mut allowed = nodes[0].client().await;
     authenticate(&mut allowed, &format!("ci:{}", ci.reveal())).await;
     allowed.done(create("/app", 0)).await;
+    for node in &nodes[..2] {
+        node.service.catch_up(nodes[0].service.revision()).await.unwrap();
+        requests_are_refused_or_not(node, &[None, Some(&powerless), Some(&team)], &mut allowed)
+            .await;
+    }
+}
+
+async fn requests_are_refused_or_not(
+    node: &Node,
+    credentials: &[Option<&String>],
+    allowed: &mut ZkClient,
+) {
     let before = allowed.done(get("/app", false)).await;
     for (request, needs) in requests_of_every_kind() {
-        for credentials in [None, Some(&powerless), Some(&team)] {
+        for credentials in credentials {
             let mut client = node.client().await;
             if let Some(credentials) = credentials {
                 assert_eq!(authenticate(&mut client, credentials).await, 0);

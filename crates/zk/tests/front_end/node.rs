@@ -1,4 +1,4 @@
-//! One node in this process, a cluster of its own, with the ZooKeeper front-end on a free port.
+//! Nodes in this process with the ZooKeeper front-end on free ports; mostly one that is a cluster of its own.
 
 use holdfast_lab::zk::{ZkClient, four_letter_word};
 use holdfast_lab::{DEADLINE, until};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use holdfast_raft::{PeerListen, RaftConfig};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics};
-use holdfast_types::{MemberAddresses, NodeId};
+use holdfast_types::{Address, MemberAddresses, NodeId};
 use holdfast_zk::{Words, ZkConfig, ZkListener, ZkMetrics, serve};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
@@ -34,6 +34,26 @@ pub(crate) fn config() -> ZkConfig {
     }
 }
 
+/// The listeners of a node before its start.
+struct Listeners {
+    front_end: TcpListener,
+    peers: TcpListener,
+}
+
+impl Listeners {
+    fn bind() -> Self {
+        let front_end = TcpListener::bind("127.0.0.1:0").unwrap();
+        front_end.set_nonblocking(true).unwrap();
+        Self { front_end, peers: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    fn addresses(&self) -> MemberAddresses {
+        let zookeeper: Address = self.front_end.local_addr().unwrap().into();
+        let peer = self.peers.local_addr().unwrap().into();
+        MemberAddresses { http: zookeeper.clone(), peer, zookeeper }
+    }
+}
+
 impl Node {
     /// A node that leads its cluster of one.
     pub(crate) async fn start() -> Self {
@@ -41,19 +61,37 @@ impl Node {
     }
 
     pub(crate) async fn start_with(config: ZkConfig) -> Self {
+        let mut nodes = Self::cluster(1, config).await;
+        nodes.remove(0)
+    }
+
+    /// A cluster of nodes, the leader first.
+    pub(crate) async fn cluster(count: u64, config: ZkConfig) -> Vec<Self> {
+        let listeners: Vec<Listeners> = (0..count).map(|_| Listeners::bind()).collect();
+        let ids = || (1..).map(NodeId);
+        let members: BTreeMap<NodeId, MemberAddresses> =
+            ids().zip(listeners.iter().map(Listeners::addresses)).collect();
+        let mut nodes = Vec::new();
+        for (id, listeners) in ids().zip(listeners) {
+            nodes.push(Self::start_one(id, members.clone(), listeners, config.clone()).await);
+        }
+        for node in &nodes {
+            node.until("a leader is known", || node.service.leader().is_some()).await;
+        }
+        nodes.sort_by_key(|node| node.service.leader() != Some(node.service.node()));
+        nodes
+    }
+
+    async fn start_one(
+        id: NodeId,
+        members: BTreeMap<NodeId, MemberAddresses>,
+        Listeners { front_end, peers }: Listeners,
+        config: ZkConfig,
+    ) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let front_end = TcpListener::bind("127.0.0.1:0").unwrap();
-        front_end.set_nonblocking(true).unwrap();
-        let peers = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = front_end.local_addr().unwrap();
-        let member = MemberAddresses {
-            http: address.into(),
-            peer: peers.local_addr().unwrap().into(),
-            zookeeper: address.into(),
-        };
-        let members = BTreeMap::from([(NodeId(1), member)]);
         let listen = PeerListen::Bound(peers);
-        let raft = RaftConfig::new("test", NodeId(1), members, data.path(), listen);
+        let raft = RaftConfig::new("test", id, members, data.path(), listen);
         let mut registry = Registry::with_prefix("holdfast");
         let metrics = ZkMetrics::register(&mut registry);
         let counted = ServiceMetrics::register(&mut registry);
@@ -70,9 +108,7 @@ impl Node {
             shutdown,
         ));
         let stop = Some(stop);
-        let node = Self { address, service, registry, stop, served, _data: data };
-        node.until("the node leads", || node.service.leader().is_some()).await;
-        node
+        Self { address, service, registry, stop, served, _data: data }
     }
 
     pub(crate) async fn client(&self) -> ZkClient {

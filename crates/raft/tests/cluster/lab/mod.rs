@@ -141,13 +141,28 @@ impl Lab {
         done.unwrap().outcome
     }
 
+    /// The address of a node that joins later; only its own failures reach it.
+    pub(crate) fn addresses_of_new(&self, id: u64) -> MemberAddresses {
+        self.addresses(id, id)
+    }
+
     /// Invites a voter, and prepares its directory. Returns its id.
     pub(crate) async fn invite(&mut self, through: u64, replaces: Option<u64>) -> u64 {
+        let id = self.node(through).read(Machine::highest_member).0 + 1;
+        self.invite_at(through, replaces, self.addresses_of_new(id)).await
+    }
+
+    pub(crate) async fn invite_at(
+        &mut self,
+        through: u64,
+        replaces: Option<u64>,
+        addresses: MemberAddresses,
+    ) -> u64 {
         let id = self.node(through).read(Machine::highest_member).0 + 1;
         let invitation =
             Invitation { secret: SecretHash::of(&SECRET), expires_at: Stamp(u64::MAX) };
         let change = MembershipChange::Invite {
-            addresses: self.addresses(1, id),
+            addresses,
             zone: None,
             role: VotingRole::Voter,
             invitation,

@@ -1,0 +1,39 @@
+//! A large answer, received in pieces. Bound: one piece in memory.
+
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::calls::Calls;
+use crate::retry::StreamedRead;
+
+/// An answer without bytes for this long is dead.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
+
+/// The answer of [`Client::download`](crate::Client::download).
+#[derive(Debug)]
+pub struct Download {
+    answer: reqwest::Response,
+}
+
+impl Download {
+    pub(crate) async fn begin(calls: &Calls, target: &str) -> Result<Self, Error> {
+        let call = StreamedRead { target, headers: Vec::new(), head_timeout: SILENCE_MAX };
+        let until = Instant::now() + calls.request_timeout;
+        let (answer, _) = calls.nodes.open_stream(&call, 0, until).await?;
+        Ok(Self { answer })
+    }
+
+    /// The next bytes; `None` at the end of a complete answer.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the node ended the answer early, or sent nothing for a minute.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let node = self.answer.url().to_string();
+        let unavailable = |reason: &str| Error::Unavailable(format!("{node}: {reason}"));
+        match tokio::time::timeout(SILENCE_MAX, self.answer.chunk()).await {
+            Ok(Ok(bytes)) => Ok(bytes.map(|bytes| bytes.to_vec())),
+            Ok(Err(_)) => Err(unavailable("the node ended its answer early")),
+            Err(_) => Err(unavailable("the node sent nothing for a minute")),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A new file, complete or absent, which only its owner can read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::CommandFailure;
+
+/// A file under another name until it is complete. The drop removes it.
+pub(super) struct NewFile {
+    file: File,
+    partial: PathBuf,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// # Errors
+    /// If the file exists, unless `replaces`; or if its directory cannot be written.
+    pub(super) fn create(path: &Path, replaces: bool) -> Result<Self, CommandFailure> {
+        if !replaces && path.exists() {
+            let path = path.display();
+            return Err(CommandFailure::failed(format!(
+                "{path} exists: give another name, or replace it with --force"
+            )));
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.partial", std::process::id()));
+        let partial = PathBuf::from(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+        let file = file.map_err(|error| failed(&partial, &error))?;
+        Ok(Self { file, partial, path: path.to_owned() })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
+        self.file.write_all(bytes).map_err(|error| failed(&self.partial, &error))
+    }
+
+    /// Gives the complete file its name, durably.
+    pub(super) fn publish(self) -> Result<PathBuf, CommandFailure> {
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            Some(_) | None => Path::new("."),
+        };
+        let published = self
+            .file
+            .sync_all()
+            .and_then(|()| fs::rename(&self.partial, &self.path))
+            .and_then(|()| File::open(directory)?.sync_all());
+        published.map_err(|error| failed(&self.path, &error))?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // After `publish` it does not exist.
+        fs::remove_file(&self.partial).ok();
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> CommandFailure {
+    CommandFailure::failed(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_complete_or_absent_and_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b");
+        let mut dropped = NewFile::create(&path, false).unwrap();
+        dropped.write(b"half").unwrap();
+        assert!(!path.exists());
+        drop(dropped);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let mut file = NewFile::create(&path, false).unwrap();
+        file.write(b"whole").unwrap();
+        file.publish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let refused = NewFile::create(&path, false).err().unwrap().to_string();
+        assert!(refused.contains("--force"), "{refused}");
+        NewFile::create(&path, true).unwrap().publish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+}

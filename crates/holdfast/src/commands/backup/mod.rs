@@ -1,0 +1,144 @@
+//! `holdfast backup`: makes a backup of a running cluster, and checks and shows the files.
+//!
+//! `file` writes a file that is complete or absent, `show` has the checks, and `body` the output.
+
+mod body;
+mod file;
+mod show;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use holdfast_raft::BackupHead;
+
+use self::body::BackupBody;
+use self::file::NewFile;
+pub(crate) use self::show::read_backup;
+use crate::arguments::ClusterArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer, print_bytes, write_stderr};
+
+/// The interval of the progress on a terminal.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Make a backup of the cluster, check it, or show it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BackupArgs {
+    #[command(subcommand)]
+    command: Option<BackupCommand>,
+    #[command(flatten)]
+    make: MakeArgs,
+}
+
+#[derive(Debug, Args)]
+struct MakeArgs {
+    /// The new file, or - for stdout. Only its owner can read it.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Replace an existing file.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupCommand {
+    /// Check every byte of a backup, and the state in it.
+    #[command(after_help = "Exit codes: 0 if the backup can be restored, 1 otherwise.")]
+    Verify(show::BackupFileArgs),
+    /// Show the origin, the sizes and the busiest locks of a backup.
+    Show(show::BackupFileArgs),
+}
+
+pub(crate) async fn run(args: BackupArgs) -> Result<(), CommandFailure> {
+    match args.command {
+        None => make(&args.make).await,
+        Some(BackupCommand::Verify(args)) => show::verify(&args),
+        Some(BackupCommand::Show(args)) => show::show(&args),
+    }
+}
+
+async fn make(args: &MakeArgs) -> Result<(), CommandFailure> {
+    if args.out == Path::new("-") {
+        return to_stdout(args).await;
+    }
+    let mut file = NewFile::create(&args.out, args.force)?;
+    receive(args, |bytes| file.write(bytes)).await?;
+    let path = file.publish()?;
+    let opened = std::fs::File::open(&path);
+    let head = opened
+        .map_err(CommandFailure::failed)
+        .and_then(|file| BackupHead::read(file).map_err(|error| show::unusable(&path, &error)))?;
+    let body = BackupBody::of_head(&head);
+    let text = format!(
+        "{}: revision {}, {} sessions, {} held locks, {} znodes",
+        path.display(),
+        body.revision,
+        body.sessions,
+        body.locks_held,
+        body.znodes
+    );
+    answer(args.cluster.format(), &body, body.revision, &text);
+    Ok(())
+}
+
+async fn to_stdout(args: &MakeArgs) -> Result<(), CommandFailure> {
+    if std::io::stdout().is_terminal() {
+        return Err(CommandFailure::usage(
+            "a backup is not text: write it to a file with --out FILE, or into a pipe",
+        ));
+    }
+    receive(args, |bytes| {
+        print_bytes(bytes);
+        crate::output::check()
+    })
+    .await
+}
+
+/// Receives a backup, and shows the progress on a terminal.
+async fn receive(
+    args: &MakeArgs,
+    mut write: impl FnMut(&[u8]) -> Result<(), CommandFailure>,
+) -> Result<(), CommandFailure> {
+    let mut download = args.cluster.client()?.download("/v1/cluster/backup").await?;
+    let mut progress = DownloadProgress::start();
+    while let Some(bytes) = download.next().await? {
+        write(&bytes)?;
+        progress.add(bytes.len());
+    }
+    progress.end();
+    Ok(())
+}
+
+/// The received bytes, on the last line of a terminal.
+struct DownloadProgress {
+    bytes: usize,
+    shown: Option<Instant>,
+    is_terminal: bool,
+}
+
+impl DownloadProgress {
+    fn start() -> Self {
+        Self { bytes: 0, shown: None, is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.is_terminal && self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_EVERY) {
+            self.shown = Some(Instant::now());
+            let kib = self.bytes / 1_024;
+            // An error of stderr has no other output channel.
+            drop(write!(std::io::stderr(), "\r{kib} KiB received"));
+        }
+    }
+
+    fn end(&self) {
+        if self.shown.is_some() {
+            write_stderr("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `holdfast backup verify` and `holdfast backup show`: both read the whole file and start no node.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use holdfast_raft::{Backup, BackupError};
+use holdfast_service::LockFilter;
+use holdfast_types::{LockName, LockView};
+
+use super::body::{BackupBody, BusyLockBody};
+use crate::arguments::OutputArgs;
+use crate::exit::CommandFailure;
+use crate::output::{answer, table};
+
+/// The number of locks that `show` lists.
+const LOCKS_SHOWN: usize = 10;
+/// Locks read at once.
+const PAGE: usize = 1_000;
+
+/// One file.
+#[derive(Debug, Args)]
+pub(crate) struct BackupFileArgs {
+    /// The file, or - for stdin.
+    file: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Reads a backup completely.
+///
+/// # Errors
+/// Exit code 1, with the part and the offset of the first error.
+pub(crate) fn read_backup(path: &Path) -> Result<Backup, CommandFailure> {
+    let source: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let file = File::open(path);
+        let file = file.map_err(|error| {
+            CommandFailure::failed(format!("cannot read {}: {error}", path.display()))
+        })?;
+        Box::new(file)
+    };
+    Backup::read(BufReader::new(source)).map_err(|error| unusable(path, &error))
+}
+
+pub(super) fn unusable(path: &Path, error: &BackupError) -> CommandFailure {
+    CommandFailure::failed(format!("{} is not a usable backup: {error}", path.display()))
+}
+
+pub(super) fn verify(args: &BackupFileArgs) -> Result<(), CommandFailure> {
+    let body = BackupBody::of(&read_backup(&args.file)?);
+    let text = format!("{}\n\nthe backup is complete and can be restored", settings(&body));
+    answer(args.output.format, &body, &body.state_digest, &text);
+    Ok(())
+}
+
+pub(super) fn show(args: &BackupFileArgs) -> Result<(), CommandFailure> {
+    let backup = read_backup(&args.file)?;
+    let mut body = BackupBody::of(&backup);
+    body.locks = busiest(&backup).into_iter().map(BusyLockBody::of).collect();
+    let header = ["lock", "holders", "session", "token", "waiters"];
+    let locks = table(header, body.locks.iter().map(BusyLockBody::row));
+    answer(args.output.format, &body, body.revision, &format!("{}\n\n{locks}", settings(&body)));
+    Ok(())
+}
+
+fn settings(body: &BackupBody) -> String {
+    table(["fact", "value"], body.rows())
+}
+
+/// The locks with the most waiters; among those with as many, the ones with the most holders, in name order.
+fn busiest(backup: &Backup) -> Vec<LockView> {
+    let mut found: Vec<LockView> = Vec::new();
+    let mut after = None;
+    loop {
+        let filter = LockFilter::default();
+        let page = backup.machine.locks(&filter, after.as_deref(), PAGE, |_: &LockName| true);
+        found.extend(
+            page.items.into_iter().filter(|lock| lock.holders_total > 0 || lock.waiters_total > 0),
+        );
+        found.sort_by_key(|lock| std::cmp::Reverse((lock.waiters_total, lock.holders_total)));
+        found.truncate(LOCKS_SHOWN);
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `holdfast recover`: shows the directories of stopped nodes, and makes a new cluster of one of them after the loss of
+//! the majority.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use holdfast_raft::{
+    LogPosition, Recovery, RestoreFailure, StoppedNode, directory_before_recovery,
+};
+use holdfast_types::NodeId;
+use serde::Serialize;
+
+use super::restore::{self, NewClusterArgs};
+use crate::arguments::{OutputArgs, node_id};
+use crate::exit::CommandFailure;
+use crate::output::{answer_rows, cell, table, write_stderr};
+
+const ACCEPT: &str = "--i-accept-losing-acknowledged-writes";
+
+/// Make a new cluster from one surviving node, after the loss of the majority.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "The rules of holdfast restore apply. The old directory is kept as DIR.before-recovery."
+)]
+pub(crate) struct RecoverArgs {
+    #[command(subcommand)]
+    command: Option<RecoverCommand>,
+    /// The data directory of the survivor, which must not run.
+    #[arg(required = true, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// All other members, which will never run again.
+    #[arg(long, value_name = "ID[,ID]", value_delimiter = ',', value_parser = node_id)]
+    lost: Vec<NodeId>,
+    /// Confirm that writes may be lost which only the lost nodes had.
+    #[arg(long)]
+    i_accept_losing_acknowledged_writes: bool,
+    #[command(flatten)]
+    new: NewClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum RecoverCommand {
+    /// Compare the data directories of stopped nodes, and name the most complete one.
+    Inspect(InspectArgs),
+}
+
+#[derive(Debug, Args)]
+struct InspectArgs {
+    /// Data directories of stopped nodes of one cluster.
+    #[arg(required = true, value_name = "DIR")]
+    data_dirs: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) async fn run(args: RecoverArgs) -> Result<(), CommandFailure> {
+    if let Some(RecoverCommand::Inspect(args)) = args.command {
+        return inspect(&args);
+    }
+    let Some(dir) = &args.data_dir else { return Err(CommandFailure::usage("name the DIR")) };
+    let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
+    check_lost(dir, &args.lost, &stopped)?;
+    if !args.i_accept_losing_acknowledged_writes {
+        return Err(not_accepted(dir, &stopped));
+    }
+    let (node, counts) = (stopped.node, stopped.machine.counts());
+    let plan = args.new.plan(&stopped.cluster, counts.grants).await?;
+    let recovery = Recovery {
+        dir: dir.clone(),
+        cluster: plan.cluster.clone(),
+        token_floor: plan.token_floor,
+        revokes_tokens: plan.revokes_tokens,
+    };
+    let restored = recovery.run(stopped).map_err(|failure| not_written(&failure))?;
+    write_stderr(&format!("the old directory is {}", directory_before_recovery(dir).display()));
+    restore::print(dir, node, counts.sessions, plan, restored, &args.output);
+    Ok(())
+}
+
+fn not_written(failure: &RestoreFailure) -> CommandFailure {
+    let hint = match failure {
+        RestoreFailure::NotEmpty(_) => ": move it away, then repeat the command",
+        RestoreFailure::State(_)
+        | RestoreFailure::Directory(_)
+        | RestoreFailure::Damaged { .. }
+        | RestoreFailure::Write { .. } => "",
+    };
+    CommandFailure::failed(format!("{failure}{hint}"))
+}
+
+/// Every other member must be named: one that runs would be a second cluster.
+fn check_lost(dir: &Path, lost: &[NodeId], stopped: &StoppedNode) -> Result<(), CommandFailure> {
+    let others: BTreeSet<NodeId> =
+        stopped.voters.iter().filter(|voter| **voter != stopped.node).copied().collect();
+    if others.is_empty() {
+        return Err(CommandFailure::failed(format!(
+            "{} is of a cluster without another member: start it with holdfast serve",
+            dir.display()
+        )));
+    }
+    if others == lost.iter().copied().collect() {
+        return Ok(());
+    }
+    Err(CommandFailure::failed(format!(
+        "node {} has the other members {}: if none of them will run again: {}",
+        stopped.node,
+        listed(&others),
+        command(dir, &others)
+    )))
+}
+
+fn not_accepted(dir: &Path, stopped: &StoppedNode) -> CommandFailure {
+    let others = stopped.voters.iter().filter(|voter| **voter != stopped.node).copied().collect();
+    let last = position(stopped.last);
+    CommandFailure::failed(format!(
+        "node {} has the entries up to {last}; writes that only the other nodes have are lost for ever: {}",
+        stopped.node,
+        command(dir, &others)
+    ))
+}
+
+fn command(dir: &Path, lost: &BTreeSet<NodeId>) -> String {
+    format!("holdfast recover {} --lost {} {ACCEPT}", dir.display(), listed(lost))
+}
+
+fn listed(nodes: &BTreeSet<NodeId>) -> String {
+    nodes.iter().map(NodeId::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The index and the term of an entry.
+fn position(last: Option<LogPosition>) -> String {
+    cell(last.map(|last| format!("{} of term {}", last.index, last.term)))
+}
+
+/// The directory of a stopped node.
+#[derive(Debug, Serialize)]
+struct StoppedNodeBody {
+    data_dir: PathBuf,
+    cluster: String,
+    cluster_id: Option<String>,
+    node: NodeId,
+    voters: BTreeSet<NodeId>,
+    term: Option<u64>,
+    last_term: Option<u64>,
+    last_index: Option<u64>,
+    committed_index: Option<u64>,
+    snapshot_index: Option<u64>,
+    revision: u64,
+    last_token: u64,
+    state_digest: String,
+    /// No other given directory has later entries.
+    most_complete: bool,
+}
+
+impl StoppedNodeBody {
+    fn of(data_dir: &Path, stopped: &StoppedNode) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            cluster: stopped.cluster.clone(),
+            cluster_id: stopped.machine.cluster_id().map(|id| id.to_string()),
+            node: stopped.node,
+            voters: stopped.voters.clone(),
+            term: stopped.vote.map(|(term, _)| term),
+            last_term: stopped.last.map(|last| last.term),
+            last_index: stopped.last.map(|last| last.index),
+            committed_index: stopped.committed,
+            snapshot_index: stopped.snapshot,
+            revision: stopped.machine.revision().0,
+            last_token: stopped.machine.counts().grants,
+            state_digest: format!("{:016x}", stopped.machine.state_digest()),
+            most_complete: false,
+        }
+    }
+
+    fn position(&self) -> (Option<u64>, Option<u64>) {
+        (self.last_term, self.last_index)
+    }
+
+    fn row(&self) -> [String; 9] {
+        let last = self.last_term.zip(self.last_index);
+        [
+            self.data_dir.display().to_string(),
+            self.node.to_string(),
+            listed(&self.voters),
+            position(last.map(|(term, index)| LogPosition { term, index })),
+            cell(self.committed_index),
+            cell(self.snapshot_index),
+            self.revision.to_string(),
+            self.state_digest.clone(),
+            if self.most_complete { "most complete" } else { "-" }.to_owned(),
+        ]
+    }
+}
+
+fn inspect(args: &InspectArgs) -> Result<(), CommandFailure> {
+    let mut bodies = Vec::new();
+    for dir in &args.data_dirs {
+        let stopped = StoppedNode::read(dir).map_err(CommandFailure::failed)?;
+        bodies.push(StoppedNodeBody::of(dir, &stopped));
+    }
+    let clusters: BTreeSet<_> = bodies.iter().map(|body| &body.cluster_id).collect();
+    if clusters.len() > 1 {
+        let clusters: Vec<_> = clusters.into_iter().map(|id| cell(id.as_ref())).collect();
+        return Err(CommandFailure::failed(format!(
+            "the directories are of different clusters: {}; compare those of one",
+            clusters.join(", ")
+        )));
+    }
+    if let Some(latest) = bodies.iter().map(StoppedNodeBody::position).max() {
+        for body in &mut bodies {
+            body.most_complete = body.position() == latest;
+        }
+    }
+    let header = [
+        "directory",
+        "node",
+        "voters",
+        "last entry",
+        "committed",
+        "snapshot",
+        "revision",
+        "digest",
+        "result",
+    ];
+    let text = table(header, bodies.iter().map(StoppedNodeBody::row));
+    let best = bodies.iter().filter(|body| body.most_complete);
+    let best = best.map(|body| body.data_dir.display().to_string());
+    answer_rows(args.output.format, &bodies, &bodies, best.collect::<Vec<_>>(), &text);
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! The stores whose fence marks the tokens of a restored cluster must exceed.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use holdfast_fence::{FenceError, FencingToken};
+use rusqlite::OpenFlags;
+use serde::Serialize;
+use tokio_postgres::NoTls;
+
+use crate::exit::CommandFailure;
+
+/// The time limit for one store.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A store with fence marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FenceStore {
+    Postgres(String),
+    Redis(String),
+    Sqlite(PathBuf),
+}
+
+/// The largest mark of a store.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FenceMark {
+    /// Without the user and the password.
+    store: String,
+    /// 0 without a mark.
+    pub(super) token: u64,
+}
+
+impl FromStr for FenceStore {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.to_owned())),
+            Some(("redis" | "redis+unix", _)) => Ok(Self::Redis(text.to_owned())),
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(_) | None => Err("write postgres://…, redis://… or sqlite:FILE".to_owned()),
+        }
+    }
+}
+
+/// Without the user and the password.
+impl fmt::Display for FenceStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Postgres(url) | Self::Redis(url) => f.write_str(&without_user(url)),
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for FenceMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.token, self.store)
+    }
+}
+
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    // A password may also be a parameter.
+    let path = path.split('?').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+impl FenceStore {
+    /// # Errors
+    /// Exit code 1 if the store cannot be read: a restore then knows no safe floor.
+    pub(super) async fn read(&self) -> Result<FenceMark, CommandFailure> {
+        let failed = |reason: &dyn fmt::Display| {
+            CommandFailure::failed(format!("cannot read the fence marks of {self}: {reason}"))
+        };
+        let read = tokio::time::timeout(TIMEOUT, self.largest_mark()).await;
+        let mark = read.map_err(|_| failed(&"no answer in time"))?;
+        let mark = mark.map_err(|error| failed(&error))?;
+        Ok(FenceMark { store: self.to_string(), token: mark.map_or(0, |mark| mark.0) })
+    }
+
+    async fn largest_mark(&self) -> Result<Option<FencingToken>, FenceError> {
+        match self {
+            Self::Postgres(url) => {
+                let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+                let connection = tokio::spawn(connection);
+                let mark = holdfast_fence::postgres::largest_mark(&client).await;
+                connection.abort();
+                mark
+            }
+            Self::Redis(url) => {
+                let store = |error| FenceError::Store(Box::new(error));
+                let client = redis::Client::open(url.as_str()).map_err(store)?;
+                let mut connection =
+                    client.get_multiplexed_async_connection().await.map_err(store)?;
+                holdfast_fence::redis::largest_mark(&mut connection).await
+            }
+            Self::Sqlite(path) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+                let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+                holdfast_fence::sqlite::largest_mark(&connection)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_named_without_its_secrets() {
+        let shown = |text: &str| text.parse::<FenceStore>().map(|store| store.to_string());
+        assert_eq!(
+            shown("postgres://me:secret@db:5432/app?password=x"),
+            Ok("postgres://db:5432/app".to_owned())
+        );
+        assert_eq!(shown("redis://:secret@cache/0"), Ok("redis://cache/0".to_owned()));
+        assert_eq!(shown("sqlite:app.db"), Ok("sqlite:app.db".to_owned()));
+        for other in ["app.db", "mysql://db", "sqlite:"] {
+            assert!(shown(other).unwrap_err().contains("sqlite:FILE"), "{other}");
+        }
+    }
+}

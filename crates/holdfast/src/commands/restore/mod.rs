@@ -1,0 +1,168 @@
+//! `holdfast restore`: writes the data directory of the only node of a new cluster, from a backup.
+
+mod floors;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use holdfast_raft::{NewCluster, RestoreFailure, RestoreSource, RestoredCluster};
+use holdfast_types::NodeId;
+use serde::Serialize;
+
+use self::floors::{FenceMark, FenceStore};
+use super::backup::read_backup;
+use crate::arguments::{OutputArgs, cluster_name, node_id};
+use crate::exit::CommandFailure;
+use crate::output::{answer, table, write_stderr};
+
+/// Create one node of a new cluster from a backup.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The new cluster has another id, one member, no sessions, and only larger tokens. If the old cluster \
+                  still runs, guarded resources reject its holders from the first new grant on; other resources do not."
+)]
+pub(crate) struct RestoreArgs {
+    /// The backup, or - for stdin.
+    file: PathBuf,
+    /// The new data directory, absent or empty.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The id of the node, as in its configuration.
+    #[arg(long, value_name = "ID", default_value = "1", value_parser = node_id)]
+    node: NodeId,
+    #[command(flatten)]
+    new: NewClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What differs between the old and the new cluster.
+#[derive(Debug, Args)]
+pub(crate) struct NewClusterArgs {
+    /// The name of the new cluster; by default that of the old one.
+    #[arg(long, value_name = "NAME", value_parser = cluster_name)]
+    cluster: Option<String>,
+    /// Let the tokens continue above this one, if that is more than 2^40 above the last known token.
+    #[arg(long, value_name = "TOKEN", default_value_t = 0)]
+    token_floor: u64,
+    /// A store with fence marks: the tokens continue above the largest. postgres://..., redis://... or sqlite:FILE.
+    #[arg(long, value_name = "URL")]
+    floor_from: Vec<FenceStore>,
+    /// Delete all access tokens; holdfast auth recover creates a new one.
+    #[arg(long)]
+    revoke_all_tokens: bool,
+}
+
+/// The floors of a new cluster, known before it is written.
+pub(crate) struct NewClusterPlan {
+    pub(crate) cluster: String,
+    pub(crate) token_floor: u64,
+    pub(crate) revokes_tokens: bool,
+    marks: Vec<FenceMark>,
+}
+
+impl NewClusterArgs {
+    /// Reads the fence marks. `last_token` is the last token of the state.
+    pub(crate) async fn plan(
+        &self,
+        cluster: &str,
+        last_token: u64,
+    ) -> Result<NewClusterPlan, CommandFailure> {
+        let mut marks = Vec::new();
+        for store in &self.floor_from {
+            marks.push(store.read().await?);
+        }
+        let known = holdfast_raft::last_token_after(last_token, self.token_floor);
+        let largest = marks.iter().map(|mark| mark.token).max().unwrap_or(0);
+        if largest >= known {
+            write_stderr(&format!(
+                "the largest fence mark is {largest}, and the tokens would continue above {known}: they continue above \
+                 {largest} instead"
+            ));
+        }
+        Ok(NewClusterPlan {
+            cluster: self.cluster.clone().unwrap_or_else(|| cluster.to_owned()),
+            token_floor: self.token_floor.max(largest),
+            revokes_tokens: self.revoke_all_tokens,
+            marks,
+        })
+    }
+}
+
+/// The new cluster.
+#[derive(Debug, Serialize)]
+struct RestoreBody {
+    cluster: String,
+    cluster_id: String,
+    node: NodeId,
+    data_dir: PathBuf,
+    revision: u64,
+    /// The tokens continue above this one.
+    last_token: u64,
+    /// The sessions that the restore ended.
+    sessions_ended: u64,
+    fence_marks: Vec<FenceMark>,
+}
+
+pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
+    let backup = read_backup(&args.file)?;
+    let plan = args.new.plan(&backup.head.cluster, backup.head.last_token).await?;
+    let new = NewCluster {
+        data_dir: args.data_dir.clone(),
+        cluster: plan.cluster.clone(),
+        node: args.node,
+        token_floor: plan.token_floor,
+        revokes_tokens: plan.revokes_tokens,
+        source: RestoreSource::Backup { sha256: backup.end.sha256_hex() },
+    };
+    let sessions = backup.head.sessions;
+    let restored = new.write(backup.machine).map_err(|failure| not_written(&args, &failure))?;
+    print(&args.data_dir, args.node, sessions, plan, restored, &args.output);
+    Ok(())
+}
+
+fn not_written(args: &RestoreArgs, failure: &RestoreFailure) -> CommandFailure {
+    let RestoreFailure::NotEmpty(dir) = failure else { return CommandFailure::failed(failure) };
+    let (file, node) = (args.file.display(), args.node);
+    CommandFailure::failed(format!(
+        "{failure}; for a new directory: holdfast restore {file} --node {node} --data-dir {}.restored",
+        dir.components().as_path().display()
+    ))
+}
+
+/// Prints what was written, and what to do next.
+pub(crate) fn print(
+    data_dir: &Path,
+    node: NodeId,
+    sessions_ended: u64,
+    plan: NewClusterPlan,
+    restored: RestoredCluster,
+    output: &OutputArgs,
+) {
+    let body = RestoreBody {
+        cluster: plan.cluster,
+        cluster_id: restored.cluster_id.to_string(),
+        node,
+        data_dir: data_dir.to_owned(),
+        revision: restored.revision.0,
+        last_token: restored.last_token,
+        sessions_ended,
+        fence_marks: plan.marks,
+    };
+    let facts = [
+        ("cluster", body.cluster.clone()),
+        ("cluster id", body.cluster_id.clone()),
+        ("node", body.node.to_string()),
+        ("data directory", body.data_dir.display().to_string()),
+        ("revision", body.revision.to_string()),
+        ("tokens continue above", body.last_token.to_string()),
+        ("sessions ended", body.sessions_ended.to_string()),
+    ];
+    let marks = body.fence_marks.iter().map(|mark| ("fence mark", mark.to_string()));
+    let rows = facts.into_iter().chain(marks).map(|(name, value)| [name.to_owned(), value]);
+    let text = format!(
+        "{}\n\nnext: start it with a configuration whose only member is node {node}: holdfast serve --config FILE",
+        table(["fact", "value"], rows)
+    );
+    answer(output.format, &body, body.last_token, &text);
+}

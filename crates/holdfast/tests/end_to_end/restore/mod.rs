@@ -1,0 +1,132 @@
+//! Backup, restore and recovery with real processes.
+
+mod commands;
+mod fenced;
+mod recovery;
+mod runbook;
+mod whole;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use holdfast_lab::{Http, Method, NodeAddresses, NodeConfig, Reply, Timing};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{End, Program, eventually, free_ports, holdfast, spawn};
+
+/// One node of a cluster, with the files of every start in the directory of the test.
+pub(crate) struct TestNode {
+    id: u64,
+    members: Vec<NodeAddresses>,
+    data_dir: PathBuf,
+    process: Option<Program>,
+}
+
+/// The addresses of members on free ports.
+fn members(ids: &[u64]) -> Vec<NodeAddresses> {
+    let count = u16::try_from(3 * ids.len()).unwrap();
+    let first = free_ports(count);
+    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    (0..)
+        .zip(ids)
+        .map(|(number, id)| {
+            let port = first + 3 * number;
+            NodeAddresses {
+                id: *id,
+                http: address(port),
+                peer: address(port + 1),
+                zookeeper: address(port + 2),
+            }
+        })
+        .collect()
+}
+
+impl TestNode {
+    /// Starts node `id` of these members, with data in `data_dir`.
+    fn start(id: u64, members: &[NodeAddresses], data_dir: &Path) -> Self {
+        let config = data_dir.with_extension("toml");
+        let file = NodeConfig {
+            cluster: "prod".into(),
+            node: id,
+            data_dir: data_dir.to_owned(),
+            members: members.to_vec(),
+            timing: Timing::default(),
+            extra: String::new(),
+        };
+        std::fs::write(&config, file.to_toml()).unwrap();
+        let process = Some(spawn(&["serve", "--config", &config.display().to_string()], &[]));
+        Self { id, members: members.to_vec(), data_dir: data_dir.to_owned(), process }
+    }
+
+    /// Starts the only node of a restored cluster.
+    fn start_alone(id: u64, data_dir: &Path) -> Self {
+        let node = Self::start(id, &members(&[id]), data_dir);
+        node.wait_ready();
+        node
+    }
+
+    fn address(&self) -> String {
+        let own = self.members.iter().find(|member| member.id == self.id).unwrap();
+        own.http.to_string()
+    }
+
+    fn wait_ready(&self) {
+        let address = self.address();
+        let ready = || holdfast(&["status", "--addr", &address]).code == Some(0);
+        eventually("the node to be ready", ready);
+    }
+
+    /// Runs a client command against this node.
+    fn client(&self, args: &[&str]) -> End {
+        holdfast(&[args, &["--addr", &self.address()]].concat())
+    }
+
+    fn http(&self) -> Http {
+        Http::new(self.address())
+    }
+
+    fn kill(&mut self) {
+        drop(self.process.take());
+    }
+
+    /// Stops the process in order, and returns its log.
+    fn stop(&mut self) -> String {
+        let mut process = self.process.take().unwrap();
+        process.signal(Signal::SIGTERM);
+        let end = process.wait();
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        end.stderr
+    }
+}
+
+/// Three nodes that are ready, with data in `dir`.
+fn cluster_of_three(dir: &Path) -> Vec<TestNode> {
+    let members = members(&[1, 2, 3]);
+    let start = |id| TestNode::start(id, &members, &dir.join(format!("node{id}")));
+    let nodes: Vec<_> = (1..=3).map(start).collect();
+    nodes.iter().for_each(TestNode::wait_ready);
+    nodes
+}
+
+/// Runs a command that must succeed, and returns its JSON document.
+#[track_caller]
+fn json(args: &[&str]) -> Value {
+    let end = holdfast(&[args, &["-o", "json"]].concat());
+    assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
+    serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {}", end.stdout))
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Acquires a free lock, and returns the token.
+async fn acquire(http: &Http, lock: &str, session: &str) -> u64 {
+    let target = format!("/v1/locks/{lock}?session={session}&ttl=60s");
+    http.put(&target).await.assert_status(200).token()
+}
+
+async fn release(http: &Http, lock: &str, session: &str) -> Reply {
+    http.call(Method::DELETE, &format!("/v1/locks/{lock}?session={session}")).await
+}

@@ -1,0 +1,68 @@
+//! `holdfast recover`: a new cluster from one survivor that lags behind the lost nodes.
+
+use super::{TestNode, acquire, cluster_of_three, json, text};
+use crate::program::holdfast;
+
+const ACCEPT: &str = "--i-accept-losing-acknowledged-writes";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lagging_survivor_becomes_a_new_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut nodes = cluster_of_three(dir.path());
+    let http = nodes[0].http();
+    acquire(&http, "early", "old").await;
+    nodes[2].kill();
+    let mut largest = 0;
+    for number in 0..20 {
+        largest = acquire(&http, &format!("late{number}"), "old").await;
+    }
+    let dirs: Vec<String> = nodes.iter().map(|node| text(&node.data_dir)).collect();
+    let used = holdfast(&["recover", "inspect", &dirs[0]]);
+    assert_eq!(used.code, Some(1));
+    assert!(used.stderr.contains("in use by another process"), "{}", used.stderr);
+    nodes.iter_mut().for_each(TestNode::kill);
+
+    let inspect = ["recover", "inspect", &dirs[0], &dirs[1], &dirs[2]];
+    let inspected = json(&inspect);
+    let field = |node: usize, name: &str| inspected[node][name].clone();
+    assert_eq!(field(2, "most_complete"), false, "{inspected}");
+    assert!((0..2).any(|node| field(node, "most_complete") == true), "{inspected}");
+    assert!(field(0, "last_token").as_u64() > field(2, "last_token").as_u64(), "{inspected}");
+    assert!(holdfast(&inspect).stdout.contains("most complete"));
+
+    // The command says what it needs, step by step.
+    let wrong = holdfast(&["recover", &dirs[2], "--lost", "1"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("--lost 1,2"), "{}", wrong.stderr);
+    let unconfirmed = holdfast(&["recover", &dirs[2], "--lost", "1,2"]);
+    assert_eq!(unconfirmed.code, Some(1));
+    assert!(unconfirmed.stderr.contains("are lost for ever"), "{}", unconfirmed.stderr);
+    let (_, command) = unconfirmed.stderr.trim().split_once(": holdfast ").unwrap();
+    let recovered = json(&command.split(' ').collect::<Vec<_>>());
+    assert_eq!(recovered["sessions_ended"], 1, "{recovered}");
+    let before = format!("{}.before-recovery", dirs[2]);
+    assert!(std::path::Path::new(&before).join("log").is_dir());
+
+    let new = TestNode::start_alone(3, &nodes[2].data_dir);
+    let first = acquire(&new.http(), "early", "new").await;
+    assert!(first > largest, "{first} after {largest}");
+    new.http().put("/v1/locks/early?session=old").await.assert_code(410, "session-expired");
+    drop(new);
+    let mixed = holdfast(&["recover", "inspect", &dirs[1], &dirs[2]]);
+    assert_eq!(mixed.code, Some(1));
+    assert!(mixed.stderr.contains("different clusters"), "{}", mixed.stderr);
+    // The old directory is still there, so a second recovery of this one does not replace it.
+    let alone = holdfast(&["recover", &dirs[2], "--lost", "1,2", ACCEPT]);
+    assert_eq!(alone.code, Some(1));
+    assert!(alone.stderr.contains("without another member"), "{}", alone.stderr);
+}
+
+#[test]
+fn a_directory_that_is_none_or_damaged_is_exit_code_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = holdfast(&["recover", "inspect", &text(dir.path())]);
+    assert_eq!(empty.code, Some(1));
+    assert!(empty.stderr.contains("is incomplete"), "{}", empty.stderr);
+    let missing = holdfast(&["recover", "inspect"]);
+    assert_eq!(missing.code, Some(2));
+}

@@ -1,0 +1,139 @@
+//! Turns the state of a backup, or of one surviving node, into the first state of a new cluster.
+//!
+//! The cluster of the backup may have continued for any time, and may still run. Nothing that it has handed out since may
+//! occur again: the counters of tokens, revisions and sessions advance by [`RESTORE_ADVANCE`]. All sessions end, because
+//! their clients may hold locks in both clusters. Tree, policies, limits, authorization and audit trail stay.
+
+use std::fmt;
+
+use holdfast_types::{
+    Actor, ClusterId, FencingToken, Incarnation, LossCause, NodeId, Revision, SessionEnd,
+    SessionId, Stamp,
+};
+use thiserror::Error;
+
+use crate::Machine;
+use crate::context::ApplyContext;
+
+/// The advance of each counter: more than a cluster of 35,000 grants a second uses in a year. 8,192 restores fit below
+/// 2^53.
+pub const RESTORE_ADVANCE: u64 = 1 << 40;
+
+/// What a restored cluster is.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// The id of the new cluster.
+    pub cluster_id: ClusterId,
+    /// The only member, and its data directory.
+    pub node: NodeId,
+    pub incarnation: Incarnation,
+    /// The wall clock. No session is left whose time it could change.
+    pub now: Stamp,
+    /// The new cluster mints no token up to this one.
+    pub token_floor: u64,
+    /// Deletes all access tokens.
+    pub revokes_tokens: bool,
+    pub source: RestoreSource,
+}
+
+/// Where the state comes from, for the audit trail.
+#[derive(Clone, Debug)]
+pub enum RestoreSource {
+    /// The hash of the backup.
+    Backup { sha256: String },
+    /// The directory of one node; `lost` are the other members.
+    Survivor { node: NodeId, lost: Vec<NodeId> },
+}
+
+/// Why a state cannot be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RestoreError {
+    /// Every JSON number and every guard holds tokens below 2^53 exactly.
+    #[error(
+        "the last token would be {last}, and tokens stay below 2^53: give a smaller --token-floor, or start an empty \
+         cluster and new fence marks"
+    )]
+    NoTokens { last: u64 },
+    #[error(
+        "the revision would be {revision}, and revisions stay below 2^53: start an empty cluster"
+    )]
+    NoRevisions { revision: u64 },
+}
+
+impl Machine {
+    /// Returns the first state of a new cluster.
+    ///
+    /// # Errors
+    /// [`RestoreError`] if a counter would pass its end.
+    pub fn restored(mut self, options: &RestoreOptions) -> Result<Self, RestoreError> {
+        let (before, revision) = (self.cluster_id, self.revision);
+        let last_token = last_token_after(self.locks.grants(), options.token_floor);
+        if last_token >= FencingToken::END - 1 {
+            return Err(RestoreError::NoTokens { last: last_token });
+        }
+        let next = self.revision.0.saturating_add(RESTORE_ADVANCE);
+        if next >= FencingToken::END - 1 {
+            return Err(RestoreError::NoRevisions { revision: next });
+        }
+        self.revision = Revision(next);
+        self.now = self.now.max(options.now);
+        self.locks.advance_grants(last_token);
+        self.sessions.advance_minted(RESTORE_ADVANCE);
+        self.end_all_sessions();
+        self.become_new_cluster(options.cluster_id, options.node, options.incarnation);
+        if options.revokes_tokens {
+            self.auth.revoke_tokens(self.revision);
+        }
+        let detail = [
+            options.source.to_string(),
+            format!("cluster {} at revision {revision}", before.unwrap_or(ClusterId(0))),
+            format!("tokens continue above {last_token}"),
+        ];
+        let revoked = options.revokes_tokens.then(|| "access tokens deleted".to_owned());
+        self.record_restore(options.cluster_id.to_string(), detail.into_iter().chain(revoked));
+        Ok(self)
+    }
+
+    /// Ends every session as expired. All of them leave before any ends, so no entry and no arrival of one of them is
+    /// granted or let in.
+    fn end_all_sessions(&mut self) {
+        let mut events = Vec::new();
+        let mut ctx = ApplyContext::new(self.revision, self.now, Actor::Node, &mut events);
+        let ids: Vec<SessionId> = self.sessions.iter().map(|session| session.id).collect();
+        for id in &ids {
+            let keys: Vec<_> = self.locks.keys_of(*id).cloned().collect();
+            for key in &keys {
+                self.leave(key, LossCause::SessionExpired, &mut ctx);
+                ctx.locks_to_grant.extend(key.lock.clone());
+            }
+        }
+        for id in &ids {
+            self.remove_ephemerals(*id, &mut ctx);
+        }
+        for id in &ids {
+            self.end_in_recipes(*id, SessionEnd::Expired, &mut ctx);
+        }
+        for id in ids {
+            self.sessions.end(id, SessionEnd::Expired, self.now, &self.limits);
+        }
+        // No waiter is left. This ends the cooldowns that are over.
+        self.grant_stale(&mut ctx);
+    }
+}
+
+/// The value of the last token of a restored cluster, before it mints its first one.
+pub fn last_token_after(grants: u64, floor: u64) -> u64 {
+    grants.saturating_add(RESTORE_ADVANCE).max(floor)
+}
+
+impl fmt::Display for RestoreSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backup { sha256 } => write!(f, "backup {sha256}"),
+            Self::Survivor { node, lost } => {
+                let lost: Vec<_> = lost.iter().map(NodeId::to_string).collect();
+                write!(f, "directory of node {node}, lost {}", lost.join(" and "))
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Writes the data directory of the only node of a restored cluster: its identity, its initial members, a snapshot of
+//! the state with a membership of one voter, and a log that is purged up to that snapshot.
+//!
+//! The identity is written last. A directory without it does not start, so an interrupted restore never becomes an empty
+//! cluster. No thread of the log is left running.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use holdfast_codec::Kind;
+use holdfast_machine::{Machine, RestoreError, RestoreOptions, RestoreSource};
+use holdfast_storage::{CompletionCallback, Log, LogOptions, QueueFull, RaftMeta, StoreError};
+use holdfast_types::{ClusterId, Incarnation, NodeId, Revision};
+use thiserror::Error;
+
+use crate::config::wall_clock;
+use crate::error::StartError;
+use crate::identity::{self, Identity, LOG_DIR, SNAPSHOT_DIR};
+use crate::initial_members::InitialMembersFile;
+use crate::snapshot::SnapshotStore;
+use crate::type_config::{LeaderId, LogId, Membership, SnapshotMeta, StoredMembership};
+use crate::wire::{InitialMembers, LogIdDto, VoteDto};
+
+/// The term of the snapshot. The node elects itself in a later one.
+const TERM: u64 = 1;
+/// The longest time of one sync of the new log.
+const SYNC_BOUND: Duration = Duration::from_mins(1);
+/// The directory that ext4 creates in an empty volume.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// A cluster that continues the state of another one, with one node.
+#[derive(Clone, Debug)]
+pub struct NewCluster {
+    /// Absent or empty.
+    pub data_dir: PathBuf,
+    /// The name of the cluster.
+    pub cluster: String,
+    pub node: NodeId,
+    /// The cluster mints no token up to this one.
+    pub token_floor: u64,
+    /// Deletes all access tokens.
+    pub revokes_tokens: bool,
+    pub source: RestoreSource,
+}
+
+/// A cluster whose directory is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredCluster {
+    pub cluster_id: ClusterId,
+    pub revision: Revision,
+    /// The tokens continue above this one.
+    pub last_token: u64,
+}
+
+/// Why no directory was written.
+#[derive(Debug, Error)]
+pub enum RestoreFailure {
+    #[error("{} exists and is not empty: nothing was written", .0.display())]
+    NotEmpty(PathBuf),
+    #[error(transparent)]
+    State(#[from] RestoreError),
+    #[error(transparent)]
+    Directory(#[from] StartError),
+    /// The stored entries do not follow from each other.
+    #[error("{} is damaged: {reason}", dir.display())]
+    Damaged { dir: PathBuf, reason: String },
+    #[error("cannot write {}: {reason}", dir.display())]
+    Write { dir: PathBuf, reason: String },
+}
+
+impl NewCluster {
+    /// Writes the directory. Blocks the thread.
+    ///
+    /// # Errors
+    /// [`RestoreFailure`]; the directory is then as it was, or not usable if even its removal failed.
+    pub fn write(&self, machine: Machine) -> Result<RestoredCluster, RestoreFailure> {
+        self.check_empty()?;
+        let (cluster_id, incarnation) = (random_id()?, Incarnation(random_incarnation()?));
+        let machine = machine.restored(&RestoreOptions {
+            cluster_id,
+            node: self.node,
+            incarnation,
+            now: wall_clock(),
+            token_floor: self.token_floor,
+            revokes_tokens: self.revokes_tokens,
+            source: self.source.clone(),
+        })?;
+        let was_absent = !self.data_dir.exists();
+        self.write_files(&machine, cluster_id, incarnation).inspect_err(|_| {
+            self.remove_files(was_absent);
+        })?;
+        let last_token = machine.counts().grants;
+        Ok(RestoredCluster { cluster_id, revision: machine.revision(), last_token })
+    }
+
+    /// # Errors
+    /// [`RestoreFailure::NotEmpty`].
+    pub fn check_empty(&self) -> Result<(), RestoreFailure> {
+        let failed = |error: io::Error| self.failed(&error);
+        if !self.data_dir.exists() {
+            return Ok(());
+        }
+        for entry in self.data_dir.read_dir().map_err(failed)? {
+            if entry.map_err(failed)?.file_name() != LOST_AND_FOUND {
+                return Err(RestoreFailure::NotEmpty(self.data_dir.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_files(
+        &self,
+        machine: &Machine,
+        cluster_id: ClusterId,
+        incarnation: Incarnation,
+    ) -> Result<(), RestoreFailure> {
+        let dir = &self.data_dir;
+        std::fs::create_dir_all(dir).map_err(|error| self.failed(&error))?;
+        let _lock = identity::lock(dir)?;
+        let initial = InitialMembers {
+            cluster_id,
+            level: machine.level(),
+            initiator: incarnation,
+            members: BTreeMap::from([(self.node, incarnation)]),
+        };
+        InitialMembersFile::open(dir)?.write(initial).map_err(|reason| self.failed(&reason))?;
+        let position = LogId::new(LeaderId { term: TERM, node_id: self.node.0 }, 0);
+        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR));
+        let snapshots = snapshots.map_err(|error| self.failed(&error))?;
+        let meta = self.meta(position).map_err(|error| self.failed(&error))?;
+        snapshots.build(machine, meta).map_err(|error| self.failed(&error))?;
+        write_log(&dir.join(LOG_DIR), position).map_err(|error| self.failed(&error))?;
+        let identity = Identity { cluster: self.cluster.clone(), node: self.node, incarnation };
+        identity::write(dir, &identity)?;
+        sync_parent(dir).map_err(|error| self.failed(&error))
+    }
+
+    /// The membership of one voter, as the first entry of a log.
+    fn meta(&self, position: LogId) -> io::Result<SnapshotMeta> {
+        let only = BTreeSet::from([self.node.0]);
+        let membership = Membership::new(vec![only.clone()], only).map_err(io::Error::other)?;
+        let last_membership = StoredMembership::new(Some(position), membership);
+        Ok(SnapshotMeta { last_log_id: Some(position), last_membership })
+    }
+
+    fn remove_files(&self, was_absent: bool) {
+        let remove = || -> io::Result<()> {
+            if was_absent {
+                return std::fs::remove_dir_all(&self.data_dir);
+            }
+            for entry in self.data_dir.read_dir()? {
+                let path = entry?.path();
+                if path.is_dir() && !path.ends_with(LOST_AND_FOUND) {
+                    std::fs::remove_dir_all(&path)?;
+                } else if path.is_file() {
+                    std::fs::remove_file(&path)?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = remove() {
+            let dir = self.data_dir.display();
+            tracing::warn!(%dir, %error, "cannot remove an incomplete data directory; it does not start");
+        }
+    }
+
+    fn failed(&self, reason: &dyn std::fmt::Display) -> RestoreFailure {
+        RestoreFailure::Write { dir: self.data_dir.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Makes the name of a directory durable.
+pub(crate) fn sync_parent(dir: &Path) -> io::Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Writes a log without entries that continues after `position`, and the vote for its term.
+fn write_log(dir: &Path, position: LogId) -> io::Result<()> {
+    let log = Log::open(dir, LogOptions::default()).map_err(io::Error::other)?;
+    let purged = holdfast_codec::encode(Kind::Purged, &LogIdDto::from(position));
+    let purged = purged.map_err(io::Error::other)?;
+    let vote = VoteDto { term: TERM, node: position.leader_id.node_id, committed: true };
+    let vote = holdfast_codec::encode(Kind::Vote, &vote).map_err(io::Error::other)?;
+    let written = wait(|done| log.purge_through(position.index, purged.into(), done))
+        .and_then(|()| wait(|done| log.set_meta(RaftMeta::Vote, vote.into(), true, done)));
+    log.shutdown();
+    written
+}
+
+/// Waits for a request of the log.
+fn wait(request: impl FnOnce(CompletionCallback) -> Result<(), QueueFull>) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel::<Result<(), StoreError>>();
+    let done = Box::new(move |result| drop(sender.send(result)));
+    request(done).map_err(|_| io::Error::other("the queue of the log is full"))?;
+    receiver.recv_timeout(SYNC_BOUND).map_err(io::Error::other)?.map_err(io::Error::other)
+}
+
+fn random_id() -> Result<ClusterId, StartError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| StartError::Store(error.to_string()))?;
+    Ok(ClusterId(u128::from_le_bytes(random)))
+}
+
+fn random_incarnation() -> Result<u64, StartError> {
+    getrandom::u64().map_err(|error| StartError::Store(error.to_string()))
+}

@@ -1,0 +1,179 @@
+//! A new cluster from a backup, and from the directory of one stopped node.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue panics")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use holdfast_machine::{Machine, RESTORE_ADVANCE};
+use holdfast_raft::{
+    Backup, NewCluster, PeerListen, RaftConfig, RaftNode, RestoreFailure, RestoreSource,
+    StartError, StoppedNode,
+};
+use holdfast_types::{Address, MemberAddresses, NodeId, Revision, SessionStatus};
+
+use crate::lab::{Lab, Recorder, eventually, has_session, open_session, session_name, soon};
+
+fn new_cluster(dir: &Path, node: u64) -> NewCluster {
+    NewCluster {
+        data_dir: dir.to_owned(),
+        cluster: "lab".into(),
+        node: NodeId(node),
+        token_floor: 0,
+        revokes_tokens: false,
+        source: RestoreSource::Survivor { node: NodeId(2), lost: vec![NodeId(1), NodeId(3)] },
+    }
+}
+
+/// Starts the only member of a cluster.
+async fn boot(dir: &Path, node: u64) -> Result<RaftNode, StartError> {
+    let address = || Address::parse("127.0.0.1:1").unwrap();
+    let addresses = MemberAddresses { peer: address(), http: address(), zookeeper: address() };
+    let members = BTreeMap::from([(NodeId(node), addresses)]);
+    let listen = PeerListen::Address("127.0.0.1:0".parse().unwrap());
+    let config = RaftConfig::new("lab", NodeId(node), members, dir, listen);
+    RaftNode::start(config, |_| Arc::new(Recorder::default())).await
+}
+
+async fn leads(node: &RaftNode) {
+    eventually("the only node leads", || node.leadership().borrow().epoch).await;
+}
+
+/// A cluster of three that has stopped, with ten sessions.
+async fn stopped_cluster() -> (Lab, Machine) {
+    let mut lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    lab.registered().await;
+    for number in 0..10 {
+        lab.open(leader, &format!("s{number}")).await.unwrap();
+    }
+    lab.agree().await;
+    let machine = lab.node(leader).read(Machine::clone);
+    lab.kill_all().await;
+    (lab, machine)
+}
+
+#[tokio::test]
+async fn a_stopped_node_has_the_state_after_its_last_entry() {
+    let (lab, machine) = stopped_cluster().await;
+    for (id, dir) in &lab.dirs {
+        let stopped = StoppedNode::read(dir.path()).unwrap();
+        assert_eq!((stopped.node, stopped.cluster.as_str()), (NodeId(*id), "lab"));
+        assert_eq!(stopped.machine.state_digest(), machine.state_digest());
+        assert_eq!(stopped.voters, BTreeSet::from([NodeId(1), NodeId(2), NodeId(3)]));
+        assert!(stopped.last.is_some() && stopped.vote.is_some(), "{stopped:?}");
+        // The directory is locked.
+        let used = StoppedNode::read(dir.path()).unwrap_err().to_string();
+        assert!(used.contains("in use by another process"), "{used}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let refused = StoppedNode::read(empty.path()).unwrap_err();
+    assert!(matches!(refused, RestoreFailure::Directory(StartError::NoIdentity(_))), "{refused}");
+}
+
+#[tokio::test]
+async fn a_damaged_directory_is_rejected() {
+    let (lab, _) = stopped_cluster().await;
+    let dir = lab.dirs[&2].path();
+    let log = dir.join("log");
+    let files = log.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let segment = files.max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // A letter of a session's name, in an entry between others.
+    let name = bytes.windows(2).position(|two| two == b"s3").unwrap();
+    bytes[name] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let refused = StoppedNode::read(dir).unwrap_err();
+    assert!(matches!(refused, RestoreFailure::Damaged { .. }), "{refused}");
+}
+
+/// The log of a restored cluster begins after its snapshot.
+#[tokio::test]
+async fn a_directory_without_its_snapshot_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
+    drop(StoppedNode::read(dir.path()).unwrap());
+    std::fs::remove_dir_all(dir.path().join("snapshots")).unwrap();
+    let refused = StoppedNode::read(dir.path()).unwrap_err().to_string();
+    assert!(refused.contains("the snapshot of entries 0 to 0 is missing"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_new_cluster_continues_the_state_with_one_node_and_without_sessions() {
+    let (lab, machine) = stopped_cluster().await;
+    let stopped = StoppedNode::read(lab.dirs[&2].path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let restored = new_cluster(dir.path(), 2).write(stopped.machine).unwrap();
+    assert_eq!(restored.last_token, RESTORE_ADVANCE);
+    assert_eq!(restored.revision, Revision(machine.revision().0 + RESTORE_ADVANCE));
+    assert_ne!(Some(restored.cluster_id), machine.cluster_id());
+
+    let node = boot(dir.path(), 2).await.unwrap();
+    leads(&node).await;
+    assert_eq!(node.read(Machine::cluster_id), Some(restored.cluster_id));
+    assert_eq!(node.status().voters, [NodeId(2)]);
+    let expired = |node: &RaftNode| node.read(|machine| machine.session(&session_name("s3")));
+    assert_eq!(expired(&node), SessionStatus::Expired);
+    let opened = node.propose(open_session("new"), holdfast_raft::Urgency::Immediate, soon()).await;
+    opened.unwrap().outcome.unwrap();
+    let digest = node.read(Machine::state_digest);
+    node.shutdown().await;
+
+    let again = boot(dir.path(), 2).await.unwrap();
+    leads(&again).await;
+    assert!(has_session(&again, "new"));
+    assert_eq!(again.read(Machine::state_digest), digest);
+    again.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_backup_of_a_node_is_read_and_restored() {
+    let lab = Lab::start(1).await;
+    let leader = lab.leader().await;
+    lab.registered().await;
+    for number in 0..10 {
+        lab.open(leader, &format!("s{number}")).await.unwrap();
+    }
+    let machine = lab.node(leader).read(Machine::clone);
+    let mut chunks = lab.node(leader).stream_backup(machine.clone(), "lab".into());
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.recv().await {
+        bytes.extend_from_slice(&chunk.unwrap());
+    }
+    let backup = Backup::read(&bytes[..]).unwrap();
+    assert_eq!(backup.machine.state_digest(), machine.state_digest());
+    let dir = tempfile::tempdir().unwrap();
+    let source = RestoreSource::Backup { sha256: backup.end.sha256_hex() };
+    let new = NewCluster { source, ..new_cluster(dir.path(), 1) };
+    new.write(backup.machine).unwrap();
+    let node = boot(dir.path(), 1).await.unwrap();
+    leads(&node).await;
+    node.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("lost+found")).unwrap();
+    new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
+    let refused = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
+    assert!(matches!(refused, RestoreFailure::NotEmpty(_)), "{refused}");
+    // As a restore that was killed before its last step.
+    std::fs::remove_file(dir.path().join("identity")).unwrap();
+    let refused = boot(dir.path(), 1).await.unwrap_err();
+    assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
+    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
+    let refused = boot(dir.path(), 1).await.unwrap_err();
+    assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_rejected_restore_writes_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let new = NewCluster { token_floor: 1 << 53, ..new_cluster(&dir, 1) };
+    let refused = new.write(Machine::new()).unwrap_err();
+    assert!(matches!(refused, RestoreFailure::State(_)), "{refused}");
+    assert!(!dir.exists());
+}
