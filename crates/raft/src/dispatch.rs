@@ -22,7 +22,7 @@ use crate::error::ProposeError;
 use crate::failure::Failure;
 use crate::leader_contact::LeaderContact;
 use crate::log_store::LogStore;
-use crate::members::{MemberTable, Standing};
+use crate::members::{MemberTable, Registration};
 use crate::peers::Peers;
 use crate::proposer::Proposer;
 use crate::snapshot::{IncomingSnapshot, SnapshotStore};
@@ -93,14 +93,14 @@ impl Dispatch {
             return self.answer_bootstrap(session.peer, id, request.body).await;
         }
         match request.body {
-            RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::Append(call) => encode::<Append>(id, self.append(call).await),
             // A former member learns with its next connection that it has left.
-            RequestBody::RequestVote(_) | RequestBody::RequestPreVote(_)
+            RequestBody::Ping(_) | RequestBody::RequestVote(_) | RequestBody::RequestPreVote(_)
                 if self.is_retired(session.peer.node) =>
             {
                 None
             }
+            RequestBody::Ping(_) => encode::<Ping>(id, Ok(())),
             RequestBody::RequestVote(RequestVote(dto)) => {
                 let answer = refuse_error(self.raft.vote(dto.into()).await);
                 encode::<RequestVote>(id, answer.map(Into::into))
@@ -176,7 +176,7 @@ impl Dispatch {
     }
 
     fn is_retired(&self, node: NodeId) -> bool {
-        matches!(self.members.standing(node), Standing::Retired(_))
+        matches!(self.members.registration(node), Registration::Retired(_))
     }
 
     async fn append(&self, append: Append) -> CallResult<AppendReply> {

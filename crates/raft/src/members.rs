@@ -30,9 +30,9 @@ pub(crate) trait ClusterState: Send + Sync {
     fn now(&self) -> Stamp;
 }
 
-/// The relation of a node id to the cluster.
+/// What this node knows about a node id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Registration {
     /// A member with this registered data directory, or a data directory of `initial-members`.
     Registered(Incarnation),
     /// A member whose data directory is not registered.
@@ -79,40 +79,40 @@ impl MemberTable {
         if let Some(Member { addresses: Some(addresses), .. }) = self.state.member(node) {
             return Some(addresses);
         }
-        match self.standing(node) {
-            Standing::Retired(_) => None,
-            Standing::Registered(_)
-            | Standing::Unregistered(_)
-            | Standing::Newer
-            | Standing::Unknown => self.configured.get(&node).cloned(),
+        match self.registration(node) {
+            Registration::Retired(_) => None,
+            Registration::Registered(_)
+            | Registration::Unregistered(_)
+            | Registration::Newer
+            | Registration::Unknown => self.configured.get(&node).cloned(),
         }
     }
 
-    pub(crate) fn standing(&self, node: NodeId) -> Standing {
+    pub(crate) fn registration(&self, node: NodeId) -> Registration {
         let highest = self.state.highest_member();
         let member = self.state.member(node);
         if member.is_none() && node <= highest {
-            return Standing::Retired(self.state.retirement(node));
+            return Registration::Retired(self.state.retirement(node));
         }
         let registered = member.as_ref().and_then(|member| member.incarnation);
         if let Some(incarnation) = registered.or_else(|| self.initial.incarnation(node)) {
-            return Standing::Registered(incarnation);
+            return Registration::Registered(incarnation);
         }
         let is_configured = highest == NodeId(0) && self.configured.contains_key(&node);
         if member.is_some() || is_configured {
-            return Standing::Unregistered(member);
+            return Registration::Unregistered(member);
         }
-        if highest > NodeId(0) { Standing::Newer } else { Standing::Unknown }
+        if highest > NodeId(0) { Registration::Newer } else { Registration::Unknown }
     }
 
     /// The only incarnation of a node that may vote and receive entries; `None` if the node is not registered.
     pub(crate) fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        match self.standing(node) {
-            Standing::Registered(incarnation) => Some(incarnation),
-            Standing::Unregistered(_)
-            | Standing::Retired(_)
-            | Standing::Newer
-            | Standing::Unknown => None,
+        match self.registration(node) {
+            Registration::Registered(incarnation) => Some(incarnation),
+            Registration::Unregistered(_)
+            | Registration::Retired(_)
+            | Registration::Newer
+            | Registration::Unknown => None,
         }
     }
 

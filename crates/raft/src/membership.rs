@@ -21,14 +21,17 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::plan::{RaftView, Step, next_step};
 use crate::handover;
+use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
 use crate::proposer::{ProposerContext, write_as_leader};
 use crate::transport::handshake::PeerHandshake;
 use crate::type_config::{LeaderEpoch, TypeConfig};
-use crate::wire::{CheckPeer, Purpose};
+use crate::wire::{CheckPeer, Ping, Purpose};
 
 type Changes = ChangeMembers<u64, EmptyNode>;
 
+/// The interval between two calls to the members without contact to a leader.
+const CALL_EVERY: Duration = Duration::from_secs(1);
 /// The interval between two steps.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// The time limit of one write of the leader.
@@ -64,6 +67,7 @@ pub(crate) struct Membership {
     pub(crate) context: ProposerContext,
     pub(crate) handshake: Arc<PeerHandshake>,
     pub(crate) progress: MembershipProgress,
+    pub(crate) contact: Arc<LeaderContact>,
     /// A node that acknowledged nothing for longer is not healthy.
     pub(crate) silence_max: Duration,
     /// Since when each learner has been caught up without a break.
@@ -75,24 +79,34 @@ impl Membership {
     pub(crate) async fn run(mut self, mut leadership: watch::Receiver<Leadership>) {
         loop {
             let epoch = leadership.borrow_and_update().epoch;
-            match epoch {
-                Some(epoch) => {
-                    self.register(epoch).await;
-                    self.take_step(epoch).await;
-                }
-                None => self.progress.set(None),
+            if let Some(epoch) = epoch {
+                self.register(epoch).await;
+                self.take_step(epoch).await;
+            } else {
+                self.progress.set(None);
+                self.call_members().await;
             }
-            let pause = async {
-                if epoch.is_none() {
-                    std::future::pending::<()>().await;
-                }
-                sleep(CHECK_EVERY).await;
-            };
+            let pause = sleep(if epoch.is_some() { CHECK_EVERY } else { CALL_EVERY });
             tokio::select! {
                 changed = leadership.changed() => if changed.is_err() { return },
                 () = pause => {}
             }
         }
+    }
+
+    /// Without contact to a leader, this node may have left the cluster: a member then refuses its connection with the
+    /// reason, and the node stops (`handshake.rs`). A former member starts no election, so nothing else would tell it.
+    async fn call_members(&self) {
+        if self.contact.age().is_some_and(|age| age < self.silence_max * 2) {
+            return;
+        }
+        let others = self.handshake.members().ids().into_iter();
+        let others = others.filter(|node| *node != self.context.node);
+        let calls = others.map(|node| {
+            let deadline = Instant::now() + REACH_BOUND;
+            self.context.peers.call(node, Purpose::Control, Ping, deadline)
+        });
+        join_all(calls).await;
     }
 
     /// Writes the first command of a new log, and registers the data directories that it can.
@@ -117,8 +131,9 @@ impl Membership {
         let writing = write_as_leader(&self.context, commands, epoch);
         // The next turn repeats a failed write.
         let Ok(Ok(committed)) = timeout(WRITE_BOUND, writing).await else { return };
-        for rejection in committed.into_iter().filter_map(|committed| committed.outcome.err()) {
-            tracing::error!(?rejection, "a command about the members was rejected");
+        let rejected = committed.iter().filter(|committed| committed.outcome.is_err()).count();
+        if rejected > 0 {
+            tracing::error!(rejected, "the state machine rejected commands about the members");
         }
     }
 
@@ -137,7 +152,7 @@ impl Membership {
         if let Some(reason) = self.blocked(&step, &view).await {
             return self.progress.set(Some(reason));
         }
-        tracing::info!(?step, "changing the Raft membership");
+        tracing::info!(%step, "changing the Raft membership");
         if let Some((changes, keep)) = changes_of(&step) {
             let preconditions = [
                 Precondition::CommittedLeaderId { committed_leader_id: epoch.leader_id() },

@@ -69,8 +69,21 @@ pub const ABSENCES: &[ForbiddenUse] = &[
     },
     ForbiddenUse {
         krate: "types",
-        words: &["tokio", "async", "await", "Instant", "SystemTime", "HashMap", "HashSet"],
-        std_modules: &["env", "fs", "io", "net", "os", "process", "thread"],
+        // `std::net` also has the types of addresses, which are only data.
+        words: &[
+            "tokio",
+            "async",
+            "await",
+            "Instant",
+            "SystemTime",
+            "HashMap",
+            "HashSet",
+            "TcpStream",
+            "TcpListener",
+            "UdpSocket",
+            "ToSocketAddrs",
+        ],
+        std_modules: &["env", "fs", "io", "os", "process", "thread"],
         instead: "`types` has data types without behaviour: move it to the crate that uses it",
     },
     ForbiddenUse {

@@ -16,7 +16,7 @@ pub const NEW_ZOOKEEPER: Param = ZOOKEEPER.needed("10.0.0.4:7402");
 pub const ZONE: Param = Param::name(
     "zone",
     Zone::MAX_LEN,
-    "The failure domain of the member, such as a data centre; contains neither '/' nor white space",
+    "The failure domain of the member, such as a rack; contains neither '/' nor white space",
 );
 pub const ROLE: Param = Param::word(
     "role",

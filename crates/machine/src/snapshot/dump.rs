@@ -12,7 +12,7 @@ use crate::digest::DigestHasher;
 use crate::recipe::{RecipeKind, RecipePart};
 use crate::session::store::Tombstone;
 use crate::snapshot::part::{
-    End, Head, MemberPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
+    ClusterMemberPart, End, Head, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
 };
 
 /// The largest number of items in one part.
@@ -154,9 +154,10 @@ impl SnapshotParts {
     /// All members fit into one part.
     fn members(&self) -> Option<Part> {
         let members = &self.machine.members;
-        let current = members.iter().map(|(node, it)| MemberPart::Current(*node, (**it).clone()));
+        let current =
+            members.iter().map(|(node, it)| ClusterMemberPart::Current(*node, (**it).clone()));
         let retired = members.retired_iter();
-        let retired = retired.map(|(node, it)| MemberPart::Retired(*node, (**it).clone()));
+        let retired = retired.map(|(node, it)| ClusterMemberPart::Retired(*node, (**it).clone()));
         let items: Vec<_> = current.chain(retired).collect();
         (!items.is_empty()).then_some(Part::Members(items))
     }

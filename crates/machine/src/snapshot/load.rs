@@ -16,7 +16,8 @@ use crate::session::attempts::{Attempts, EndedAttempts};
 use crate::session::memo::Memo;
 use crate::session::store::{Session, Sessions, Tombstone};
 use crate::snapshot::part::{
-    End, Head, LockEntryPart, MemberPart, NodePart, Part, SessionPart, SnapshotPart, TombstonePart,
+    ClusterMemberPart, End, Head, LockEntryPart, NodePart, Part, SessionPart, SnapshotPart,
+    TombstonePart,
 };
 use crate::tree::Tree;
 use crate::tree::acl;
@@ -119,8 +120,12 @@ impl Loading {
             Part::Members(members) => each(members, |part| {
                 let members = &mut self.machine.members;
                 let (node, new) = match part {
-                    MemberPart::Current(node, member) => (node, members.restore(node, member)),
-                    MemberPart::Retired(node, end) => (node, members.restore_retired(node, end)),
+                    ClusterMemberPart::Current(node, member) => {
+                        (node, members.restore(node, member))
+                    }
+                    ClusterMemberPart::Retired(node, end) => {
+                        (node, members.restore_retired(node, end))
+                    }
                 };
                 if new { Ok(()) } else { Err(twice(format!("node {node}"))) }
             }),

@@ -34,7 +34,7 @@ pub(crate) enum Part {
     /// Tombstones of expired sessions, then of closed sessions, each in the order of their ends.
     Tombstones(Vec<TombstonePart>),
     /// The members, by id, and then the former ones.
-    Members(Vec<MemberPart>),
+    Members(Vec<ClusterMemberPart>),
     /// Znodes, directories before their children.
     Nodes(Vec<NodePart>),
     /// The number of items, which reveals a truncated snapshot.
@@ -70,7 +70,7 @@ pub(crate) struct Head {
 
 /// A present or former member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum MemberPart {
+pub(crate) enum ClusterMemberPart {
     Current(NodeId, Member),
     Retired(NodeId, Retirement),
 }

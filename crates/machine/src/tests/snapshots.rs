@@ -8,7 +8,7 @@ use super::{audit, auth, recipe};
 use crate::auth::part::AuthPart;
 use crate::lock::lock_entry::Hold;
 use crate::session::attempts::EndedAttempt;
-use crate::snapshot::part::{Head, MemberPart, NodePart, Part, SessionPart};
+use crate::snapshot::part::{ClusterMemberPart, Head, NodePart, Part, SessionPart};
 use crate::tree::znode::{LockDirectory, ZnodeKind};
 use crate::{DIGEST_SCHEMA, LoadError, Machine, SnapshotPart};
 
@@ -359,7 +359,8 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
         Part::Members(members) => {
-            let (MemberPart::Current(node, _) | MemberPart::Retired(node, _)) = &mut members[0];
+            let (ClusterMemberPart::Current(node, _) | ClusterMemberPart::Retired(node, _)) =
+                &mut members[0];
             *node = NodeId(number);
         }
         Part::Auth(items) => {

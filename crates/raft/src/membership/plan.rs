@@ -5,9 +5,11 @@
 //! "Consensus: Bridging Theory and Practice", 2014, section 4.3).
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use holdfast_types::{Member, NodeId, PendingChange, VotingRole};
+
+use crate::bootstrap::list_ids;
 
 /// What the leader knows about the Raft membership and the nodes.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,21 @@ pub(crate) enum Step {
     },
     /// The Raft membership is equal to the change of this member.
     Finish(NodeId),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("idle"),
+            Self::Wait(reason) => write!(f, "wait: {reason}"),
+            Self::AddLearner(node) => write!(f, "add learner {node}"),
+            Self::RemoveLearner(node) => write!(f, "remove learner {node}"),
+            Self::SetVoters { voters, .. } => write!(f, "voters {}", list_ids(voters)),
+            Self::LeaveJoint { .. } => f.write_str("end the change of the voters"),
+            Self::TransferLeadership { to } => write!(f, "leadership to one of {}", list_ids(to)),
+            Self::Finish(node) => write!(f, "finish the change of node {node}"),
+        }
+    }
 }
 
 pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {

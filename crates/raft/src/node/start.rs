@@ -323,6 +323,7 @@ impl RaftNode {
             context: inner.context.clone(),
             handshake: handshake.clone(),
             progress: inner.membership_progress.clone(),
+            contact: inner.contact.clone(),
             silence_max: config.timing.election_max * 2,
             caught_up: BTreeMap::new(),
         };

@@ -26,7 +26,7 @@ use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
 use crate::join::JoinRequest;
-use crate::members::{MemberTable, Standing};
+use crate::members::{MemberTable, Registration};
 use crate::wire::{
     Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose, Refusal,
 };
@@ -160,7 +160,7 @@ impl PeerHandshake {
             HelloReply::Accepted(HelloAccepted { node, incarnation, level_max, .. })
                 if node == to =>
             {
-                let checked = check_incarnation(self.members.standing(node), incarnation);
+                let checked = check_incarnation(self.members.registration(node), incarnation);
                 checked.map_err(|refusal| refusal.to_string())?;
                 let cluster = self.members.state().level();
                 if level_max < cluster {
@@ -262,17 +262,17 @@ impl PeerHandshake {
             return Err(Refusal::NotMember);
         }
         let is_bootstrap = hello.purpose == Purpose::Bootstrap;
-        match self.members.standing(hello.from) {
-            Standing::Unregistered(member) if is_bootstrap => {
+        match self.members.registration(hello.from) {
+            Registration::Unregistered(member) if is_bootstrap => {
                 self.check_invitation(member.as_ref(), hello)?;
                 self.unregistered.lock().insert(hello.from, hello.incarnation);
             }
-            Standing::Newer if !is_bootstrap && self.is_of_this_cluster(hello) => {}
-            standing @ (Standing::Registered(_)
-            | Standing::Unregistered(_)
-            | Standing::Retired(_)
-            | Standing::Newer
-            | Standing::Unknown) => check_incarnation(standing, hello.incarnation)?,
+            Registration::Newer if !is_bootstrap && self.is_of_this_cluster(hello) => {}
+            registration @ (Registration::Registered(_)
+            | Registration::Unregistered(_)
+            | Registration::Retired(_)
+            | Registration::Newer
+            | Registration::Unknown) => check_incarnation(registration, hello.incarnation)?,
         }
         Ok(protocol)
     }
@@ -312,13 +312,13 @@ impl PeerHandshake {
     }
 }
 
-fn check_incarnation(standing: Standing, incarnation: Incarnation) -> Result<(), Refusal> {
-    match standing {
-        Standing::Registered(expected) if expected == incarnation => Ok(()),
-        Standing::Registered(_) => Err(Refusal::Incarnation),
-        Standing::Unregistered(_) => Err(Refusal::Unregistered),
-        Standing::Retired(retirement) => Err(Refusal::Retired { why: retired(retirement) }),
-        Standing::Newer | Standing::Unknown => Err(Refusal::NotMember),
+fn check_incarnation(registration: Registration, incarnation: Incarnation) -> Result<(), Refusal> {
+    match registration {
+        Registration::Registered(expected) if expected == incarnation => Ok(()),
+        Registration::Registered(_) => Err(Refusal::Incarnation),
+        Registration::Unregistered(_) => Err(Refusal::Unregistered),
+        Registration::Retired(retirement) => Err(Refusal::Retired { why: retired(retirement) }),
+        Registration::Newer | Registration::Unknown => Err(Refusal::NotMember),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct NewMemberArgs {
     /// The address for ZooKeeper clients.
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     zookeeper: Address,
-    /// The failure domain, such as a data centre.
+    /// The failure domain, such as a rack.
     #[arg(long, value_parser = zone)]
     zone: Option<Zone>,
     /// Write the join token into a new file that only its owner can read.
