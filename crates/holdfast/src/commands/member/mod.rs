@@ -101,7 +101,10 @@ fn text(body: &ClusterBody) -> String {
     let survives = voters.saturating_sub(1) / 2;
     let waits = body.change_waits_for.as_ref();
     let waits = waits.map(|why| format!("\nthe change waits: {why}")).unwrap_or_default();
-    format!("{}\n\n{voters} voters survive the loss of {survives}{waits}", table(header, rows))
+    format!(
+        "{}\n\nvoters: {voters}; the cluster survives the loss of {survives}{waits}",
+        table(header, rows)
+    )
 }
 
 /// The commands that the node has not applied yet.

@@ -21,6 +21,12 @@ fn shell(dir: &Path, command: &str, address: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_holdfast")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
+    // A node rejects unknown variables of this name.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HOLDFAST_") {
+            shell.env_remove(name);
+        }
+    }
     // The shell is the command, so that its end is the end of the command.
     shell.args(["-c", command]).current_dir(dir).env("PATH", path);
     shell.env("HOLDFAST_ADDR", address);
