@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(refused(&view(&[1], &[1]), VoterChange::Add), None);
     }
 
-    /// A dead voter of three can be replaced; beside it, a fourth voter would need all others.
+    /// A dead voter of three can be replaced. A fourth voter can be added too: three of the four then work.
     #[test]
     fn a_dead_voter_is_replaced() {
         let one_dead = view(&[1, 2, 3], &[1, 2]);

@@ -160,7 +160,7 @@ fn check_audit(new: &TestNode, verified: &Value) {
 }
 
 /// The restored node takes the place of an old node with its id and its addresses. It refuses the old nodes, and never calls
-/// them, because its cluster has not registered them. The old cluster goes on without it.
+/// them, because its cluster has not registered them. The old cluster keeps serving without it.
 fn check_old_nodes(nodes: &mut [TestNode], restored: &std::path::Path) {
     let members = nodes[1].members.clone();
     nodes[1].stop();
