@@ -29,7 +29,7 @@ fn follower(id: u64) -> FollowerFacts {
     FollowerFacts { node: NodeId(id), contact, connected: true, lag: Some(LAG_MAX) }
 }
 
-/// Expires so many days after `healthy().now`.
+/// A certificate that expires `days` days after `healthy().now`.
 fn certificate(days: u64) -> ListenerCertificate {
     let expires_at = SystemTime::UNIX_EPOCH + Duration::from_secs((1_000 + days) * DAY);
     ListenerCertificate { listener: "http", expires_at, reload_error: None }
