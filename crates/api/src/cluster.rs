@@ -50,10 +50,21 @@ pub struct NodeBody {
     /// The version of its program; missing if it is unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The highest feature level that its program knows; missing if it is unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level_max: Option<u16>,
     /// The last revision that the node applied; 0 if it is unreachable.
     pub applied_revision: Revision,
     /// Whether the node is reachable, has a leader, and has not failed.
     pub healthy: bool,
+}
+
+/// The feature level of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FeatureLevelBody {
+    /// The feature level.
+    pub level: u16,
 }
 
 /// The filter of a node's log.
@@ -126,6 +137,7 @@ mod tests {
             zone: None,
             change: None,
             version: Some("0.1.0".to_owned()),
+            level_max: Some(2),
             applied_revision: Revision(12),
             healthy: true,
         };
@@ -139,7 +151,7 @@ mod tests {
             change_waits_for: None,
             nodes: vec![node],
         };
-        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","applied_revision":12,"healthy":true}]}"#;
+        let expected = r#"{"cluster":"holdfast","cluster_id":"0c","level":1,"term":3,"leader":1,"nodes":[{"id":1,"role":"leader","votes":true,"http":"127.0.0.1:7400","peer":"127.0.0.1:7401","zookeeper":"127.0.0.1:7402","version":"0.1.0","level_max":2,"applied_revision":12,"healthy":true}]}"#;
         assert_eq!(serde_json::to_string(&body).unwrap(), expected);
     }
 

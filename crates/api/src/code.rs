@@ -88,6 +88,12 @@ codes! {
     MembershipUnsafe, "membership-unsafe", false, "The members do not allow the change",
         "The change would lose the quorum, tolerate fewer failures, leave no voter, or use an address twice. The detail has what was \
          found. Nothing was done. Restart the named nodes first; ?force accepts fewer tolerated failures.";
+    LevelTooLow, "level-too-low", false, "The feature level of the cluster does not allow the call yet",
+        "The call needs a feature that nodes with an older program do not know. Nothing was done. When every node runs a program that \
+         knows it, raise the level: holdfast cluster level N.";
+    LevelNotReady, "level-not-ready", false, "The feature level cannot change",
+        "It changes by one. Raising it needs an answer of every member, and a program that knows the new level. Lowering it \
+         needs a state without anything of the level to leave. The detail names the member or the role. Nothing was done.";
     QuotaExceeded, "quota-exceeded", false, "A limit of the cluster or of a namespace is reached",
         "Sessions, locks, znodes and their bytes, locks of one session and attempts of one hold are limited, so \
          that no caller can fill the memory of every node. A subtree or a namespace may have quotas of its own. The detail names the \

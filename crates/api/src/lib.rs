@@ -46,7 +46,9 @@ pub use auth::{
     RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectsBody, VerdictBody, access_token_path,
     role_path, subject_path,
 };
-pub use cluster::{CheckBody, ClusterBody, HealthBody, NodeBody, NodeLogBody, VersionBody};
+pub use cluster::{
+    CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody, NodeLogBody, VersionBody,
+};
 pub use code::{ErrorCode, UnknownCode};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use election::{

@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    alarms, audit, auth, backup, barrier, certs, completions, counter, doctor, elect, explain,
-    fence, group, history, latch, lock, ls, manual, member, namespace, node, policy, recover,
-    restore, run, session, status, top, tree, unlock, wait, who,
+    alarms, audit, auth, backup, barrier, certs, cluster, completions, counter, doctor, elect,
+    explain, fence, group, history, latch, lock, ls, manual, member, namespace, node, policy,
+    recover, restore, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
 use crate::output;
@@ -124,7 +124,7 @@ commands! {
         #[command(subcommand)]
         Member(member::MemberCommand) => member::run,
         #[command(subcommand)]
-        Cluster(member::ClusterCommand) => member::run_cluster,
+        Cluster(cluster::ClusterCommand) => cluster::run,
         #[command(subcommand)]
         Namespace(namespace::NamespaceCommand) => namespace::run,
         #[command(subcommand)]

@@ -18,6 +18,8 @@ pub(crate) enum CommandFailure {
     Halted(String),
     /// The cluster has removed the node.
     Removed(String),
+    /// The node's program does not know the feature level of the cluster.
+    OldProgram(String),
     /// The lock was not acquired in time.
     NotAcquired(String),
     /// The lock was held and is now lost.
@@ -64,6 +66,7 @@ impl CommandFailure {
             Self::Usage(_) => ExitCode::from(2),
             Self::Halted(_) => ExitCode::from(70),
             Self::Removed(_) => ExitCode::from(71),
+            Self::OldProgram(_) => ExitCode::from(72),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
             Self::Code(code, _) => ExitCode::from(*code),
@@ -97,6 +100,7 @@ impl fmt::Display for CommandFailure {
             | Self::Usage(reason)
             | Self::Halted(reason)
             | Self::Removed(reason)
+            | Self::OldProgram(reason)
             | Self::NotAcquired(reason)
             | Self::Lost(reason)
             | Self::Code(_, Some(reason)) => f.write_str(reason),

@@ -234,6 +234,7 @@ fn stopped(reason: StopReason) -> CommandFailure {
             CommandFailure::Halted(format!("this node cannot continue: {why}"))
         }
         StopReason::Removed(why) => CommandFailure::Removed(why),
+        StopReason::OldProgram(why) => CommandFailure::OldProgram(why),
     }
 }
 

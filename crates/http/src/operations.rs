@@ -73,6 +73,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &node::cluster::OPERATION,
     &node::alarms::OPERATION,
     &node::set_log::OPERATION,
+    &members::set_level::OPERATION,
     &members::add::OPERATION,
     &members::set::OPERATION,
     &members::remove::OPERATION,

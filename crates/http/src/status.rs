@@ -6,6 +6,7 @@
 //! unavailable cluster and never on a busy lock.
 
 mod auth;
+mod level;
 mod lock;
 mod member;
 mod node;
@@ -71,6 +72,8 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::NamespaceInUse
         | ErrorCode::MembershipInProgress
         | ErrorCode::MembershipUnsafe
+        | ErrorCode::LevelTooLow
+        | ErrorCode::LevelNotReady
         | ErrorCode::CountMismatch
         | ErrorCode::BarrierBroken
         | ErrorCode::CounterOverflow => StatusCode::CONFLICT,
@@ -151,6 +154,7 @@ pub(crate) fn of_failure(failure: Failure, context: &ErrorContext<'_>) -> HttpEr
         Failure::UnsafeChange { detail, can_be_forced } => {
             member::unsafe_change(detail, can_be_forced)
         }
+        Failure::LevelNotReady(detail) => level::not_ready(detail),
         Failure::ShuttingDown => shutting_down(),
         Failure::TooManyStreams { limit } | Failure::TooManyWatches { limit } => {
             let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -212,9 +216,10 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::LimitReached { bound, limit } => of_bound(bound, limit),
         Rejection::QuotaFull(full) => quota_full(&full),
         Rejection::OutOfBounds { what } => lock::out_of_bounds(what, context),
-        Rejection::NodeIdTaken | Rejection::OtherCluster | Rejection::LevelTooLow { .. } => {
-            unexpected(&rejection)
-        }
+        Rejection::LevelTooLow { needed } => level::too_low(needed),
+        Rejection::LevelStep { level } => level::not_one_step(level),
+        Rejection::LevelInUse { role } => level::in_use(&role),
+        Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),
     }
 }
 

@@ -91,6 +91,8 @@ impl Machine {
             }
             Command::Membership(change) => self.change_membership(change, ctx),
             Command::Auth(change) => self.change_auth(change, ctx),
+            Command::SetLevel(level) => self.set_level(level, ctx),
+            Command::ClaimSession { session } => self.claim_session(session, ctx),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

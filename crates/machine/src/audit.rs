@@ -206,6 +206,7 @@ impl Detail {
             | Event::Tree(_)
             | Event::Recipe(_)
             | Event::MemberChanged { .. }
+            | Event::LevelChanged { .. }
             | Event::AuthChanged
             | Event::Audited { .. } => {}
         }
@@ -239,6 +240,9 @@ fn described(command: &Command) -> Option<Described> {
             Some((action, target, detail, None))
         }
         Command::Membership(change) => described_membership(change),
+        Command::SetLevel(level) => {
+            Some((AuditAction::SetLevel, level.to_string(), Detail::default(), None))
+        }
         Command::As { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::OpenSession(_)
@@ -253,6 +257,7 @@ fn described(command: &Command) -> Option<Described> {
         | Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::AttachSession { .. }
+        | Command::ClaimSession { .. }
         | Command::Recipe(_)
         | Command::RunTimers { .. }
         | Command::HandOver(_)

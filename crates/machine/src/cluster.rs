@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use holdfast_types::{
-    ClusterId, Command, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
+    ClusterId, Command, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
 };
 
 use crate::Machine;
+use crate::context::ApplyContext;
 use crate::members::Members;
 
 impl Machine {
@@ -22,6 +23,21 @@ impl Machine {
     pub(crate) fn check_level(&self, command: &Command) -> Result<(), Rejection> {
         let needed = command.level();
         if needed > self.level { Err(Rejection::LevelTooLow { needed }) } else { Ok(()) }
+    }
+
+    /// Raises or lowers the level by one.
+    pub(crate) fn set_level(&mut self, level: FeatureLevel, ctx: &mut ApplyContext<'_>) -> Outcome {
+        if level < FeatureLevel::FIRST || level.0.abs_diff(self.level.0) > 1 {
+            return Err(Rejection::LevelStep { level: self.level });
+        }
+        if let Some(role) = self.auth.role_above(level) {
+            return Err(Rejection::LevelInUse { role: role.clone() });
+        }
+        if level != self.level {
+            self.level = level;
+            ctx.emit(Event::LevelChanged { level });
+        }
+        Ok(Reply::LevelSet)
     }
 
     /// The first bootstrap decides. A copy of it changes nothing.

@@ -159,7 +159,8 @@ impl Machine {
 
     /// The quotas of the namespaces whose items a command may add.
     fn watched_quotas(&self, command: &Command, ctx: &ApplyContext<'_>) -> Vec<Watched> {
-        let adds = may_store(command) || matches!(command, Command::Multi(_));
+        let adds = may_store(command)
+            || matches!(command, Command::Multi(_) | Command::ClaimSession { .. });
         if self.auth.namespaces.is_empty() || !adds {
             return Vec::new();
         }
@@ -201,7 +202,7 @@ pub(crate) fn of_right(right: Right, name: &str) -> Option<&str> {
         | Right::RecipeRead
         | Right::RecipeUse
         | Right::RecipeDelete => Some(NamespaceName::of_name(name)),
-        Right::TreeRead | Right::TreeWrite => Some(NamespaceName::of_path(name)),
+        Right::TreeRead | Right::TreeWrite | Right::TreeAdmin => Some(NamespaceName::of_path(name)),
         Right::SessionRead
         | Right::SessionClose
         | Right::ClusterRead

@@ -75,6 +75,8 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Bootstrap { .. }
         | Command::Membership(_)
         | Command::Auth(_)
+        | Command::SetLevel(_)
+        | Command::ClaimSession { .. }
         | Command::As { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }

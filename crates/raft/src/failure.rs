@@ -13,11 +13,13 @@ pub enum StopReason {
     Failed(String),
     /// The cluster has removed the node.
     Removed(String),
+    /// The cluster has a feature level that the program of this node does not know.
+    OldProgram(String),
 }
 
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Failed(reason) | Self::Removed(reason)) = self;
+        let (Self::Failed(reason) | Self::Removed(reason) | Self::OldProgram(reason)) = self;
         f.write_str(reason)
     }
 }

@@ -142,7 +142,8 @@ impl ApplyObserver {
                 | LockEvent::BrokenByOperator { .. }
                 | LockEvent::ReleaseRequested { .. },
             )
-            | Event::MemberChanged { .. } => {}
+            | Event::MemberChanged { .. }
+            | Event::LevelChanged { .. } => {}
             Event::AuthChanged => self.auth_changes.send_replace(()),
             Event::Audited { .. } => self.audit_records.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),

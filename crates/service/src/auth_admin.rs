@@ -164,8 +164,13 @@ impl Service {
                     |session: &SessionName| machine.subject_of_session(session) == Some(subject);
                 machine.sessions(after.as_deref(), SESSIONS_PAGE, is_theirs)
             });
-            for view in page.items {
-                match self.end_session(view.session, Some(view.id), reason.clone()).await {
+            let ends = page
+                .items
+                .into_iter()
+                .map(|view| self.end_session(view.session, Some(view.id), reason.clone()));
+            // They share log entries.
+            for ended in futures_util::future::join_all(ends).await {
+                match ended {
                     Ok(_) => closed += 1,
                     // It has ended meanwhile.
                     Err(Failure::Rejected(Rejection::Session(_))) => {}

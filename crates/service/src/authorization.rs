@@ -3,10 +3,12 @@
 //! The rules are those of the state machine ([`ActorRights`]). `apply` checks each command again. A denied command is checked
 //! a second time after a read barrier, because this node may not have applied a new role or access token yet.
 
+use std::borrow::Cow;
+
 use holdfast_machine::{ActorRights, Machine};
 use holdfast_types::{
-    AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Rejection,
-    Right, SecretHash, SessionName, Stamp, SubjectName,
+    AccessTokenId, Actor, AuthMode, AuthRejection, CertificateName, Command, Identity, Multi,
+    Rejection, Right, SecretHash, SessionName, Stamp, SubjectName, ZnodePath,
 };
 use tokio::sync::watch;
 
@@ -40,6 +42,43 @@ impl Service {
 
     pub(crate) fn identities(&self) -> &[Identity] {
         &self.context.principal.identities
+    }
+
+    /// The identities of the caller for the access list of a path: also [`Identity::superuser`] with the permission
+    /// `tree admin`.
+    pub(crate) fn identities_on(&self, machine: &Machine, path: &ZnodePath) -> Cow<'_, [Identity]> {
+        let is_superuser = || {
+            let rights = machine.rights_of(self.actor(), self.log_time())?;
+            rights.check(Right::TreeAdmin, path.as_str())
+        };
+        let mut identities = Cow::Borrowed(self.identities());
+        if *self.actor() != Actor::Node
+            && machine.level() >= Right::TreeAdmin.level()
+            && is_superuser().is_ok()
+        {
+            identities.to_mut().push(Identity::superuser());
+        }
+        identities
+    }
+
+    /// The command with the identities of the caller: also [`Identity::superuser`] if the caller has the permission
+    /// `tree admin` on every path of the multi.
+    pub(crate) fn identified(&self, mut multi: Multi) -> Command {
+        multi.caller.identities = self.identities().to_vec();
+        multi.caller.identities.push(Identity::superuser());
+        let mut command = Command::Multi(multi);
+        let is_superuser = *self.actor() != Actor::Node
+            && self.raft().read(|machine| {
+                let rights = machine.rights_of(self.actor(), self.log_time());
+                machine.level() >= command.level()
+                    && rights.is_ok_and(|rights| rights.check_command(&command).is_ok())
+            });
+        if let Command::Multi(multi) = &mut command
+            && !is_superuser
+        {
+            multi.caller.identities.pop();
+        }
+        command
     }
 
     /// The subject of the caller, as applied by this node; `None` without a valid credential.

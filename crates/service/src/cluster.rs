@@ -56,6 +56,8 @@ pub struct ClusterMember {
     pub change: Option<&'static str>,
     /// The version of its program; `None` if it is unreachable.
     pub version: Option<String>,
+    /// The highest feature level that its program knows; `None` if it is unreachable.
+    pub level_max: Option<FeatureLevel>,
     /// The last applied revision.
     pub applied: Revision,
     /// The digest of the state at that revision.
@@ -93,6 +95,7 @@ impl Service {
             failed: self.failed().is_some(),
             change_waits_for: status.change_waits_for,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            level_max: FeatureLevel::NEWEST,
         }
     }
 
@@ -135,6 +138,7 @@ impl Service {
             zone,
             change,
             version: found.as_ref().map(|report| report.version.clone()),
+            level_max: found.as_ref().map(|report| report.level_max),
             applied: found.as_ref().map_or(Revision(0), |report| report.applied),
             digest: found.as_ref().map_or(0, |report| report.digest),
             healthy: found.is_some_and(|report| report.leader.is_some() && !report.failed),

@@ -74,6 +74,8 @@ pub enum Failure {
         /// Whether the caller may accept it.
         can_be_forced: bool,
     },
+    /// The program of a member does not know the requested feature level, or the member is unreachable. Nothing was done.
+    LevelNotReady(String),
     /// The node is shutting down. Use another node.
     ShuttingDown,
     /// The node has no log yet; the text names the missing condition. Nothing was done.
@@ -129,7 +131,9 @@ impl fmt::Display for Failure {
             Self::Compacted { .. } => "the requested changes were compacted",
             Self::ShuttingDown => "this node is shutting down",
             Self::UnsafeChange { detail, .. } => return f.write_str(detail),
-            Self::Starting(why) | Self::Failed(why) => return f.write_str(why),
+            Self::LevelNotReady(why) | Self::Starting(why) | Self::Failed(why) => {
+                return f.write_str(why);
+            }
         })
     }
 }

@@ -86,6 +86,7 @@ impl HoldNotice {
             | Event::Tree(_)
             | Event::Recipe(_)
             | Event::MemberChanged { .. }
+            | Event::LevelChanged { .. }
             | Event::AuthChanged
             | Event::Audited { .. } => None,
         }

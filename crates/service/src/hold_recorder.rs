@@ -204,6 +204,7 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::Tree(_)
         | Event::Recipe(_)
         | Event::MemberChanged { .. }
+        | Event::LevelChanged { .. }
         | Event::AuthChanged
         | Event::Audited { .. } => None,
     }

@@ -35,6 +35,7 @@ mod hold_notice;
 mod hold_recorder;
 mod leader_timers;
 mod lease;
+mod level;
 mod listen;
 mod lock;
 mod members;

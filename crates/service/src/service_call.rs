@@ -14,7 +14,8 @@ use futures_util::FutureExt;
 use holdfast_codec::Kind;
 use holdfast_raft::Role;
 use holdfast_types::{
-    Actor, EntryState, LockName, NodeId, Owner, Rejection, Revision, SessionId, SessionName, Ttl,
+    Actor, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision, SessionId,
+    SessionName, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -89,6 +90,8 @@ pub(crate) struct NodeReport {
     /// What the unfinished change of a member waits for. Only the leader has it.
     pub(crate) change_waits_for: Option<String>,
     pub(crate) version: String,
+    /// The highest feature level that its program knows.
+    pub(crate) level_max: FeatureLevel,
 }
 
 impl ServiceCall for ReadReport {

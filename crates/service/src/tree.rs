@@ -2,8 +2,8 @@
 
 use holdfast_machine::Machine;
 use holdfast_types::{
-    AclEntry, Bound, Caller, Command, Data, Multi, MultiReply, NodeView, Op, OpReply, Page,
-    Rejection, Reply, Right, Stat, TreeRejection, ZnodePath,
+    AclEntry, Bound, Caller, Data, Multi, MultiReply, NodeView, Op, OpReply, Page, Rejection,
+    Reply, Right, Stat, TreeRejection, ZnodePath,
 };
 
 use crate::context::{ReadMode, Response};
@@ -28,10 +28,9 @@ impl Service {
     ///
     /// # Errors
     /// `TreeRejection::OfOperation` has the index of the operation; otherwise the errors of any write.
-    pub async fn multi(&self, mut multi: Multi) -> Result<Response<MultiReply>, Failure> {
-        multi.caller.identities = self.identities().to_vec();
+    pub async fn multi(&self, multi: Multi) -> Result<Response<MultiReply>, Failure> {
         self.check_size(&multi)?;
-        self.propose_for(Command::Multi(multi), Reply::into_multi).await
+        self.propose_for(self.identified(multi), Reply::into_multi).await
     }
 
     /// Changes one znode, with the identities of the caller.
@@ -68,11 +67,10 @@ impl Service {
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeContents>, Failure> {
-        let identities = self.identities();
         let found = self
             .read(mode, |machine| {
                 self.check(machine, Right::TreeRead, path.as_str())?;
-                machine.get(path, identities)
+                machine.get(path, &self.identities_on(machine, path))
             })
             .await?
             .accepted()?;
@@ -91,10 +89,9 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let identities = self.identities();
         self.read(mode, |machine| {
             self.check(machine, Right::TreeRead, path.as_str())?;
-            machine.children_page(path, identities, after, limit)
+            machine.children_page(path, &self.identities_on(machine, path), after, limit)
         })
         .await?
         .accepted()
@@ -111,10 +108,9 @@ impl Service {
         limit: usize,
         mode: ReadMode,
     ) -> Result<Response<Page<NodeView>>, Failure> {
-        let identities = self.identities();
         self.read(mode, |machine| {
             self.check_subtree(machine, path)?;
-            machine.subtree(path, after, limit, identities)
+            machine.subtree(path, after, limit, &self.identities_on(machine, path))
         })
         .await?
         .accepted()
@@ -136,11 +132,10 @@ impl Service {
         path: &ZnodePath,
         mode: ReadMode,
     ) -> Result<Response<ZnodeAcl>, Failure> {
-        let identities = self.identities();
         let found = self
             .read(mode, |machine| {
                 self.check(machine, Right::TreeRead, path.as_str())?;
-                machine.acl(path, identities)
+                machine.acl(path, &self.identities_on(machine, path))
             })
             .await?
             .accepted()?;

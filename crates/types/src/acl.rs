@@ -81,6 +81,15 @@ impl Identity {
         Self { scheme: "world".to_owned(), id: "anyone".to_owned() }
     }
 
+    /// ZooKeeper's identity of a caller to whom no access list applies. A list cannot name it.
+    pub fn superuser() -> Self {
+        Self { scheme: "super".to_owned(), id: String::new() }
+    }
+
+    pub fn is_superuser(&self) -> bool {
+        self.scheme == "super"
+    }
+
     /// True if an entry for `self` applies to a caller with the identity `shown`.
     pub fn covers(&self, shown: &Self) -> bool {
         match (self.scheme.as_str(), shown.scheme.as_str()) {

@@ -72,6 +72,8 @@ pub enum AuditAction {
     RemoveMember,
     /// The cluster was restored from a backup or from one surviving node.
     Restored,
+    /// The feature level was raised or lowered.
+    SetLevel,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -135,7 +137,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -156,6 +158,7 @@ impl AuditAction {
         Self::SetMemberRole,
         Self::RemoveMember,
         Self::Restored,
+        Self::SetLevel,
     ];
 
     /// The word in replies.
@@ -181,6 +184,7 @@ impl AuditAction {
             Self::SetMemberRole => "set-member-role",
             Self::RemoveMember => "remove-member",
             Self::Restored => "restored",
+            Self::SetLevel => "set-level",
         }
     }
 }

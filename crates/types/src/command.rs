@@ -106,6 +106,10 @@ pub enum Command {
     },
     /// Changes the members.
     Membership(MembershipChange),
+    /// Changes the feature level by one. Lowering it is rejected while the state has anything of the present level.
+    SetLevel(FeatureLevel),
+    /// Makes the actor's subject the subject of a session that has none. Another subject stays.
+    ClaimSession { session: SessionId },
 }
 
 impl Command {
@@ -119,7 +123,6 @@ impl Command {
             | Self::Acquire(_)
             | Self::Release(_)
             | Self::Cancel(_)
-            | Self::Multi(_)
             | Self::Sweep { .. }
             | Self::SetLimits(_)
             | Self::RegisterNode { .. }
@@ -131,9 +134,12 @@ impl Command {
             | Self::RequestRelease(_)
             | Self::HandOver(_)
             | Self::Bootstrap { .. }
-            | Self::Auth(_)
             | Self::EndSession { .. }
-            | Self::Membership(_) => FeatureLevel::FIRST,
+            | Self::Membership(_)
+            | Self::SetLevel(_) => FeatureLevel::FIRST,
+            Self::Auth(change) => change.level(),
+            Self::Multi(multi) => multi.caller.level(),
+            Self::ClaimSession { .. } => FeatureLevel(2),
             Self::As { command, .. } => command.level(),
         }
     }

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AuditHash, Cooldown, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome, Owner, Reason,
-    RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId, SessionName, Stamp, Ticket, Ttl,
-    ZnodePath,
+    AuditHash, Cooldown, FeatureLevel, FencingToken, Grant, LockName, LockPolicy, NodeId, Outcome,
+    Owner, Reason, RecipeEvent, ReleaseRequest, Revision, SessionEnd, SessionId, SessionName,
+    Stamp, Ticket, Ttl, ZnodePath,
 };
 
 /// The outcomes and events of one entry.
@@ -86,6 +86,10 @@ pub enum Event {
     Audited {
         number: u64,
         hash: AuditHash,
+    },
+    /// The feature level was raised or lowered.
+    LevelChanged {
+        level: FeatureLevel,
     },
 }
 

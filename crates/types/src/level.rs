@@ -5,7 +5,8 @@
 //!
 //! | level | since | adds |
 //! |---|---|---|
-//! | 1 | 0.1 | everything |
+//! | 1 | 0.1 | everything else |
+//! | 2 | 0.1 | the permission `tree admin`; a session that a connection opened before it proved its subject becomes the subject's |
 
 use std::fmt;
 
@@ -19,7 +20,7 @@ pub struct FeatureLevel(pub u16);
 impl FeatureLevel {
     pub const FIRST: Self = Self(1);
     /// The highest level that this program knows.
-    pub const NEWEST: Self = Self(1);
+    pub const NEWEST: Self = Self(2);
 }
 
 impl fmt::Display for FeatureLevel {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AclEntry, Data, FencingToken, Identity, LockName, RequestId, Revision, SessionName, ZnodePath,
+    AclEntry, Data, FeatureLevel, FencingToken, Identity, LockName, RequestId, Revision,
+    SessionName, ZnodePath,
 };
 
 /// The caller of a change.
@@ -17,8 +18,19 @@ pub struct Caller {
     pub attachment: Option<Revision>,
     /// With a session: a retry under the same id gets the first reply.
     pub request: Option<RequestId>,
-    /// The caller's authenticated identities, without the implicit `world:anyone`.
+    /// The caller's authenticated identities, without the implicit `world:anyone`. With [`Identity::superuser`], no
+    /// access list applies, and every path needs the permission `tree admin`.
     pub identities: Vec<Identity>,
+}
+
+impl Caller {
+    pub fn is_superuser(&self) -> bool {
+        self.identities.iter().any(Identity::is_superuser)
+    }
+
+    pub(crate) fn level(&self) -> FeatureLevel {
+        if self.is_superuser() { FeatureLevel(2) } else { FeatureLevel::FIRST }
+    }
 }
 
 /// Operations that are applied atomically.

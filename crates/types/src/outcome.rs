@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
     LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
-    RecipeReply, Revision, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    RecipeReply, Revision, RoleName, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -67,6 +67,8 @@ pub enum Reply {
         node: NodeId,
     },
     MembershipChanged,
+    LevelSet,
+    SessionClaimed,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -269,6 +271,15 @@ pub enum Rejection {
     Membership(MembershipRejection),
     /// A quota of a namespace is reached.
     QuotaFull(Box<QuotaFull>),
+    /// The feature level changes by one.
+    LevelStep {
+        /// The present level.
+        level: FeatureLevel,
+    },
+    /// The feature level cannot be lowered: a role has a permission that needs it.
+    LevelInUse {
+        role: RoleName,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

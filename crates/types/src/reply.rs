@@ -55,6 +55,14 @@ impl Reply {
         matches!(self, Self::MembershipChanged).then_some(())
     }
 
+    pub fn into_level_set(self) -> Option<()> {
+        matches!(self, Self::LevelSet).then_some(())
+    }
+
+    pub fn into_session_claimed(self) -> Option<()> {
+        matches!(self, Self::SessionClaimed).then_some(())
+    }
+
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
         if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
     }

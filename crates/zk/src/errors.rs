@@ -34,7 +34,7 @@ pub(crate) fn error_reply(failure: &Failure) -> ErrorReply {
         | Failure::RateLimited { .. }
         | Failure::TooManyWaiters { .. } => ErrorReply::Reply(ErrorCode::ThrottledOp),
         Failure::TooLarge => ErrorReply::Reply(ErrorCode::BadArguments),
-        Failure::UnsafeChange { .. } | Failure::DiskFull => {
+        Failure::UnsafeChange { .. } | Failure::LevelNotReady(_) | Failure::DiskFull => {
             ErrorReply::Reply(ErrorCode::SystemError)
         }
         Failure::WaitTimeout { .. }
@@ -87,6 +87,8 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         | Rejection::Membership(_)
         | Rejection::OtherCluster
         | Rejection::LevelTooLow { .. }
+        | Rejection::LevelStep { .. }
+        | Rejection::LevelInUse { .. }
         | Rejection::Recipe(_) => ErrorCode::SystemError,
     }
 }

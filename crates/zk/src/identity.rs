@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_service::{AccessTokenSecret, Principal, Service};
 use holdfast_tls::CertificateInfo;
-use holdfast_types::{CertificateName, Identity};
+use holdfast_types::{CertificateName, Identity, SessionId};
 use holdfast_zkwire::AuthId;
 use sha1::{Digest, Sha1};
 
@@ -72,13 +72,15 @@ impl Identities {
         }
     }
 
-    /// Acts for the subject of an access token from now on.
+    /// Acts for the subject of an access token from now on. A session without a subject becomes the subject's.
     ///
     /// # Errors
-    /// [`AuthFailed`] for an unknown or expired token, one of another subject, and without a leader.
+    /// [`AuthFailed`] for an unknown or expired token, one of another subject, a namespace with too many sessions, and
+    /// without a leader.
     pub(crate) async fn act_as(
         &mut self,
         (subject, token): (String, AccessTokenSecret),
+        session: SessionId,
         service: &Service,
     ) -> Result<(), AuthFailed> {
         let actor = service.authenticate(&token).await.map_err(|_| AuthFailed)?;
@@ -86,6 +88,8 @@ impl Identities {
         if owner.is_none_or(|owner| owner.as_str() != subject) {
             return Err(AuthFailed);
         }
+        let caller = service.for_principal(Principal::of(actor.clone()));
+        caller.claim_session(session).await.map_err(|_| AuthFailed)?;
         (self.0.actor, self.0.certificate) = (actor, None);
         Ok(())
     }

@@ -153,7 +153,10 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
     async fn authenticate(&mut self, scheme: &str, credentials: &[u8]) -> ReplyFormat {
         let identities = &mut self.context.identities;
         let authenticated = match Identities::access_token(scheme, credentials) {
-            Ok(Some(token)) => identities.act_as(token, self.service).await,
+            Ok(Some(token)) => {
+                let session = self.stream.session_id();
+                identities.act_as(token, session, self.service).await
+            }
             Ok(None) => identities.authenticate(scheme, credentials),
             Err(failed) => Err(failed),
         };

@@ -36,3 +36,9 @@ pub const FORCE: Param =
 pub const DRY_RUN: Param = Param::flag("dry_run", "Only check the change, and propose nothing");
 pub const TO: Param =
     Param::number("to", (1, FencingToken::END - 1), "The voter that leads next; without it, any");
+pub const LEVEL: Param = Param::number(
+    "level",
+    (1, 65_535),
+    "The new feature level: one above or below the present one",
+)
+.needed("2");

@@ -12,6 +12,7 @@ pub(crate) mod barrier;
 pub(crate) mod certs;
 mod changes;
 mod child;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod counter;
 pub(crate) mod doctor;

@@ -22,7 +22,7 @@ pub(crate) static OPERATION: Operation = Operation {
         body: r#"{"permission":["lock acquire orders/*","tree read /cfg/*"]}"#,
     },
     answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The role is set")],
-    errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded],
+    errors: &[ErrorCode::Forbidden, ErrorCode::QuotaExceeded, ErrorCode::LevelTooLow],
     ..Operation::write("setRole", Method::Put, &ROLE, |call| set(call).boxed())
 };
 

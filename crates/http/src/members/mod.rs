@@ -3,4 +3,5 @@
 pub(crate) mod add;
 pub(crate) mod remove;
 pub(crate) mod set;
+pub(crate) mod set_level;
 pub(crate) mod transfer_leadership;

@@ -52,6 +52,7 @@ fn node(view: ClusterMember) -> NodeBody {
         zone: view.zone,
         change: view.change.map(str::to_owned),
         version: view.version,
+        level_max: view.level_max.map(|level| level.0),
         applied_revision: view.applied,
         healthy: view.healthy,
     }

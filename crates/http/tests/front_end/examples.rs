@@ -48,8 +48,15 @@ const SETUP: [(&str, &[&str]); 25] = [
     ("resign", &["PUT /v1/elections/primary?session=me"]),
 ];
 /// The examples that need the first token and the first attempt. The release ends the hold of the acquire.
-const FIRST: [&str; 6] =
-    ["checkToken", "acquireLock", RELEASE, "bootstrapAuth", "addMember", "setMember"];
+const FIRST: [&str; 7] = [
+    "checkToken",
+    "acquireLock",
+    RELEASE,
+    "bootstrapAuth",
+    "setFeatureLevel",
+    "addMember",
+    "setMember",
+];
 const RELEASE: &str = "releaseLock";
 
 /// Ends the sessions of the previous example, and prepares the next one.

@@ -13,8 +13,8 @@ pub(crate) mod part;
 use std::sync::Arc;
 
 use holdfast_types::{
-    AccessTokenId, AuthMode, CertificateName, NamespaceName, NamespaceQuotas, Permission, Revision,
-    RoleName, SecretHash, Stamp, SubjectName, built_in_role,
+    AccessTokenId, AuthMode, CertificateName, FeatureLevel, NamespaceName, NamespaceQuotas,
+    Permission, Revision, RoleName, SecretHash, Stamp, SubjectName, built_in_role,
 };
 use imbl::OrdMap;
 
@@ -146,6 +146,13 @@ impl Auth {
             self.tokens = OrdMap::new();
             self.changed_in = revision;
         }
+    }
+
+    /// A role with a permission that needs a higher feature level.
+    pub(crate) fn role_above(&self, level: FeatureLevel) -> Option<&RoleName> {
+        let is_above = |permission: &Permission| permission.right().level() > level;
+        let (role, _) = self.roles.iter().find(|(_, role)| role.iter().any(is_above))?;
+        Some(role)
     }
 
     fn remove_subject(&mut self, name: &SubjectName) -> bool {

@@ -61,8 +61,10 @@ pub(crate) fn needed_by<'a, E>(
         Command::SetPolicy { lock, .. } => need(on_lock(Right::LockPolicy, lock)),
         Command::Multi(multi) => needed_by_multi(multi, need),
         Command::Recipe(recipe) => needed_by_recipe(recipe, need),
+        Command::ClaimSession { .. } => need(Needed::Caller),
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
-        Command::Membership(
+        Command::SetLevel(_)
+        | Command::Membership(
             MembershipChange::Invite { .. }
             | MembershipChange::Update { .. }
             | MembershipChange::SetRole { .. }
@@ -90,11 +92,16 @@ fn needed_by_multi<'a, E>(
     if let Caller { session: Some(session), attachment: None, .. } = &multi.caller {
         need(Needed::OwnSession(session))?;
     }
+    let (reads, writes) = if multi.caller.is_superuser() {
+        (Right::TreeAdmin, Right::TreeAdmin)
+    } else {
+        (Right::TreeRead, Right::TreeWrite)
+    };
     for condition in &multi.conditions {
         match condition {
             Condition::Exists { path, .. }
             | Condition::Version { path, .. }
-            | Condition::Data { path, .. } => need(on_path(Right::TreeRead, path))?,
+            | Condition::Data { path, .. } => need(on_path(reads, path))?,
             Condition::Holds { lock, .. } => need(on_lock(Right::LockCheck, lock))?,
             Condition::SessionOpen { session } => need(Needed::ReadableSession(session))?,
         }
@@ -104,12 +111,12 @@ fn needed_by_multi<'a, E>(
             Op::Create(Create { directory, name, .. }) => {
                 let directory = directory.as_str().trim_end_matches('/');
                 let path = format!("{directory}/{name}").into();
-                need(Needed::Permission(Right::TreeWrite, path))?;
+                need(Needed::Permission(writes, path))?;
             }
             Op::Delete { path, .. } | Op::SetData { path, .. } | Op::SetAcl { path, .. } => {
-                need(on_path(Right::TreeWrite, path))?;
+                need(on_path(writes, path))?;
             }
-            Op::Check { path, .. } => need(on_path(Right::TreeRead, path))?,
+            Op::Check { path, .. } => need(on_path(reads, path))?,
         }
     }
     Ok(())

@@ -56,6 +56,8 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::Bootstrap { .. }
         | Command::Membership(_)
         | Command::Auth(_)
+        | Command::SetLevel(_)
+        | Command::ClaimSession { .. }
         | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),
     }

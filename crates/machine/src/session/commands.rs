@@ -151,6 +151,20 @@ impl Machine {
         Ok(Reply::SessionAttached { session, ttl })
     }
 
+    /// Makes the actor's subject the subject of a session that has none.
+    pub(crate) fn claim_session(&mut self, id: SessionId, ctx: &ApplyContext<'_>) -> Outcome {
+        let Some(session) = self.sessions.get(id) else {
+            return Err(no_session(SessionName::of(id)));
+        };
+        if session.subject.is_none() {
+            let rights = self.rights_of(&ctx.actor, self.now).map_err(Rejection::Auth)?;
+            if let Some(subject) = rights.subject().cloned() {
+                self.sessions.set_subject(id, subject);
+            }
+        }
+        Ok(Reply::SessionClaimed)
+    }
+
     fn is_opened_by(&self, id: SessionId, password: Option<Password>) -> bool {
         self.sessions.get(id).is_some_and(|session| session.password == password)
     }

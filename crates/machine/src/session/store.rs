@@ -297,6 +297,14 @@ impl Sessions {
         id
     }
 
+    /// Gives a subject to a live session that has none.
+    pub(crate) fn set_subject(&mut self, id: SessionId, subject: SubjectName) {
+        if let Some(count) = self.count_of(Some(&subject)) {
+            *count += 1;
+        }
+        self.store(id, |session| session.subject = Some(subject));
+    }
+
     /// Ends a live session and adds its tombstone.
     pub(crate) fn end(&mut self, id: SessionId, end: SessionEnd, now: Stamp, limits: &Limits) {
         let Some(session) = self.by_id.remove(&id) else { return };

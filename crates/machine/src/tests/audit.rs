@@ -108,7 +108,7 @@ fn changes_of_members() -> [Command; 7] {
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 19] = [
+const LINES_OF_EVERY_ACTION: [&str; 20] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
@@ -128,6 +128,7 @@ const LINES_OF_EVERY_ACTION: [&str; 19] = [
     "set-member-role node 3: learner",
     "remove-member node 3: ",
     "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 2",
+    "set-level 1: ",
 ];
 
 /// The machine after a restore, and its last line.
@@ -142,7 +143,7 @@ fn restored(machine: Machine) -> (Machine, String) {
 }
 
 /// Sorted by name.
-fn all_actions() -> [AuditAction; 20] {
+fn all_actions() -> [AuditAction; 21] {
     let mut all = AuditAction::ALL;
     all.sort_by_key(|action| action.as_str());
     all
@@ -192,7 +193,8 @@ fn every_action_has_its_record() {
             namespace: NamespaceName::new("team").unwrap(),
         }),
     ];
-    for command in commands.into_iter().chain(changes_of_members()) {
+    let lowering = [Command::SetLevel(FeatureLevel(1))];
+    for command in commands.into_iter().chain(changes_of_members()).chain(lowering) {
         apply(&mut machine, &ROOT, command).unwrap();
     }
     let (machine, restored) = restored(machine);

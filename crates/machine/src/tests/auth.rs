@@ -11,14 +11,14 @@ use super::script_commands::{lock_name, open, path, session_name};
 use crate::Machine;
 
 pub(super) const ADMIN: Actor = Actor::Token(AccessTokenId(1));
-const CI: Actor = Actor::Token(AccessTokenId(2));
-const WEB: Actor = Actor::Token(AccessTokenId(3));
+pub(super) const CI: Actor = Actor::Token(AccessTokenId(2));
+pub(super) const WEB: Actor = Actor::Token(AccessTokenId(3));
 
 pub(super) fn subject(name: &str) -> SubjectName {
     SubjectName::new(name).unwrap()
 }
 
-fn role(name: &str) -> RoleName {
+pub(super) fn role(name: &str) -> RoleName {
     RoleName::new(name).unwrap()
 }
 
@@ -102,7 +102,7 @@ pub(super) fn change(machine: &mut Machine, actor: Actor, change: AuthChange) ->
 }
 
 /// A cluster in the mode `on`: `root` administers, `ci` deploys, `web` has only its own lock.
-fn guarded() -> Machine {
+pub(super) fn guarded() -> Machine {
     let mut machine = Machine::new();
     change(&mut machine, Actor::Anonymous, bootstrap(AuthMode::On)).unwrap();
     for next in [
@@ -131,14 +131,14 @@ pub(super) fn release(lock: &str, session: &str) -> Command {
     })
 }
 
-fn forbidden(outcome: &Outcome) -> Option<String> {
+pub(super) fn forbidden(outcome: &Outcome) -> Option<String> {
     match outcome {
         Err(Rejection::Auth(AuthRejection::Forbidden(forbidden))) => Some(forbidden.needed()),
         _ => None,
     }
 }
 
-fn rejected(outcome: &Outcome) -> Option<&AuthRejection> {
+pub(super) fn rejected(outcome: &Outcome) -> Option<&AuthRejection> {
     match outcome {
         Err(Rejection::Auth(rejection)) => Some(rejection),
         _ => None,

@@ -25,6 +25,7 @@ mod history;
 mod history_start;
 mod large;
 mod late_copies;
+mod level;
 mod members;
 mod model;
 mod model_check;

@@ -62,7 +62,9 @@ fn reply(reply: &Reply) -> String {
         | Reply::Bootstrapped
         | Reply::AuthChanged
         | Reply::MemberInvited { .. }
-        | Reply::MembershipChanged => format!("{reply:?}"),
+        | Reply::MembershipChanged
+        | Reply::LevelSet
+        | Reply::SessionClaimed => format!("{reply:?}"),
     }
 }
 
@@ -284,6 +286,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
         Event::Audited { number, .. } => format!("audit record {number}"),
+        Event::LevelChanged { level } => format!("the feature level is {level}"),
         Event::MemberChanged { node } => format!("member {node} changed"),
         Event::Session(SessionEvent::Attached { id }) => format!("session #{id} attached"),
         Event::Recipe(event) => super::recipe::script_commands::event(event),

@@ -32,14 +32,16 @@ fn acquire(machine: &mut Machine, lock: &str, session: &str) -> Result<FencingTo
     Ok(state.into_single_grant().unwrap().token)
 }
 
-/// The persistent znodes that everyone may read, with their data and versions.
+/// The persistent znodes that everyone may read, with their stored data and versions. A read of a held lock returns its
+/// holder instead, and a restore ends all holds.
 fn persistent(machine: &Machine) -> Vec<(String, Vec<u8>, i32)> {
     let mut found = Vec::new();
     let mut rest = vec![ZnodePath::root()];
     while let Some(path) = rest.pop() {
-        let Ok((stat, data)) = machine.get(&path, &[]) else { continue };
+        let Ok((stat, _)) = machine.get(&path, &[]) else { continue };
         if stat.ephemeral_owner == 0 {
-            found.push((path.to_string(), data.to_vec(), stat.version));
+            let data = machine.tree.get(&path).map_or_else(Vec::new, |node| node.data.to_vec());
+            found.push((path.to_string(), data, stat.version));
         }
         let (_, children) = machine.list(&path, &[]).unwrap();
         rest.extend(children.iter().map(|name| path.child(name).unwrap()));

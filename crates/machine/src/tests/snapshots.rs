@@ -37,7 +37,7 @@ pub(super) fn machine() -> Machine {
         Command::ExpireSession { session: SessionId(4), generation: 1 },
         Command::Bootstrap {
             cluster_id: ClusterId(9),
-            level: FeatureLevel::NEWEST,
+            level: FeatureLevel::FIRST,
             members: super::members::first_members(2),
         },
         Command::RegisterNode { node: NodeId(1), incarnation: Incarnation(7) },

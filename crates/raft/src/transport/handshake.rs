@@ -178,6 +178,9 @@ impl PeerHandshake {
                 if let Refusal::Retired { .. } = &refusal {
                     self.failure.stop(StopReason::Removed(refusal.to_string()));
                 }
+                if let Refusal::Level { .. } = &refusal {
+                    self.failure.stop(StopReason::OldProgram(refusal.to_string()));
+                }
                 Err(refused(&refusal))
             }
         }
@@ -511,6 +514,17 @@ mod tests {
             let Some(StopReason::Removed(why)) = handshake.failure.reason() else { panic!() };
             assert!(why.contains("holdfast member add"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_node_whose_program_does_not_know_the_feature_level_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let handshake = handshake(&dir);
+        let refusal = Refusal::Level { cluster: FeatureLevel(9) };
+        let reply = HelloReply::Refused(refusal);
+        handshake.check_reply(NodeId(2), Purpose::Control, reply).unwrap_err();
+        let Some(StopReason::OldProgram(why)) = handshake.failure.reason() else { panic!() };
+        assert!(why.contains("feature level 9"), "{why}");
     }
 
     /// This node may be behind: the cluster may have added the member since.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdfast_machine::Machine;
 use holdfast_types::{
     Actor, Command, Labels, OpenSession, Password, Reply, Revision, SessionId, SessionName,
     SessionOpenedReply, Ttl,
@@ -80,6 +81,26 @@ impl Service {
         let Response { value: session, revision: attachment, .. } = attached;
         self.catch_up(attachment).await?;
         Ok(Attachment { id, session, password, ttl, attachment, since })
+    }
+
+    /// Makes the caller's subject the subject of a connection's session that has none. Below the feature level of the
+    /// command, the session stays without a subject.
+    ///
+    /// # Errors
+    /// A rejection if the session has ended, or the namespace of the subject has no room for a session; the errors of any
+    /// write.
+    pub async fn claim_session(&self, session: SessionId) -> Result<(), Failure> {
+        let claim = Command::ClaimSession { session };
+        let needed = claim.level();
+        let has_subject = |machine: &Machine| {
+            machine
+                .session_name(session)
+                .is_some_and(|name| machine.subject_of_session(&name).is_some())
+        };
+        if self.raft().read(|machine| machine.level() < needed || has_subject(machine)) {
+            return Ok(());
+        }
+        self.propose_for(claim, Reply::into_session_claimed).await.map(drop)
     }
 
     /// Starts the stream. Returns the handle for requests, and the outbox for the client.

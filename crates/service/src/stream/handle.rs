@@ -4,6 +4,7 @@
 //! Every call counts as client activity, waits for room in the outbox, and replies only while the session is certainly
 //! alive (`liveness.rs`). After the stream has ended a call does nothing. Dropping the stream ends it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,8 +12,8 @@ use std::time::Instant;
 use holdfast_machine::Machine;
 use holdfast_raft::Committed;
 use holdfast_types::{
-    Caller, Command, Multi, MultiReply, Rejection, Reply, Revision, Right, SessionId, SessionName,
-    ZnodePath,
+    Caller, Command, Identity, Multi, MultiReply, Rejection, Reply, Revision, Right, SessionId,
+    SessionName, ZnodePath,
 };
 use tokio::sync::watch;
 
@@ -63,7 +64,7 @@ impl SessionStream {
         let caller = self.service.for_call(RequestContext { principal, request_id });
         self.caller.send_replace(caller.clone());
         let sees = SeesPath(Box::new(move |machine, path| {
-            is_visible(machine, path, caller.identities())
+            is_visible(machine, path, &caller.identities_on(machine, path))
                 && caller.check(machine, Right::TreeRead, path.as_str()).is_ok()
         }));
         self.service.observer().streams.identify(self.entry.number, sees);
@@ -78,7 +79,8 @@ impl SessionStream {
         let caller = self.caller();
         self.serve(tag, |locked| {
             caller.check_stream_read(locked.machine, &read).map_err(Failure::Rejected)?;
-            locked.read(&read, watch, caller.identities())
+            let identities = caller.identities_for(locked.machine, &read);
+            locked.read(&read, watch, &identities)
         })
         .await;
     }
@@ -89,7 +91,7 @@ impl SessionStream {
         self.serve(tag, |locked| {
             let answer = |read| {
                 caller.check_stream_read(locked.machine, read)?;
-                locked.evaluate(read, caller.identities())
+                locked.evaluate(read, &caller.identities_for(locked.machine, read))
             };
             Ok(StreamAnswer::Many(reads.iter().map(answer).collect()))
         })
@@ -197,14 +199,14 @@ impl SessionStream {
         }
     }
 
-    fn command(&self, multi: Multi, caller: &Service) -> Command {
+    fn command(&self, multi: Multi, by: &Service) -> Command {
         let caller = Caller {
             session: Some(self.liveness.session.clone()),
             attachment: Some(self.attachment),
             request: multi.caller.request,
-            identities: caller.identities().to_vec(),
+            identities: Vec::new(),
         };
-        Command::Multi(Multi { caller, ..multi })
+        by.identified(Multi { caller, ..multi })
     }
 
     /// Closes the session; the stream ends after the reply. As in ZooKeeper, a connection that is no longer attached
@@ -326,6 +328,18 @@ impl SessionStream {
 
 impl Service {
     /// Checks the permission for a read of a stream.
+    /// The identities for the access list that a read is about.
+    fn identities_for(&self, machine: &Machine, read: &StreamRead) -> Cow<'_, [Identity]> {
+        match read {
+            StreamRead::Exists(path)
+            | StreamRead::Data(path)
+            | StreamRead::Children(path)
+            | StreamRead::Acl(path)
+            | StreamRead::Descendants(path) => self.identities_on(machine, path),
+            StreamRead::Ephemerals(_) => Cow::Borrowed(self.identities()),
+        }
+    }
+
     fn check_stream_read(&self, machine: &Machine, read: &StreamRead) -> Result<(), Rejection> {
         match read {
             StreamRead::Exists(path)
@@ -374,6 +388,7 @@ fn end_after(failure: &Failure) -> Option<StreamEnd> {
         | Failure::Overloaded { .. }
         | Failure::DiskFull
         | Failure::UnsafeChange { .. }
+        | Failure::LevelNotReady(_)
         | Failure::TooLarge
         | Failure::WaitTimeout { .. }
         | Failure::NotYet { .. }

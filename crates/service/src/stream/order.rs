@@ -200,6 +200,7 @@ impl Streams {
             | Event::Tree(TreeEvent::SoftQuotaExceeded { .. })
             | Event::Recipe(_)
             | Event::MemberChanged { .. }
+            | Event::LevelChanged { .. }
             | Event::Audited { .. }
             | Event::AuthChanged => {}
         }

@@ -249,6 +249,7 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         | Event::Session(_)
         | Event::Recipe(_)
         | Event::MemberChanged { .. }
+        | Event::LevelChanged { .. }
         | Event::Audited { .. }
         | Event::AuthChanged => {
             let notice = HoldNotice::of(revision, event, entry)?;

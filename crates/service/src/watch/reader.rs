@@ -130,7 +130,7 @@ impl WatchStream {
             let is_allowed = |watched: &WatchedItem| match &watched.item {
                 WatchItem::Change { path, .. } => {
                     allows(rights, Right::TreeRead, path.as_str())
-                        && is_visible(machine, path, self.service.identities())
+                        && is_visible(machine, path, &self.service.identities_on(machine, path))
                 }
                 WatchItem::Hold(notice) => allows(rights, Right::LockRead, notice.lock.as_str()),
                 WatchItem::Bookmark { .. }

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::name::{check_controls, check_len};
-use crate::{NameError, NamespaceName, NamespaceQuotas, RoleName, SessionName, Stamp, SubjectName};
+use crate::{
+    FeatureLevel, NameError, NamespaceName, NamespaceQuotas, RoleName, SessionName, Stamp,
+    SubjectName,
+};
 
 pub use permission::{NamePattern, Permission, PermissionError};
 pub use right::Right;
@@ -136,6 +139,15 @@ pub enum AuthChange {
     DeleteNamespace {
         namespace: NamespaceName,
     },
+}
+
+impl AuthChange {
+    /// The feature level from which on the log may have the change.
+    pub(crate) fn level(&self) -> FeatureLevel {
+        let Self::SetRole { permissions, .. } = self else { return FeatureLevel::FIRST };
+        let levels = permissions.iter().map(|permission| permission.right().level());
+        levels.max().unwrap_or(FeatureLevel::FIRST)
+    }
 }
 
 /// The name of a client certificate: one of its URIs, or its subject in the form of RFC 2253.

@@ -55,6 +55,10 @@ impl Permission {
         Self { right, pattern: NamePattern::All }
     }
 
+    pub fn right(&self) -> Right {
+        self.right
+    }
+
     /// Whether the permission allows `right` on `name`.
     pub fn allows(&self, right: Right, name: &str) -> bool {
         self.right.includes(right) && self.pattern.matches(name)

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::FeatureLevel;
+
 /// A verb on one kind of things. Append-only: the order of the variants is part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Right {
@@ -49,10 +51,12 @@ pub enum Right {
     ClusterBackup,
     /// Change the log of a node.
     ClusterOperate,
+    /// Read and change znodes whatever their access lists allow. Includes `write`.
+    TreeAdmin,
 }
 
 impl Right {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::LockRead,
         Self::LockAcquire,
         Self::LockCheck,
@@ -74,7 +78,13 @@ impl Right {
         Self::ClusterManage,
         Self::ClusterBackup,
         Self::ClusterOperate,
+        Self::TreeAdmin,
     ];
+
+    /// The feature level from which on a role may have the right.
+    pub const fn level(self) -> FeatureLevel {
+        if matches!(self, Self::TreeAdmin) { FeatureLevel(2) } else { FeatureLevel::FIRST }
+    }
 
     /// The kind of things and the verb.
     pub const fn words(self) -> (&'static str, &'static str) {
@@ -100,6 +110,7 @@ impl Right {
             Self::ClusterManage => ("cluster", "manage"),
             Self::ClusterBackup => ("cluster", "backup"),
             Self::ClusterOperate => ("cluster", "operate"),
+            Self::TreeAdmin => ("tree", "admin"),
         }
     }
 
@@ -112,6 +123,9 @@ impl Right {
             }
             Self::RecipeUse => matches!(other, Self::RecipeUse | Self::RecipeRead),
             Self::TreeWrite => matches!(other, Self::TreeWrite | Self::TreeRead),
+            Self::TreeAdmin => {
+                matches!(other, Self::TreeAdmin | Self::TreeWrite | Self::TreeRead)
+            }
             Self::SessionClose => matches!(other, Self::SessionClose | Self::SessionRead),
             Self::AuthManage => matches!(other, Self::AuthManage | Self::AuthRead),
             Self::ClusterManage => matches!(other, Self::ClusterManage | Self::ClusterRead),

@@ -270,3 +270,45 @@ async fn requests_are_refused_or_not(
     }
     assert_eq!(allowed.done(get("/app", false)).await, before, "a refused request changed /app");
 }
+
+#[tokio::test]
+async fn a_session_opened_before_its_access_token_belongs_to_the_subject() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let (mut ci, mut other) = (node.client().await, node.client().await);
+    assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
+    // Another access token of the same connection changes nothing.
+    let root = admin.issue_token(subject("root"), None).await.unwrap().value.token;
+    assert_eq!(authenticate(&mut ci, &format!("root:{}", root.reveal())).await, 0);
+    assert_eq!(authenticate(&mut ci, &format!("ci:{}", token.reveal())).await, 0);
+    ci.done(create("/app", 0)).await;
+    assert_eq!(admin.close_sessions_of(&subject("root")).await.unwrap(), 0);
+    assert_eq!(admin.close_sessions_of(&subject("ci")).await.unwrap(), 1);
+    ci.closed().await;
+    assert_eq!(other.error(get("/app", false)).await, -102);
+}
+
+#[tokio::test]
+async fn only_the_permission_tree_admin_passes_access_lists() {
+    let node = Node::start().await;
+    let (admin, token) = guarded(&node).await;
+    let root = admin.issue_token(subject("root"), None).await.unwrap().value.token;
+    let (mut ci, mut fixer) = (node.client().await, node.client().await);
+    authenticate(&mut ci, &format!("ci:{}", token.reveal())).await;
+    authenticate(&mut ci, "alice:secret").await;
+    authenticate(&mut fixer, &format!("root:{}", root.reveal())).await;
+    let Request::Create(app) = create("/app", 0) else { panic!() };
+    let acl = vec![Acl { perms: 31, scheme: "auth".to_owned(), id: String::new() }];
+    ci.done(Request::Create(Create { acl, ..app })).await;
+    let mut without = node.client().await;
+    authenticate(&mut without, &format!("ci:{}", token.reveal())).await;
+    for request in [get("/app", false), set("/app", b"x", -1), create("/app/a", 0)] {
+        assert_eq!(without.error(request).await, -102);
+    }
+    assert_eq!(fixer.data("/app").await, b"");
+    fixer.done(set("/app", b"fixed", -1)).await;
+    fixer.done(create("/app/a", 0)).await;
+    let acl = vec![Acl::open()];
+    fixer.done(Request::SetAcl { path: "/app".to_owned(), acl, version: -1 }).await;
+    assert_eq!(without.data("/app").await, b"fixed");
+}

@@ -1,18 +1,16 @@
-//! `holdfast member` and `holdfast cluster`: the members of the cluster, and its leadership.
+//! `holdfast member`: the members of the cluster.
 
 mod changes;
 mod join;
 mod progress;
 
-use clap::{Args, Subcommand};
-use holdfast_api::{ClusterBody, NodeBody, Query, TransferredLeadershipBody, parameters};
-use holdfast_client::Call;
-use holdfast_client::http::Method;
+use clap::Subcommand;
+use holdfast_api::{ClusterBody, NodeBody};
 use holdfast_types::NodeId;
 
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, cell, table};
+use crate::output::{answer_rows, cell, table};
 
 use changes::{AddArgs, RemoveArgs, ReplaceArgs, RoleArgs, SetArgs};
 pub(crate) use join::{JoinArgs, run as join};
@@ -36,23 +34,6 @@ pub(crate) enum MemberCommand {
     Set(SetArgs),
 }
 
-/// The leadership of the cluster.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ClusterCommand {
-    /// Transfer leadership to another voter, such as before the maintenance of a machine.
-    Transfer(TransferArgs),
-}
-
-/// Transfer leadership to another voter.
-#[derive(Debug, Args)]
-pub(crate) struct TransferArgs {
-    /// The voter that leads next; without it, any.
-    #[arg(long, value_name = "ID", value_parser = node_id)]
-    to: Option<NodeId>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
 pub(crate) async fn run(command: MemberCommand) -> Result<(), CommandFailure> {
     match command {
         MemberCommand::Ls(cluster) => ls(&cluster).await,
@@ -63,16 +44,6 @@ pub(crate) async fn run(command: MemberCommand) -> Result<(), CommandFailure> {
         MemberCommand::Demote(args) => args.run(holdfast_types::VotingRole::Learner).await,
         MemberCommand::Set(args) => args.run().await,
     }
-}
-
-pub(crate) async fn run_cluster(command: ClusterCommand) -> Result<(), CommandFailure> {
-    let ClusterCommand::Transfer(TransferArgs { to, cluster }) = command;
-    let query = Query::default().with_some(&parameters::member::TO, to.as_ref());
-    let call = Call::new(Method::POST, query.target("/v1/cluster/transfer"));
-    let body: TransferredLeadershipBody = cluster.client()?.call(&call).await?;
-    let text = format!("node {} leads", body.leader);
-    answer(cluster.format(), &body, body.leader, &text);
-    Ok(())
 }
 
 async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
@@ -113,7 +84,7 @@ fn lag(node: &NodeBody, newest: u64) -> String {
     if node.version.is_some() { behind.to_string() } else { "?".to_owned() }
 }
 
-fn node_id(text: &str) -> Result<NodeId, String> {
+pub(crate) fn node_id(text: &str) -> Result<NodeId, String> {
     match text.parse() {
         Ok(id) if id > 0 => Ok(NodeId(id)),
         Ok(_) | Err(_) => {

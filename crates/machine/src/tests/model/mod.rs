@@ -346,6 +346,8 @@ impl Model {
                 | Command::RegisterNode { .. }
                 | Command::Bootstrap { .. }
                 | Command::Membership(_)
+                | Command::SetLevel(_)
+                | Command::ClaimSession { .. }
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -370,6 +372,14 @@ impl Model {
                 Rejection::Session(SessionRejection::Unknown { session })
             }
         }
+    }
+
+    fn end_for_operator(&mut self, name: SessionName, meant: Option<SessionId>) -> Outcome {
+        let Some(live) = self.live(&name) else { return Err(self.gone(name)) };
+        if meant.is_none_or(|meant| meant.0 == live.id) {
+            self.end(&name, LossCause::Broken);
+        }
+        Ok(Reply::SessionEnded)
     }
 
     fn dispatch(&mut self, command: Command) -> Outcome {
@@ -406,11 +416,7 @@ impl Model {
                 Ok(Reply::SessionEnded)
             }
             Command::EndSession { session, incarnation, .. } => {
-                let Some(live) = self.live(&session) else { return Err(self.gone(session)) };
-                if incarnation.is_none_or(|meant| meant.0 == live.id) {
-                    self.end(&session, LossCause::Broken);
-                }
-                Ok(Reply::SessionEnded)
+                self.end_for_operator(session, incarnation)
             }
             Command::ExpireSession { session, generation } => {
                 let due = |s: &&Session| s.id == session.0 && s.generation == generation;
@@ -431,6 +437,8 @@ impl Model {
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
             Command::RegisterNode { .. }
             | Command::Membership(_)
+            | Command::SetLevel(_)
+            | Command::ClaimSession { .. }
             | Command::Auth(_)
             | Command::As { .. } => panic!("the model has no members and no authorization"),
             Command::AttachSession { session, password, ttl } => {

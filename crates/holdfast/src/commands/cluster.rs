@@ -1,0 +1,147 @@
+//! `holdfast cluster`: the leader and the feature level of the cluster.
+
+use clap::{Args, Subcommand};
+use holdfast_api::{ClusterBody, FeatureLevelBody, Query, TransferredLeadershipBody, parameters};
+use holdfast_client::Call;
+use holdfast_client::http::Method;
+use holdfast_types::{FeatureLevel, NodeId};
+
+use crate::arguments::ClusterArgs;
+use crate::commands::member::node_id;
+use crate::exit::CommandFailure;
+use crate::output::{answer, cell, table};
+
+/// The leader and the feature level of the cluster.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Transfer leadership to another voter, such as before the maintenance of a machine.
+    Transfer(TransferArgs),
+    /// Show the feature level and the programs of all nodes, or change the level.
+    Level(LevelArgs),
+}
+
+/// Transfer leadership to another voter.
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// The voter that leads next; without it, any.
+    #[arg(long, value_name = "ID", value_parser = node_id)]
+    to: Option<NodeId>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Show the feature level and the programs of all nodes, or change the level.
+///
+/// A new program may have features that older programs do not know. They work from its feature level on. Upgrade every node
+/// first, then raise the level. After that, nodes with an older program do not start.
+#[derive(Debug, Args)]
+pub(crate) struct LevelArgs {
+    /// The new level: one above or below the present one.
+    #[arg(value_name = "LEVEL")]
+    level: Option<u64>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
+    match command {
+        ClusterCommand::Transfer(args) => transfer(&args).await,
+        ClusterCommand::Level(args) => match args.level {
+            Some(level) => set_level(level, &args.cluster).await,
+            None => show_level(&args.cluster).await,
+        },
+    }
+}
+
+async fn transfer(args: &TransferArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with_some(&parameters::member::TO, args.to.as_ref());
+    let call = Call::new(Method::POST, query.target("/v1/cluster/transfer"));
+    let body: TransferredLeadershipBody = args.cluster.client()?.call(&call).await?;
+    let text = format!("node {} leads", body.leader);
+    answer(args.cluster.format(), &body, body.leader, &text);
+    Ok(())
+}
+
+async fn set_level(level: u64, cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with(&parameters::member::LEVEL, &level);
+    let call = Call::new(Method::POST, query.target("/v1/cluster/level"));
+    let body: FeatureLevelBody = cluster.client()?.call(&call).await?;
+    let text = format!("the cluster has the feature level {}", body.level);
+    answer(cluster.format(), &body, body.level, &text);
+    Ok(())
+}
+
+async fn show_level(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let body = cluster.quick_client()?.cluster().await?;
+    answer(cluster.format(), &body, body.level, &level_text(&body, FeatureLevel::NEWEST));
+    Ok(())
+}
+
+/// The levels of the cluster, of its nodes and of this program, and what an operator can do.
+fn level_text(body: &ClusterBody, own: FeatureLevel) -> String {
+    let rows = body.nodes.iter().map(|node| {
+        [node.id.to_string(), cell(node.version.as_ref()), cell(node.level_max.as_ref())]
+    });
+    let level = body.level;
+    let known = body.nodes.iter().map(|node| node.level_max);
+    let advice = match known.min().flatten() {
+        None => "the level can change when every node replies".to_owned(),
+        Some(known) if known > level => {
+            format!("every program knows the level {0}: holdfast cluster level {0}", level + 1)
+        }
+        Some(_) if own.0 > level => format!(
+            "this program knows the level {own}: restart every node with it, then holdfast cluster level {}",
+            level + 1
+        ),
+        Some(_) if own.0 < level => {
+            format!("this program knows the levels up to {own}: no node can run it")
+        }
+        Some(_) => "this program knows no higher level".to_owned(),
+    };
+    let header = ["node", "version", "knows levels up to"];
+    format!("the cluster has the feature level {level}\n\n{}\n\n{advice}", table(header, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(level: u16, known: [Option<u16>; 2]) -> ClusterBody {
+        let node = |(id, level_max): (u64, Option<u16>)| {
+            json!({
+                "id": id, "role": "follower", "votes": true, "http": "h:1", "peer": "h:2", "zookeeper": "h:3",
+                "version": level_max.map(|_| "0.1.0"), "level_max": level_max, "applied_revision": 1, "healthy": true,
+            })
+        };
+        let nodes: Vec<_> = (1..).zip(known).map(node).collect();
+        let body = json!({
+            "cluster": "prod", "cluster_id": null, "level": level, "term": 1, "leader": 1, "nodes": nodes,
+        });
+        serde_json::from_value(body).expect("a body")
+    }
+
+    fn advice(level: u16, known: [Option<u16>; 2], own: u16) -> String {
+        let text = level_text(&cluster(level, known), FeatureLevel(own));
+        text.lines().last().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn the_advice_follows_from_the_levels_of_the_cluster_the_nodes_and_this_program() {
+        assert_eq!(
+            advice(1, [Some(2), Some(3)], 2),
+            "every program knows the level 2: holdfast cluster level 2"
+        );
+        assert_eq!(
+            advice(1, [Some(1), Some(2)], 2),
+            "this program knows the level 2: restart every node with it, then holdfast cluster level 2"
+        );
+        assert_eq!(
+            advice(2, [Some(2), Some(2)], 1),
+            "this program knows the levels up to 1: no node can run it"
+        );
+        assert_eq!(advice(2, [Some(2), Some(2)], 2), "this program knows no higher level");
+        assert_eq!(advice(1, [Some(2), None], 2), "the level can change when every node replies");
+    }
+}
