@@ -1,4 +1,5 @@
-//! Locates the binary under test: `HOLDFAST_BIN`, or the output of `cargo build -p holdfast`, built once per process.
+//! Locates the binaries under test: `HOLDFAST_BIN`, or the output of `cargo build -p holdfast`, built once per process; and an
+//! older program for upgrades.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,24 @@ pub fn binary() -> &'static Path {
         Some(path) => existing(PathBuf::from(path)),
         None => existing(build()),
     })
+}
+
+/// Returns the path of a program that knows the feature levels up to the one before the newest: `HOLDFAST_OLDER_BIN`, or the
+/// output of `scripts/older-program`, built once per process.
+pub fn older_binary() -> &'static Path {
+    static OLDER: OnceLock<PathBuf> = OnceLock::new();
+    OLDER.get_or_init(|| match std::env::var_os("HOLDFAST_OLDER_BIN") {
+        Some(path) => existing(PathBuf::from(path)),
+        None => existing(build_older()),
+    })
+}
+
+fn build_older() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(root.join("scripts/older-program"));
+    let output = command.stderr(Stdio::inherit()).output().expect("scripts/older-program runs");
+    assert!(output.status.success(), "scripts/older-program failed");
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
 fn existing(path: PathBuf) -> PathBuf {

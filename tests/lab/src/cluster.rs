@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::binary::binary;
 use crate::clock::WallClock;
 use crate::config::{NodeAddresses, NodeConfig, Timing};
 use crate::http::{Http, Request};
@@ -153,6 +154,7 @@ pub struct Node {
     config: PathBuf,
     log: PathBuf,
     clock: Option<WallClock>,
+    program: Mutex<&'static Path>,
     process: Mutex<Option<Process>>,
 }
 
@@ -192,8 +194,14 @@ impl Node {
             config,
             log,
             clock: builder.own_clocks.then(|| WallClock::make(dir, id)),
+            program: Mutex::new(binary()),
             process: Mutex::new(None),
         }
+    }
+
+    /// Sets the program of later starts.
+    pub fn install(&self, program: &'static Path) {
+        *self.program.lock().expect("the program") = program;
     }
 
     /// Starts the process; it must not be running.
@@ -203,7 +211,9 @@ impl Node {
 
     /// Starts the process with additional flags of `holdfast serve`.
     pub fn start_with(&self, flags: &[&str]) {
-        let started = Process::serve(&self.config, flags, &self.log, self.clock.as_ref());
+        let program = *self.program.lock().expect("the program");
+        let started =
+            Process::serve(program, (&self.config, flags), &self.log, self.clock.as_ref());
         let before = self.process.lock().expect("the process slot").replace(started);
         assert!(before.is_none(), "node {} was running", self.id);
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::binary::binary;
 use crate::clock::WallClock;
 use crate::until::{until, until_some};
 
@@ -22,12 +21,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `holdfast serve --config <config> <flags>` and appends its output to `log`. Without `clock`, the process
+    /// Starts `<program> serve --config <config> <flags>` and appends its output to `log`. Without `clock`, the process
     /// uses the system's wall clock.
-    pub fn serve(config: &Path, flags: &[&str], log: &Path, clock: Option<&WallClock>) -> Self {
+    pub fn serve(
+        program: &Path,
+        (config, flags): (&Path, &[&str]),
+        log: &Path,
+        clock: Option<&WallClock>,
+    ) -> Self {
         let output = append_to(log);
         let errors = output.try_clone().expect("a second handle of the log");
-        let mut command = Command::new(binary());
+        let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(config).args(flags);
         command.env_clear().env("RUST_BACKTRACE", "1");
         command.envs(clock.iter().flat_map(|clock| clock.environment()));

@@ -20,6 +20,7 @@ mod restart;
 mod retries;
 mod sockets;
 mod tree;
+mod upgrade;
 mod waits;
 mod watch;
 mod zookeeper;
