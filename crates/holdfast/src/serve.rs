@@ -351,6 +351,7 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
         },
         disk_reserve_bytes: config.disk_reserve,
         snapshot_log_bytes: config.snapshot_log,
+        scrub_every: config.scrub_every,
         ..RaftConfig::new(
             config.cluster.clone(),
             config.node,

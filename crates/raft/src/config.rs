@@ -71,6 +71,8 @@ pub struct RaftConfig {
     pub disk_check: Duration,
     /// The bytes of applied entries between two snapshots; 64 MiB.
     pub snapshot_log_bytes: u64,
+    /// The time between two scrubs, which read and verify the log and the current snapshot; 24 h.
+    pub scrub_every: Duration,
     /// The number of entries kept before a snapshot, so that a briefly absent node needs no snapshot; 4096.
     pub log_keep_entries: u64,
     /// The bytes of the log's tail kept in memory; 32 MiB. Only entries not yet on the disk can exceed it.
@@ -112,6 +114,7 @@ impl RaftConfig {
             disk_reserve_bytes: 64 << 20,
             disk_check: Duration::from_secs(1),
             snapshot_log_bytes: 64 << 20,
+            scrub_every: Duration::from_hours(24),
             log_keep_entries: 4096,
             log_cache_bytes: 32 << 20,
             propose_queue_max: 16_384,

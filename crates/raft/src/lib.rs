@@ -57,6 +57,7 @@ mod node;
 mod peers;
 mod proposer;
 mod recovery;
+mod scrub;
 mod snapshot;
 mod stamps;
 mod state_machine;

@@ -117,6 +117,11 @@ impl SnapshotStore {
         Ok(Self { snapshots: Snapshots::open(dir)? })
     }
 
+    /// The current snapshot.
+    pub(crate) fn reader(&self) -> Result<Option<SnapshotReader>, StoreError> {
+        self.snapshots.latest()
+    }
+
     /// The bytes of the current snapshot; 0 without a snapshot.
     pub(crate) fn bytes(&self) -> u64 {
         self.snapshots.latest().ok().flatten().map_or(0, |reader| reader.bytes())

@@ -90,7 +90,7 @@ impl AlarmKind {
             Self::MemberSilent => "start the member, or check the network to it",
             Self::MemberLagging => "check the disk, the processor and the network of the member",
             Self::DiskLow => "free disk space: at storage.disk_reserve the node rejects writes",
-            Self::LogSyncSlow => "give the data directory a faster disk, or one of its own",
+            Self::LogSyncSlow => "give the data directory a faster disk, or a separate disk",
             Self::CertificateExpires => {
                 "replace the files of the certificate; the node uses them within 10 s"
             }

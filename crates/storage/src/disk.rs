@@ -69,6 +69,9 @@ pub trait SegmentFile: Send + Sync {
     /// [`StoreError::Io`].
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, StoreError>;
 
+    /// Makes the next reads read the disk instead of memory, where the disk has a cache. Changes no byte.
+    fn drop_cached_pages(&self) {}
+
     /// Writes bytes at `offset`. Until the next [`sync`](Self::sync), a power cut may keep any part of them.
     ///
     /// # Errors

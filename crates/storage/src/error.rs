@@ -75,7 +75,7 @@ pub enum StoreError {
 
 /// The operator's next step for a damaged log or snapshot.
 pub(crate) const QUARANTINE: &str = "do not start this node from it again: keep the directory for \
-    inspection, remove the node from the cluster, and add it back empty, as a learner with a new id";
+    inspection, and replace the node: holdfast member replace";
 
 impl StoreError {
     /// Returns `true` if this error closes the store permanently, and `false` if it rejects one call.

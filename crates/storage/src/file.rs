@@ -24,8 +24,8 @@ const MAGIC: [u8; 5] = *b"HFFL\x01";
 const HEADER_LEN: usize = 13;
 /// The longest content, bytes.
 const CONTENT_BYTES_MAX: usize = 1 << 20;
-const FIX: &str = "if it can be restored from a backup of this very node, do that; otherwise remove the \
-    node from the cluster and add it back empty, with a new id";
+const FIX: &str = "if it can be restored from a backup of this very node, do that; otherwise replace \
+    the node: holdfast member replace";
 
 /// Replaces the file at `path` by `content` (at most 1 MiB). A power cut leaves the old or the new content, after `Ok`
 /// the new. The directory must exist.
@@ -125,6 +125,15 @@ fn header(content: &[u8]) -> [u8; HEADER_LEN] {
     let sum = crc32c::crc32c_append(crc32c::crc32c(&header[..9]), content);
     header[9..].copy_from_slice(&sum.to_le_bytes());
     header
+}
+
+/// Makes the next reads of the file read the disk instead of memory. Bytes that are not yet on the disk stay in memory.
+/// Only advice: if the system ignores it, reads return the same bytes.
+pub(crate) fn drop_cached_pages(file: &File) {
+    use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+    if let Err(error) = posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED) {
+        tracing::debug!(%error, "cannot drop the cached pages of a file");
+    }
 }
 
 #[cfg(test)]

@@ -257,6 +257,14 @@ impl Log {
         records.inspect_err(|error| self.shared.fail(error))
     }
 
+    /// Makes the next reads of every segment read the disk instead of memory.
+    pub fn drop_cached_pages(&self) {
+        let segments: Vec<_> = self.shared.state.read().segments.values().cloned().collect();
+        for segment in segments {
+            segment.drop_cached_pages();
+        }
+    }
+
     /// The last written value of Raft metadata; `None` if it was never set.
     ///
     /// # Errors

@@ -92,9 +92,9 @@ const USE: [Feature; 6] = [
 #[rustfmt::skip]
 const OPERATION: [Feature; 6] = [
     ("TLS", ["yes", "yes", "yes", "yes", "yes", "yes", "yes"]),
-    ("authentication", ["**no**; access lists for znodes", "yes", "yes", "yes", "yes", "yes", "yes"]),
-    ("change of members", ["**no**", "yes", "yes", "yes", "yes", "one server; replicas do not have its locks", "one server; replicas do not have its locks"]),
-    ("backup", ["**no**", "yes", "yes", "yes", "yes", "yes, without advisory locks", "yes, without these locks"]),
+    ("authentication", ["yes: access tokens, certificates", "yes", "yes", "yes", "yes", "yes", "yes"]),
+    ("change of members", ["yes", "yes", "yes", "yes", "yes", "one server; replicas do not have its locks", "one server; replicas do not have its locks"]),
+    ("backup", ["yes; tokens still grow after a restore", "yes", "yes", "yes", "yes", "yes, without advisory locks", "yes, without these locks"]),
     ("first release", ["**none yet**", "2008; Curator 2011", "in 2013", "in 2014", "2009; Redisson 2014", "2006, with PostgreSQL 8.2", "MySQL 1995; MariaDB 2009"]),
     ("license", [
         "MIT or Apache-2.0",
@@ -131,9 +131,6 @@ mod tests {
         let text = super::super::document::markdown(&features());
         for beginning in [
             "| TLS | yes | yes |",
-            "| authentication | **no**",
-            "| change of members | **no** |",
-            "| backup | **no** |",
             "| client libraries | **Rust only**",
             "| first release | **none yet** |",
         ] {

@@ -79,10 +79,15 @@ fn members_of_new_cluster(count: usize) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that elections neither fail for lack of time nor collide.
+/// Checks that elections neither fail for lack of time nor collide, and that scrubs end.
 pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
-    let Config { heartbeat, election_min, election_max, .. } = config;
+    let Config { heartbeat, election_min, election_max, scrub_every, .. } = config;
     let reject = |problem: String| Err(ConfigError::Inconsistent(problem));
+    if *scrub_every < Duration::from_secs(1) {
+        return reject(format!(
+            "storage.scrub_every = \"{scrub_every:?}\" would read the disk all the time: use 1s or more (the default is 24h)"
+        ));
+    }
     if *heartbeat < Duration::from_millis(10) {
         return reject(format!(
             "raft.heartbeat = \"{heartbeat:?}\" is too short for a network: use 10ms or more (the default is 100ms)"

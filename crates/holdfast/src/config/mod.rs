@@ -72,10 +72,14 @@ pub(crate) struct Config {
     pub(crate) disk_reserve: u64,
     /// The size of the log between two snapshots, bytes.
     pub(crate) snapshot_log: u64,
+    /// The time between two scrubs of the files.
+    pub(crate) scrub_every: Duration,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
 }
+
+const DAY: Duration = Duration::from_hours(24);
 
 impl Config {
     /// # Errors
@@ -115,6 +119,7 @@ impl Config {
             tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
+            scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
         })

@@ -30,6 +30,7 @@ pub(crate) const KEYS: &[&str] = &[
     "limits.tree_bytes_max",
     "storage.disk_reserve",
     "storage.snapshot_log",
+    "storage.scrub_every",
     "log.level",
     "log.format",
 ];

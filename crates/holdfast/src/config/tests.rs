@@ -353,6 +353,11 @@ fn extreme_heartbeats_and_elections_are_rejected() {
 }
 
 #[test]
+fn a_scrub_without_a_pause_is_rejected() {
+    assert_contains(&file(GOOD).env("HOLDFAST_STORAGE_SCRUB_EVERY", "0s").error(), &["1s or more"]);
+}
+
+#[test]
 fn a_mistyped_log_level_or_format_is_rejected() {
     let error = file(GOOD).env("HOLDFAST_LOG_LEVEL", "inof").error();
     assert_contains(&error, &["log.level", "\"inof\"", "info"]);

@@ -17,7 +17,7 @@ use crate::status::{HttpError, problem};
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Change the role, the addresses or the zone of a member",
     description: "Other nodes use a new address at their next connection. A parameter that the call does not name keeps its value. A \
-        role is changed in a call of its own.",
+        role is changed in a separate call.",
     params: SetMemberParams::LIST,
     example: Example { query: "zone=b", body: "" },
     answers: || {

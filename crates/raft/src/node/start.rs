@@ -35,6 +35,7 @@ use crate::metrics::RaftMetrics;
 use crate::network::NetworkFactory;
 use crate::peers::Peers;
 use crate::proposer::{BatchLimits, Proposer, ProposerContext};
+use crate::scrub::Scrub;
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::{LocalMachine, Observer, Raft, StateMachine};
 use crate::supervisor;
@@ -327,6 +328,12 @@ impl RaftNode {
             silence_max: config.timing.election_max * 2,
             caught_up: BTreeMap::new(),
         };
+        let scrub = Scrub {
+            log: inner.log.clone(),
+            snapshots: snapshots.clone(),
+            failure: inner.failure.clone(),
+            every: config.scrub_every,
+        };
         let compactor = supervisor::Compactor {
             raft: inner.raft.clone(),
             local: inner.local.clone(),
@@ -340,6 +347,7 @@ impl RaftNode {
         tasks.spawn(membership.run(inner.leadership.clone()));
         tasks.spawn(inner.bootstrap.clone().run());
         tasks.spawn(compactor.run());
+        tasks.spawn(scrub.run());
         tasks.spawn(handover::transfer_while_disk_is_low(
             inner.context.clone(),
             inner.members.clone(),

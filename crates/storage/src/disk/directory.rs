@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::watermark::{self, Watermark};
 use super::{Disk, SegmentFile};
 use crate::error::{At, StoreError};
-use crate::file::{create_dir, replace};
+use crate::file::{create_dir, drop_cached_pages, replace};
 
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
@@ -158,6 +158,10 @@ impl SegmentFile for DirectorySegment {
         }
         bytes.truncate(filled);
         Ok(Bytes::from(bytes))
+    }
+
+    fn drop_cached_pages(&self) {
+        drop_cached_pages(&self.file);
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use super::SnapshotLocation;
 use super::format::{self, FOOTER_LEN, Footer, HEADER, SECTION_HEADER_LEN, SectionKind};
 use crate::error::{At, QUARANTINE, StoreError};
+use crate::file::drop_cached_pages;
 
 const VERIFY_BYTES: usize = 1 << 20;
 
@@ -79,6 +80,11 @@ impl SnapshotReader {
             bytes: 0,
             ended: false,
         }
+    }
+
+    /// Makes the next reads of the file read the disk instead of memory.
+    pub fn drop_cached_pages(&self) {
+        drop_cached_pages(&self.file.file);
     }
 
     /// The raw file, for a peer.

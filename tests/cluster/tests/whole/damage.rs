@@ -108,7 +108,7 @@ async fn a_damaged_log_record_is_refused_with_what_to_do() {
     let node = cluster.node(follower);
     let records = damage_needles(&node.data_dir);
     assert!(records > 0, "the lock's name is in the log");
-    refuses(node, &["damaged", "add it back empty"]).await;
+    refuses(node, &["damaged", "holdfast member replace"]).await;
     the_others_go_on(&mut actor).await;
     judge::check_lock_history(&history);
 }
@@ -147,7 +147,7 @@ async fn a_damaged_snapshot_is_refused_with_what_to_do() {
     for path in snapshots(node) {
         damage(&path);
     }
-    refuses(node, &["damaged", "snapshot", "add it back empty"]).await;
+    refuses(node, &["damaged", "snapshot", "holdfast member replace"]).await;
     the_others_go_on(&mut actor).await;
     judge::check_lock_history(&history);
 }

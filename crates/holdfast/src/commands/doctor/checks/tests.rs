@@ -180,5 +180,5 @@ fn an_alarm_is_a_finding_with_its_section_unless_another_check_finds_it() {
     let found = alarms("diverged", "critical");
     assert_eq!(only(&found, "alarms", Severity::Fail), "diverged: so it is (node 1,2)");
     let found = alarms("disk-low", "critical");
-    assert_eq!(only(&found, "alarms", Severity::Ok), "none beside the checks above");
+    assert_eq!(only(&found, "alarms", Severity::Ok), "no other alarm");
 }
