@@ -6,7 +6,7 @@ use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
-const COMMON: [(ErrorCode, &str); 6] = [
+const COMMON: [(ErrorCode, &str); 8] = [
     (ErrorCode::LimitMismatch, "holdfast policy NAME --limit N changes the limit"),
     (
         ErrorCode::ShardsMismatch,
@@ -15,6 +15,8 @@ const COMMON: [(ErrorCode, &str); 6] = [
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
     (ErrorCode::BarrierBroken, "every party must arrive again"),
     (ErrorCode::MembershipInProgress, "holdfast member ls shows it"),
+    (ErrorCode::LevelTooLow, "holdfast cluster level shows the next step"),
+    (ErrorCode::LevelNotReady, "holdfast cluster level shows the programs of all nodes"),
     (ErrorCode::QuotaExceeded, "holdfast explain quota-exceeded describes the limits"),
 ];
 

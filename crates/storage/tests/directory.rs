@@ -62,7 +62,10 @@ fn refused_or_whole(dir: &Path, model: &Model, how: &str) -> bool {
             false
         }
         Err(StoreError::Corrupt { fix, .. } | StoreError::UnknownFormat { fix, .. }) => {
-            assert!(fix.contains("new id") || fix.contains("version"), "{how}: {fix}");
+            assert!(
+                fix.contains("holdfast member replace") || fix.contains("version"),
+                "{how}: {fix}"
+            );
             true
         }
         Err(other) => panic!("{how}: {other}"),

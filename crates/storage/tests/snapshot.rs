@@ -111,7 +111,7 @@ fn every_flipped_byte_and_every_truncation_is_detected_and_names_the_file() {
         match Snapshots::open(dir.path()) {
             Err(StoreError::Corrupt { detail, fix }) => {
                 assert!(detail.contains(path.to_str().expect("path")), "{how}: {detail}");
-                assert!(fix.contains("new id"), "{how}: {fix}");
+                assert!(fix.contains("holdfast member replace"), "{how}: {fix}");
             }
             other => panic!("{how}: {other:?}"),
         }

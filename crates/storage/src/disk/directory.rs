@@ -81,8 +81,8 @@ fn refuse_earlier_format(dir: &Path, names: &[String]) -> Result<(), StoreError>
                 "{} holds the file {name} of an earlier format, which this version cannot read",
                 dir.display()
             ),
-            fix: "start this node with the version that wrote it; or remove the node from the cluster, \
-                and add it back with an empty data directory and a new id"
+            fix: "start this node with the version that wrote it; or replace the node: \
+                holdfast member replace"
                 .to_owned(),
         }),
     }
