@@ -193,7 +193,7 @@ fn an_earlier_or_later_format_is_rejected_and_unchanged() {
         match open(&earlier) {
             Err(StoreError::UnknownFormat { detail, fix }) => {
                 assert!(
-                    detail.contains(file) && fix.contains("empty data directory"),
+                    detail.contains(file) && fix.contains("holdfast member replace"),
                     "{detail}; {fix}"
                 );
             }
