@@ -248,8 +248,8 @@ impl Service {
             ProposeError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
             ProposeError::DiskFull => Failure::DiskFull,
             ProposeError::TooLarge => Failure::TooLarge,
-            ProposeError::ShuttingDown => Failure::ShuttingDown,
-            ProposeError::Failed => Failure::Failed("the node has stopped".to_owned()),
+            // Nothing was done, so the caller can retry at another node.
+            ProposeError::ShuttingDown | ProposeError::Failed => Failure::ShuttingDown,
         }
     }
 
@@ -258,8 +258,7 @@ impl Service {
             ReadError::NoLeader => self.no_leader(),
             ReadError::Lagging => Failure::Behind { disk_full: self.raft().status().disk_low },
             ReadError::Overloaded => Failure::Overloaded { retry_after: Duration::from_secs(1) },
-            ReadError::ShuttingDown => Failure::ShuttingDown,
-            ReadError::Failed => Failure::Failed("the node has stopped".to_owned()),
+            ReadError::ShuttingDown | ReadError::Failed => Failure::ShuttingDown,
         }
     }
 
