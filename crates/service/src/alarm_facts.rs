@@ -17,8 +17,9 @@ use crate::service_call::ReadAlarms;
 const CALL_TIMEOUT: Duration = Duration::from_millis(400);
 /// The roles whose access tokens the alarm `token-expires` watches.
 const PRIVILEGED: [&str; 2] = [RoleName::ADMIN, "operator"];
-/// A token with a shorter lifetime is replaced by a program.
-const LIFETIME_MIN: u64 = 14 * 86_400_000;
+/// A token with a shorter lifetime, milliseconds, is replaced by a program. One hour less than two weeks, because the creation of a
+/// token of two weeks is stamped after its expiry is computed.
+const LIFETIME_MIN: u64 = (14 * 24 - 1) * 3_600_000;
 
 /// An alarm, and the members that raise it.
 #[derive(Clone, Debug, PartialEq, Eq)]
