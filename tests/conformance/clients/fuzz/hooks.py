@@ -4,6 +4,7 @@ than they must, most waits are short.
 Loaded by schemathesis itself (SCHEMATHESIS_HOOKS). Refuses to judge anything.
 """
 
+import os
 import re
 import zlib
 
@@ -76,6 +77,14 @@ def bend_transaction(body):
                     item[path] = "/" + FEW[zlib.crc32(item[path].encode(errors="replace")) // 2 % len(FEW)]
 
 
+def keep_administrator(case):
+    """The administrator and its access token stay, because every call uses them."""
+    if not case.path.startswith("/v1/auth") or not isinstance(case.path_parameters, dict):
+        return
+    kept = os.environ.get("HOLDFAST_FUZZ_KEPT", "").split()
+    case.path_parameters = {key: FEW[0] if value in kept else value for key, value in case.path_parameters.items()}
+
+
 def keep_members(case):
     """The members and the leader stay: changes of members are only checked, and leadership goes to no node."""
     more = {}
@@ -97,5 +106,6 @@ def before_call(context, case, kwargs):
         if isinstance(fields, dict):
             bend(fields)
     keep_members(case)
+    keep_administrator(case)
     if case.path == "/v1/watch" and isinstance(case.query, dict) and "wait" not in case.query:
         case.query["wait"] = f"{WAIT_MS}ms"

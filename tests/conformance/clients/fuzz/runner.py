@@ -47,10 +47,10 @@ def furnish(address):
 
 
 def administrator(address):
-    """The header of an administrator: else the first call of `bootstrapAuth` would shut out all later ones."""
+    """The access token of an administrator: else the first call of `bootstrapAuth` would shut out all later ones."""
     request = urllib.request.Request(f"http://{address}/v1/auth/bootstrap", method="POST")
     with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
-        return "Authorization: Bearer " + json.load(answer)["token"]
+        return json.load(answer)
 
 
 def write(ensemble, document, name):
@@ -59,14 +59,15 @@ def write(ensemble, document, name):
     return path
 
 
-def run(python, ensemble, document, seconds, *more):
-    """Exit code and output of one run over a description."""
+def run(python, ensemble, document, seconds, *more, kept=()):
+    """Exit code and output of one run over a description. No call changes the subjects and access tokens `kept`."""
     program = python.parent / "schemathesis"
     command = [program, "run", document, "--url", f"http://{ensemble.http_addresses[0]}"]
     command += ["--checks", ",".join(CHECKS), "--max-time", str(seconds), "--request-timeout", str(REQUEST_S)]
     command += ["--continue-on-failure", "--warnings", "off", "--no-color", "--seed", str(SEED), *more]
     # Whatever of its own schemathesis keeps goes with the ensemble.
     environment = dict(os.environ, SCHEMATHESIS_HOOKS="hooks", PYTHONPATH=str(HERE), PYTHONDONTWRITEBYTECODE="1")
+    environment["HOLDFAST_FUZZ_KEPT"] = " ".join(kept)
     return spawn.run(command, seconds + GRACE_S, env=environment, cwd=ensemble.directory)
 
 
@@ -119,8 +120,10 @@ def judge(ensemble, seconds):
     if not sees_an_undocumented_answer(python, ensemble, document):
         return False
     furnish(address)
-    header = administrator(address)
-    code, output = run(python, ensemble, write(ensemble, document, "openapi.json"), seconds, "--header", header)
+    token = administrator(address)
+    header, kept = f"Authorization: Bearer {token['token']}", (token["subject"], token["id"])
+    described = write(ensemble, document, "openapi.json")
+    code, output = run(python, ensemble, described, seconds, "--header", header, kept=kept)
     print(output[-20_000:] if code else output[output.find("SUMMARY") - 40:], flush=True)
     whole = end_is_whole(ensemble)
     if whole:
