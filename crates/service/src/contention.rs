@@ -3,9 +3,11 @@
 //! Counts start at zero when the node starts, and are halved every [`HALVE_INTERVAL`]. They are only informational. The hold
 //! recorder writes them outside of the apply step.
 //!
-//! Bound: [`LOCKS_MAX`] locks; a further lock replaces the lock with the shortest total wait.
+//! Bound: [`LOCKS_MAX`] locks. A further lock replaces the half with the shortest total waits, so that a lock without
+//! waits costs one look-up.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{LockName, Stamp};
@@ -53,8 +55,6 @@ struct LockContention {
 #[derive(Debug)]
 struct ContentionState {
     by_lock: HashMap<LockName, LockContention>,
-    /// Invariant: one entry per lock, with its current weight.
-    by_weight: BTreeSet<(u64, LockName)>,
     halved_at: Instant,
 }
 
@@ -107,8 +107,7 @@ impl LockContention {
 
 impl Default for Contention {
     fn default() -> Self {
-        let (by_lock, by_weight) = (HashMap::new(), BTreeSet::new());
-        Self(Mutex::new(ContentionState { by_lock, by_weight, halved_at: Instant::now() }))
+        Self(Mutex::new(ContentionState { by_lock: HashMap::new(), halved_at: Instant::now() }))
     }
 }
 
@@ -146,8 +145,11 @@ impl Contention {
     /// Returns the locks with the longest total waits, in descending order.
     pub(crate) fn busiest(&self, prefix: &str, count_max: usize) -> Vec<LockName> {
         let inner = self.0.lock();
-        let names = inner.by_weight.iter().rev().map(|(_, lock)| lock);
-        names.filter(|lock| lock.as_str().starts_with(prefix)).take(count_max).cloned().collect()
+        let of_prefix = inner.by_lock.iter().filter(|(lock, _)| lock.as_str().starts_with(prefix));
+        let mut busiest: Vec<_> =
+            of_prefix.map(|(lock, times)| Reverse((times.weight(), lock))).collect();
+        busiest.sort_unstable();
+        busiest.into_iter().take(count_max).map(|Reverse((_, lock))| lock.clone()).collect()
     }
 
     /// Returns the expected wait at a position if every hold lasts as long as the mean of the recent holds.
@@ -172,27 +174,29 @@ impl Contention {
 
 impl ContentionState {
     fn with(&mut self, lock: &LockName, change: impl FnOnce(&mut LockContention)) {
-        if !self.by_lock.contains_key(lock) && self.by_lock.len() >= LOCKS_MAX {
-            let Some((_, least)) = self.by_weight.pop_first() else { return };
-            self.by_lock.remove(&least);
+        if let Some(lock_times) = self.by_lock.get_mut(lock) {
+            return change(lock_times);
         }
-        let lock_times = self.by_lock.entry(lock.clone()).or_default();
-        self.by_weight.remove(&(lock_times.weight(), lock.clone()));
-        change(lock_times);
-        self.by_weight.insert((lock_times.weight(), lock.clone()));
+        if self.by_lock.len() >= LOCKS_MAX {
+            self.forget_half();
+        }
+        change(self.by_lock.entry(lock.clone()).or_default());
+    }
+
+    /// Keeps the half with the longest total waits.
+    fn forget_half(&mut self) {
+        let mut locks: Vec<_> = self.by_lock.drain().collect();
+        locks.sort_by_cached_key(|(_, lock_times)| Reverse(lock_times.weight()));
+        locks.truncate(LOCKS_MAX / 2);
+        self.by_lock.extend(locks);
     }
 
     fn halve(&mut self) {
-        self.by_weight.clear();
-        self.by_lock.retain(|lock, lock_times| {
+        self.by_lock.retain(|_, lock_times| {
             lock_times.times.waits.halve_if_due();
             lock_times.times.holds.halve_if_due();
             lock_times.waited_ms /= 2;
-            let stays = lock_times.weight() > 0;
-            if stays {
-                self.by_weight.insert((lock_times.weight(), lock.clone()));
-            }
-            stays
+            lock_times.weight() > 0
         });
     }
 }
@@ -234,9 +238,7 @@ mod tests {
         for number in 0..2 * LOCKS_MAX {
             contention.held(&lock(&format!("new-{number}")), 5);
         }
-        let inner = contention.0.lock();
-        assert_eq!((inner.by_lock.len(), inner.by_weight.len()), (LOCKS_MAX, LOCKS_MAX));
-        drop(inner);
+        assert!(contention.0.lock().by_lock.len() <= LOCKS_MAX);
         assert_eq!(contention.busiest("hot", 10), [lock("hotter"), lock("hot")]);
     }
 

@@ -36,11 +36,23 @@ impl ShardRequest {
 
     /// The number of the shard that `lock` names; `None` if the name is not that of a shard of `whole`.
     pub fn shard_index(whole: &LockName, lock: &LockName) -> Option<u32> {
-        let digits = lock.as_str().strip_prefix(whole.as_str())?.strip_prefix('/')?;
-        let plain = digits.bytes().all(|b| b.is_ascii_digit())
-            && (digits.len() == 1 || !digits.starts_with('0'));
-        digits.parse().ok().filter(|index| plain && *index < LockPolicy::SHARDS_MAX)
+        index_of(lock.as_str().strip_prefix(whole.as_str())?.strip_prefix('/')?)
     }
+
+    /// The name of the sharded lock, if the name may be that of a shard.
+    pub fn sharded_name(lock: &LockName) -> Option<&str> {
+        let (sharded, digits) = lock.as_str().rsplit_once('/')?;
+        index_of(digits).map(|_| sharded)
+    }
+}
+
+fn index_of(digits: &str) -> Option<u32> {
+    let plain = digits.bytes().all(|b| b.is_ascii_digit())
+        && (digits.len() == 1 || !digits.starts_with('0'));
+    if !plain {
+        return None;
+    }
+    digits.parse().ok().filter(|index| *index < LockPolicy::SHARDS_MAX)
 }
 
 /// The view of one shard in a read of the sharded lock.
@@ -79,6 +91,10 @@ mod tests {
             assert_eq!(ShardRequest::shard_index(&lock("stock"), &other), None, "{other}");
         }
         assert_eq!(ShardRequest::shard_index(&lock("stock"), &lock("stock/7/a")), None);
+        assert_eq!(ShardRequest::sharded_name(&lock("shop/stock/7")), Some("shop/stock"));
+        for other in ["7", "stock/07", "stock/1024", "stock/7/a"] {
+            assert_eq!(ShardRequest::sharded_name(&lock(other)), None, "{other}");
+        }
         assert!(ShardRequest::shard_name(&lock(&"a".repeat(LockName::MAX_LEN - 1)), 0).is_err());
     }
 }

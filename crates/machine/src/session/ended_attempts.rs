@@ -37,12 +37,9 @@ impl Machine {
     /// Returns the lock name under which a session records attempts. For a shard, this is the sharded lock, because a
     /// copy may select another shard.
     pub(crate) fn remembered_as(&self, lock: &LockName) -> LockName {
-        let sharded =
-            lock.as_str().rsplit_once('/').and_then(|(sharded, _)| LockName::new(sharded).ok());
-        let sharded = sharded.filter(|sharded| {
-            self.shard_count(sharded).is_some()
-                && ShardRequest::shard_index(sharded, lock).is_some()
-        });
+        let sharded = ShardRequest::sharded_name(lock)
+            .filter(|sharded| self.locks.has_shards(sharded))
+            .and_then(|sharded| LockName::new(sharded).ok());
         sharded.unwrap_or_else(|| lock.clone())
     }
 

@@ -3,42 +3,67 @@
 //! Bounds: [`HistoryBounds::holds_max`] holds in total and [`HistoryBounds::per_lock_max`] of one lock. A further
 //! hold discards the oldest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use holdfast_types::{FencingToken, LockName, Revision};
 
 use super::{HistoryBounds, HistoryQuery, HistoryResult, PastHold};
 
-/// The maps are flat, so a lock with one hold needs no nested map.
 #[derive(Debug)]
 pub(crate) struct HoldTable {
     bounds: HistoryBounds,
-    holds: BTreeMap<(LockName, FencingToken), PastHold>,
+    /// Locks with at least one hold.
+    locks: HashMap<LockName, LockHolds>,
     /// All holds, by the revisions of their ends.
     order: BTreeMap<(Revision, FencingToken), LockName>,
-    /// Locks with at least one hold.
-    locks: BTreeMap<LockName, LockHolds>,
     /// All holds that ended after this revision are here, for every lock.
     complete_after: Revision,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct LockHolds {
-    /// At least one.
-    count: usize,
+    /// At least one, in the order of the tokens.
+    holds: VecDeque<PastHold>,
     /// All holds of this lock that ended after this revision are here, unless the table's `complete_after` is later.
     complete_after: Revision,
 }
 
+impl LockHolds {
+    /// The position of a token, or the position at which its hold belongs.
+    fn position(&self, token: FencingToken) -> Result<usize, usize> {
+        self.holds.binary_search_by_key(&token, |hold| hold.token)
+    }
+
+    /// Adds or replaces a hold. Returns whether it is new.
+    fn add(&mut self, hold: PastHold) -> bool {
+        match self.position(hold.token) {
+            Ok(at) => {
+                self.holds.remove(at);
+                self.holds.insert(at, hold);
+                false
+            }
+            Err(at) => {
+                // Most locks have few holds, so the first allocation has room for one.
+                if self.holds.len() == self.holds.capacity() {
+                    self.holds.reserve_exact(self.holds.len().max(1));
+                }
+                self.holds.insert(at, hold);
+                true
+            }
+        }
+    }
+
+    fn remove(&mut self, token: FencingToken) {
+        if let Ok(at) = self.position(token) {
+            self.holds.remove(at);
+        }
+    }
+}
+
 impl HoldTable {
     pub(crate) fn new(bounds: HistoryBounds) -> Self {
-        Self {
-            bounds,
-            holds: BTreeMap::new(),
-            order: BTreeMap::new(),
-            locks: BTreeMap::new(),
-            complete_after: Revision(0),
-        }
+        let (locks, order) = (HashMap::new(), BTreeMap::new());
+        Self { bounds, locks, order, complete_after: Revision(0) }
     }
 
     #[cfg(test)]
@@ -47,56 +72,39 @@ impl HoldTable {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.holds.len()
+        self.order.len()
     }
 
     pub(crate) fn has(&self, hold: &PastHold) -> bool {
-        self.holds.contains_key(&(hold.lock.clone(), hold.token))
+        self.locks.get(&hold.lock).is_some_and(|lock| lock.position(hold.token).is_ok())
     }
 
     /// Adds a hold, and discards the oldest above a bound. Returns the lock whose last hold was discarded.
     pub(crate) fn add(&mut self, hold: PastHold) -> Option<LockName> {
         let name = hold.lock.clone();
         self.order.insert((hold.ended_in, hold.token), name.clone());
-        if self.holds.insert((name.clone(), hold.token), hold).is_some() {
+        let lock = self.locks.entry(name).or_default();
+        if !lock.add(hold) {
             return None;
         }
-        let lock = self.locks.entry(name.clone()).or_default();
-        lock.count += 1;
-        if lock.count > self.bounds.per_lock_max {
-            self.discard_oldest_of(&name);
+        if lock.holds.len() > self.bounds.per_lock_max
+            && let Some(oldest) = lock.holds.pop_front()
+        {
+            lock.complete_after = lock.complete_after.max(oldest.ended_in);
+            self.order.remove(&(oldest.ended_in, oldest.token));
         }
         (self.len() > self.bounds.holds_max).then(|| self.discard_oldest()).flatten()
-    }
-
-    fn discard_oldest_of(&mut self, name: &LockName) {
-        let oldest = self.range_of(name).next().map(|hold| (hold.ended_in, hold.token));
-        let Some((ended_in, token)) = oldest else { return };
-        self.holds.remove(&(name.clone(), token));
-        self.order.remove(&(ended_in, token));
-        if let Some(lock) = self.locks.get_mut(name) {
-            lock.count -= 1;
-            lock.complete_after = lock.complete_after.max(ended_in);
-        }
     }
 
     fn discard_oldest(&mut self) -> Option<LockName> {
         let ((ended_in, token), name) = self.order.pop_first()?;
         self.gap(ended_in);
-        self.holds.remove(&(name.clone(), token));
         let lock = self.locks.get_mut(&name)?;
-        lock.count -= 1;
-        (lock.count == 0).then(|| {
+        lock.remove(token);
+        lock.holds.is_empty().then(|| {
             self.locks.remove(&name);
             name
         })
-    }
-
-    /// Returns the holds of a lock, the oldest first.
-    fn range_of(&self, name: &LockName) -> impl DoubleEndedIterator<Item = &PastHold> {
-        let (first, last) = (FencingToken(0), FencingToken(u64::MAX));
-        let range = self.holds.range((name.clone(), first)..=(name.clone(), last));
-        range.map(|(_, hold)| hold)
     }
 
     /// Marks holds up to a revision as missing.
@@ -124,7 +132,8 @@ impl HoldTable {
     pub(crate) fn find(&self, query: &HistoryQuery) -> HistoryResult {
         let at_that_time =
             |hold: &&PastHold| query.at.is_none_or(|at| hold.since <= at && at < hold.until);
-        let youngest_first = self.range_of(&query.lock).rev();
+        let of_query = self.locks.get(&query.lock);
+        let youngest_first = of_query.into_iter().flat_map(|lock| lock.holds.iter().rev());
         let of_lock = self.complete_of(&query.lock).unwrap_or_default();
         HistoryResult {
             holds: youngest_first.filter(at_that_time).take(query.limit).cloned().collect(),
