@@ -5,12 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::LockName;
 
 /// The names of one lock or of a multi-lock: from 1 to [`LockSet::MAX`] names, sorted, each once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Vec<LockName>", into = "Vec<LockName>")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "Vec<LockName>")]
 pub struct LockSet {
     first: LockName,
     /// Empty unless this is a multi-lock.
     others: Vec<LockName>,
+}
+
+impl Serialize for LockSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 /// No name, too many names, or a repeated name.
@@ -72,13 +78,6 @@ impl TryFrom<Vec<LockName>> for LockSet {
     }
 }
 
-impl From<LockSet> for Vec<LockName> {
-    fn from(locks: LockSet) -> Self {
-        let LockSet { first, others } = locks;
-        std::iter::once(first).chain(others).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde::de::value::{Error, SeqDeserializer};
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn names_are_sorted_and_occur_once() {
         let locks = LockSet::new(names(&["b", "a"])).unwrap();
-        assert_eq!(Vec::from(locks.clone()), names(&["a", "b"]));
+        assert!(locks.iter().eq(&names(&["a", "b"])));
         assert_eq!((locks.first().as_str(), locks.single(), locks.count()), ("a", None, 2));
         assert_eq!(LockSet::new(names(&["a", "b", "a"])), Err(LockSetError));
         assert_eq!(LockSet::new(Vec::new()), Err(LockSetError));

@@ -44,12 +44,36 @@ pub enum NameError {
     TooMany { what: &'static str, count: usize, max: usize },
 }
 
+/// Deserializes a checked text without an allocation for the unchecked one.
+pub(crate) struct TextVisitor<T> {
+    /// The noun of error messages, such as "the lock name".
+    pub(crate) what: &'static str,
+    pub(crate) parse: fn(&str) -> Result<T, NameError>,
+}
+
+impl<T> serde::de::Visitor<'_> for TextVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} as a string", self.what)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(E::custom)
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $check:path) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(TextVisitor { what: $what, parse: |name| Self::new(name) })
+            }
+        }
 
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -72,13 +96,6 @@ macro_rules! name {
 
             pub fn as_str(&self) -> &str {
                 &self.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = NameError;
-            fn try_from(name: String) -> Result<Self, NameError> {
-                Self::new(name)
             }
         }
 

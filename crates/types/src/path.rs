@@ -6,13 +6,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{LockName, NameError, check_components, check_len};
+use crate::name::{LockName, NameError, TextVisitor, check_components, check_len};
 
 /// An absolute path: `/`, or `/a/b` without a trailing slash. Compared byte by byte, never normalised.
 /// Source: the ZooKeeper programmer's guide, "The ZooKeeper data model".
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZnodePath(Arc<str>);
+
+impl<'de> Deserialize<'de> for ZnodePath {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor { what: WHAT, parse: |path| Self::new(path) })
+    }
+}
 
 impl Serialize for ZnodePath {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -100,15 +105,11 @@ impl ZnodePath {
     /// # Errors
     /// [`NameError`] if the name is not a valid component, or the path becomes too long.
     pub fn child(&self, name: &str) -> Result<Self, NameError> {
+        check_components(WHAT, name)?;
         let separator = if self.0.len() == 1 { "" } else { "/" };
-        Self::new(format!("{}{separator}{name}", self.0))
-    }
-}
-
-impl TryFrom<String> for ZnodePath {
-    type Error = NameError;
-    fn try_from(path: String) -> Result<Self, NameError> {
-        Self::new(path)
+        let path = format!("{}{separator}{name}", self.0);
+        check_len(WHAT, &path, Self::MAX_LEN)?;
+        Ok(Self(path.into()))
     }
 }
 

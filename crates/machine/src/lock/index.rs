@@ -62,8 +62,9 @@ impl SessionLockKey {
 /// znodes alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockIndex {
+    /// By hash, because a command looks its lock up many times. Never iterated, so its random seed has no effect.
     by_name: HashMap<LockName, Arc<Lock>>,
-    /// The names of all locks, in order. A command looks a lock up many times, and a hash map is faster for that.
+    /// The names of all locks, sorted.
     names: OrdSet<LockName>,
     keys: OrdSet<SessionLockKey>,
     /// Waiters with a deadline.
@@ -180,7 +181,8 @@ impl LockIndex {
         entry: &Arc<LockEntry>,
         node: Znode,
     ) -> Vec<ZnodePath> {
-        let directory = entry.path.parent().unwrap_or_else(ZnodePath::root);
+        let indexed = self.get(lock).map(|indexed| indexed.directory.clone());
+        let directory = indexed.or_else(|| entry.path.parent()).unwrap_or_else(ZnodePath::root);
         let node = Znode { role: ZnodeRole::LockEntry(Arc::clone(entry)), ..node };
         let exceeded = tree.insert(&directory, entry.path.clone(), node);
         self.restore_entry(lock, &directory, entry);
