@@ -16,7 +16,7 @@ use holdfast_types::{
     FencingToken, LockName, LockPolicy, NamespaceName, Owner, Revision, SessionId, SessionName,
     Stamp, Ticket, ZnodePath,
 };
-use imbl::{HashMap, OrdSet};
+use imbl::{OrdMap, OrdSet};
 
 use crate::lock::cooldown::Cooldowns;
 use crate::lock::lock_entry::LockEntry;
@@ -62,10 +62,7 @@ impl SessionLockKey {
 /// znodes alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockIndex {
-    /// By hash, because a command looks its lock up many times. Never iterated, so its random seed has no effect.
-    by_name: HashMap<LockName, Arc<Lock>>,
-    /// The names of all locks, sorted.
-    names: OrdSet<LockName>,
+    by_name: OrdMap<LockName, Arc<Lock>>,
     keys: OrdSet<SessionLockKey>,
     /// Waiters with a deadline.
     waits: WaitDeadlines,
@@ -121,8 +118,7 @@ impl LockIndex {
     /// Creates an index without locks, after `grants` minted tokens.
     pub(crate) fn new(grants: u64) -> Self {
         Self {
-            by_name: HashMap::new(),
-            names: OrdSet::new(),
+            by_name: OrdMap::new(),
             keys: OrdSet::new(),
             waits: WaitDeadlines::default(),
             dues: OrdSet::new(),
@@ -155,8 +151,7 @@ impl LockIndex {
         &self,
         start: Bound<&str>,
     ) -> impl Iterator<Item = (&LockName, &Arc<Lock>)> {
-        let names = self.names.range::<_, str>((start, Bound::Unbounded));
-        names.filter_map(|name| Some((name, self.by_name.get(name)?)))
+        self.by_name.range::<_, str>((start, Bound::Unbounded))
     }
 
     pub(crate) fn waits(&self) -> &WaitDeadlines {
@@ -345,7 +340,6 @@ impl LockIndex {
     /// Indexes a lock from the state of its directory.
     pub(crate) fn restore_lock(&mut self, name: LockName, lock: Lock) {
         self.count_in(&name, &Tally::of(&lock));
-        self.names.insert(name.clone());
         self.by_name.insert(name, Arc::new(lock));
     }
 
@@ -403,7 +397,6 @@ impl LockIndex {
     /// Removes a lock whose directory was deleted.
     pub(crate) fn forget(&mut self, name: &LockName) {
         if let Some(lock) = self.by_name.remove(name) {
-            self.names.remove(name);
             let tally = Tally::of(&lock);
             self.held = self.held.saturating_sub(tally.held);
             self.waiting = self.waiting.saturating_sub(tally.waiting);
