@@ -104,6 +104,22 @@ pub enum DecodeError {
     Payload { kind: Kind, reason: String },
 }
 
+impl DecodeError {
+    /// True for bytes with a correct checksum that a newer holdfast wrote.
+    pub fn is_newer(&self) -> bool {
+        match self {
+            Self::Version { found } => *found > VERSION,
+            Self::Payload { .. } => true,
+            Self::Short { .. }
+            | Self::Magic
+            | Self::Retired { .. }
+            | Self::Kind { .. }
+            | Self::TooLong { .. }
+            | Self::Checksum => false,
+        }
+    }
+}
+
 fn options() -> impl Options {
     bincode::DefaultOptions::new().with_fixint_encoding().with_limit(PAYLOAD_MAX as u64)
 }

@@ -245,6 +245,7 @@ fn not_started(error: &StartError) -> CommandFailure {
         StartError::Store(_) | StartError::NoIdentity(_) | StartError::EarlierFormat(_) => {
             CommandFailure::Halted(error.to_string())
         }
+        StartError::OldProgram(why) => CommandFailure::OldProgram(why.clone()),
         StartError::Config(_)
         | StartError::DataDir { .. }
         | StartError::InUse(_)

@@ -109,6 +109,9 @@ pub enum StartError {
         .0.display()
     )]
     EarlierFormat(PathBuf),
+    /// A newer holdfast wrote the data directory.
+    #[error("{0}")]
+    OldProgram(String),
     /// `--bootstrap` was given to a node that belongs to a cluster.
     #[error(
         "this node belongs to a cluster already: start it without --bootstrap, which is for one start of a new cluster"

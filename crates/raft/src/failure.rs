@@ -2,8 +2,9 @@
 //!
 //! The first reason is final. Every part checks it before it handles a request.
 
-use std::fmt;
+use std::{fmt, io};
 
+use holdfast_codec::DecodeError;
 use tokio::sync::watch;
 
 /// Why a node stopped voting and serving.
@@ -13,7 +14,7 @@ pub enum StopReason {
     Failed(String),
     /// The cluster has removed the node.
     Removed(String),
-    /// The cluster has a feature level that the program of this node does not know.
+    /// The cluster has a feature level, or the disk a format, that the program of this node does not know.
     OldProgram(String),
 }
 
@@ -49,6 +50,16 @@ impl Failure {
             *first = Some(reason);
             true
         });
+    }
+
+    /// The error of stored bytes that cannot be decoded. Stops the node if a newer program wrote them.
+    pub(crate) fn undecodable(&self, what: impl fmt::Display, error: DecodeError) -> io::Error {
+        if error.is_newer() {
+            self.stop(StopReason::OldProgram(format!(
+                "a newer holdfast wrote {what}, and this version cannot read it ({error}): start this node with the newer version"
+            )));
+        }
+        io::Error::other(error)
     }
 
     pub(crate) fn reason(&self) -> Option<StopReason> {

@@ -62,7 +62,7 @@ impl LogStore {
         if let Some(index) = last_index.filter(|index| Some(*index) > purged.map(|id| id.index)) {
             let records = log.read(index..=index, usize::MAX).map_err(io::Error::other)?;
             let record = records.first().ok_or_else(|| missing(index))?;
-            last = Some(decode_entry(record)?.log_id);
+            last = Some(decode_entry(record, &failure)?.log_id);
         }
         let state = StoreState {
             vote: read_meta::<VoteDto>(&log, RaftMeta::Vote, Kind::Vote)?.map(Vote::from),
@@ -113,11 +113,12 @@ impl LogStore {
         range: RangeInclusive<u64>,
         bytes_max: usize,
     ) -> io::Result<Vec<RaftEntry>> {
-        let log = self.log.clone();
+        let (log, failure) = (self.log.clone(), self.failure.clone());
         let start = *range.start();
         let read = move || {
             let records = log.read(range, bytes_max).map_err(io::Error::other)?;
-            records.iter().map(decode_entry).collect::<io::Result<Vec<_>>>()
+            let entries = records.iter().map(|record| decode_entry(record, &failure));
+            entries.collect::<io::Result<Vec<_>>>()
         };
         let entries = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
         let start = start.max(self.state.lock().base);
@@ -387,8 +388,10 @@ fn read_meta<T: DeserializeOwned>(log: &Log, meta: RaftMeta, kind: Kind) -> io::
     holdfast_codec::decode(kind, &bytes).map(Some).map_err(io::Error::other)
 }
 
-fn decode_entry(record: &Record) -> io::Result<RaftEntry> {
-    let entry = decode_record(&record.bytes).map_err(io::Error::other)?;
+fn decode_entry(record: &Record, failure: &Failure) -> io::Result<RaftEntry> {
+    let undecodable =
+        |error| failure.undecodable(format_args!("entry {} of the log", record.index), error);
+    let entry = decode_record(&record.bytes).map_err(undecodable)?;
     if entry.log_id.index != record.index {
         return Err(missing(record.index));
     }

@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::config::wall_clock;
 use crate::error::StartError;
+use crate::failure::Failure;
 use crate::identity::{self, Identity, LOG_DIR, SNAPSHOT_DIR};
 use crate::initial_members::InitialMembersFile;
 use crate::snapshot::SnapshotStore;
@@ -129,7 +130,7 @@ impl NewCluster {
         };
         InitialMembersFile::open(dir)?.write(initial).map_err(|reason| self.failed(&reason))?;
         let position = LogId::new(LeaderId { term: TERM, node_id: self.node.0 }, 0);
-        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR));
+        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), Failure::new());
         let snapshots = snapshots.map_err(|error| self.failed(&error))?;
         let meta = self.meta(position).map_err(|error| self.failed(&error))?;
         snapshots.build(machine, meta).map_err(|error| self.failed(&error))?;

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use holdfast_codec::Kind;
+use holdfast_codec::{DecodeError, Kind};
 use holdfast_machine::{Machine, SnapshotPart};
 use holdfast_storage::{
     RawSnapshot, SnapshotReader, SnapshotReceiver, Snapshots, StoreError, VerifiedSnapshot,
@@ -19,6 +19,7 @@ use holdfast_storage::{
 use openraft::alias::SnapshotOf;
 use tokio::task::spawn_blocking;
 
+use crate::failure::Failure;
 use crate::type_config::{SnapshotMeta, TypeConfig, Vote};
 use crate::wire::SnapshotMetaDto;
 
@@ -110,11 +111,12 @@ impl IncomingSnapshot {
 #[derive(Clone)]
 pub(crate) struct SnapshotStore {
     snapshots: Snapshots,
+    failure: Failure,
 }
 
 impl SnapshotStore {
-    pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
-        Ok(Self { snapshots: Snapshots::open(dir)? })
+    pub(crate) fn open(dir: &Path, failure: Failure) -> Result<Self, StoreError> {
+        Ok(Self { snapshots: Snapshots::open(dir)?, failure })
     }
 
     /// The current snapshot.
@@ -167,7 +169,10 @@ impl SnapshotStore {
     /// process.
     fn install_stored(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
         if self.current()?.is_some_and(|current| current.meta == *meta) {
-            return load(reader);
+            return load(reader).map_err(|error| match error.downcast::<DecodeError>() {
+                Ok(error) => self.failure.undecodable("the snapshot", error),
+                Err(error) => error,
+            });
         }
         let mut receiver = self.snapshots.receive(&name(meta)).map_err(io::Error::other)?;
         let raw = reader.raw();

@@ -16,6 +16,7 @@ use holdfast_types::{Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 
 use crate::error::StartError;
+use crate::failure::Failure;
 use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
 use crate::new_cluster::{NewCluster, RestoreFailure, RestoredCluster, sync_parent};
 use crate::snapshot::SnapshotStore;
@@ -157,7 +158,8 @@ struct StateAfterEntry {
 impl StateAfterEntry {
     /// The state of the snapshot, or that before the first entry.
     fn open(dir: &Path) -> io::Result<Self> {
-        let store = SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(io::Error::other)?;
+        let store = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), Failure::new())
+            .map_err(io::Error::other)?;
         let Some(snapshot) = store.current()? else {
             let (machine, voters) = (Machine::new(), BTreeSet::new());
             return Ok(Self { machine, last: None, snapshot: None, voters });

@@ -20,7 +20,7 @@ use crate::config::{PeerListen, RaftConfig};
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
-use crate::failure::Failure;
+use crate::failure::{Failure, StopReason};
 use crate::fast_election::FastElection;
 use crate::handover;
 use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
@@ -68,14 +68,20 @@ impl RaftNode {
     ) -> Result<Self, StartError> {
         config.check()?;
         let failure = Failure::new();
-        let opened = open(&config, &failure).await?;
-        let log = opened.log.clone();
-        let started = build(config, opened, failure, observer).await;
-        if started.is_err() {
-            // Blocks only until the log thread has ended, because the queue is empty.
-            log.shutdown();
-        }
-        started
+        let started = async {
+            let opened = open(&config, &failure).await?;
+            let log = opened.log.clone();
+            let started = build(config, opened, failure.clone(), observer).await;
+            if started.is_err() {
+                // Blocks only until the log thread has ended, because the queue is empty.
+                log.shutdown();
+            }
+            started
+        };
+        started.await.map_err(|error| match failure.reason() {
+            Some(StopReason::OldProgram(why)) => StartError::OldProgram(why),
+            Some(StopReason::Failed(_) | StopReason::Removed(_)) | None => error,
+        })
     }
 }
 
@@ -88,8 +94,8 @@ async fn open(config: &RaftConfig, failure: &Failure) -> Result<Opened, StartErr
         let initial_members = Arc::new(InitialMembersFile::open(&dir)?);
         let join = join::read(&dir, &cluster, node)?;
         let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
-        let snapshots =
-            SnapshotStore::open(&dir.join(SNAPSHOT_DIR)).map_err(|error| store(&error))?;
+        let snapshots = SnapshotStore::open(&dir.join(SNAPSHOT_DIR), failure.clone())
+            .map_err(|error| store(&error))?;
         let open = || Log::open(&dir.join(LOG_DIR), LogOptions::default());
         let log = given.map_or_else(open, Ok).map_err(|error| store(&error))?;
         let log_store = LogStore::open(log.clone(), failure, cache_bytes)

@@ -6,6 +6,7 @@ use holdfast_machine::Machine;
 use holdfast_storage::Snapshots;
 use holdfast_types::{Command, Entry, Incarnation, NodeId, Stamp};
 
+use crate::failure::{Failure, StopReason};
 use crate::snapshot::SnapshotStore;
 use crate::type_config::{LogId, SnapshotMeta, StoredMembership, Vote};
 use crate::wire::SnapshotMetaDto;
@@ -50,7 +51,7 @@ async fn take(store: &SnapshotStore, file: Bytes, announced: &SnapshotMeta) -> O
 #[tokio::test]
 async fn an_unloadable_received_snapshot_keeps_the_current_one() {
     let dir = tempfile::tempdir().unwrap();
-    let store = SnapshotStore::open(dir.path()).unwrap();
+    let store = SnapshotStore::open(dir.path(), Failure::new()).unwrap();
     store.build(&machine(5), meta(10)).unwrap();
     let good = parts(&machine(9));
     let mut short = good.clone();
@@ -62,7 +63,7 @@ async fn an_unloadable_received_snapshot_keeps_the_current_one() {
     ];
     for (what, file, announced) in bad {
         assert!(take(&store, file, &announced).await.is_none(), "{what}");
-        for store in [&store, &SnapshotStore::open(dir.path()).unwrap()] {
+        for store in [&store, &SnapshotStore::open(dir.path(), Failure::new()).unwrap()] {
             let current = store.current().unwrap().unwrap();
             assert_eq!(current.meta, meta(10), "{what}");
             let loaded = store.install(current.snapshot, &meta(10)).unwrap();
@@ -72,4 +73,20 @@ async fn an_unloadable_received_snapshot_keeps_the_current_one() {
     let loaded = take(&store, file(&good, &meta(20)), &meta(20)).await.unwrap();
     assert_eq!(loaded.state_digest(), machine(9).state_digest());
     assert_eq!(store.current().unwrap().unwrap().meta, meta(20));
+}
+
+#[tokio::test]
+async fn a_snapshot_of_a_newer_holdfast_is_not_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let failure = Failure::new();
+    let unknown_part = holdfast_codec::encode(Kind::SnapshotPart, &99_u32).unwrap();
+    let mut writer = Snapshots::open(dir.path()).unwrap().begin("newer").unwrap();
+    writer.write_part(&unknown_part).unwrap();
+    let covers = SnapshotMetaDto::from(&meta(10));
+    writer.finish(&holdfast_codec::encode(Kind::SnapshotMeta, &covers).unwrap()).unwrap();
+    let store = SnapshotStore::open(dir.path(), failure.clone()).unwrap();
+    let current = store.current().unwrap().unwrap();
+    assert!(store.install(current.snapshot, &meta(10)).is_err());
+    let Some(StopReason::OldProgram(why)) = failure.reason() else { panic!() };
+    assert!(why.contains("a newer holdfast wrote the snapshot"), "{why}");
 }

@@ -37,7 +37,7 @@ impl StoreBuilder<TypeConfig, LogStore, StateMachine, TempDir> for Builder {
         };
         let store = LogStore::open(log.unwrap(), Failure::new(), self.cache_bytes).unwrap();
         let local = Arc::new(LocalMachine::new(NodeId(1), u64::MAX, Arc::default()));
-        let snapshots = SnapshotStore::open(&dir.path().join("snapshots")).unwrap();
+        let snapshots = SnapshotStore::open(&dir.path().join("snapshots"), Failure::new()).unwrap();
         Ok((dir, store, StateMachine::new(local, snapshots)))
     }
 }

@@ -1,10 +1,13 @@
 //! Restarted nodes: with their disk, far behind, or with the disk of another node.
 
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use holdfast_codec::Kind;
 use holdfast_machine::Machine;
 use holdfast_raft::{ReadError, StartError};
+use holdfast_storage::{Log, LogOptions, Record};
 use holdfast_types::{NodeId, Revision};
 
 use crate::lab::{Lab, eventually, has_session};
@@ -165,4 +168,26 @@ async fn a_data_directory_of_another_cluster_or_node_is_rejected() {
     let error = holdfast_raft::RaftNode::start(config, |_| notes).await.err().unwrap();
     assert!(matches!(error, StartError::OtherNode { .. }), "{error}");
     lab.boot(1).await.unwrap();
+}
+
+/// A record with a correct checksum, and a payload that only a later holdfast knows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_a_newer_holdfast_is_not_damage() {
+    let mut lab = Lab::start(3).await;
+    lab.leader().await;
+    lab.kill_all().await;
+    let log = Log::open(&lab.dirs[&1].path().join("log"), LogOptions::default()).unwrap();
+    let index = log.bounds().1.unwrap() + 1;
+    let (position, unknown_payload) = ((1_u64, 1_u64, index), 99_u32);
+    let bytes = holdfast_codec::encode(Kind::Record, &(position, unknown_payload)).unwrap();
+    let (done, stored) = mpsc::channel();
+    let record = Record { index, bytes: bytes.into() };
+    log.append(vec![record], Box::new(move |result| done.send(result).unwrap())).unwrap();
+    stored.recv().unwrap().unwrap();
+    log.shutdown();
+    let error = lab.boot(1).await.unwrap_err();
+    assert!(matches!(error, StartError::OldProgram(_)), "{error}");
+    let reason = error.to_string();
+    assert!(reason.contains(&format!("entry {index} of the log")), "{reason}");
+    assert!(reason.contains("start this node with the newer version"), "{reason}");
 }
