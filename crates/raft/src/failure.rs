@@ -5,6 +5,7 @@
 use std::{fmt, io};
 
 use holdfast_codec::DecodeError;
+use holdfast_machine::LoadError;
 use tokio::sync::watch;
 
 /// Why a node stopped voting and serving.
@@ -52,14 +53,13 @@ impl Failure {
         });
     }
 
-    /// The error of stored bytes that cannot be decoded. Stops the node if a newer program wrote them.
-    pub(crate) fn undecodable(&self, what: impl fmt::Display, error: DecodeError) -> io::Error {
-        if error.is_newer() {
+    /// Stops the node if stored data cannot be read because a newer program wrote it.
+    pub(crate) fn stop_if_newer(&self, what: impl fmt::Display, error: &io::Error) {
+        if is_newer(error) {
             self.stop(StopReason::OldProgram(format!(
                 "a newer holdfast wrote {what}, and this version cannot read it ({error}): start this node with the newer version"
             )));
         }
-        io::Error::other(error)
     }
 
     pub(crate) fn reason(&self) -> Option<StopReason> {
@@ -78,4 +78,10 @@ impl Failure {
         let reason = reason.ok().and_then(|reason| reason.clone());
         reason.unwrap_or_else(|| StopReason::Failed(String::new()))
     }
+}
+
+fn is_newer(error: &io::Error) -> bool {
+    let Some(inner) = error.get_ref() else { return false };
+    inner.downcast_ref().is_some_and(DecodeError::is_newer)
+        || matches!(inner.downcast_ref(), Some(LoadError::Level { .. }))
 }

@@ -389,9 +389,10 @@ fn read_meta<T: DeserializeOwned>(log: &Log, meta: RaftMeta, kind: Kind) -> io::
 }
 
 fn decode_entry(record: &Record, failure: &Failure) -> io::Result<RaftEntry> {
-    let undecodable =
-        |error| failure.undecodable(format_args!("entry {} of the log", record.index), error);
-    let entry = decode_record(&record.bytes).map_err(undecodable)?;
+    let index = record.index;
+    let entry = decode_record(&record.bytes).map_err(io::Error::other).inspect_err(|error| {
+        failure.stop_if_newer(format_args!("entry {index} of the log"), error);
+    })?;
     if entry.log_id.index != record.index {
         return Err(missing(record.index));
     }

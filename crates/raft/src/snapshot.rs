@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use holdfast_codec::{DecodeError, Kind};
+use holdfast_codec::Kind;
 use holdfast_machine::{Machine, SnapshotPart};
 use holdfast_storage::{
     RawSnapshot, SnapshotReader, SnapshotReceiver, Snapshots, StoreError, VerifiedSnapshot,
@@ -169,10 +169,8 @@ impl SnapshotStore {
     /// process.
     fn install_stored(&self, reader: &SnapshotReader, meta: &SnapshotMeta) -> io::Result<Machine> {
         if self.current()?.is_some_and(|current| current.meta == *meta) {
-            return load(reader).map_err(|error| match error.downcast::<DecodeError>() {
-                Ok(error) => self.failure.undecodable("the snapshot", error),
-                Err(error) => error,
-            });
+            return load(reader)
+                .inspect_err(|error| self.failure.stop_if_newer("the snapshot", error));
         }
         let mut receiver = self.snapshots.receive(&name(meta)).map_err(io::Error::other)?;
         let raw = reader.raw();
