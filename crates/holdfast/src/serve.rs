@@ -224,6 +224,7 @@ fn service_config(config: &Config) -> ServiceConfig {
         tree_bytes_max: config.tree_bytes_max,
         requires_authentication: config.requires_authentication(),
         unprotected: config.unprotected().map(ToString::to_string),
+        backup_expected_every: config.backup_expect_every,
         ..ServiceConfig::default()
     }
 }

@@ -6,6 +6,7 @@
 
 use holdfast_types::{Applied, Command, Entry, Outcome, Rejection, Reply, Revision};
 
+use crate::cluster::LastBackup;
 use crate::context::ApplyContext;
 use crate::{Machine, digest, stored_bytes};
 
@@ -93,6 +94,10 @@ impl Machine {
             Command::Auth(change) => self.change_auth(change, ctx),
             Command::SetLevel(level) => self.set_level(level, ctx),
             Command::ClaimSession { session } => self.claim_session(session, ctx),
+            Command::RecordBackup { revision, bytes } => {
+                self.last_backup = Some(LastBackup { at: ctx.now, revision, bytes });
+                Ok(Reply::BackupRecorded)
+            }
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

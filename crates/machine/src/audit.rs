@@ -258,6 +258,7 @@ fn described(command: &Command) -> Option<Described> {
         | Command::RegisterNode { .. }
         | Command::AttachSession { .. }
         | Command::ClaimSession { .. }
+        | Command::RecordBackup { .. }
         | Command::Recipe(_)
         | Command::RunTimers { .. }
         | Command::HandOver(_)

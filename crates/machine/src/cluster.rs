@@ -4,11 +4,23 @@ use std::collections::BTreeSet;
 
 use holdfast_types::{
     ClusterId, Command, Event, FeatureLevel, Incarnation, NodeId, Outcome, Rejection, Reply,
+    Revision, Stamp,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 use crate::context::ApplyContext;
 use crate::members::Members;
+
+/// The newest backup that its reader has received completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LastBackup {
+    /// When it was complete.
+    pub at: Stamp,
+    /// The revision of its state.
+    pub revision: Revision,
+    pub bytes: u64,
+}
 
 impl Machine {
     /// The id of the cluster; `None` until its first command.
@@ -18,6 +30,11 @@ impl Machine {
 
     pub fn level(&self) -> FeatureLevel {
         self.level
+    }
+
+    /// The newest complete backup; `None` below feature level 2.
+    pub fn last_backup(&self) -> Option<LastBackup> {
+        self.last_backup
     }
 
     pub(crate) fn check_level(&self, command: &Command) -> Result<(), Rejection> {
@@ -35,6 +52,9 @@ impl Machine {
         }
         if level != self.level {
             self.level = level;
+            if level < FeatureLevel(2) {
+                self.last_backup = None;
+            }
             ctx.emit(Event::LevelChanged { level });
         }
         Ok(Reply::LevelSet)
@@ -68,6 +88,7 @@ impl Machine {
     ) {
         self.cluster_id = Some(cluster_id);
         self.members = Members::restored(node, incarnation);
+        self.last_backup = None;
     }
 }
 

@@ -31,6 +31,7 @@ mod tree;
 
 pub use audit::RECORDS_MAX as AUDIT_RECORDS_MAX;
 pub use auth::{AccessTokenRecord, ActorRights, SubjectRecord};
+pub use cluster::LastBackup;
 pub use digest::DIGEST_SCHEMA;
 pub use lock::explain::{BlockingLink, CHAIN_MAX};
 pub use lock::wait_deadlines::Wait;
@@ -70,6 +71,7 @@ pub struct Machine {
     members: Members,
     auth: Auth,
     audit: AuditTrail,
+    last_backup: Option<LastBackup>,
 }
 
 impl Machine {
@@ -89,6 +91,7 @@ impl Machine {
             members: Members::default(),
             auth: Auth::default(),
             audit: AuditTrail::default(),
+            last_backup: None,
         }
     }
 }

@@ -77,6 +77,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::Auth(_)
         | Command::SetLevel(_)
         | Command::ClaimSession { .. }
+        | Command::RecordBackup { .. }
         | Command::As { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }

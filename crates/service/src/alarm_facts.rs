@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_machine::{AccessTokenRecord, Machine};
-use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName};
+use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
+use holdfast_types::{FeatureLevel, NodeId, Revision, RoleName, Stamp, SubjectName};
 
 use crate::alarms::{
-    Alarm, AlarmFacts, Expiring, FollowerFacts, ListenerCertificate, QuotaUse, alarms_of,
+    Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, QuotaUse,
+    alarms_of,
 };
 use crate::service::Service;
 use crate::service_call::ReadAlarms;
@@ -122,7 +123,19 @@ impl Service {
             history_gap: self.observer().hold_recorder.recent_gap(),
             differs_at: (differs_at > 0).then_some(Revision(differs_at)),
             unprotected: self.config().unprotected.clone(),
+            clock_offsets: self.parts.clock_offsets.lock().clone(),
+            backup: self.expected_backup(now),
         }
+    }
+
+    /// `None` if this node expects no backups, or the feature level of the cluster cannot record them.
+    fn expected_backup(&self, now: Stamp) -> Option<ExpectedBackup> {
+        let every = self.config().backup_expected_every?;
+        self.raft().read(|machine| {
+            let records = machine.level() >= FeatureLevel(2);
+            let age = |last: LastBackup| Duration::from_millis(now.0.saturating_sub(last.at.0));
+            records.then(|| ExpectedBackup { every, age: machine.last_backup().map(age) })
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`alarms_of`] computes the alarms of one node from [`AlarmFacts`], a copy of its state. Each node raises an alarm at
 //! most once, and names at most [`NAMED_MAX`] things in it. Only the leader knows how far its followers are.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
@@ -22,6 +23,8 @@ const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 86_400;
 /// A quota is near from this percentage on.
 const QUOTA_NEAR: u64 = 90;
+/// Clocks that differ by more milliseconds.
+const CLOCK_OFFSET_MAX: i64 = 500;
 /// The most things that one alarm names.
 const NAMED_MAX: usize = 5;
 
@@ -41,10 +44,12 @@ pub enum AlarmKind {
     QuotaNear,
     HistoryGap,
     OpenMode,
+    ClockSkew,
+    BackupOld,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -58,6 +63,8 @@ impl AlarmKind {
         Self::QuotaNear,
         Self::HistoryGap,
         Self::OpenMode,
+        Self::ClockSkew,
+        Self::BackupOld,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -76,6 +83,8 @@ impl AlarmKind {
             Self::QuotaNear => "quota-near",
             Self::HistoryGap => "history-gap",
             Self::OpenMode => "open-mode",
+            Self::ClockSkew => "clock-skew",
+            Self::BackupOld => "backup-old",
         }
     }
 
@@ -103,6 +112,8 @@ impl AlarmKind {
             Self::QuotaNear => "raise the limit, or delete what is not needed",
             Self::HistoryGap => "check the disk and the load; locks are not affected",
             Self::OpenMode => "give the listeners certificates, and remove security.mode",
+            Self::ClockSkew => "synchronize the clocks of the machines, for example with chrony",
+            Self::BackupOld => "run holdfast backup, and check the timer that should run it",
         }
     }
 }
@@ -210,6 +221,17 @@ pub(crate) struct AlarmFacts {
     pub(crate) differs_at: Option<Revision>,
     /// An address that other machines reach without TLS.
     pub(crate) unprotected: Option<String>,
+    /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
+    pub(crate) clock_offsets: BTreeMap<NodeId, i64>,
+    pub(crate) backup: Option<ExpectedBackup>,
+}
+
+/// When the next backup is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExpectedBackup {
+    pub(crate) every: Duration,
+    /// The time since the last backup; `None` before the first.
+    pub(crate) age: Option<Duration>,
 }
 
 /// Computes the alarms of a node, in the order of their kinds.
@@ -267,6 +289,30 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let detail = |address| format!("other machines reach {address} without TLS");
             Some((Warning, facts.unprotected.as_ref().map(detail)?))
         }
+        AlarmKind::ClockSkew => {
+            let wrong = facts.clock_offsets.iter().filter(|(_, ms)| ms.abs() > CLOCK_OFFSET_MAX);
+            Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
+        }
+        AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
+    }
+}
+
+fn clock_offset(node: NodeId, ms: i64) -> String {
+    let direction = if ms > 0 { "ahead of" } else { "behind" };
+    let tenths = ms.unsigned_abs() / 100;
+    let (seconds, tenths) = (tenths / 10, tenths % 10);
+    format!("the clock of node {node} is {seconds}.{tenths} s {direction} the leader's")
+}
+
+fn backup_old(ExpectedBackup { every, age }: ExpectedBackup) -> Option<String> {
+    match age {
+        None => Some(format!("no backup, expected every {}", days(every))),
+        Some(age) if age > every => Some(format!(
+            "the last backup was made {} ago, expected every {}",
+            days(age),
+            days(every)
+        )),
+        Some(_) => None,
     }
 }
 
@@ -344,10 +390,14 @@ fn named(items: impl Iterator<Item = String>, what: &str) -> Option<String> {
     Some(if what.is_empty() { text } else { format!("{what}: {text}") })
 }
 
-/// `3 days`, or hours below two days.
+/// `3 days`, or hours below two days, or minutes below two hours.
 fn days(time: Duration) -> String {
-    let hours = time.as_secs() / 3_600;
-    if hours < 48 { format!("{hours} hours") } else { format!("{} days", hours / 24) }
+    let minutes = time.as_secs() / 60;
+    match minutes / 60 {
+        0 | 1 => format!("{minutes} minutes"),
+        hours @ 2..48 => format!("{hours} hours"),
+        hours => format!("{} days", hours / 24),
+    }
 }
 
 #[cfg(test)]

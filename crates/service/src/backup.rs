@@ -1,10 +1,12 @@
 //! Backups of the cluster, made by this node from a copy of its state. Bound: one backup at a time.
+//!
+//! When a reader has received a whole backup, the node records that in the state of the cluster.
 
 use std::io;
 
 use bytes::Bytes;
 use holdfast_machine::Machine;
-use holdfast_types::{Rejection, Right};
+use holdfast_types::{Command, Rejection, Reply, Revision, Right};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +21,17 @@ pub struct BackupStream {
     first: Option<Bytes>,
     rest: mpsc::Receiver<io::Result<Bytes>>,
     draining: CancellationToken,
+    progress: BackupProgress,
+    /// Records the backup at its end.
+    node: Service,
     _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+struct BackupProgress {
+    revision: Revision,
+    bytes: u64,
+    failed: bool,
 }
 
 impl Service {
@@ -39,9 +51,27 @@ impl Service {
         let mut rest = self.raft().stream_backup(machine, self.parts.cluster.clone());
         let first = rest.recv().await.unwrap_or_else(|| Err(ended_early()));
         let first = first.map_err(|error| Failure::Failed(format!("no backup: {error}")))?;
-        let draining = self.draining().clone();
-        let stream = BackupStream { first: Some(first), rest, draining, _permit: permit };
+        let stream = BackupStream {
+            first: Some(first),
+            rest,
+            draining: self.draining().clone(),
+            progress: BackupProgress { revision, bytes: 0, failed: false },
+            node: self.as_node(),
+            _permit: permit,
+        };
         Ok(Response::new(stream, revision))
+    }
+
+    /// Records a complete backup. Below the feature level of the command, no node knows when the last backup was made.
+    async fn record_backup(&self, revision: Revision, bytes: u64) {
+        let command = Command::RecordBackup { revision, bytes };
+        let needed = command.level();
+        if self.raft().read(|machine| machine.level() < needed) {
+            return;
+        }
+        if let Err(error) = self.propose_for(command, Reply::into_backup_recorded).await {
+            tracing::warn!(%error, "a backup is complete, but the cluster has not recorded it");
+        }
     }
 
     /// A backup also has what access lists protect. Once there has been an administrator, it needs the right in every mode.
@@ -55,15 +85,24 @@ impl Service {
 }
 
 impl BackupStream {
-    /// The next bytes; `None` at the end. After an error the bytes before it are not a backup.
+    /// The next bytes; `None` at the end, after the backup is recorded. After an error the bytes before it are not a
+    /// backup.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        if let Some(first) = self.first.take() {
-            return Some(Ok(first));
+        let next = match self.first.take() {
+            Some(first) => Some(Ok(first)),
+            None => tokio::select! {
+                next = self.rest.recv() => next,
+                () = self.draining.cancelled() => Some(Err(io::Error::other("this node is shutting down"))),
+            },
+        };
+        let BackupProgress { revision, bytes, failed } = &mut self.progress;
+        match &next {
+            Some(Ok(piece)) => *bytes += piece.len() as u64,
+            Some(Err(_)) => *failed = true,
+            None if *failed => {}
+            None => self.node.record_backup(*revision, *bytes).await,
         }
-        tokio::select! {
-            next = self.rest.recv() => next,
-            () = self.draining.cancelled() => Some(Err(io::Error::other("this node is shutting down"))),
-        }
+        next
     }
 }
 

@@ -200,7 +200,10 @@ impl Service {
         let (revision, counts, limits, level) = self.raft().read(|machine| {
             (machine.revision(), machine.counts(), *machine.limits(), machine.level())
         });
+        let last_backup =
+            self.raft().read(Machine::last_backup).map_or(0, |last| last.at.0 / 1_000);
         let metrics = self.metrics();
+        metrics.last_backup.set(last_backup.cast_signed());
         metrics.has_leader.set(i64::from(status.leader.is_some()));
         metrics.has_quorum.set(i64::from(status.has_quorum));
         metrics.follower_lag.clear();

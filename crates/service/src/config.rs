@@ -44,6 +44,8 @@ pub struct ServiceConfig {
     pub requires_authentication: bool,
     /// An address that other machines can reach without TLS, for the alarm `open-mode`.
     pub unprotected: Option<String>,
+    /// The longest time between two backups, for the alarm `backup-old`; `None` expects no backups.
+    pub backup_expected_every: Option<Duration>,
     /// In the mode `on`, a node without contact to a leader for longer than this serves no stale reads, because its
     /// subjects and roles may be old.
     pub stale_max: Duration,
@@ -70,6 +72,7 @@ impl Default for ServiceConfig {
             tree_bytes_max: Limits::default().tree_bytes_max,
             requires_authentication: false,
             unprotected: None,
+            backup_expected_every: None,
             stale_max: Duration::from_secs(30),
         }
     }

@@ -20,6 +20,7 @@ mod auth_admin;
 mod authorization;
 mod backup;
 mod call_rate;
+mod clock_check;
 mod cluster;
 mod config;
 mod connection_hold;

@@ -58,6 +58,7 @@ pub struct ServiceMetrics {
     pub(crate) znodes: Gauge,
     pub(crate) tree_bytes: Gauge,
     pub(crate) tree_bytes_max: Gauge,
+    pub(crate) last_backup: Gauge,
     pub(crate) locks_held: Gauge,
     pub(crate) waiters: Gauge,
     pub(crate) parked: Gauge,
@@ -175,7 +176,7 @@ impl ServiceMetrics {
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 16] = [
+        let gauges: [(&str, &str, &Gauge); 17] = [
             ("has_leader", "1 if this node knows a leader, otherwise 0", &self.has_leader),
             (
                 "has_quorum",
@@ -204,6 +205,11 @@ impl ServiceMetrics {
                 "tree_bytes_max",
                 "Limit of holdfast_tree_bytes. Replicated: equal on every node",
                 &self.tree_bytes_max,
+            ),
+            (
+                "last_backup_timestamp_seconds",
+                "When the last complete backup ended, 0 without one. Replicated: equal on every node",
+                &self.last_backup,
             ),
             (
                 "locks_held",

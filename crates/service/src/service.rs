@@ -2,6 +2,7 @@
 //!
 //! Each resource has a file of its own with the methods for clients.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct ServiceParts {
     pub(crate) digests_differ_at: AtomicU64,
     /// The certificates of the listeners, as the last check found them.
     pub(crate) certificates: Mutex<Vec<ListenerCertificate>>,
+    /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
+    pub(crate) clock_offsets: Mutex<BTreeMap<NodeId, i64>>,
     /// The reserve of the disk, bytes.
     pub(crate) disk_reserve: u64,
     pub(crate) draining: CancellationToken,

@@ -15,7 +15,7 @@ use holdfast_codec::Kind;
 use holdfast_raft::Role;
 use holdfast_types::{
     Actor, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision, SessionId,
-    SessionName, Ttl,
+    SessionName, Stamp, Ttl,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,18 @@ impl ServiceCall for ReadDigests {
 
     async fn answer(self, service: &Service, _: Instant) -> Result<NodeDigests, CallFailure> {
         Ok(service.digests())
+    }
+}
+
+/// Returns the wall clock of the called node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadClock;
+
+impl ServiceCall for ReadClock {
+    type Reply = Stamp;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<Stamp, CallFailure> {
+        Ok(service.raft().wall_clock())
     }
 }
 
@@ -360,5 +372,6 @@ service_requests!(
     RenewByName,
     ReadLeases,
     TransferLeadership,
-    ReadAlarms
+    ReadAlarms,
+    ReadClock
 );

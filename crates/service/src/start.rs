@@ -18,7 +18,7 @@ use crate::refusals::Refusals;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
-use crate::{digest_check, leader_timers};
+use crate::{clock_check, digest_check, leader_timers};
 
 impl Service {
     /// Starts the node: opens its data and joins its peers. It serves as soon as there is a leader.
@@ -58,6 +58,7 @@ impl Service {
             diverged: tokio::sync::watch::Sender::new(None),
             digests_differ_at: AtomicU64::new(0),
             certificates: Mutex::default(),
+            clock_offsets: Mutex::default(),
             disk_reserve,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
@@ -70,6 +71,7 @@ impl Service {
         let _only_once = started.set(node.clone());
         tokio::spawn(leader_timers::run(node.clone()));
         tokio::spawn(digest_check::run(node.clone()));
+        tokio::spawn(clock_check::run(node.clone()));
         tokio::spawn(renew_streams(node));
         Ok(service)
     }

@@ -110,6 +110,8 @@ pub enum Command {
     SetLevel(FeatureLevel),
     /// Makes the actor's subject the subject of a session that has none. Another subject stays.
     ClaimSession { session: SessionId },
+    /// Records a complete backup. A node proposes it.
+    RecordBackup { revision: Revision, bytes: u64 },
 }
 
 impl Command {
@@ -139,7 +141,7 @@ impl Command {
             | Self::SetLevel(_) => FeatureLevel::FIRST,
             Self::Auth(change) => change.level(),
             Self::Multi(multi) => multi.caller.level(),
-            Self::ClaimSession { .. } => FeatureLevel(2),
+            Self::ClaimSession { .. } | Self::RecordBackup { .. } => FeatureLevel(2),
             Self::As { command, .. } => command.level(),
         }
     }

@@ -69,6 +69,7 @@ pub enum Reply {
     MembershipChanged,
     LevelSet,
     SessionClaimed,
+    BackupRecorded,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.

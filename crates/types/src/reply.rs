@@ -63,6 +63,10 @@ impl Reply {
         matches!(self, Self::SessionClaimed).then_some(())
     }
 
+    pub fn into_backup_recorded(self) -> Option<()> {
+        matches!(self, Self::BackupRecorded).then_some(())
+    }
+
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
         if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
     }

@@ -74,6 +74,7 @@ pub(crate) struct Config {
     pub(crate) snapshot_log: u64,
     /// The time between two scrubs of the files.
     pub(crate) scrub_every: Duration,
+    pub(crate) backup_expect_every: Option<Duration>,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
@@ -120,6 +121,7 @@ impl Config {
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,
             scrub_every: layers.or("storage.scrub_every", units::duration, DAY)?,
+            backup_expect_every: layers.optional("backup.expect_every", units::duration)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
         })

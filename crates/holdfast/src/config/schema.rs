@@ -31,6 +31,7 @@ pub(crate) const KEYS: &[&str] = &[
     "storage.disk_reserve",
     "storage.snapshot_log",
     "storage.scrub_every",
+    "backup.expect_every",
     "log.level",
     "log.format",
 ];

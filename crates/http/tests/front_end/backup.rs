@@ -1,11 +1,14 @@
 //! Backups: any node makes them, one at a time, with what was acknowledged before; a slow reader blocks nothing else.
 
+use std::time::Duration;
+
 use holdfast_raft::Backup;
+use holdfast_service::ServiceConfig;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::authorization::{as_token, guard, new_token};
-use crate::client::{TIMEOUT, call_with, request};
+use crate::client::{Reply, TIMEOUT, call_with, request};
 use crate::node::Node;
 
 const BACKUP: &str = "/v1/cluster/backup";
@@ -92,6 +95,35 @@ async fn a_node_makes_one_backup_at_a_time_and_a_reader_that_disconnects_ends_it
     let second = begin(&node).await;
     let backup = Backup::read(&finish(second).await[..]).unwrap();
     assert_eq!(backup.head.locks_held, 1);
+}
+
+#[tokio::test]
+async fn only_a_complete_backup_ends_the_alarm_that_one_is_missing() {
+    let expected = Some(Duration::from_hours(1));
+    let service = ServiceConfig { backup_expected_every: expected, ..ServiceConfig::default() };
+    let nodes = Node::cluster_with(&service).await;
+    let (leader, follower) = (&nodes[0], &nodes[1]);
+    add_data(leader).await;
+    let detail = |reply: &Reply| -> Option<String> {
+        let alarms = reply.json()["alarms"].as_array().unwrap().clone();
+        let of_backup = alarms.iter().find(|alarm| alarm["name"] == "backup-old")?;
+        Some(of_backup["detail"].as_str().unwrap().to_owned())
+    };
+    let missing = Some("no backup, expected every 60 minutes".to_owned());
+    assert_eq!(detail(&leader.call("GET", "/v1/alarms").await), missing);
+    drop(begin(follower).await);
+    // The node begins another backup after the end of the first one. It ends without a reader, too.
+    while follower.service.backup().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(detail(&leader.call("GET", "/v1/alarms").await), missing);
+    drop(finish(begin(follower).await).await);
+    for node in &nodes {
+        node.until("no alarm", "/v1/alarms", |reply| detail(reply).is_none()).await;
+        let metrics = node.call("GET", "/metrics").await.body;
+        let is_set = |line: &str| line.starts_with("holdfast_last_backup_timestamp_seconds 1");
+        assert!(metrics.lines().any(is_set), "{metrics}");
+    }
 }
 
 #[tokio::test]

@@ -78,6 +78,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::RegisterNode { .. }
         | Command::RunTimers { .. }
         | Command::Membership(MembershipChange::Finish { .. })
+        | Command::RecordBackup { .. }
         | Command::Bootstrap { .. } => need(Needed::Node),
         Command::As { command, .. } => needed_by(command, need),
     }

@@ -58,6 +58,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::Auth(_)
         | Command::SetLevel(_)
         | Command::ClaimSession { .. }
+        | Command::RecordBackup { .. }
         | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),
     }

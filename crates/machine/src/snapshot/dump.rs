@@ -31,6 +31,7 @@ enum DumpPosition {
     Recipes(Option<(RecipeKind, RecipeName)>),
     Auth(Option<AuthKey>),
     Audit(u64),
+    LastBackup,
     End,
     Done,
 }
@@ -62,7 +63,8 @@ impl Machine {
                 | Part::End(_)
                 | Part::Recipes(_)
                 | Part::Auth(_)
-                | Part::Audit(_)) => part.hash(&mut fold),
+                | Part::Audit(_)
+                | Part::LastBackup(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -91,6 +93,9 @@ impl Iterator for SnapshotParts {
                 DumpPosition::Recipes(after) => self.recipes(after.as_ref()),
                 DumpPosition::Auth(after) => self.auth(after.as_ref()),
                 DumpPosition::Audit(after) => self.audit(*after),
+                DumpPosition::LastBackup => {
+                    (self.machine.last_backup.map(Part::LastBackup), DumpPosition::End)
+                }
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,
             };
@@ -198,7 +203,7 @@ impl SnapshotParts {
         });
         match items.last().map(|record| record.number) {
             Some(last) => (Some(Part::Audit(items)), DumpPosition::Audit(last)),
-            None => (None, DumpPosition::End),
+            None => (None, DumpPosition::LastBackup),
         }
     }
 

@@ -107,7 +107,8 @@ impl Loading {
             Part::Recipes(_) => (5, "the recipes"),
             Part::Auth(_) => (6, "the authorization"),
             Part::Audit(_) => (7, "the audit trail"),
-            Part::End(_) => (8, "the end"),
+            Part::LastBackup(_) => (8, "the last backup"),
+            Part::End(_) => (9, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -139,6 +140,10 @@ impl Loading {
                 let what = format!("audit record {}", record.number);
                 if self.machine.audit.restore(record) { Ok(()) } else { Err(twice(what)) }
             }),
+            Part::LastBackup(backup) => {
+                let previous = self.machine.last_backup.replace(backup);
+                if previous.is_none() { Ok(()) } else { Err(twice("the last backup".to_owned())) }
+            }
             Part::End(end) => {
                 self.end = Some(end);
                 Ok(())

@@ -12,6 +12,7 @@ use holdfast_types::{
 use serde::{Deserialize, Serialize};
 
 use crate::auth::part::AuthPart;
+use crate::cluster::LastBackup;
 use crate::lock::lock_entry::{Hold, LockEntry};
 use crate::recipe::RecipePart;
 use crate::session::attempts::EndedAttempt;
@@ -46,6 +47,8 @@ pub(crate) enum Part {
     Auth(Vec<AuthPart>),
     /// The audit trail, the oldest record first. It comes before the end.
     Audit(Vec<AuditRecord>),
+    /// The last backup. It comes between the audit trail and the end, only in a cluster of feature level 2 or higher.
+    LastBackup(LastBackup),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

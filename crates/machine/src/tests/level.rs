@@ -1,9 +1,10 @@
-//! The feature level, and what level 2 adds: the permission `tree admin`, and the subject of a connection's session.
+//! The feature level, and what level 2 adds: the permission `tree admin`, the subject of a connection's session, and the
+//! last backup.
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Actor, AuditAction, AuthMode, AuthRejection, Caller, Command, Create,
     CreateKind, FeatureLevel, Identity, Multi, NamespaceQuota, Op, OpenSession, Outcome, Perms,
-    Rejection, Reply,
+    Rejection, Reply, Revision,
 };
 
 use super::auth::{
@@ -11,7 +12,7 @@ use super::auth::{
     set_role, set_subject, subject,
 };
 use super::script_commands::{open, path, session_name};
-use crate::Machine;
+use crate::{LastBackup, Machine};
 use holdfast_types::AuthChange;
 
 fn set_level(machine: &mut Machine, level: u16) -> Outcome {
@@ -133,4 +134,27 @@ fn a_claimed_session_counts_for_the_namespace_of_its_subject() {
     assert_eq!(claimed[0], Ok(Reply::SessionClaimed));
     assert!(matches!(claimed[1], Err(Rejection::QuotaFull(_))), "{claimed:?}");
     assert_eq!(machine.subject_of_session(&session_name("zk-2")), None);
+}
+
+#[test]
+fn the_last_backup_is_state_of_level_2() {
+    let mut machine = guarded();
+    let record = |bytes| Command::RecordBackup { revision: Revision(4), bytes };
+    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
+    assert_eq!(apply(&mut machine, Actor::Node, record(7)), Err(needed));
+    set_level(&mut machine, 2).unwrap();
+    let by_ci = apply(&mut machine, CI, record(7));
+    assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
+    for bytes in [7, 8] {
+        assert_eq!(apply(&mut machine, Actor::Node, record(bytes)), Ok(Reply::BackupRecorded));
+    }
+    let last = LastBackup { at: machine.now(), revision: Revision(4), bytes: 8 };
+    assert_eq!(machine.last_backup(), Some(last));
+    let loaded = Machine::load(machine.dump()).unwrap();
+    assert_eq!(loaded.last_backup(), Some(last));
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+    let restored = machine.clone().restored(&super::restore::options()).unwrap();
+    assert_eq!(restored.last_backup(), None);
+    set_level(&mut machine, 1).unwrap();
+    assert_eq!(machine.last_backup(), None);
 }

@@ -64,7 +64,8 @@ fn reply(reply: &Reply) -> String {
         | Reply::MemberInvited { .. }
         | Reply::MembershipChanged
         | Reply::LevelSet
-        | Reply::SessionClaimed => format!("{reply:?}"),
+        | Reply::SessionClaimed
+        | Reply::BackupRecorded => format!("{reply:?}"),
     }
 }
 

@@ -123,6 +123,7 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Recipes(_) => "recipes",
             Part::Auth(_) => "auth",
             Part::Audit(_) => "audit",
+            Part::LastBackup(_) => "last backup",
             Part::End(_) => "end",
         })
         .collect();
@@ -358,6 +359,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
             }
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
+        Part::LastBackup(backup) => backup.bytes = number,
         Part::Members(members) => {
             let (ClusterMemberPart::Current(node, _) | ClusterMemberPart::Retired(node, _)) =
                 &mut members[0];

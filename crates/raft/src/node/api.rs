@@ -160,7 +160,8 @@ impl RaftNode {
         self.inner.context.stamp()
     }
 
-    pub(crate) fn wall_clock(&self) -> Stamp {
+    /// The wall clock of this node, which may jump.
+    pub fn wall_clock(&self) -> Stamp {
         (self.inner.context.wall_clock)()
     }
 

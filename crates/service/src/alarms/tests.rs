@@ -21,7 +21,13 @@ fn healthy() -> AlarmFacts {
         history_gap: None,
         differs_at: None,
         unprotected: None,
+        clock_offsets: BTreeMap::from([(NodeId(2), 500), (NodeId(3), -500)]),
+        backup: Some(ExpectedBackup { every: hours(24), age: Some(hours(24)) }),
     }
+}
+
+fn hours(hours: u64) -> Duration {
+    Duration::from_hours(hours)
 }
 
 fn follower(id: u64) -> FollowerFacts {
@@ -170,6 +176,27 @@ fn lost_records_of_the_history_and_the_open_mode_raise_alarms() {
     expect(gap, "history-gap", "warning", "records were dropped");
     let open = |facts: &mut AlarmFacts| facts.unprotected = Some("0.0.0.0:7400".to_owned());
     expect(open, "open-mode", "warning", "other machines reach 0.0.0.0:7400 without TLS");
+}
+
+#[test]
+fn a_clock_that_differs_from_the_leaders_raises_clock_skew() {
+    for (ms, detail) in [
+        (501, "the clock of node 3 is 0.5 s ahead of the leader's"),
+        (-61_250, "the clock of node 3 is 61.2 s behind the leader's"),
+    ] {
+        let change = |facts: &mut AlarmFacts| facts.clock_offsets = [(NodeId(3), ms)].into();
+        expect(change, "clock-skew", "warning", detail);
+    }
+}
+
+#[test]
+fn a_missing_or_old_backup_raises_backup_old_only_if_one_is_expected() {
+    let backup = |age| Some(ExpectedBackup { every: hours(24), age });
+    let old = "the last backup was made 3 days ago, expected every 24 hours";
+    expect(|facts| facts.backup = backup(Some(hours(80))), "backup-old", "warning", old);
+    let none = "no backup, expected every 24 hours";
+    expect(|facts| facts.backup = backup(None), "backup-old", "warning", none);
+    assert_eq!(after(|facts| facts.backup = None), []);
 }
 
 #[test]

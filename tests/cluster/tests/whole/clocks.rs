@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::parse_time;
-use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node};
+use holdfast_lab::{Actor, Attempt, Cluster, DEADLINE, History, Method, Node, until};
 use tokio::task::JoinHandle;
 
 const LONG: Duration = Duration::from_mins(5);
@@ -191,4 +191,32 @@ async fn the_time_of_a_new_cluster_begins_with_the_wall_clock_of_its_first_leade
     let now = i64::try_from(since_epoch.as_millis()).expect("milliseconds");
     let off = (made - now - ahead_ms).unsigned_abs();
     assert!(off < 60_000, "made at {made}, now it is {now}");
+}
+
+/// The details of the alarm `clock-skew`, as a node reports it.
+async fn clock_skew(node: &Node) -> Option<String> {
+    let alarms = node.http.get("/v1/alarms").await.json();
+    let alarms = alarms["alarms"].as_array().expect("a list").clone();
+    let skew = alarms.iter().find(|alarm| alarm["name"] == "clock-skew")?;
+    Some(skew["detail"].as_str().expect("a text").to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_differs_from_the_leaders_raises_an_alarm_until_it_is_set() {
+    let cluster = Cluster::of(3).with_own_clocks().prepare().await;
+    cluster.start_all();
+    let leader = cluster.wait_ready().await;
+    let wrong = cluster.others(leader).next().expect("a follower");
+    assert_eq!(clock_skew(wrong).await, None);
+    wrong.clock().set_ahead_ms(HOUR_MS);
+    let expected = format!("the clock of node {} is 3599.", wrong.id);
+    let ahead = format!("the clock of node {} is 3600.0 s ahead of the leader's", wrong.id);
+    until("the alarm", LATE, async || {
+        clock_skew(wrong)
+            .await
+            .is_some_and(|detail| detail == ahead || detail.starts_with(&expected))
+    })
+    .await;
+    wrong.clock().set_ahead_ms(0);
+    until("the end of the alarm", LATE, async || clock_skew(wrong).await.is_none()).await;
 }

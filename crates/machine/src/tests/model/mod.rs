@@ -348,6 +348,7 @@ impl Model {
                 | Command::Membership(_)
                 | Command::SetLevel(_)
                 | Command::ClaimSession { .. }
+                | Command::RecordBackup { .. }
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -439,6 +440,7 @@ impl Model {
             | Command::Membership(_)
             | Command::SetLevel(_)
             | Command::ClaimSession { .. }
+            | Command::RecordBackup { .. }
             | Command::Auth(_)
             | Command::As { .. } => panic!("the model has no members and no authorization"),
             Command::AttachSession { session, password, ttl } => {
