@@ -11,7 +11,7 @@ use holdfast_types::{NodeId, Stamp, millis};
 use crate::service::Service;
 use crate::service_call::ReadClock;
 
-const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
+const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Compares the clocks until the service is stopped.

@@ -113,9 +113,13 @@ async fn only_a_complete_backup_ends_the_alarm_that_one_is_missing() {
     assert_eq!(detail(&leader.call("GET", "/v1/alarms").await), missing);
     drop(begin(follower).await);
     // The node begins another backup after the end of the first one. It ends without a reader, too.
-    while follower.service.backup().await.is_err() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    let next = async {
+        while follower.service.backup().await.is_err() {
+            ticks.tick().await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, next).await.expect("the end of the first backup");
     assert_eq!(detail(&leader.call("GET", "/v1/alarms").await), missing);
     drop(finish(begin(follower).await).await);
     for node in &nodes {
