@@ -65,7 +65,10 @@ pub use lock::{
     HolderBody, LockBody, LocksBody, PolicyBody, ReleaseRequestBody, ReleaseRequestedBody,
     WaiterBody, named_owner,
 };
-pub use member::{InvitedMemberBody, JoinToken, NotJoinToken, TransferredLeadershipBody};
+pub use member::{
+    InvitedMemberBody, JoinToken, NotJoinToken, StateVerificationBody, TransferredLeadershipBody,
+    VerifiedMemberBody, VerifiedState,
+};
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param, object_schema};
 pub use param_error::{ParamError, nearest};

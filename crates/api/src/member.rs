@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use holdfast_types::{ClusterId, MemberAddresses, NodeId};
+use holdfast_types::{ClusterId, MemberAddresses, NodeId, Revision};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +26,55 @@ pub struct InvitedMemberBody {
 pub struct TransferredLeadershipBody {
     /// The leader.
     pub leader: NodeId,
+}
+
+/// The states of all members at one revision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StateVerificationBody {
+    /// The revision after which the members hashed their states.
+    pub revision: Revision,
+    /// Whether all members have the same state.
+    pub same: bool,
+    /// The members, by id.
+    pub members: Vec<VerifiedMemberBody>,
+}
+
+/// The state of one member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VerifiedMemberBody {
+    /// The member.
+    pub id: NodeId,
+    /// The digest of its state, 16 hexadecimal digits; absent if it did not reply in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// How its state compares with the majority's.
+    pub state: VerifiedState,
+}
+
+/// How the state of a member compares with the majority's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifiedState {
+    /// The same.
+    Same,
+    /// Another one.
+    Different,
+    /// The member did not reply in time, or no majority decides.
+    Unknown,
+}
+
+impl VerifiedState {
+    /// The word in JSON and in texts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Different => "different",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// Everything that a new node needs to join a cluster. Its text is `hfj_` and base64url of JSON.

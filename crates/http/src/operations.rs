@@ -78,6 +78,7 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &members::set::OPERATION,
     &members::remove::OPERATION,
     &members::transfer_leadership::OPERATION,
+    &members::verify_state::OPERATION,
     &node::backup::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

@@ -134,6 +134,7 @@ pub(crate) static NODE: Route = Route::new("/v1/node", "cluster and node", None)
 pub(crate) static TRANSFER_LEADERSHIP: Route =
     Route::new("/v1/cluster/transfer", "cluster and node", None);
 pub(crate) static FEATURE_LEVEL: Route = Route::new("/v1/cluster/level", "cluster and node", None);
+pub(crate) static VERIFY_STATE: Route = Route::new("/v1/cluster/verify", "cluster and node", None);
 pub(crate) static MEMBERS: Route = Route::new("/v1/members", "cluster and node", None);
 pub(crate) static MEMBER: Route =
     Route::new("/v1/members/{id}", "cluster and node", Some(MEMBER_ID));
@@ -201,6 +202,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &ALARMS,
     &NODE,
     &TRANSFER_LEADERSHIP,
+    &VERIFY_STATE,
     &FEATURE_LEVEL,
     &MEMBERS,
     &MEMBER,

@@ -4,7 +4,7 @@
 //! Only this file changes the revision, the machine's time and the rolling digest. A rejected command changes nothing
 //! except those timers ([`Machine::undo_if_rejected`]).
 
-use holdfast_types::{Applied, Command, Entry, Outcome, Rejection, Reply, Revision};
+use holdfast_types::{Applied, Command, Entry, Event, Outcome, Rejection, Reply, Revision};
 
 use crate::cluster::LastBackup;
 use crate::context::ApplyContext;
@@ -97,6 +97,10 @@ impl Machine {
             Command::RecordBackup { revision, bytes } => {
                 self.last_backup = Some(LastBackup { at: ctx.now, revision, bytes });
                 Ok(Reply::BackupRecorded)
+            }
+            Command::VerifyState => {
+                ctx.emit(Event::VerifyState);
+                Ok(Reply::VerificationStarted)
             }
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)

@@ -208,6 +208,7 @@ impl Detail {
             | Event::MemberChanged { .. }
             | Event::LevelChanged { .. }
             | Event::AuthChanged
+            | Event::VerifyState
             | Event::Audited { .. } => {}
         }
     }
@@ -259,6 +260,7 @@ fn described(command: &Command) -> Option<Described> {
         | Command::AttachSession { .. }
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
+        | Command::VerifyState
         | Command::Recipe(_)
         | Command::RunTimers { .. }
         | Command::HandOver(_)

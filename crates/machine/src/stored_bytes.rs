@@ -78,6 +78,7 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::SetLevel(_)
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
+        | Command::VerifyState
         | Command::As { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }

@@ -27,6 +27,7 @@ use crate::lease::Leases;
 use crate::metrics::ServiceMetrics;
 use crate::recipes::RecipeWaiters;
 use crate::session_events::SessionEvents;
+use crate::state_digests::StateDigests;
 use crate::stored_bytes_warning::StoredBytesWarning;
 use crate::stream::Streams;
 use crate::waiting::{AppliedWaiters, ParkedCalls, QueueEvent, WaiterPermits};
@@ -43,6 +44,7 @@ pub(crate) struct ApplyObserver {
     pub(crate) lock_waiters: ParkedCalls<Ticket, QueueEvent>,
     pub(crate) recipe_waiters: RecipeWaiters,
     pub(crate) digests: Mutex<DigestLog>,
+    pub(crate) state_digests: StateDigests,
     pub(crate) streams: Streams,
     pub(crate) change_log: ChangeLog,
     pub(crate) applied_waiters: AppliedWaiters,
@@ -86,6 +88,7 @@ impl ApplyObserver {
             lock_waiters: ParkedCalls::new(metrics.wake_ups.clone()),
             recipe_waiters: RecipeWaiters::default(),
             digests: Mutex::default(),
+            state_digests: StateDigests::default(),
             streams: Streams::new(config.streams_max, config.watches_max),
             change_log: ChangeLog::new(history_events_max, history_bytes_max, watch_streams_max),
             applied_waiters: AppliedWaiters::default(),
@@ -143,7 +146,8 @@ impl ApplyObserver {
                 | LockEvent::ReleaseRequested { .. },
             )
             | Event::MemberChanged { .. }
-            | Event::LevelChanged { .. } => {}
+            | Event::LevelChanged { .. }
+            | Event::VerifyState => {}
             Event::AuthChanged => self.auth_changes.send_replace(()),
             Event::Audited { .. } => self.audit_records.send_replace(()),
             Event::Recipe(event) => self.recipe_waiters.on_event(event),
@@ -166,6 +170,7 @@ impl Observer for ApplyObserver {
         // Runs after the change log, which a new listener reads.
         self.session_events.on_applied(applied);
         self.digests.lock().record(applied.revision, || machine.digest());
+        self.state_digests.on_applied(machine, applied);
         self.stored_bytes_warning.check(machine);
         // Runs last, so that a caller waiting for this revision finds all notices dispatched.
         self.applied_waiters.reached(applied.revision);

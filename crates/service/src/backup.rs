@@ -88,12 +88,13 @@ impl BackupStream {
     /// The next bytes; `None` at the end, after the backup is recorded. After an error the bytes before it are not a
     /// backup.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
-        let next = match self.first.take() {
-            Some(first) => Some(Ok(first)),
-            None => tokio::select! {
+        let next = if let Some(first) = self.first.take() {
+            Some(Ok(first))
+        } else {
+            tokio::select! {
                 next = self.rest.recv() => next,
                 () = self.draining.cancelled() => Some(Err(io::Error::other("this node is shutting down"))),
-            },
+            }
         };
         let BackupProgress { revision, bytes, failed } = &mut self.progress;
         match &next {

@@ -88,6 +88,7 @@ impl HoldNotice {
             | Event::MemberChanged { .. }
             | Event::LevelChanged { .. }
             | Event::AuthChanged
+            | Event::VerifyState
             | Event::Audited { .. } => None,
         }
     }

@@ -206,6 +206,7 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::MemberChanged { .. }
         | Event::LevelChanged { .. }
         | Event::AuthChanged
+        | Event::VerifyState
         | Event::Audited { .. } => None,
     }
 }

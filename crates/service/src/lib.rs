@@ -56,9 +56,11 @@ mod service_call;
 mod session;
 mod session_events;
 mod start;
+mod state_digests;
 mod stored_bytes_warning;
 mod stream;
 mod tree;
+mod verification;
 mod waiting;
 mod watch;
 mod watched_queues;
@@ -99,4 +101,5 @@ pub use stream::{
     StreamLimits, StreamRead, StreamReply, StreamView, WatchCounts, WatchKind, WatchMode, WatchSet,
 };
 pub use tree::{ZnodeAcl, ZnodeContents};
+pub use verification::StateVerification;
 pub use watch::{WatchFilter, WatchItem, WatchRequest, WatchStream, WatchedItem, ZnodeChangeKind};

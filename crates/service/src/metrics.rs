@@ -176,7 +176,7 @@ impl ServiceMetrics {
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
-        let gauges: [(&str, &str, &Gauge); 17] = [
+        let gauges: [(&str, &str, &Gauge); 16] = [
             ("has_leader", "1 if this node knows a leader, otherwise 0", &self.has_leader),
             (
                 "has_quorum",
@@ -205,11 +205,6 @@ impl ServiceMetrics {
                 "tree_bytes_max",
                 "Limit of holdfast_tree_bytes. Replicated: equal on every node",
                 &self.tree_bytes_max,
-            ),
-            (
-                "last_backup_timestamp_seconds",
-                "When the last complete backup ended, 0 without one. Replicated: equal on every node",
-                &self.last_backup,
             ),
             (
                 "locks_held",
@@ -246,12 +241,15 @@ impl ServiceMetrics {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
-        self.register_log(registry);
+        self.register_cluster_and_log(registry);
     }
 
-    fn register_log(&self, registry: &mut Registry) {
+    fn register_cluster_and_log(&self, registry: &mut Registry) {
         let help = "Feature level of the cluster. Replicated: equal on every node";
         registry.register("feature_level", help, self.feature_level.clone());
+        let help =
+            "When the last complete backup ended, 0 without one. Replicated: equal on every node";
+        registry.register("last_backup_timestamp_seconds", help, self.last_backup.clone());
         let help = "Bytes of the Raft log on the disk of this node";
         registry.register("raft_log_bytes", help, self.log_bytes.clone());
         let help = "Raft log entries that a follower has not acknowledged; only on the leader";

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use holdfast_codec::Kind;
+use holdfast_machine::DIGEST_SCHEMA;
 use holdfast_raft::Role;
 use holdfast_types::{
     Actor, EntryState, FeatureLevel, LockName, NodeId, Owner, Rejection, Revision, SessionId,
@@ -143,6 +144,23 @@ impl ServiceCall for ReadClock {
 
     async fn answer(self, service: &Service, _: Instant) -> Result<Stamp, CallFailure> {
         Ok(service.raft().wall_clock())
+    }
+}
+
+/// Returns the digest of the whole state that a `VerifyState` command requested.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadStateDigest {
+    /// The revision of the command.
+    pub(crate) requested_in: Revision,
+}
+
+impl ServiceCall for ReadStateDigest {
+    /// With the schema of the digest; `None` until the node has computed it.
+    type Reply = Option<(u16, u64)>;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<Self::Reply, CallFailure> {
+        let digest = service.observer().state_digests.get(self.requested_in);
+        Ok(digest.map(|digest| (DIGEST_SCHEMA, digest)))
     }
 }
 
@@ -373,5 +391,6 @@ service_requests!(
     ReadLeases,
     TransferLeadership,
     ReadAlarms,
-    ReadClock
+    ReadClock,
+    ReadStateDigest
 );

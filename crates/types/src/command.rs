@@ -112,6 +112,8 @@ pub enum Command {
     ClaimSession { session: SessionId },
     /// Records a complete backup. A node proposes it.
     RecordBackup { revision: Revision, bytes: u64 },
+    /// Makes every node compute the digest of its whole state after this entry. Changes nothing.
+    VerifyState,
 }
 
 impl Command {
@@ -141,7 +143,9 @@ impl Command {
             | Self::SetLevel(_) => FeatureLevel::FIRST,
             Self::Auth(change) => change.level(),
             Self::Multi(multi) => multi.caller.level(),
-            Self::ClaimSession { .. } | Self::RecordBackup { .. } => FeatureLevel(2),
+            Self::ClaimSession { .. } | Self::RecordBackup { .. } | Self::VerifyState => {
+                FeatureLevel(2)
+            }
             Self::As { command, .. } => command.level(),
         }
     }

@@ -91,6 +91,8 @@ pub enum Event {
     LevelChanged {
         level: FeatureLevel,
     },
+    /// Every node computes the digest of its whole state after this entry.
+    VerifyState,
 }
 
 /// A change of a lock, its queue or its policy.

@@ -70,6 +70,7 @@ pub enum Reply {
     LevelSet,
     SessionClaimed,
     BackupRecorded,
+    VerificationStarted,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.

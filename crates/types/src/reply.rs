@@ -67,6 +67,10 @@ impl Reply {
         matches!(self, Self::BackupRecorded).then_some(())
     }
 
+    pub fn into_verification_started(self) -> Option<()> {
+        matches!(self, Self::VerificationStarted).then_some(())
+    }
+
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {
         if let Self::SessionOpened(opened) = self { Some(opened) } else { None }
     }

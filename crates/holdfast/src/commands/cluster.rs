@@ -1,7 +1,10 @@
-//! `holdfast cluster`: the leader and the feature level of the cluster.
+//! `holdfast cluster`: the leader, the feature level and the states of the cluster.
 
 use clap::{Args, Subcommand};
-use holdfast_api::{ClusterBody, FeatureLevelBody, Query, TransferredLeadershipBody, parameters};
+use holdfast_api::{
+    ClusterBody, FeatureLevelBody, Query, StateVerificationBody, TransferredLeadershipBody,
+    VerifiedMemberBody, VerifiedState, parameters,
+};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{FeatureLevel, NodeId};
@@ -11,13 +14,15 @@ use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
 use crate::output::{answer, cell, table};
 
-/// The leader and the feature level of the cluster.
+/// The leader, the feature level and the states of the cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
     /// Transfer leadership to another voter, such as before the maintenance of a machine.
     Transfer(TransferArgs),
     /// Show the feature level and the programs of all nodes, or change the level.
     Level(LevelArgs),
+    /// Compare the whole states of all members.
+    Verify(VerifyArgs),
 }
 
 /// Transfer leadership to another voter.
@@ -43,6 +48,16 @@ pub(crate) struct LevelArgs {
     cluster: ClusterArgs,
 }
 
+/// Compare the whole states of all members.
+///
+/// Every member hashes its state after the same entry of the log, in the background. Exit code 0 means that all members have
+/// the same state, and 1 that one differs or did not reply.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
 pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
     match command {
         ClusterCommand::Transfer(args) => transfer(&args).await,
@@ -50,6 +65,7 @@ pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
             Some(level) => set_level(level, &args.cluster).await,
             None => show_level(&args.cluster).await,
         },
+        ClusterCommand::Verify(args) => verify(&args.cluster).await,
     }
 }
 
@@ -75,6 +91,28 @@ async fn show_level(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let body = cluster.quick_client()?.cluster().await?;
     answer(cluster.format(), &body, body.level, &level_text(&body, FeatureLevel::NEWEST));
     Ok(())
+}
+
+async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    let call = Call::new(Method::POST, "/v1/cluster/verify");
+    let body: StateVerificationBody = cluster.client()?.call(&call).await?;
+    let rows = body.members.iter().map(|member| {
+        [member.id.to_string(), member.state.as_str().to_owned(), cell(member.digest.as_ref())]
+    });
+    let text = table(["node", "state", "digest"], rows);
+    answer(cluster.format(), &body, body.same, &format!("revision {}\n\n{text}", body.revision));
+    if body.same {
+        return Ok(());
+    }
+    let is_different = |member: &&VerifiedMemberBody| member.state == VerifiedState::Different;
+    let fix = match body.members.iter().find(is_different) {
+        Some(member) => format!(
+            "the state of node {0} differs: replace it with holdfast member replace {0}",
+            member.id
+        ),
+        None => "not all members replied, or no majority has the same state".to_owned(),
+    };
+    Err(CommandFailure::failed(fix))
 }
 
 /// The levels of the cluster, of its nodes and of this program, and what an operator can do.

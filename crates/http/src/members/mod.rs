@@ -5,3 +5,4 @@ pub(crate) mod remove;
 pub(crate) mod set;
 pub(crate) mod set_level;
 pub(crate) mod transfer_leadership;
+pub(crate) mod verify_state;

@@ -79,6 +79,7 @@ pub(crate) fn needed_by<'a, E>(
         | Command::RunTimers { .. }
         | Command::Membership(MembershipChange::Finish { .. })
         | Command::RecordBackup { .. }
+        | Command::VerifyState
         | Command::Bootstrap { .. } => need(Needed::Node),
         Command::As { command, .. } => needed_by(command, need),
     }

@@ -59,6 +59,7 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::SetLevel(_)
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
+        | Command::VerifyState
         | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),
     }

@@ -1,10 +1,10 @@
 //! The feature level, and what level 2 adds: the permission `tree admin`, the subject of a connection's session, and the
-//! last backup.
+//! last backup, and the verification of the state.
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Actor, AuditAction, AuthMode, AuthRejection, Caller, Command, Create,
-    CreateKind, FeatureLevel, Identity, Multi, NamespaceQuota, Op, OpenSession, Outcome, Perms,
-    Rejection, Reply, Revision,
+    CreateKind, Entry, Event, FeatureLevel, Identity, Multi, NamespaceQuota, Op, OpenSession,
+    Outcome, Perms, Rejection, Reply, Revision,
 };
 
 use super::auth::{
@@ -157,4 +157,20 @@ fn the_last_backup_is_state_of_level_2() {
     assert_eq!(restored.last_backup(), None);
     set_level(&mut machine, 1).unwrap();
     assert_eq!(machine.last_backup(), None);
+}
+
+#[test]
+fn a_verification_of_the_state_changes_nothing_and_needs_level_2() {
+    let mut machine = guarded();
+    let needed = Rejection::LevelTooLow { needed: FeatureLevel(2) };
+    assert_eq!(apply(&mut machine, Actor::Node, Command::VerifyState), Err(needed));
+    set_level(&mut machine, 2).unwrap();
+    let by_ci = apply(&mut machine, CI, Command::VerifyState);
+    assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
+    let before = machine.counts();
+    let entry = Entry { stamped_at: machine.now(), commands: vec![Command::VerifyState] };
+    let applied = machine.apply(entry);
+    assert_eq!(applied.outcomes, [Ok(Reply::VerificationStarted)]);
+    assert_eq!(applied.events, [(machine.revision(), Event::VerifyState)]);
+    assert_eq!(machine.counts(), before);
 }

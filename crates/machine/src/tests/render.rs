@@ -65,7 +65,8 @@ fn reply(reply: &Reply) -> String {
         | Reply::MembershipChanged
         | Reply::LevelSet
         | Reply::SessionClaimed
-        | Reply::BackupRecorded => format!("{reply:?}"),
+        | Reply::BackupRecorded
+        | Reply::VerificationStarted => format!("{reply:?}"),
     }
 }
 
@@ -286,6 +287,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::Deleted { path }) => format!("node {path} deleted"),
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
+        Event::VerifyState => "every node computes the digest of its state".to_owned(),
         Event::Audited { number, .. } => format!("audit record {number}"),
         Event::LevelChanged { level } => format!("the feature level is {level}"),
         Event::MemberChanged { node } => format!("member {node} changed"),

@@ -202,6 +202,7 @@ impl Streams {
             | Event::MemberChanged { .. }
             | Event::LevelChanged { .. }
             | Event::Audited { .. }
+            | Event::VerifyState
             | Event::AuthChanged => {}
         }
     }

@@ -251,6 +251,7 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         | Event::MemberChanged { .. }
         | Event::LevelChanged { .. }
         | Event::Audited { .. }
+        | Event::VerifyState
         | Event::AuthChanged => {
             let notice = HoldNotice::of(revision, event, entry)?;
             let path = ZnodePath::of_lock(&notice.lock);

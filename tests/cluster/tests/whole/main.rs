@@ -21,6 +21,7 @@ mod retries;
 mod sockets;
 mod tree;
 mod upgrade;
+mod verify;
 mod waits;
 mod watch;
 mod zookeeper;

@@ -349,6 +349,7 @@ impl Model {
                 | Command::SetLevel(_)
                 | Command::ClaimSession { .. }
                 | Command::RecordBackup { .. }
+                | Command::VerifyState
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -441,6 +442,7 @@ impl Model {
             | Command::SetLevel(_)
             | Command::ClaimSession { .. }
             | Command::RecordBackup { .. }
+            | Command::VerifyState
             | Command::Auth(_)
             | Command::As { .. } => panic!("the model has no members and no authorization"),
             Command::AttachSession { session, password, ttl } => {
