@@ -225,6 +225,7 @@ fn service_config(config: &Config) -> ServiceConfig {
         requires_authentication: config.requires_authentication(),
         unprotected: config.unprotected().map(ToString::to_string),
         backup_expected_every: config.backup_expect_every,
+        priority: config.priority,
         ..ServiceConfig::default()
     }
 }

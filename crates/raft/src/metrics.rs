@@ -51,6 +51,8 @@ pub struct RaftMetrics {
     pub snapshot_seconds: Histogram,
     /// The bytes of the current snapshot; 0 without one.
     pub snapshot_bytes: Gauge,
+    /// When the last scrub ended without damage, seconds since 1970; 0 before the first.
+    pub last_scrub: Gauge,
 }
 
 impl Default for RaftMetrics {
@@ -75,6 +77,7 @@ impl Default for RaftMetrics {
             peer_round_trip_seconds: Family::new_with_constructor(latency),
             snapshot_seconds: latency(),
             snapshot_bytes: Gauge::default(),
+            last_scrub: Gauge::default(),
         }
     }
 }
@@ -170,5 +173,7 @@ impl RaftMetrics {
         registry.register("snapshot_seconds", help, self.snapshot_seconds.clone());
         let help = "Bytes of the current snapshot of this node";
         registry.register("snapshot_bytes", help, self.snapshot_bytes.clone());
+        let help = "When the last scrub of this node ended without damage, 0 before the first";
+        registry.register("last_scrub_timestamp_seconds", help, self.last_scrub.clone());
     }
 }

@@ -4,12 +4,14 @@
 //! copy is left. Damage is a failure of the node, as everywhere. Bounds: one scrub at a time, on a thread of low priority,
 //! at most [`BYTES_PER_SECOND`].
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_storage::{Log, StoreError};
 
 use crate::background;
 use crate::failure::Failure;
+use crate::metrics::RaftMetrics;
 use crate::snapshot::SnapshotStore;
 
 const BYTES_PER_SECOND: u64 = 8 << 20;
@@ -20,6 +22,7 @@ pub(crate) struct Scrub {
     pub(crate) log: Log,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) failure: Failure,
+    pub(crate) metrics: Arc<RaftMetrics>,
     /// The time between the end of one scrub and the start of the next one.
     pub(crate) every: Duration,
 }
@@ -30,7 +33,11 @@ impl Scrub {
             tokio::time::sleep(self.every).await;
             let (log, snapshots) = (self.log.clone(), self.snapshots.clone());
             match background::run("scrub", move || scrub(&log, &snapshots)).await {
-                Ok(Ok(bytes)) => tracing::info!(bytes, "the files of this node are undamaged"),
+                Ok(Ok(bytes)) => {
+                    tracing::info!(bytes, "the files of this node are undamaged");
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                    self.metrics.last_scrub.set(now.as_secs().cast_signed());
+                }
                 // The node closes its log when it stops.
                 Ok(Err(StoreError::Closed)) => return,
                 Ok(Err(error)) => return self.failure.report(error.to_string()),

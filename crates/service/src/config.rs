@@ -5,6 +5,7 @@ use std::time::Duration;
 use holdfast_types::Limits;
 
 use crate::hold_history::HistoryBounds;
+use crate::leader_priority::DEFAULT_PRIORITY;
 
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
@@ -44,6 +45,8 @@ pub struct ServiceConfig {
     pub requires_authentication: bool,
     /// An address that other machines can reach without TLS, for the alarm `open-mode`.
     pub unprotected: Option<String>,
+    /// Of several voters, the one with the highest priority leads.
+    pub priority: u8,
     /// The longest time between two backups, for the alarm `backup-old`; `None` expects no backups.
     pub backup_expected_every: Option<Duration>,
     /// In the mode `on`, a node without contact to a leader for longer than this serves no stale reads, because its
@@ -72,6 +75,7 @@ impl Default for ServiceConfig {
             tree_bytes_max: Limits::default().tree_bytes_max,
             requires_authentication: false,
             unprotected: None,
+            priority: DEFAULT_PRIORITY,
             backup_expected_every: None,
             stale_max: Duration::from_secs(30),
         }

@@ -147,6 +147,18 @@ impl ServiceCall for ReadClock {
     }
 }
 
+/// Returns the priority of the called node as a leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadPriority;
+
+impl ServiceCall for ReadPriority {
+    type Reply = u8;
+
+    async fn answer(self, service: &Service, _: Instant) -> Result<u8, CallFailure> {
+        Ok(service.config().priority)
+    }
+}
+
 /// Returns the digest of the whole state that a `VerifyState` command requested.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadStateDigest {
@@ -392,5 +404,6 @@ service_requests!(
     TransferLeadership,
     ReadAlarms,
     ReadClock,
-    ReadStateDigest
+    ReadStateDigest,
+    ReadPriority
 );

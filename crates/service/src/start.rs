@@ -18,7 +18,7 @@ use crate::refusals::Refusals;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
-use crate::{clock_check, digest_check, leader_timers};
+use crate::{clock_check, digest_check, leader_priority, leader_timers};
 
 impl Service {
     /// Starts the node: opens its data and joins its peers. It serves as soon as there is a leader.
@@ -72,6 +72,7 @@ impl Service {
         tokio::spawn(leader_timers::run(node.clone()));
         tokio::spawn(digest_check::run(node.clone()));
         tokio::spawn(clock_check::run(node.clone()));
+        tokio::spawn(leader_priority::run(node.clone()));
         tokio::spawn(renew_streams(node));
         Ok(service)
     }

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_raft::Timing;
+use holdfast_service::DEFAULT_PRIORITY;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
 pub(crate) use check::is_cluster_name;
@@ -67,6 +68,7 @@ pub(crate) struct Config {
     /// The maximum election timeout.
     pub(crate) election_max: Duration,
     /// The maximum size of the data that clients store in the cluster, bytes.
+    pub(crate) priority: u8,
     pub(crate) tree_bytes_max: u64,
     /// The node rejects writes below this free disk space, bytes.
     pub(crate) disk_reserve: u64,
@@ -117,6 +119,7 @@ impl Config {
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,
             election_min: layers.or("raft.election_min", units::duration, timing.election_min)?,
             election_max: layers.or("raft.election_max", units::duration, timing.election_max)?,
+            priority: layers.or("raft.priority", units::priority, DEFAULT_PRIORITY)?,
             tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,

@@ -27,6 +27,7 @@ pub(crate) const KEYS: &[&str] = &[
     "raft.heartbeat",
     "raft.election_min",
     "raft.election_max",
+    "raft.priority",
     "limits.tree_bytes_max",
     "storage.disk_reserve",
     "storage.snapshot_log",

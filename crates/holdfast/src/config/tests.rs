@@ -244,6 +244,15 @@ fn threads_are_half_the_processors_by_default() {
 }
 
 #[test]
+fn a_priority_is_a_number_from_0_to_9() {
+    let priority = |value: &str| file(GOOD).env("HOLDFAST_RAFT_PRIORITY", value);
+    assert_eq!([file(GOOD).load().priority, priority("9").load().priority], [5, 9]);
+    for bad in ["10", "-1", "256", "high"] {
+        assert_contains(&priority(bad).error(), &["HOLDFAST_RAFT_PRIORITY", "number from 0"]);
+    }
+}
+
+#[test]
 fn a_size_without_a_unit_is_rejected_with_the_fix() {
     let error = file(&format!("{GOOD}\n[storage]\ndisk_reserve = 64\n")).error();
     assert_contains(&error, &["storage.disk_reserve", "bare number", "\"64MiB\""]);

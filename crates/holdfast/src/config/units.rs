@@ -71,6 +71,14 @@ pub(super) fn count(value: &Scalar) -> Result<usize, String> {
     count.ok_or_else(|| format!("is not a count: write {wanted}"))
 }
 
+/// Parses the priority of a node as a leader.
+pub(super) fn priority(value: &Scalar) -> Result<u8, String> {
+    match u8::try_from(count(value)?) {
+        Ok(priority @ 0..=9) => Ok(priority),
+        Ok(_) | Err(_) => Err("is out of bounds: write a number from 0 to 9".to_owned()),
+    }
+}
+
 /// Parses a number of threads, at least 1.
 pub(super) fn threads(value: &Scalar) -> Result<usize, String> {
     match count(value)? {

@@ -338,6 +338,7 @@ impl RaftNode {
             log: inner.log.clone(),
             snapshots: snapshots.clone(),
             failure: inner.failure.clone(),
+            metrics: inner.metrics.clone(),
             every: config.scrub_every,
         };
         let compactor = supervisor::Compactor {

@@ -59,6 +59,10 @@ async fn a_scrub_finds_a_damaged_byte_and_the_node_stops() {
         }
         lab.agree().await;
         let node = lab.follower_of(lab.leader().await);
+        eventually("a scrub without damage", || {
+            (lab.node(node).metrics().last_scrub.get() > 0).then_some(())
+        })
+        .await;
         let file = eventually("a file", || {
             let listed = std::fs::read_dir(lab.dirs[&node].path().join(damaged)).unwrap();
             let paths = listed.map(|entry| entry.unwrap().path());

@@ -174,3 +174,29 @@ async fn a_node_without_a_quorum_is_not_ready_until_the_quorum_is_back() {
     other.start();
     cluster.wait_ready().await;
 }
+
+/// Sets the priority of a node that does not run.
+fn set_priority(node: &Node, priority: u8) {
+    let text = std::fs::read_to_string(node.config()).expect("a configuration");
+    assert!(text.contains("\n[raft]\n"), "{text}");
+    let text = text.replace("\n[raft]\n", &format!("\n[raft]\npriority = {priority}\n"));
+    std::fs::write(node.config(), text).expect("the configuration");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_voter_with_the_highest_priority_leads_as_soon_as_it_runs() {
+    let cluster = Cluster::of(3).prepare().await;
+    for (node, priority) in cluster.nodes().iter().zip([5, 7, 9]) {
+        set_priority(node, priority);
+    }
+    cluster.start_all();
+    let history = History::default();
+    cluster.wait_ready().await;
+    let load = Load { holders: 4, competing_clients: 8, hot_locks: 2 }
+        .start(&cluster.endpoints(), &history);
+    until("node 3 to lead", DEADLINE * 2, async || cluster.wait_ready().await == 3).await;
+    cluster.node(3).kill();
+    until("node 2 to lead", DEADLINE * 2, async || cluster.wait_leader_among(&[1, 2]).await == 2).await;
+    load.wait_for_grants(50).await;
+    load.finish().await;
+}

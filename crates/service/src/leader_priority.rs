@@ -1,0 +1,66 @@
+//! Moves the leadership to the voter with the highest priority.
+//!
+//! Each node has a priority in its configuration. The leader asks the others, and transfers the leadership to a connected
+//! voter with a higher one. A node does so at most once in [`PAUSE`] for the same voter, so a voter that fails again and again
+//! does not move the leadership each time.
+
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
+
+use holdfast_types::NodeId;
+
+use crate::service::Service;
+use crate::service_call::ReadPriority;
+
+/// The priority of a node without one in its configuration.
+pub const DEFAULT_PRIORITY: u8 = 5;
+
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a leader leads before it asks the others.
+const STABLE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_mins(1);
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// A follower that has acknowledged nothing for longer does not take over.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Runs until the service is stopped.
+pub(crate) async fn run(service: Service) {
+    let mut period = tokio::time::interval(CHECK_INTERVAL);
+    let (mut leads_since, mut last) = (None::<Instant>, None::<(NodeId, Instant)>);
+    loop {
+        tokio::select! {
+            () = service.stopped().cancelled() => return,
+            _ = period.tick() => {}
+        }
+        if service.leader() != Some(service.node()) {
+            leads_since = None;
+            continue;
+        }
+        if leads_since.get_or_insert_with(Instant::now).elapsed() < STABLE {
+            continue;
+        }
+        let is_too_early =
+            |voter| last.is_some_and(|(before, at)| before == voter && at.elapsed() < PAUSE);
+        if let Some(successor) = successor(&service).await.filter(|voter| !is_too_early(*voter)) {
+            last = Some((successor, Instant::now()));
+            tracing::info!(successor = successor.0, "a voter with a higher priority takes over the leadership");
+            service.raft().transfer_leadership(Some(successor)).await;
+        }
+    }
+}
+
+/// The connected voter with the highest priority above this node's; of several, the one with the lowest id.
+async fn successor(service: &Service) -> Option<NodeId> {
+    let status = service.raft().status();
+    let deadline = Instant::now() + CALL_TIMEOUT;
+    let connected = status.peers.iter().filter(|(id, peer)| {
+        let acknowledges = peer.contact.is_some_and(|contact| contact < SILENCE_MAX);
+        status.voters.contains(id) && peer.connected && acknowledges
+    });
+    let reads = connected.map(async |(id, _)| {
+        let priority = service.call_service(*id, ReadPriority, deadline).await.ok()?;
+        Some((priority, Reverse(*id)))
+    });
+    let best = futures_util::future::join_all(reads).await.into_iter().flatten().max();
+    best.filter(|(priority, _)| *priority > service.config().priority).map(|(_, Reverse(id))| id)
+}
