@@ -5,7 +5,6 @@ use std::time::Duration;
 use holdfast_types::Limits;
 
 use crate::hold_history::HistoryBounds;
-use crate::leader_priority::DEFAULT_PRIORITY;
 
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
@@ -54,6 +53,11 @@ pub struct ServiceConfig {
     pub stale_max: Duration,
 }
 
+impl ServiceConfig {
+    /// The priority of a node without one in its configuration.
+    pub const DEFAULT_PRIORITY: u8 = 5;
+}
+
 impl Default for ServiceConfig {
     fn default() -> Self {
         Self {
@@ -75,7 +79,7 @@ impl Default for ServiceConfig {
             tree_bytes_max: Limits::default().tree_bytes_max,
             requires_authentication: false,
             unprotected: None,
-            priority: DEFAULT_PRIORITY,
+            priority: Self::DEFAULT_PRIORITY,
             backup_expected_every: None,
             stale_max: Duration::from_secs(30),
         }

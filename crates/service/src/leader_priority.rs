@@ -12,9 +12,6 @@ use holdfast_types::NodeId;
 use crate::service::Service;
 use crate::service_call::ReadPriority;
 
-/// The priority of a node without one in its configuration.
-pub const DEFAULT_PRIORITY: u8 = 5;
-
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a leader leads before it asks the others.
 const STABLE: Duration = Duration::from_secs(10);
@@ -43,7 +40,10 @@ pub(crate) async fn run(service: Service) {
             |voter| last.is_some_and(|(before, at)| before == voter && at.elapsed() < PAUSE);
         if let Some(successor) = successor(&service).await.filter(|voter| !is_too_early(*voter)) {
             last = Some((successor, Instant::now()));
-            tracing::info!(successor = successor.0, "a voter with a higher priority takes over the leadership");
+            tracing::info!(
+                successor = successor.0,
+                "a voter with a higher priority takes over the leadership"
+            );
             service.raft().transfer_leadership(Some(successor)).await;
         }
     }

@@ -88,7 +88,6 @@ pub use listen::{ListenReply, ListenRequest};
 pub use lock::{FenceMode, TokenCheck};
 pub use members::{ChangeMode, InvitedMember, MemberUpdate, NewMember};
 pub use metrics::{ServiceMetrics, WAIT_BUCKETS};
-pub use leader_priority::DEFAULT_PRIORITY;
 pub use namespaces::NamespaceView;
 pub use pending_acquire::{AcquireProgress, PendingAcquire};
 pub use queue_positions::QueuePosition;

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_raft::Timing;
-use holdfast_service::DEFAULT_PRIORITY;
+use holdfast_service::ServiceConfig;
 use holdfast_types::{Address, MemberAddresses, NodeId};
 
 pub(crate) use check::is_cluster_name;
@@ -119,7 +119,11 @@ impl Config {
             heartbeat: layers.or("raft.heartbeat", units::duration, timing.heartbeat)?,
             election_min: layers.or("raft.election_min", units::duration, timing.election_min)?,
             election_max: layers.or("raft.election_max", units::duration, timing.election_max)?,
-            priority: layers.or("raft.priority", units::priority, DEFAULT_PRIORITY)?,
+            priority: layers.or(
+                "raft.priority",
+                units::priority,
+                ServiceConfig::DEFAULT_PRIORITY,
+            )?,
             tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,

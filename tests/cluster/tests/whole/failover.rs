@@ -196,7 +196,8 @@ async fn the_voter_with_the_highest_priority_leads_as_soon_as_it_runs() {
         .start(&cluster.endpoints(), &history);
     until("node 3 to lead", DEADLINE * 2, async || cluster.wait_ready().await == 3).await;
     cluster.node(3).kill();
-    until("node 2 to lead", DEADLINE * 2, async || cluster.wait_leader_among(&[1, 2]).await == 2).await;
+    until("node 2 to lead", DEADLINE * 2, async || cluster.wait_leader_among(&[1, 2]).await == 2)
+        .await;
     load.wait_for_grants(50).await;
     load.finish().await;
 }
