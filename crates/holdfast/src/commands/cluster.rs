@@ -101,18 +101,24 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     });
     let text = table(["node", "state", "digest"], rows);
     answer(cluster.format(), &body, body.same, &format!("revision {}\n\n{text}", body.revision));
-    if body.same {
-        return Ok(());
+    if body.same { Ok(()) } else { Err(CommandFailure::failed(difference(&body))) }
+}
+
+/// The fact and the fix for states that are not all the same.
+fn difference(body: &StateVerificationBody) -> String {
+    let first = |is: fn(&VerifiedMemberBody) -> bool| body.members.iter().find(|of| is(of));
+    if let Some(member) = first(|member| member.state == VerifiedState::Different) {
+        let id = member.id;
+        return format!(
+            "the state of node {id} differs: replace it with holdfast member replace {id}"
+        );
     }
-    let is_different = |member: &&VerifiedMemberBody| member.state == VerifiedState::Different;
-    let fix = match body.members.iter().find(is_different) {
-        Some(member) => format!(
-            "the state of node {0} differs: replace it with holdfast member replace {0}",
-            member.id
-        ),
-        None => "not all members replied, or no majority has the same state".to_owned(),
-    };
-    Err(CommandFailure::failed(fix))
+    match first(|member| member.digest.is_none()) {
+        Some(member) => {
+            format!("node {} did not reply in time: start it, and repeat the command", member.id)
+        }
+        None => "no majority has the same state: stop new work, keep all data directories, and report it".to_owned(),
+    }
 }
 
 /// The levels of the cluster, of its nodes and of this program, and what an operator can do.
@@ -163,6 +169,28 @@ mod tests {
     fn advice(level: u16, known: [Option<u16>; 2], own: u16) -> String {
         let text = level_text(&cluster(level, known), FeatureLevel(own));
         text.lines().last().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn states_that_are_not_the_same_have_a_fix() {
+        let fix = |members: [(&str, Option<&str>); 3]| {
+            let member = |(id, (state, digest)): (u64, (&str, Option<&str>))| json!({ "id": id, "state": state, "digest": digest });
+            let members: Vec<_> = (1..).zip(members).map(member).collect();
+            let body = json!({ "revision": 7, "same": false, "members": members });
+            difference(&serde_json::from_value(body).expect("a body"))
+        };
+        let (same, missing) = (("same", Some("a")), ("unknown", None));
+        let different = ("different", Some("b"));
+        assert_eq!(
+            fix([missing, same, different]),
+            "the state of node 3 differs: replace it with holdfast member replace 3"
+        );
+        assert_eq!(
+            fix([same, missing, same]),
+            "node 2 did not reply in time: start it, and repeat the command"
+        );
+        let unclear = ["a", "b", "c"].map(|digest| ("unknown", Some(digest)));
+        assert!(fix(unclear).starts_with("no majority has the same state"));
     }
 
     #[test]
