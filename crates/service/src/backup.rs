@@ -21,17 +21,11 @@ pub struct BackupStream {
     first: Option<Bytes>,
     rest: mpsc::Receiver<io::Result<Bytes>>,
     draining: CancellationToken,
-    progress: BackupProgress,
+    /// The revision, and the bytes so far; `None` after an error or the end.
+    progress: Option<(Revision, u64)>,
     /// Records the backup at its end.
     node: Service,
     _permit: OwnedSemaphorePermit,
-}
-
-#[derive(Debug)]
-struct BackupProgress {
-    revision: Revision,
-    bytes: u64,
-    failed: bool,
 }
 
 impl Service {
@@ -55,7 +49,7 @@ impl Service {
             first: Some(first),
             rest,
             draining: self.draining().clone(),
-            progress: BackupProgress { revision, bytes: 0, failed: false },
+            progress: Some((revision, 0)),
             node: self.as_node(),
             _permit: permit,
         };
@@ -96,12 +90,12 @@ impl BackupStream {
                 () = self.draining.cancelled() => Some(Err(io::Error::other("this node is shutting down"))),
             }
         };
-        let BackupProgress { revision, bytes, failed } = &mut self.progress;
-        match &next {
-            Some(Ok(piece)) => *bytes += piece.len() as u64,
-            Some(Err(_)) => *failed = true,
-            None if *failed => {}
-            None => self.node.record_backup(*revision, *bytes).await,
+        match (&next, self.progress.take()) {
+            (Some(Ok(piece)), Some((revision, bytes))) => {
+                self.progress = Some((revision, bytes + piece.len() as u64));
+            }
+            (None, Some((revision, bytes))) => self.node.record_backup(revision, bytes).await,
+            (Some(_), _) | (None, None) => {}
         }
         next
     }

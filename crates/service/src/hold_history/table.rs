@@ -38,8 +38,9 @@ impl LockHolds {
     fn add(&mut self, hold: PastHold) -> bool {
         match self.position(hold.token) {
             Ok(at) => {
-                self.holds.remove(at);
-                self.holds.insert(at, hold);
+                if let Some(old) = self.holds.get_mut(at) {
+                    *old = hold;
+                }
                 false
             }
             Err(at) => {
