@@ -46,7 +46,7 @@ pub struct StateVerificationBody {
 pub struct VerifiedMemberBody {
     /// The member.
     pub id: NodeId,
-    /// The digest of its state, 16 hexadecimal digits; absent if it did not reply in time.
+    /// The digest of its state, 16 hexadecimal digits; absent if the member has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// How its state compares with the majority's.
@@ -60,9 +60,9 @@ pub struct VerifiedMemberBody {
 pub enum VerifiedState {
     /// The same.
     Same,
-    /// Another one.
+    /// A state other than the majority's.
     Different,
-    /// The member did not reply in time, or no majority decides.
+    /// The member has no digest, or no majority has the same state.
     Unknown,
 }
 

@@ -105,7 +105,8 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// True for bytes with a correct checksum that a newer holdfast wrote.
+    /// True if a newer holdfast wrote the bytes: the version of the envelope is newer, or the checksum is correct and the
+    /// payload is unknown.
     pub fn is_newer(&self) -> bool {
         match self {
             Self::Version { found } => *found > VERSION,

@@ -18,7 +18,7 @@ pub(crate) enum CommandFailure {
     Halted(String),
     /// The cluster has removed the node.
     Removed(String),
-    /// The node's program does not know the feature level of the cluster.
+    /// The node's program is older than the feature level of the cluster, or than its own data.
     OldProgram(String),
     /// The lock was not acquired in time.
     NotAcquired(String),

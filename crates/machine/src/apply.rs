@@ -95,7 +95,7 @@ impl Machine {
             Command::SetLevel(level) => self.set_level(level, ctx),
             Command::ClaimSession { session } => self.claim_session(session, ctx),
             Command::RecordBackup { revision, bytes } => {
-                self.last_backup = Some(LastBackup { at: ctx.now, revision, bytes });
+                self.record_backup(LastBackup { at: ctx.now, revision, bytes });
                 Ok(Reply::BackupRecorded)
             }
             Command::VerifyState => {

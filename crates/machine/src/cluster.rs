@@ -12,7 +12,7 @@ use crate::Machine;
 use crate::context::ApplyContext;
 use crate::members::Members;
 
-/// The newest backup that its reader has received completely.
+/// The newest backup that a node has sent completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LastBackup {
     /// When it was complete.
@@ -22,7 +22,19 @@ pub struct LastBackup {
     pub bytes: u64,
 }
 
+impl LastBackup {
+    /// The level from which on the state has it.
+    pub const LEVEL: FeatureLevel = FeatureLevel(2);
+}
+
 impl Machine {
+    /// Records a backup, unless a newer one is recorded.
+    pub(crate) fn record_backup(&mut self, backup: LastBackup) {
+        if self.last_backup.is_none_or(|last| last.revision <= backup.revision) {
+            self.last_backup = Some(backup);
+        }
+    }
+
     /// The id of the cluster; `None` until its first command.
     pub fn cluster_id(&self) -> Option<ClusterId> {
         self.cluster_id
@@ -52,7 +64,7 @@ impl Machine {
         }
         if level != self.level {
             self.level = level;
-            if level < FeatureLevel(2) {
+            if level < LastBackup::LEVEL {
                 self.last_backup = None;
             }
             ctx.emit(Event::LevelChanged { level });

@@ -57,7 +57,7 @@ impl Failure {
     pub(crate) fn stop_if_newer(&self, what: impl fmt::Display, error: &io::Error) {
         if is_newer(error) {
             self.stop(StopReason::OldProgram(format!(
-                "a newer holdfast wrote {what}, and this version cannot read it ({error}): start this node with the newer version"
+                "this version of holdfast cannot read {what} ({error}): start this node with the newer version that wrote it"
             )));
         }
     }

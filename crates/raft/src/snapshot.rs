@@ -188,7 +188,8 @@ impl SnapshotStore {
         let Some(reader) = self.snapshots.latest().map_err(io::Error::other)? else {
             return Ok(None);
         };
-        let meta = read_meta(&reader)?;
+        let meta = read_meta(&reader)
+            .inspect_err(|error| self.failure.stop_if_newer("the snapshot", error))?;
         Ok(Some(Snapshot { meta, snapshot: SnapshotFile::Stored(reader) }))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
-use holdfast_types::{FeatureLevel, NodeId, Revision, RoleName, Stamp, SubjectName};
+use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName};
 
 use crate::alarms::{
     Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, QuotaUse,
@@ -132,8 +132,8 @@ impl Service {
     fn expected_backup(&self, now: Stamp) -> Option<ExpectedBackup> {
         let every = self.config().backup_expected_every?;
         self.raft().read(|machine| {
-            let records = machine.level() >= FeatureLevel(2);
             let age = |last: LastBackup| Duration::from_millis(now.0.saturating_sub(last.at.0));
+            let records = machine.level() >= LastBackup::LEVEL;
             records.then(|| ExpectedBackup { every, age: machine.last_backup().map(age) })
         })
     }

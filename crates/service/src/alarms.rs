@@ -23,8 +23,8 @@ const EXPIRES_WITHIN: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 86_400;
 /// A quota is near from this percentage on.
 const QUOTA_NEAR: u64 = 90;
-/// Clocks that differ by more milliseconds.
-const CLOCK_OFFSET_MAX: i64 = 500;
+/// The largest difference between two clocks without an alarm, milliseconds.
+const CLOCK_OFFSET_MAX: u64 = 500;
 /// The most things that one alarm names.
 const NAMED_MAX: usize = 5;
 
@@ -290,7 +290,8 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             Some((Warning, facts.unprotected.as_ref().map(detail)?))
         }
         AlarmKind::ClockSkew => {
-            let wrong = facts.clock_offsets.iter().filter(|(_, ms)| ms.abs() > CLOCK_OFFSET_MAX);
+            let wrong =
+                facts.clock_offsets.iter().filter(|(_, ms)| ms.unsigned_abs() > CLOCK_OFFSET_MAX);
             Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
         }
         AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),

@@ -1,6 +1,6 @@
 //! Backups of the cluster, made by this node from a copy of its state. Bound: one backup at a time.
 //!
-//! When a reader has received a whole backup, the node records that in the state of the cluster.
+//! When the node has sent a whole backup, it records that in the state of the cluster.
 
 use std::io;
 
@@ -59,8 +59,7 @@ impl Service {
     /// Records a complete backup. Below the feature level of the command, no node knows when the last backup was made.
     async fn record_backup(&self, revision: Revision, bytes: u64) {
         let command = Command::RecordBackup { revision, bytes };
-        let needed = command.level();
-        if self.raft().read(|machine| machine.level() < needed) {
+        if !self.has_level(command.level()) {
             return;
         }
         if let Err(error) = self.propose_for(command, Reply::into_backup_recorded).await {

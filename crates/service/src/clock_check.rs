@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use holdfast_types::{NodeId, Stamp, millis};
+use tokio::time::MissedTickBehavior;
 
 use crate::service::Service;
-use crate::service_call::ReadClock;
+use crate::service_call::{PEER_READS_LEVEL, ReadClock};
 
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -17,13 +18,18 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Compares the clocks until the service is stopped.
 pub(crate) async fn run(service: Service) {
     let mut period = tokio::time::interval(COMPARE_INTERVAL);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = service.stopped().cancelled() => return,
             _ = period.tick() => {}
         }
         let leads = service.leader() == Some(service.node());
-        let offsets = if leads { read_offsets(&service).await } else { BTreeMap::new() };
+        let offsets = if leads && service.has_level(PEER_READS_LEVEL) {
+            read_offsets(&service).await
+        } else {
+            BTreeMap::new()
+        };
         *service.parts.clock_offsets.lock() = offsets;
     }
 }

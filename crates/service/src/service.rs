@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
-use holdfast_types::{AuthMode, Command, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{AuthMode, Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -140,6 +140,11 @@ impl Service {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.parts.draining.is_cancelled()
+    }
+
+    /// Whether the cluster has this feature level.
+    pub(crate) fn has_level(&self, level: FeatureLevel) -> bool {
+        self.raft().read(|machine| machine.level() >= level)
     }
 
     pub(crate) fn draining(&self) -> &CancellationToken {

@@ -25,6 +25,8 @@ use crate::alarms::Alarm;
 use crate::failure::Failure;
 use crate::service::Service;
 
+/// From this level of the cluster on, every member knows [`ReadClock`] and [`ReadPriority`].
+pub(crate) const PEER_READS_LEVEL: FeatureLevel = FeatureLevel(2);
 /// The pause between two attempts of a call to the leader, unless the leader changes.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -147,7 +149,7 @@ impl ServiceCall for ReadClock {
     }
 }
 
-/// Returns the priority of the called node as a leader.
+/// Returns the priority of the called node as a leader; nothing from a node that should not lead now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadPriority;
 
@@ -155,7 +157,8 @@ impl ServiceCall for ReadPriority {
     type Reply = u8;
 
     async fn answer(self, service: &Service, _: Instant) -> Result<u8, CallFailure> {
-        Ok(service.config().priority)
+        let should_lead = !service.raft().status().disk_low && !service.draining().is_cancelled();
+        if should_lead { Ok(service.config().priority) } else { Err(CallFailure::Unavailable) }
     }
 }
 

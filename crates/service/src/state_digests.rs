@@ -37,26 +37,37 @@ impl StateDigests {
     }
 
     fn compute(&self, requested_in: Revision, machine: Machine) {
-        if self.running.fetch_add(1, Ordering::Relaxed) >= RUNNING_MAX {
-            self.running.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let this = self.clone();
+        let Some(running) = Running::start(&self.running) else { return };
+        let computed = self.computed.clone();
         let named = std::thread::Builder::new().name("state-digest".to_owned());
         let spawned = named.spawn(move || {
+            let _running = running;
             let digest = machine.state_digest();
-            drop(machine);
-            let mut computed = this.computed.lock();
+            let mut computed = computed.lock();
             computed.push_back((requested_in, digest));
             if computed.len() > DIGESTS_MAX {
                 computed.pop_front();
             }
-            drop(computed);
-            this.running.fetch_sub(1, Ordering::Relaxed);
         });
         if let Err(error) = spawned {
             tracing::warn!(%error, "cannot start the thread that computes the digest of the state");
-            self.running.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// One of at most [`RUNNING_MAX`] threads, until its drop.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn start(count: &Arc<AtomicUsize>) -> Option<Self> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        // The drop counts it down again.
+        Some(Self(count.clone())).filter(|_| before < RUNNING_MAX)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -16,14 +16,17 @@ use crate::service_call::{ReadStateDigest, ServiceCall as _};
 /// How long a member may take to compute its digest.
 const DIGEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause between two questions to a member that has not computed its digest yet.
+/// How long a member may be unreachable.
+const UNREACHABLE_MAX: Duration = Duration::from_secs(3);
+/// The pause between two questions to a member.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The digests of the states of all members at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateVerification {
     pub revision: Revision,
-    /// `None` for a member that did not reply in time, or whose program computes other digests.
+    /// `None` for a member without a digest: it did not reply in time, got this state as a snapshot, computes other
+    /// verifications, or has another schema of digests.
     pub digests: BTreeMap<NodeId, Option<u64>>,
 }
 
@@ -65,7 +68,7 @@ impl Service {
         Ok(Response::new(StateVerification { revision, digests }, revision))
     }
 
-    /// Asks until the node has computed the digest. An unreachable node is asked only once.
+    /// Asks until the node has computed the digest.
     async fn read_state_digest(
         &self,
         id: NodeId,
@@ -73,6 +76,7 @@ impl Service {
         deadline: Instant,
     ) -> Option<u64> {
         let call = ReadStateDigest { requested_in };
+        let unreachable_until = Instant::now() + UNREACHABLE_MAX;
         while Instant::now() < deadline {
             let by = Instant::now() + CALL_TIMEOUT;
             let reply = if id == self.node() {
@@ -80,10 +84,11 @@ impl Service {
             } else {
                 self.call_service(id, call, by).await
             };
-            if let Some((schema, digest)) = reply.ok()? {
-                return (schema == DIGEST_SCHEMA).then_some(digest);
+            match reply {
+                Ok(Some((schema, digest))) => return (schema == DIGEST_SCHEMA).then_some(digest),
+                Err(_) if Instant::now() >= unreachable_until => return None,
+                Ok(None) | Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
             }
-            tokio::time::sleep(RETRY_PAUSE).await;
         }
         None
     }

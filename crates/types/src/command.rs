@@ -112,7 +112,7 @@ pub enum Command {
     ClaimSession { session: SessionId },
     /// Records a complete backup. A node proposes it.
     RecordBackup { revision: Revision, bytes: u64 },
-    /// Makes every node compute the digest of its whole state after this entry. Changes nothing.
+    /// Makes every node compute the digest of its whole state after this entry. Changes only the revision.
     VerifyState,
 }
 

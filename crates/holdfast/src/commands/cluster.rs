@@ -1,5 +1,7 @@
 //! `holdfast cluster`: the leader, the feature level and the states of the cluster.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use holdfast_api::{
     ClusterBody, FeatureLevelBody, Query, StateVerificationBody, TransferredLeadershipBody,
@@ -13,6 +15,9 @@ use crate::arguments::ClusterArgs;
 use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
 use crate::output::{answer, cell, table};
+
+/// How long the slowest node may hash its state.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The leader, the feature level and the states of the cluster.
 #[derive(Debug, Subcommand)]
@@ -94,7 +99,7 @@ async fn show_level(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 }
 
 async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
-    let call = Call::new(Method::POST, "/v1/cluster/verify");
+    let call = Call::new(Method::POST, "/v1/cluster/verify").wait(VERIFY_TIMEOUT);
     let body: StateVerificationBody = cluster.client()?.call(&call).await?;
     let rows = body.members.iter().map(|member| {
         [member.id.to_string(), member.state.as_str().to_owned(), cell(member.digest.as_ref())]
@@ -115,7 +120,7 @@ fn difference(body: &StateVerificationBody) -> String {
     }
     match first(|member| member.digest.is_none()) {
         Some(member) => {
-            format!("node {} did not reply in time: start it, and repeat the command", member.id)
+            format!("node {} has no digest: start it, wait until it follows, and repeat the command", member.id)
         }
         None => "no majority has the same state: stop new work, keep all data directories, and report it".to_owned(),
     }
@@ -187,7 +192,7 @@ mod tests {
         );
         assert_eq!(
             fix([same, missing, same]),
-            "node 2 did not reply in time: start it, and repeat the command"
+            "node 2 has no digest: start it, wait until it follows, and repeat the command"
         );
         let unclear = ["a", "b", "c"].map(|digest| ("unknown", Some(digest)));
         assert!(fix(unclear).starts_with("no majority has the same state"));

@@ -79,13 +79,19 @@ fn members_of_new_cluster(count: usize) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks that elections neither fail for lack of time nor collide, and that scrubs end.
+/// Checks that elections neither fail for lack of time nor collide, that scrubs end, and that backups can keep up.
 pub(super) fn timing(config: &Config) -> Result<(), ConfigError> {
-    let Config { heartbeat, election_min, election_max, scrub_every, .. } = config;
+    let Config { heartbeat, election_min, election_max, scrub_every, backup_expect_every, .. } =
+        config;
     let reject = |problem: String| Err(ConfigError::Inconsistent(problem));
     if *scrub_every < Duration::from_secs(1) {
         return reject(format!(
             "storage.scrub_every = \"{scrub_every:?}\" would read the disk all the time: use 1s or more (the default is 24h)"
+        ));
+    }
+    if let Some(every) = backup_expect_every.filter(|every| *every < Duration::from_mins(1)) {
+        return reject(format!(
+            "backup.expect_every = \"{every:?}\" is shorter than a backup takes: use 1m or more"
         ));
     }
     if *heartbeat < Duration::from_millis(10) {

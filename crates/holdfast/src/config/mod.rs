@@ -67,8 +67,9 @@ pub(crate) struct Config {
     pub(crate) election_min: Duration,
     /// The maximum election timeout.
     pub(crate) election_max: Duration,
-    /// The maximum size of the data that clients store in the cluster, bytes.
+    /// 0 to 9: of several voters, the one with the highest priority leads.
     pub(crate) priority: u8,
+    /// The maximum size of the data that clients store in the cluster, bytes.
     pub(crate) tree_bytes_max: u64,
     /// The node rejects writes below this free disk space, bytes.
     pub(crate) disk_reserve: u64,
@@ -76,6 +77,7 @@ pub(crate) struct Config {
     pub(crate) snapshot_log: u64,
     /// The time between two scrubs of the files.
     pub(crate) scrub_every: Duration,
+    /// The longest time between two backups, for the alarm `backup-old`.
     pub(crate) backup_expect_every: Option<Duration>,
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,

@@ -8,6 +8,7 @@ use holdfast_types::{Create, FeatureLevel, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
+use crate::cluster::LastBackup;
 use crate::lock::index::LockIndex;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::Rank;
@@ -141,6 +142,9 @@ impl Loading {
                 if self.machine.audit.restore(record) { Ok(()) } else { Err(twice(what)) }
             }),
             Part::LastBackup(backup) => {
+                if self.machine.level < LastBackup::LEVEL {
+                    return Err(unsound("it has a backup below the level of backups".to_owned()));
+                }
                 let previous = self.machine.last_backup.replace(backup);
                 if previous.is_none() { Ok(()) } else { Err(twice("the last backup".to_owned())) }
             }

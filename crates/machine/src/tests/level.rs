@@ -1,5 +1,5 @@
-//! The feature level, and what level 2 adds: the permission `tree admin`, the subject of a connection's session, and the
-//! last backup, and the verification of the state.
+//! The feature level, and what level 2 adds: the permission `tree admin`, the subject of a connection's session, the last
+//! backup, the verification of the state.
 
 use holdfast_types::{
     AccessTokenId, AclEntry, Actor, AuditAction, AuthMode, AuthRejection, Caller, Command, Create,
@@ -12,6 +12,7 @@ use super::auth::{
     set_role, set_subject, subject,
 };
 use super::script_commands::{open, path, session_name};
+use crate::snapshot::part::{Part, SnapshotPart};
 use crate::{LastBackup, Machine};
 use holdfast_types::AuthChange;
 
@@ -145,14 +146,22 @@ fn the_last_backup_is_state_of_level_2() {
     set_level(&mut machine, 2).unwrap();
     let by_ci = apply(&mut machine, CI, record(7));
     assert_eq!(rejected(&by_ci), Some(&AuthRejection::NoCredential));
-    for bytes in [7, 8] {
-        assert_eq!(apply(&mut machine, Actor::Node, record(bytes)), Ok(Reply::BackupRecorded));
+    let older = Command::RecordBackup { revision: Revision(3), bytes: 9 };
+    for command in [record(7), record(8), older] {
+        assert_eq!(apply(&mut machine, Actor::Node, command), Ok(Reply::BackupRecorded));
     }
     let last = LastBackup { at: machine.now(), revision: Revision(4), bytes: 8 };
     assert_eq!(machine.last_backup(), Some(last));
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.last_backup(), Some(last));
     assert_eq!(loaded.state_digest(), machine.state_digest());
+    let below = machine.dump().map(|SnapshotPart(mut part)| {
+        if let Part::Head(head) = &mut part {
+            head.level = FeatureLevel(1);
+        }
+        SnapshotPart(part)
+    });
+    assert!(Machine::load(below).is_err());
     let restored = machine.clone().restored(&super::restore::options()).unwrap();
     assert_eq!(restored.last_backup(), None);
     set_level(&mut machine, 1).unwrap();

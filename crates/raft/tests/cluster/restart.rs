@@ -189,5 +189,5 @@ async fn an_entry_of_a_newer_holdfast_is_not_damage() {
     assert!(matches!(error, StartError::OldProgram(_)), "{error}");
     let reason = error.to_string();
     assert!(reason.contains(&format!("entry {index} of the log")), "{reason}");
-    assert!(reason.contains("start this node with the newer version"), "{reason}");
+    assert!(reason.contains("start this node with the newer version that wrote it"), "{reason}");
 }

@@ -27,7 +27,7 @@ fn replace_value(node: &Node) -> usize {
     let mut replaced = 0;
     for part in old.parts() {
         let mut part = part.expect("a part").to_vec();
-        for at in 0..part.len().saturating_sub(VALUE.len()) {
+        for at in 0..=part.len().saturating_sub(VALUE.len()) {
             if part[at..].starts_with(VALUE) {
                 part[at..at + VALUE.len()].copy_from_slice(OTHER);
                 replaced += 1;
