@@ -3,8 +3,7 @@
 //! Counts start at zero when the node starts, and are halved every [`HALVE_INTERVAL`]. They are only informational. The hold
 //! recorder writes them outside of the apply step.
 //!
-//! Bound: [`LOCKS_MAX`] locks. A further lock replaces the half with the shortest total waits, so that a lock without
-//! waits costs one look-up.
+//! Bound: [`LOCKS_MAX`] locks. A further lock replaces the half with the shortest total waits.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -64,7 +64,7 @@ fn assert_equal_digests(nodes: &[TestNode], dir: &std::path::Path) {
         assert_eq!(node.client(&["backup", "--out", &file, "--force"]).code, Some(0));
         json(&["backup", "verify", &file])
     };
-    // From level 2 on, the record of a backup has a revision of its own.
+    // From level 2 on, the record of a backup takes a revision.
     assert_eq!(nodes[0].client(&["cluster", "level", "1"]).code, Some(0));
     let mut verified = Vec::new();
     // A timer of the leader may add a revision between the backups.
