@@ -296,6 +296,10 @@ fn described_membership(
             let reason = Some(reason.clone());
             (AuditAction::RemoveMember, format!("node {node}"), Detail::default(), reason)
         }
+        MembershipChange::Replace { node, replaces } => {
+            let detail = Detail::of([format!("voter, replaces node {replaces}")]);
+            (AuditAction::SetMemberRole, format!("node {node}"), detail, None)
+        }
         MembershipChange::Finish { .. } => return None,
     })
 }

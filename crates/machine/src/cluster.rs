@@ -62,6 +62,7 @@ impl Machine {
         if let Some(role) = self.auth.role_above(level) {
             return Err(Rejection::LevelInUse { role: role.clone() });
         }
+        self.check_level_of_members(level)?;
         if level != self.level {
             self.level = level;
             if level < LastBackup::LEVEL {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Address, Event, Incarnation, Member, MemberAddresses, MembershipChange, MembershipRejection,
+    Address, Event, FeatureLevel, Incarnation, Member, MemberAddresses, MembershipChange, MembershipRejection,
     NodeId, Outcome, PendingChange, Reason, Rejection, Reply, Retirement, Stamp, VotingRole,
 };
 use imbl::OrdMap;
@@ -86,6 +86,13 @@ impl Machine {
         self.members = members;
         ctx.emit(Event::MemberChanged { node });
         Ok(reply)
+    }
+
+    /// Rejects a level that cannot have one of the members.
+    pub(crate) fn check_level_of_members(&self, level: FeatureLevel) -> Result<(), Rejection> {
+        let above = self.members().find(|(_, member)| member.level() > level);
+        let above = above.map(|(node, _)| MembershipRejection::LevelInUse { node });
+        above.map_or(Ok(()), |why| Err(Rejection::Membership(why)))
     }
 
     /// Checks the bounds, and that at most one change is unfinished.
@@ -235,6 +242,10 @@ impl Members {
                 self.finish(node, now)?;
                 node
             }
+            MembershipChange::Replace { node, replaces } => {
+                self.replace(node, replaces)?;
+                node
+            }
         };
         Ok((node, Reply::MembershipChanged))
     }
@@ -271,13 +282,29 @@ impl Members {
             return Err(MembershipRejection::HasRole { node, role });
         }
         let others = self.voters_without(node);
-        if role == VotingRole::Learner && others == 0 {
+        if role != VotingRole::Voter && others == 0 {
             return Err(MembershipRejection::LastVoter);
         }
         if role == VotingRole::Voter && others >= Member::VOTERS_MAX {
             return Err(MembershipRejection::TooMany { voters: true });
         }
         self.put(node, Member { role, pending: Some(PendingChange::SetRole), ..member });
+        Ok(())
+    }
+
+    /// The number of voters stays the same.
+    fn replace(&mut self, node: NodeId, replaces: NodeId) -> Result<(), MembershipRejection> {
+        let member = self.find(node)?.clone();
+        let replaced = self.find(replaces)?.role;
+        self.check_idle()?;
+        if member.role == VotingRole::Voter {
+            return Err(MembershipRejection::HasRole { node, role: member.role });
+        }
+        if replaced != VotingRole::Voter {
+            return Err(MembershipRejection::HasRole { node: replaces, role: replaced });
+        }
+        let (role, pending) = (VotingRole::Voter, Some(PendingChange::Replace { replaces }));
+        self.put(node, Member { role, pending, ..member });
         Ok(())
     }
 
@@ -311,13 +338,17 @@ impl Members {
             Some(PendingChange::Leave { reason }) => {
                 self.retire(node, Retirement { at: now, reason: Some(reason), replaced_by: None });
             }
-            Some(PendingChange::SetRole) => self.put(node, Member { pending: None, ..member }),
-            Some(PendingChange::Join { replaces, .. }) => {
+            Some(
+                PendingChange::SetRole
+                | PendingChange::Join { .. }
+                | PendingChange::Replace { .. },
+            ) => {
                 if member.incarnation.is_none() {
                     return Err(MembershipRejection::NotJoined { node });
                 }
+                let replaced = member.replaces();
                 self.put(node, Member { pending: None, ..member });
-                if let Some(replaced) = replaces {
+                if let Some(replaced) = replaced {
                     let replaced_by = Some(node);
                     self.retire(replaced, Retirement { at: now, reason: None, replaced_by });
                 }

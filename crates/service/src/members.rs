@@ -135,7 +135,7 @@ impl Service {
         Ok(changed.await?.map(drop))
     }
 
-    /// Gives a member its vote, or takes it.
+    /// Gives a member its vote, or takes it. A new voter can replace another one.
     ///
     /// # Errors
     /// As [`Service::invite_member`].
@@ -143,12 +143,23 @@ impl Service {
         &self,
         node: NodeId,
         role: VotingRole,
+        replaces: Option<NodeId>,
         mode: ChangeMode,
     ) -> Result<Response<()>, Failure> {
         self.require(Right::ClusterManage)?;
         self.read_barrier().await?;
-        self.check_voters(voter_change(node, role), mode.force).await?;
-        let change = MembershipChange::SetRole { node, role };
+        let (effect, change) = match (role, replaces) {
+            (_, Some(replaces)) => {
+                (VoterChange::Replace(replaces), MembershipChange::Replace { node, replaces })
+            }
+            (VotingRole::Voter, None) => {
+                (VoterChange::Add, MembershipChange::SetRole { node, role })
+            }
+            (VotingRole::Learner | VotingRole::Standby, None) => {
+                (VoterChange::Remove(node), MembershipChange::SetRole { node, role })
+            }
+        };
+        self.check_voters(effect, mode.force).await?;
         let changed = self.change_members(change, mode.dry_run, Reply::into_membership_changed);
         Ok(changed.await?.map(drop))
     }
@@ -256,13 +267,6 @@ impl Service {
     }
 }
 
-fn voter_change(node: NodeId, role: VotingRole) -> VoterChange {
-    match role {
-        VotingRole::Voter => VoterChange::Add,
-        VotingRole::Learner => VoterChange::Remove(node),
-    }
-}
-
 /// The unfinished change of a member, in words.
 pub(crate) fn pending_text(member: &Member, now: holdfast_types::Stamp) -> Option<&'static str> {
     use holdfast_types::PendingChange;
@@ -271,7 +275,9 @@ pub(crate) fn pending_text(member: &Member, now: holdfast_types::Stamp) -> Optio
         (Some(_), Some(invitation)) if invitation.expires_at <= now => Some("invitation expired"),
         (Some(_), Some(_)) => Some("invited"),
         (Some(PendingChange::Join { .. }), None) => Some("joining"),
-        (Some(PendingChange::SetRole), None) => Some("changing its role"),
+        (Some(PendingChange::SetRole | PendingChange::Replace { .. }), None) => {
+            Some("changing its role")
+        }
         (Some(PendingChange::Leave { .. }), None) => Some("leaving"),
     }
 }

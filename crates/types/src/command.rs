@@ -139,9 +139,9 @@ impl Command {
             | Self::HandOver(_)
             | Self::Bootstrap { .. }
             | Self::EndSession { .. }
-            | Self::Membership(_)
             | Self::SetLevel(_) => FeatureLevel::FIRST,
             Self::Auth(change) => change.level(),
+            Self::Membership(change) => change.level(),
             Self::Multi(multi) => multi.caller.level(),
             Self::ClaimSession { .. } | Self::RecordBackup { .. } | Self::VerifyState => {
                 FeatureLevel(2)

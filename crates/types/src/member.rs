@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Address, Incarnation, NodeId, Reason, SecretHash, Stamp, Zone};
+use crate::{Address, FeatureLevel, Incarnation, NodeId, Reason, SecretHash, Stamp, Zone};
 
 /// The advertised addresses of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,16 +33,29 @@ pub enum VotingRole {
     Voter,
     /// The member receives the log and does not vote.
     Learner,
+    /// A learner that gets the vote of a voter that does not answer for a long time.
+    Standby,
 }
 
 impl VotingRole {
-    pub const ALL: [Self; 2] = [Self::Voter, Self::Learner];
+    pub const ALL: [Self; 3] = [Self::Voter, Self::Learner, Self::Standby];
+    /// The level from which on a member can be a standby, and a member that has joined can replace another one.
+    pub const STANDBY_LEVEL: FeatureLevel = FeatureLevel(2);
 
     /// The word in replies and parameters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Voter => "voter",
             Self::Learner => "learner",
+            Self::Standby => "standby",
+        }
+    }
+
+    /// The level from which on a member can have the role.
+    pub const fn level(self) -> FeatureLevel {
+        match self {
+            Self::Voter | Self::Learner => FeatureLevel::FIRST,
+            Self::Standby => Self::STANDBY_LEVEL,
         }
     }
 }
@@ -83,11 +96,23 @@ impl Member {
         }
     }
 
-    /// The member that this one replaces when it has joined.
+    /// The member that leaves when this one has its role.
     pub fn replaces(&self) -> Option<NodeId> {
         match &self.pending {
             Some(PendingChange::Join { replaces, .. }) => *replaces,
-            _ => None,
+            Some(PendingChange::Replace { replaces }) => Some(*replaces),
+            Some(PendingChange::SetRole | PendingChange::Leave { .. }) | None => None,
+        }
+    }
+
+    /// The lowest level that can have the member.
+    pub fn level(&self) -> FeatureLevel {
+        match self.pending {
+            Some(PendingChange::Replace { .. }) => VotingRole::STANDBY_LEVEL,
+            Some(
+                PendingChange::Join { .. } | PendingChange::SetRole | PendingChange::Leave { .. },
+            )
+            | None => self.role.level(),
         }
     }
 
@@ -109,6 +134,8 @@ pub enum PendingChange {
     SetRole,
     /// The Raft membership still has the member.
     Leave { reason: Reason },
+    /// The member does not have the vote of the other one yet.
+    Replace { replaces: NodeId },
 }
 
 /// Lets one data directory join under the id of a member.
@@ -164,6 +191,22 @@ pub enum MembershipChange {
     Finish {
         node: NodeId,
     },
+    /// Gives a learner or standby the vote of another member, which leaves in the same step of the Raft membership.
+    Replace {
+        node: NodeId,
+        replaces: NodeId,
+    },
+}
+
+impl MembershipChange {
+    /// The level from which on the log may have the change.
+    pub const fn level(&self) -> FeatureLevel {
+        match self {
+            Self::Invite { role, .. } | Self::SetRole { role, .. } => role.level(),
+            Self::Update { .. } | Self::Remove { .. } | Self::Finish { .. } => FeatureLevel::FIRST,
+            Self::Replace { .. } => VotingRole::STANDBY_LEVEL,
+        }
+    }
 }
 
 /// Why a change of the members was rejected.
@@ -188,4 +231,6 @@ pub enum MembershipRejection {
     HasRole { node: NodeId, role: VotingRole },
     /// A member that has not joined can only be removed.
     NotJoined { node: NodeId },
+    /// The level to lower to cannot have the member.
+    LevelInUse { node: NodeId },
 }

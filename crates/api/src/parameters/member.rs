@@ -4,7 +4,8 @@ use holdfast_types::{FencingToken, Reason, VotingRole, Zone};
 
 use crate::param::Param;
 
-const ROLES: [&str; 2] = [VotingRole::Voter.as_str(), VotingRole::Learner.as_str()];
+const ROLES: [&str; 3] =
+    [VotingRole::Voter.as_str(), VotingRole::Learner.as_str(), VotingRole::Standby.as_str()];
 
 pub const PEER: Param = Param::text("peer", "The address of the member for other nodes, host:port");
 pub const NEW_PEER: Param = PEER.needed("10.0.0.4:7401");
@@ -21,12 +22,13 @@ pub const ZONE: Param = Param::name(
 pub const ROLE: Param = Param::word(
     "role",
     &ROLES,
-    "Whether the member votes. A learner receives the log and does not vote",
+    "Whether the member votes. A learner receives the log and does not vote; a standby is a learner that replaces a voter that does not \
+     answer for a long time",
 );
 pub const REPLACES: Param = Param::number(
     "replaces",
     (1, FencingToken::END - 1),
-    "The member that leaves in the same step in which the new one gets its vote. It may be unreachable",
+    "The member that leaves in the same step in which this one gets its vote. It may be unreachable",
 );
 pub const REASON: Param =
     Param::bounded_text("reason", Reason::MAX_LEN, "The reason, for the audit trail")

@@ -3,10 +3,12 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
-use holdfast_api::parameters::member::{DRY_RUN, FORCE, HTTP, PEER, ROLE, ZONE, ZOOKEEPER};
+use holdfast_api::parameters::member::{
+    DRY_RUN, FORCE, HTTP, PEER, REPLACES, ROLE, ZONE, ZOOKEEPER,
+};
 use holdfast_api::{CallParams as _, ErrorCode, params};
 use holdfast_service::{ChangeMode, MemberUpdate};
-use holdfast_types::{Address, VotingRole, Zone};
+use holdfast_types::{Address, NodeId, VotingRole, Zone};
 
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
@@ -35,6 +37,7 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct SetMemberParams {
         role: Option<VotingRole> = ROLE,
+        replaces: Option<NodeId> = REPLACES,
         peer: Option<Address> = PEER,
         http: Option<Address> = HTTP,
         zookeeper: Option<Address> = ZOOKEEPER,
@@ -47,18 +50,20 @@ params! {
 
 async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let node = call.member()?;
-    let SetMemberParams { role, peer, http, zookeeper, zone, force, dry_run, .. } =
+    let SetMemberParams { role, replaces, peer, http, zookeeper, zone, force, dry_run, .. } =
         call.params()?;
     let mode = ChangeMode { force, dry_run };
     let others = peer.is_some() || http.is_some() || zookeeper.is_some() || zone.is_some();
     let changed = match (role, others) {
-        (Some(role), false) => call.run(call.service().set_member_role(node, role, mode)).await?,
-        (None, true) => {
+        (Some(role), false) if replaces.is_none() || role == VotingRole::Voter => {
+            call.run(call.service().set_member_role(node, role, replaces, mode)).await?
+        }
+        (None, true) if replaces.is_none() => {
             let update = MemberUpdate { peer, http, zookeeper, zone };
             call.run(call.service().update_member(node, update, mode)).await?
         }
-        (Some(_), true) | (None, false) => {
-            let detail = "name either role, or addresses and the zone";
+        (Some(_) | None, true | false) => {
+            let detail = "name either role, or addresses and the zone; replaces needs role=voter";
             return Err(problem(ErrorCode::InvalidArgument, detail));
         }
     };

@@ -6,7 +6,7 @@ use holdfast_types::{Member, MembershipRejection};
 use super::HttpError;
 
 pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
-    use ErrorCode::{MembershipInProgress, MembershipUnsafe, NotFound};
+    use ErrorCode::{LevelNotReady, MembershipInProgress, MembershipUnsafe, NotFound};
     let (code, detail, hint) = match rejection {
         MembershipRejection::InProgress { node } => (
             MembershipInProgress,
@@ -52,6 +52,11 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
             format!("node {node} has not joined yet"),
             "start it with its join token first, or remove it".to_owned(),
         ),
+        MembershipRejection::LevelInUse { node } => {
+            let detail =
+                format!("node {node} is a standby, or replaces another member: level 1 has neither");
+            (LevelNotReady, detail, format!("make it a learner: holdfast member demote {node}"))
+        }
     };
     Box::new(Problem::new(code, detail).hint(hint))
 }

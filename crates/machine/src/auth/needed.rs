@@ -68,6 +68,7 @@ pub(crate) fn needed_by<'a, E>(
             MembershipChange::Invite { .. }
             | MembershipChange::Update { .. }
             | MembershipChange::SetRole { .. }
+            | MembershipChange::Replace { .. }
             | MembershipChange::Remove { .. },
         ) => need(Needed::Permission(Right::ClusterManage, "".into())),
         // Nodes propose them when a wait ends, a stamp passes, or a node starts.

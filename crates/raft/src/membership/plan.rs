@@ -79,8 +79,11 @@ pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
         Some(PendingChange::Join { replaces, .. }) => change.join(member.role, *replaces),
         Some(PendingChange::SetRole) => match member.role {
             VotingRole::Voter => change.promote(None),
-            VotingRole::Learner => change.without_vote(true, Step::Finish(*node)),
+            VotingRole::Learner | VotingRole::Standby => {
+                change.without_vote(true, Step::Finish(*node))
+            }
         },
+        Some(PendingChange::Replace { replaces }) => change.join(member.role, Some(*replaces)),
         Some(PendingChange::Leave { .. }) => change.leave(*node),
     }
 }
@@ -99,10 +102,12 @@ impl Change<'_> {
         }
         let joined = match role {
             VotingRole::Voter => self.promote(replaces),
-            VotingRole::Learner if self.view.caught_up.contains(&self.node) => {
+            VotingRole::Learner | VotingRole::Standby
+                if self.view.caught_up.contains(&self.node) =>
+            {
                 Step::Finish(self.node)
             }
-            VotingRole::Learner => self.wait_for_log(),
+            VotingRole::Learner | VotingRole::Standby => self.wait_for_log(),
         };
         match (joined, replaces) {
             // A replaced learner, and a voter that an interrupted step left as a learner.

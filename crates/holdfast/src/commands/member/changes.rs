@@ -59,6 +59,8 @@ pub(crate) struct NewMemberArgs {
 enum RoleArg {
     Voter,
     Learner,
+    /// Replaces a voter that does not answer for `raft.replace_after`.
+    Standby,
 }
 
 /// Invite a new member.
@@ -97,6 +99,26 @@ pub(crate) struct RemoveArgs {
     wait: Duration,
     #[command(flatten)]
     change: ChangeArgs,
+}
+
+/// Give a member its vote.
+#[derive(Debug, Args)]
+pub(crate) struct PromoteArgs {
+    /// A voter that leaves in the same step. It may be dead.
+    #[arg(long, value_name = "ID", value_parser = node_id)]
+    replace: Option<NodeId>,
+    #[command(flatten)]
+    role: RoleArgs,
+}
+
+/// Take the vote of a member.
+#[derive(Debug, Args)]
+pub(crate) struct DemoteArgs {
+    /// Make it a standby, which replaces a voter that does not answer.
+    #[arg(long)]
+    standby: bool,
+    #[command(flatten)]
+    role: RoleArgs,
 }
 
 /// Change the role of a member.
@@ -172,6 +194,7 @@ impl AddArgs {
         let role = match self.role {
             RoleArg::Voter => VotingRole::Voter,
             RoleArg::Learner => VotingRole::Learner,
+            RoleArg::Standby => VotingRole::Standby,
         };
         let query = self
             .change
@@ -243,9 +266,23 @@ impl RemoveArgs {
     }
 }
 
+impl PromoteArgs {
+    pub(super) async fn run(&self) -> Result<(), CommandFailure> {
+        self.role.run(VotingRole::Voter, self.replace).await
+    }
+}
+
+impl DemoteArgs {
+    pub(super) async fn run(&self) -> Result<(), CommandFailure> {
+        let role = if self.standby { VotingRole::Standby } else { VotingRole::Learner };
+        self.role.run(role, None).await
+    }
+}
+
 impl RoleArgs {
-    pub(super) async fn run(&self, role: VotingRole) -> Result<(), CommandFailure> {
+    async fn run(&self, role: VotingRole, replaces: Option<NodeId>) -> Result<(), CommandFailure> {
         let query = self.change.query().with(&member::ROLE, &role);
+        let query = query.with_some(&member::REPLACES, replaces.as_ref());
         self.change.send(Method::PATCH, self.node, query, Some(self.wait)).await
     }
 }

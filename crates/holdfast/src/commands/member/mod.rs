@@ -12,7 +12,7 @@ use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
 use crate::output::{answer_rows, cell, table};
 
-use changes::{AddArgs, RemoveArgs, ReplaceArgs, RoleArgs, SetArgs};
+use changes::{AddArgs, DemoteArgs, PromoteArgs, RemoveArgs, ReplaceArgs, SetArgs};
 pub(crate) use join::{JoinArgs, run as join};
 
 /// Add, replace and remove members.
@@ -26,10 +26,10 @@ pub(crate) enum MemberCommand {
     Replace(ReplaceArgs),
     /// Remove a member for ever, or cancel its invitation.
     Remove(RemoveArgs),
-    /// Give a learner its vote.
-    Promote(RoleArgs),
+    /// Give a learner or a standby its vote.
+    Promote(PromoteArgs),
     /// Take the vote of a voter; it still receives the log.
-    Demote(RoleArgs),
+    Demote(DemoteArgs),
     /// Change the addresses or the zone of a member.
     Set(SetArgs),
 }
@@ -40,8 +40,8 @@ pub(crate) async fn run(command: MemberCommand) -> Result<(), CommandFailure> {
         MemberCommand::Add(args) => args.run(None).await,
         MemberCommand::Replace(args) => args.run().await,
         MemberCommand::Remove(args) => args.run().await,
-        MemberCommand::Promote(args) => args.run(holdfast_types::VotingRole::Voter).await,
-        MemberCommand::Demote(args) => args.run(holdfast_types::VotingRole::Learner).await,
+        MemberCommand::Promote(args) => args.run().await,
+        MemberCommand::Demote(args) => args.run().await,
         MemberCommand::Set(args) => args.run().await,
     }
 }
