@@ -20,6 +20,8 @@ pub(crate) enum CommandFailure {
     Removed(String),
     /// The node's program is older than the feature level of the cluster, or than its own data.
     OldProgram(String),
+    /// The cluster has invited the emptied node under a new id: it joins at its next start.
+    Readmitted(String),
     /// The lock was not acquired in time.
     NotAcquired(String),
     /// The lock was held and is now lost.
@@ -67,6 +69,7 @@ impl CommandFailure {
             Self::Halted(_) => ExitCode::from(70),
             Self::Removed(_) => ExitCode::from(71),
             Self::OldProgram(_) => ExitCode::from(72),
+            Self::Readmitted(_) => ExitCode::from(73),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
             Self::Code(code, _) => ExitCode::from(*code),
@@ -101,6 +104,7 @@ impl fmt::Display for CommandFailure {
             | Self::Halted(reason)
             | Self::Removed(reason)
             | Self::OldProgram(reason)
+            | Self::Readmitted(reason)
             | Self::NotAcquired(reason)
             | Self::Lost(reason)
             | Self::Code(_, Some(reason)) => f.write_str(reason),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
-use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing};
+use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, node_of_directory};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{TlsConfig, TlsMode};
 use holdfast_types::Address;
@@ -75,6 +75,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         output::print(&summary(&config));
         return Ok(());
     }
+    let config = as_node_of_directory(config)?;
     let log_filter = telemetry::start(config.node, &config.log_level, config.log_format)
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
@@ -88,6 +89,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
+}
+
+/// An emptied node that was invited again has the id of its data directory, and the addresses of the configured one.
+fn as_node_of_directory(mut config: Config) -> Result<Config, CommandFailure> {
+    if config.rejoin_when_emptied
+        && let Some(node) =
+            node_of_directory(&config.data_dir).map_err(|error| not_started(&error))?
+        && let Some(addresses) = config.members.remove(&config.node)
+    {
+        config.members.insert(node, addresses);
+        config.node = node;
+    }
+    Ok(config)
 }
 
 /// The settings that decide whether this node is the right one.
@@ -237,6 +251,7 @@ fn stopped(reason: StopReason) -> CommandFailure {
         }
         StopReason::Removed(why) => CommandFailure::Removed(why),
         StopReason::OldProgram(why) => CommandFailure::OldProgram(why),
+        StopReason::Readmitted(why) => CommandFailure::Readmitted(why),
     }
 }
 
@@ -355,6 +370,8 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
         disk_reserve_bytes: config.disk_reserve,
         snapshot_log_bytes: config.snapshot_log,
         scrub_every: config.scrub_every,
+        replace_after: config.replace_after,
+        rejoin_when_emptied: config.rejoin_when_emptied,
         ..RaftConfig::new(
             config.cluster.clone(),
             config.node,

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdfast_types::{
-    Address, Event, FeatureLevel, Incarnation, Member, MemberAddresses, MembershipChange, MembershipRejection,
-    NodeId, Outcome, PendingChange, Reason, Rejection, Reply, Retirement, Stamp, VotingRole,
+    Address, Event, FeatureLevel, Incarnation, Member, MemberAddresses, MembershipChange,
+    MembershipRejection, NodeId, Outcome, PendingChange, Reason, Rejection, Reply, Retirement,
+    Stamp, VotingRole,
 };
 use imbl::OrdMap;
 
@@ -48,6 +49,12 @@ impl Machine {
     /// The end of a former member; `None` for a member, an unused id, and a member that left long ago.
     pub fn retirement(&self, node: NodeId) -> Option<&Retirement> {
         self.members.retired.get(&node).map(|retirement| &**retirement)
+    }
+
+    /// When a member last replaced another one, as far as the state remembers.
+    pub fn last_replacement(&self) -> Option<Stamp> {
+        let replaced = self.members.retired.values().filter(|it| it.replaced_by.is_some());
+        replaced.map(|it| it.at).max()
     }
 
     /// Whether the id belonged to a former member.
@@ -339,9 +346,7 @@ impl Members {
                 self.retire(node, Retirement { at: now, reason: Some(reason), replaced_by: None });
             }
             Some(
-                PendingChange::SetRole
-                | PendingChange::Join { .. }
-                | PendingChange::Replace { .. },
+                PendingChange::SetRole | PendingChange::Join { .. } | PendingChange::Replace { .. },
             ) => {
                 if member.incarnation.is_none() {
                     return Err(MembershipRejection::NotJoined { node });

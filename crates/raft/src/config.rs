@@ -88,6 +88,11 @@ pub struct RaftConfig {
     /// Bootstraps the cluster without absent members if a majority is present. A node with a log rejects this option
     /// at its start.
     pub bootstrap: bool,
+    /// A standby replaces a voter that has acknowledged nothing for this long; 10 min.
+    pub replace_after: Duration,
+    /// A member whose data directory was emptied returns under a new id, without an operator. The emptied node and the
+    /// leader must both allow it.
+    pub rejoin_when_emptied: bool,
     /// A log that replaces the one in `data_dir`, for tests: in memory, or on a failing disk.
     pub log: Option<Log>,
     /// The wall clock. Stamps follow it slowly (`stamps.rs`).
@@ -122,6 +127,8 @@ impl RaftConfig {
             batch_commands_max: 256,
             batch_bytes_max: 64 << 10,
             bootstrap: false,
+            replace_after: Duration::from_mins(10),
+            rejoin_when_emptied: false,
             log: None,
             clock: Arc::new(wall_clock),
             free_bytes: Arc::new(holdfast_storage::free_bytes),

@@ -17,11 +17,16 @@ pub enum StopReason {
     Removed(String),
     /// The cluster has a feature level, or the disk a format, that the program of this node does not know.
     OldProgram(String),
+    /// The cluster has invited this emptied node under a new id. It joins at its next start.
+    Readmitted(String),
 }
 
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Failed(reason) | Self::Removed(reason) | Self::OldProgram(reason)) = self;
+        let (Self::Failed(reason)
+        | Self::Removed(reason)
+        | Self::OldProgram(reason)
+        | Self::Readmitted(reason)) = self;
         f.write_str(reason)
     }
 }

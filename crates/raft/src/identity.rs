@@ -15,7 +15,8 @@ use crate::error::StartError;
 use crate::initial_members::INITIAL_MEMBERS_FILE;
 use crate::join::JOIN_FILE;
 
-const IDENTITY_FILE: &str = "identity";
+/// The name of the identity file.
+pub(crate) const IDENTITY_FILE: &str = "identity";
 const LOCK_FILE: &str = "lock";
 /// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
@@ -93,7 +94,7 @@ pub(crate) fn lock(dir: &Path) -> Result<File, StartError> {
     }
 }
 
-fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
+pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, StartError> {
     let path = dir.join(IDENTITY_FILE);
     if !path.exists() {
         return Ok(None);

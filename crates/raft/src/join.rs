@@ -47,6 +47,11 @@ pub fn write_join_request(dir: &Path, request: &JoinRequest) -> Result<(), Start
     if std::fs::read_dir(dir).map_err(failed)?.next().is_some() {
         return Err(StartError::NotEmpty(dir.to_owned()));
     }
+    write(dir, request)
+}
+
+/// Writes the file into a directory that exists. Blocks the thread.
+pub(crate) fn write(dir: &Path, request: &JoinRequest) -> Result<(), StartError> {
     let store = |error: &dyn std::fmt::Display| StartError::Store(error.to_string());
     let bytes =
         holdfast_codec::encode(Kind::JoinRequest, request).map_err(|error| store(&error))?;
@@ -54,11 +59,7 @@ pub fn write_join_request(dir: &Path, request: &JoinRequest) -> Result<(), Start
 }
 
 /// Reads the file of a data directory, if it exists.
-pub(crate) fn read(
-    dir: &Path,
-    cluster: &str,
-    node: NodeId,
-) -> Result<Option<JoinRequest>, StartError> {
+pub(crate) fn read_any(dir: &Path) -> Result<Option<JoinRequest>, StartError> {
     let path = dir.join(JOIN_FILE);
     let damaged = |reason: String| {
         StartError::Store(format!(
@@ -67,9 +68,17 @@ pub(crate) fn read(
         ))
     };
     let bytes = holdfast_storage::read_file(&path).map_err(|error| damaged(error.to_string()))?;
-    let Some(bytes) = bytes else { return Ok(None) };
-    let request: JoinRequest = holdfast_codec::decode(Kind::JoinRequest, &bytes)
-        .map_err(|error| damaged(error.to_string()))?;
+    let request = bytes.map(|bytes| holdfast_codec::decode(Kind::JoinRequest, &bytes));
+    request.transpose().map_err(|error| damaged(error.to_string()))
+}
+
+/// Reads the file of the data directory of a node, if it exists.
+pub(crate) fn read(
+    dir: &Path,
+    cluster: &str,
+    node: NodeId,
+) -> Result<Option<JoinRequest>, StartError> {
+    let Some(request) = read_any(dir)? else { return Ok(None) };
     if request.cluster != cluster {
         let (found, expected) = (request.cluster, cluster.to_owned());
         return Err(StartError::OtherCluster { dir: dir.to_owned(), found, expected });

@@ -17,8 +17,8 @@
 //! - `transport`, `peers`, `network`, `dispatch`: TCP between nodes, calls, and their replies. `wire`: their bytes.
 //! - `log_store`, `cache`, `snapshot`, `state_machine`: openraft's storage traits over `holdfast_storage` and
 //!   `holdfast_machine`.
-//! - `bootstrap`, `initial_members`, `join`, `identity`: how a cluster starts, how a node joins it, and which data directory
-//!   belongs to which node id. `members`, `membership`: the members, and their changes.
+//! - `bootstrap`, `initial_members`, `join`, `emptied`, `identity`: how a cluster starts, how a node joins it, also with an
+//!   emptied disk, and which data directory belongs to which node id. `members`, `membership`: the members, and their changes.
 //! - `backup`: the state as a stream of bytes, and its reader. `new_cluster`, `stopped_node`: the directory of a restored
 //!   cluster, written from a backup or from the directory of one survivor.
 //! - `fast_election`, `handover`: a short time without a leader after a crash and at a shutdown.
@@ -38,6 +38,7 @@ mod committed;
 mod config;
 mod disk;
 mod dispatch;
+mod emptied;
 mod error;
 mod failure;
 mod fast_election;
@@ -71,6 +72,7 @@ mod wire;
 pub use backup::{Backup, BackupEnd, BackupError, BackupHead, BackupPart};
 pub use committed::Committed;
 pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
+pub use emptied::node_of_directory;
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use failure::StopReason;
 pub use holdfast_machine::{RestoreError, RestoreSource, last_token_after};

@@ -5,13 +5,16 @@
 //! step can be repeated, so the next leader finishes the change of a leader that stopped.
 
 mod plan;
+mod replacement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use holdfast_types::{Actor, Command, Member, MembershipChange, NodeId};
+use holdfast_types::{
+    Actor, Command, Invitation, Member, MembershipChange, NodeId, Stamp, VotingRole, millis,
+};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::Precondition;
 use openraft::{ChangeMembers, EmptyNode, Instant as _};
@@ -20,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::plan::{RaftView, Step, next_step};
+use self::replacement::{Replacement, ReplacementFacts};
 use crate::handover;
 use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
@@ -40,6 +44,10 @@ const WRITE_BOUND: Duration = Duration::from_secs(5);
 const REACH_BOUND: Duration = Duration::from_secs(2);
 /// A learner with fewer missing entries than this has caught up.
 const LAG_MAX: u64 = 200;
+/// The node of a member has been silent for this long before an emptied node at its address is invited in its place.
+const EMPTIED_SILENCE: Duration = Duration::from_secs(5);
+/// An emptied node that restarts has another secret, and can be invited again after this time.
+const READMISSION_TTL: Duration = Duration::from_mins(1);
 /// A learner votes only after it has been caught up for this long.
 const STABLE_MIN: Duration = Duration::from_secs(1);
 
@@ -70,8 +78,12 @@ pub(crate) struct Membership {
     pub(crate) contact: Arc<LeaderContact>,
     /// A node that acknowledged nothing for longer is not healthy.
     pub(crate) silence_max: Duration,
-    /// Since when each learner has been caught up without a break.
+    /// A standby replaces a voter that has been silent for this long.
+    pub(crate) replace_after: Duration,
+    /// Since when each node has been caught up without a break, for this leader.
     pub(crate) caught_up: BTreeMap<NodeId, Instant>,
+    /// Since when each node has not been healthy, for this leader.
+    pub(crate) silent: BTreeMap<NodeId, Instant>,
 }
 
 impl Membership {
@@ -84,6 +96,8 @@ impl Membership {
                 self.take_step(epoch).await;
             } else {
                 self.progress.set(None);
+                self.caught_up.clear();
+                self.silent.clear();
                 self.call_members().await;
             }
             let pause = sleep(if epoch.is_some() { CHECK_EVERY } else { CALL_EVERY });
@@ -141,13 +155,15 @@ impl Membership {
         let members: Vec<(NodeId, Member)> = self.context.local.read(|machine| {
             machine.members().map(|(node, member)| (node, member.clone())).collect()
         });
-        if members.iter().all(|(_, member)| member.pending.is_none()) {
-            self.caught_up.clear();
-        }
         let (view, membership_at) = self.view();
         let step = next_step(&members, &view);
         if step == Step::Idle {
-            return self.progress.set(None);
+            self.progress.set(None);
+            if let Some(change) = self.automatic_change(&members, &view) {
+                tracing::warn!(?change, "changing the members without an operator");
+                self.write(vec![Command::Membership(change).by(Actor::Node)], epoch).await;
+            }
+            return;
         }
         if let Some(reason) = self.blocked(&step, &view).await {
             return self.progress.set(Some(reason));
@@ -167,6 +183,45 @@ impl Membership {
             self.write(vec![finish.by(Actor::Node)], epoch).await;
             self.progress.set(None);
         }
+    }
+
+    /// The replacement of a member that has lost its data or does not answer, if nothing else is unfinished.
+    fn automatic_change(
+        &self,
+        members: &[(NodeId, Member)],
+        view: &RaftView,
+    ) -> Option<MembershipChange> {
+        let (now, level, replaced_at) = self
+            .context
+            .local
+            .read(|machine| (machine.now(), machine.level(), machine.last_replacement()));
+        let is_finished = |member: &Member| {
+            member.pending.is_none() || member.invitation().is_some_and(|it| it.expires_at <= now)
+        };
+        if !members.iter().all(|(_, member)| is_finished(member)) {
+            return None;
+        }
+        let silent: BTreeMap<NodeId, Duration> =
+            self.silent.iter().map(|(node, since)| (*node, since.elapsed())).collect();
+        let is_gone = |node: &NodeId| silent.get(node).is_some_and(|it| *it >= EMPTIED_SILENCE);
+        let emptied = self.handshake.emptied_members();
+        if let Some((node, secret)) = emptied.into_iter().find(|(node, _)| is_gone(node)) {
+            let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
+            return self.readmission(node, Invitation { secret, expires_at });
+        }
+        let facts = ReplacementFacts { members, view, silent, replaced_at, now };
+        let chosen =
+            facts.choose(self.replace_after).filter(|_| level >= VotingRole::STANDBY_LEVEL);
+        chosen.map(|Replacement { node, replaces }| MembershipChange::Replace { node, replaces })
+    }
+
+    /// The invitation of an emptied node to the place of its member.
+    fn readmission(&self, node: NodeId, invitation: Invitation) -> Option<MembershipChange> {
+        let members = self.handshake.members();
+        let Member { zone, role, .. } = members.state().member(node)?;
+        let addresses = members.addresses(node)?;
+        let replaces = Some(node);
+        Some(MembershipChange::Invite { addresses, zone, role, invitation, replaces })
     }
 
     /// The reason why a step must wait.
@@ -208,6 +263,11 @@ impl Membership {
         for node in &nodes {
             let matched = replication.get(&node.0).copied().flatten().map(|id| id.index);
             let is_current = matched.is_some_and(|matched| matched + LAG_MAX >= last);
+            if healthy.contains(node) {
+                self.silent.remove(node);
+            } else {
+                self.silent.entry(*node).or_insert(now);
+            }
             if is_current && healthy.contains(node) {
                 self.caught_up.entry(*node).or_insert(now);
             } else {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdfast_machine::{Counts, Machine};
 use holdfast_raft::Role as RaftRole;
 use holdfast_types::{
-    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, Zone,
+    ClusterId, FeatureLevel, MemberAddresses, NamespaceName, NodeId, Revision, VotingRole, Zone,
 };
 use prometheus_client::registry::Registry;
 
@@ -23,6 +23,8 @@ pub enum MemberRole {
     Candidate,
     /// The node receives the log and has no vote.
     Learner,
+    /// A learner that replaces a voter that does not answer.
+    Standby,
     /// The node replied, but has failed or is shutting down.
     Stopped,
     /// The node did not reply.
@@ -124,15 +126,20 @@ impl Service {
         } else {
             self.call_service(id, ReadReport, Instant::now() + REPORT_TIMEOUT).await.ok()
         };
-        let (zone, change) = self.raft().read(|machine| {
+        let (zone, change, is_standby) = self.raft().read(|machine| {
             let member = machine.member(id);
             let change = member.and_then(|member| pending_text(member, machine.now()));
-            (member.and_then(|member| member.zone.clone()), change)
+            let is_standby = member.is_some_and(|member| member.role == VotingRole::Standby);
+            (member.and_then(|member| member.zone.clone()), change, is_standby)
         });
         let waits_for = found.as_ref().and_then(|report| report.change_waits_for.clone());
         let member = ClusterMember {
             id,
-            role: found.as_ref().map_or(MemberRole::Unreachable, |report| role(report.role)),
+            role: match found.as_ref().map(|report| role(report.role)) {
+                Some(MemberRole::Learner) if is_standby => MemberRole::Standby,
+                Some(role) => role,
+                None => MemberRole::Unreachable,
+            },
             votes: self.raft().status().voters.contains(&id),
             addresses,
             zone,

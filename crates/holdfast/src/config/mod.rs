@@ -69,6 +69,10 @@ pub(crate) struct Config {
     pub(crate) election_max: Duration,
     /// 0 to 9: of several voters, the one with the highest priority leads.
     pub(crate) priority: u8,
+    /// A standby replaces a voter that has been silent for this long.
+    pub(crate) replace_after: Duration,
+    /// A member whose data directory was emptied returns under a new id.
+    pub(crate) rejoin_when_emptied: bool,
     /// The maximum size of the data that clients store in the cluster, bytes.
     pub(crate) tree_bytes_max: u64,
     /// The node rejects writes below this free disk space, bytes.
@@ -85,6 +89,7 @@ pub(crate) struct Config {
 }
 
 const DAY: Duration = Duration::from_hours(24);
+const TEN_MINUTES: Duration = Duration::from_mins(10);
 
 impl Config {
     /// # Errors
@@ -126,6 +131,8 @@ impl Config {
                 units::priority,
                 ServiceConfig::DEFAULT_PRIORITY,
             )?,
+            replace_after: layers.or("raft.replace_after", units::duration, TEN_MINUTES)?,
+            rejoin_when_emptied: layers.or("raft.rejoin_when_emptied", units::boolean, false)?,
             tree_bytes_max: layers.or("limits.tree_bytes_max", units::size, 1 << 30)?,
             disk_reserve: layers.or("storage.disk_reserve", units::size, 64 << 20)?,
             snapshot_log: layers.or("storage.snapshot_log", units::size, 64 << 20)?,

@@ -28,6 +28,8 @@ pub(crate) const KEYS: &[&str] = &[
     "raft.election_min",
     "raft.election_max",
     "raft.priority",
+    "raft.replace_after",
+    "raft.rejoin_when_emptied",
     "limits.tree_bytes_max",
     "storage.disk_reserve",
     "storage.snapshot_log",

@@ -39,6 +39,7 @@ fn node(view: ClusterMember) -> NodeBody {
         MemberRole::Follower => "follower",
         MemberRole::Candidate => "candidate",
         MemberRole::Learner => "learner",
+        MemberRole::Standby => "standby",
         MemberRole::Stopped => "stopped",
         MemberRole::Unreachable => "unreachable",
     };

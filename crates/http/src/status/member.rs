@@ -53,8 +53,9 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
             "start it with its join token first, or remove it".to_owned(),
         ),
         MembershipRejection::LevelInUse { node } => {
-            let detail =
-                format!("node {node} is a standby, or replaces another member: level 1 has neither");
+            let detail = format!(
+                "node {node} is a standby, or replaces another member: level 1 has neither"
+            );
             (LevelNotReady, detail, format!("make it a learner: holdfast member demote {node}"))
         }
     };

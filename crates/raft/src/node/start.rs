@@ -19,6 +19,7 @@ use crate::bootstrap::{Bootstrap, list_ids};
 use crate::config::{PeerListen, RaftConfig};
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
+use crate::emptied::{Emptied, ReadmissionRequest};
 use crate::error::StartError;
 use crate::failure::{Failure, StopReason};
 use crate::fast_election::FastElection;
@@ -80,7 +81,8 @@ impl RaftNode {
         };
         started.await.map_err(|error| match failure.reason() {
             Some(StopReason::OldProgram(why)) => StartError::OldProgram(why),
-            Some(StopReason::Failed(_) | StopReason::Removed(_)) | None => error,
+            Some(StopReason::Failed(_) | StopReason::Removed(_) | StopReason::Readmitted(_))
+            | None => error,
         })
     }
 }
@@ -120,7 +122,7 @@ async fn build(
     let metrics = Arc::new(RaftMetrics::default());
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
-    let (members, handshake) = members(&config, &opened, &local, &failure);
+    let (members, handshake) = members(&config, &opened, &local, &failure)?;
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
@@ -183,12 +185,21 @@ fn members(
     opened: &Opened,
     local: &Arc<LocalMachine>,
     failure: &Failure,
-) -> (Arc<MemberTable>, Arc<PeerHandshake>) {
+) -> Result<(Arc<MemberTable>, Arc<PeerHandshake>), StartError> {
     let (configured, initial) = (config.members.clone(), opened.initial_members.clone());
     let members = Arc::new(MemberTable::new(configured, local.clone(), initial.clone()));
     let (identity, join) = (opened.data_dir.identity.clone(), opened.join.clone());
+    // A node with initial members or an invitation belongs to a cluster already.
+    let may_be_emptied = initial.current().is_none() && join.is_none();
     let handshake = PeerHandshake::new(identity, members.clone(), initial, join, failure.clone());
-    (members, Arc::new(handshake))
+    if !config.rejoin_when_emptied {
+        return Ok((members, Arc::new(handshake)));
+    }
+    let peer = config.members.get(&config.node).filter(|_| may_be_emptied);
+    let request = peer.map(|own| ReadmissionRequest::new(own.peer.clone())).transpose()?;
+    let data_dir = config.data_dir.clone();
+    let emptied = request.map(|request| Emptied { request, data_dir });
+    Ok((members, Arc::new(handshake.readmitting(emptied))))
 }
 
 /// Returns the gauge after a first check, and the monitor that keeps it current.
@@ -332,7 +343,9 @@ impl RaftNode {
             progress: inner.membership_progress.clone(),
             contact: inner.contact.clone(),
             silence_max: config.timing.election_max * 2,
+            replace_after: config.replace_after,
             caught_up: BTreeMap::new(),
+            silent: BTreeMap::new(),
         };
         let scrub = Scrub {
             log: inner.log.clone(),

@@ -22,13 +22,15 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
+use crate::emptied::{Emptied, EmptiedMembers, ReadmissionRequest};
 use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
 use crate::join::JoinRequest;
 use crate::members::{MemberTable, Registration};
 use crate::wire::{
-    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose, Refusal,
+    Hello, HelloAccepted, HelloReply, InvitationRefusal, JOIN_SECRET, PROTOCOLS, Purpose,
+    READMISSION, Refusal,
 };
 
 /// The timeout of a handshake.
@@ -58,6 +60,12 @@ pub(crate) struct PeerHandshake {
     initial_members: Arc<InitialMembersFile>,
     /// The invitation of this node, until it belongs to the cluster.
     join: Option<JoinRequest>,
+    /// Whether this node invites emptied members while it leads.
+    readmits: bool,
+    /// The request of this node, if its directory may have been emptied; until it is invited.
+    emptied: Mutex<Option<Emptied>>,
+    /// The requests of other nodes.
+    emptied_members: EmptiedMembers,
     /// Stops this node when the cluster has removed it.
     failure: Failure,
     /// Unregistered members without a log, with the incarnation of their last hello.
@@ -74,8 +82,28 @@ impl PeerHandshake {
         join: Option<JoinRequest>,
         failure: Failure,
     ) -> Self {
-        let (unregistered, refused) = (Mutex::default(), Mutex::default());
-        Self { identity, members, initial_members, join, failure, unregistered, refused }
+        Self {
+            identity,
+            members,
+            initial_members,
+            join,
+            readmits: false,
+            emptied: Mutex::default(),
+            emptied_members: EmptiedMembers::default(),
+            failure,
+            unregistered: Mutex::default(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Invites emptied members, and asks for an invitation if `emptied` says that this node may be one.
+    pub(crate) fn readmitting(self, emptied: Option<Emptied>) -> Self {
+        Self { readmits: true, emptied: Mutex::new(emptied), ..self }
+    }
+
+    /// The members whose emptied nodes ask for an invitation, and the hashes of their secrets.
+    pub(crate) fn emptied_members(&self) -> Vec<(NodeId, SecretHash)> {
+        self.emptied_members.current()
     }
 
     pub(crate) fn members(&self) -> &MemberTable {
@@ -134,8 +162,11 @@ impl PeerHandshake {
     }
 
     fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
-        let secret = self.join.as_ref().filter(|_| purpose == Purpose::Bootstrap);
-        let secret = secret.map(|join| (JOIN_SECRET, Bytes::copy_from_slice(&join.secret)));
+        let secret = self.join.as_ref().map(|join| Bytes::copy_from_slice(&join.secret));
+        let secret = secret.map(|secret| (JOIN_SECRET, secret));
+        let request =
+            self.emptied.lock().as_ref().map(|emptied| (READMISSION, emptied.request.encode()));
+        let extensions = secret.into_iter().chain(request);
         Hello {
             protocols: PROTOCOLS,
             cluster: self.identity.cluster.clone(),
@@ -145,7 +176,7 @@ impl PeerHandshake {
             incarnation: self.identity.incarnation,
             to,
             purpose,
-            extensions: secret.into_iter().collect(),
+            extensions: extensions.filter(|_| purpose == Purpose::Bootstrap).collect(),
         }
     }
 
@@ -181,8 +212,24 @@ impl PeerHandshake {
                 if let Refusal::Level { .. } = &refusal {
                     self.failure.stop(StopReason::OldProgram(refusal.to_string()));
                 }
+                if let Refusal::Readmitted { node, cluster_id } = &refusal {
+                    self.readmitted(*node, *cluster_id);
+                }
                 Err(refused(&refusal))
             }
+        }
+    }
+
+    /// Stores the invitation of this emptied node, and stops it: it joins at its next start.
+    fn readmitted(&self, node: NodeId, cluster_id: ClusterId) {
+        // Several connections can get the same refusal.
+        let Some(emptied) = self.emptied.lock().take() else { return };
+        let (cluster, secret) = (self.identity.cluster.clone(), emptied.request.secret);
+        match emptied.store(&JoinRequest { cluster, cluster_id, node, secret }) {
+            Ok(()) => self.failure.stop(StopReason::Readmitted(format!(
+                "the data directory was emptied, and the cluster has invited this node as node {node}: start it again"
+            ))),
+            Err(error) => self.failure.report(format!("failed to store the invitation: {error}")),
         }
     }
 
@@ -215,12 +262,14 @@ impl PeerHandshake {
         };
         let certificate = stream.certificate();
         let checked = self.check_hello(&hello).and_then(|protocol| {
-            if self.is_named(certificate, hello.from) {
+            if self.is_named(certificate.clone(), hello.from) {
                 Ok(protocol)
             } else {
                 Err(Refusal::Certificate)
             }
         });
+        let checked =
+            checked.map_err(|refusal| self.readmit(&hello, certificate).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
         let Hello { from: node, incarnation, purpose, .. } = hello;
         match checked {
@@ -278,6 +327,38 @@ impl PeerHandshake {
             | Registration::Unknown) => check_incarnation(registration, hello.incarnation)?,
         }
         Ok(protocol)
+    }
+
+    /// The reply to a refused emptied node, if this node knows the member at its address: it waits, or it is invited.
+    fn readmit(&self, hello: &Hello, certificate: Option<CertificateInfo>) -> Option<Refusal> {
+        let asks = self.readmits
+            && hello.purpose == Purpose::Bootstrap
+            && hello.cluster == self.identity.cluster
+            && hello.level_max >= self.members.state().level();
+        let mut extensions = hello.extensions.iter().filter(|_| asks);
+        let (_, request) = extensions.find(|(tag, _)| *tag == READMISSION)?;
+        let ReadmissionRequest { secret, peer } = ReadmissionRequest::decode(request)?;
+        let ids = self.members.ids();
+        let at_address = |node: &NodeId| self.peer_address(*node).as_ref() == Some(&peer);
+        // A new member at the address has a larger id than the one that it replaces.
+        let member = ids.iter().copied().find(at_address)?;
+        let is_named = |node| self.is_named(certificate.clone(), node);
+        if member == self.identity.node || !(is_named(hello.from) || is_named(member)) {
+            return None;
+        }
+        let secret = SecretHash::of(&secret);
+        let is_invited = |node: &NodeId| {
+            let invited = self.members.state().member(*node);
+            let invitation = invited.as_ref().and_then(Member::invitation);
+            invitation
+                .is_some_and(|it| it.secret == secret && it.expires_at > self.members.state().now())
+        };
+        let invited = ids.iter().copied().find(is_invited);
+        if let (Some(node), Some(cluster_id)) = (invited, self.cluster_id()) {
+            return Some(Refusal::Readmitted { node, cluster_id });
+        }
+        self.emptied_members.insert(member, secret);
+        Some(Refusal::Incarnation)
     }
 
     fn is_of_this_cluster(&self, hello: &Hello) -> bool {

@@ -25,6 +25,9 @@ pub(crate) type Extensions = Vec<(u16, Bytes)>;
 /// The secret of an invitation, in the hello of a node that joins a cluster.
 pub(crate) const JOIN_SECRET: u16 = 1;
 
+/// The request of a node whose data directory was emptied, in a hello without a log (`emptied.rs`).
+pub(crate) const READMISSION: u16 = 2;
+
 /// The purpose of a connection. Each purpose has its own connection, so that a large append or a snapshot never delays
 /// a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -102,6 +105,8 @@ pub(crate) enum Refusal {
     Retired { why: String },
     /// The caller is invited, and its secret does not prove it.
     Invitation { why: InvitationRefusal },
+    /// The cluster has invited the emptied caller under this new id. Only a caller that asked for it gets this reason.
+    Readmitted { node: NodeId, cluster_id: ClusterId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +161,7 @@ impl Refusal {
             Self::Certificate => "certificate",
             Self::Retired { .. } => "retired",
             Self::Invitation { .. } => "invitation",
+            Self::Readmitted { .. } => "readmitted",
         }
     }
 }
@@ -207,6 +213,9 @@ impl fmt::Display for Refusal {
                 f,
                 "this node has left the cluster: {why}; add a new member with holdfast member add, and give it an empty data directory"
             ),
+            Self::Readmitted { node, .. } => {
+                write!(f, "the cluster has invited this emptied node as node {node}")
+            }
             Self::Invitation { why } => {
                 let why = match why {
                     InvitationRefusal::Missing => "this node has no join token",

@@ -7,6 +7,7 @@ mod failover;
 mod healthy;
 mod lab;
 mod membership;
+mod replacement;
 mod restart;
 mod restore;
 mod runs;

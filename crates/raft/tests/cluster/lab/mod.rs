@@ -17,7 +17,7 @@ use holdfast_lab::Links;
 use holdfast_machine::Machine;
 use holdfast_raft::{
     Committed, JoinRequest, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
-    StartError, Timing, Urgency, write_join_request,
+    StartError, Timing, Urgency, node_of_directory, write_join_request,
 };
 use holdfast_storage::Log;
 use holdfast_types::{
@@ -158,13 +158,28 @@ impl Lab {
         replaces: Option<u64>,
         addresses: MemberAddresses,
     ) -> u64 {
+        self.invite_as(VotingRole::Voter, through, replaces, addresses).await
+    }
+
+    pub(crate) async fn invite_standby(&mut self, through: u64) -> u64 {
+        let id = self.node(through).read(Machine::highest_member).0 + 1;
+        self.invite_as(VotingRole::Standby, through, None, self.addresses_of_new(id)).await
+    }
+
+    async fn invite_as(
+        &mut self,
+        role: VotingRole,
+        through: u64,
+        replaces: Option<u64>,
+        addresses: MemberAddresses,
+    ) -> u64 {
         let id = self.node(through).read(Machine::highest_member).0 + 1;
         let invitation =
             Invitation { secret: SecretHash::of(&SECRET), expires_at: Stamp(u64::MAX) };
         let change = MembershipChange::Invite {
             addresses,
             zone: None,
-            role: VotingRole::Voter,
+            role,
             invitation,
             replaces: replaces.map(NodeId),
         };
@@ -190,6 +205,29 @@ impl Lab {
             self.nodes.values().all(settled).then_some(())
         })
         .await;
+    }
+
+    /// Starts a node as the one that its data directory belongs to, as `serve` does. Its configuration names it `id`, and the
+    /// address at which `leader` knows it. Returns its id.
+    pub(crate) async fn boot_as_of_directory(&mut self, id: u64, leader: u64) -> u64 {
+        let of_directory = node_of_directory(self.dirs[&id].path()).unwrap();
+        let now = of_directory.map_or(id, |node| node.0);
+        if now != id {
+            let dir = self.dirs.remove(&id).unwrap();
+            self.dirs.insert(now, dir);
+        }
+        let notes = Arc::new(Recorder::default());
+        let observer = notes.clone();
+        let mut config = self.config(now);
+        // The configuration names the address of the first id.
+        let own = self.addresses(leader, id);
+        config.members.remove(&NodeId(id));
+        config.members.insert(NodeId(now), own);
+        let node = RaftNode::start(config, |_| observer).await.unwrap();
+        self.links.point(id, Some(node.peer_address()));
+        self.nodes.insert(now, node);
+        self.notes.insert(now, notes);
+        now
     }
 
     /// Starts one node.
