@@ -160,7 +160,6 @@ impl Membership {
         if step == Step::Idle {
             self.progress.set(None);
             if let Some(change) = self.automatic_change(&members, &view) {
-                tracing::warn!(?change, "changing the members without an operator");
                 self.write(vec![Command::Membership(change).by(Actor::Node)], epoch).await;
             }
             return;
@@ -206,13 +205,16 @@ impl Membership {
         let is_gone = |node: &NodeId| silent.get(node).is_some_and(|it| *it >= EMPTIED_SILENCE);
         let emptied = self.handshake.emptied_members();
         if let Some((node, secret)) = emptied.into_iter().find(|(node, _)| is_gone(node)) {
+            tracing::warn!(node = node.0, "inviting an emptied member under a new id");
             let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
             return self.readmission(node, Invitation { secret, expires_at });
         }
         let facts = ReplacementFacts { members, view, silent, replaced_at, now };
         let chosen =
             facts.choose(self.replace_after).filter(|_| level >= VotingRole::STANDBY_LEVEL);
-        chosen.map(|Replacement { node, replaces }| MembershipChange::Replace { node, replaces })
+        let Replacement { node, replaces } = chosen?;
+        tracing::warn!(standby = node.0, voter = replaces.0, "a standby replaces a silent voter");
+        Some(MembershipChange::Replace { node, replaces })
     }
 
     /// The invitation of an emptied node to the place of its member.

@@ -48,6 +48,17 @@ impl Growing {
 
     /// Invites a node on the ports of a slot, prepares it, starts it, and waits until it votes.
     fn join(&mut self, command: &[&str], slot: u16) {
+        let http = self.start_joining(command, slot);
+        eventually("the new member votes", || {
+            let members = self.ok(&["member", "ls", "-o", "jsonl"]);
+            let voters = members.lines().filter(|line| line.contains("\"votes\":true"));
+            let joined = voters.filter(|line| line.contains(&http)).count() == 1;
+            joined && !members.contains("\"change\"")
+        });
+    }
+
+    /// Invites a node on the ports of a slot, prepares it and starts it. Returns its HTTP address.
+    fn start_joining(&mut self, command: &[&str], slot: u16) -> String {
         let [http, peer, zookeeper] =
             [0, 1, 2].map(|listener| format!("127.0.0.1:{}", self.port(slot, listener)));
         let number = self.joined.len();
@@ -57,11 +68,16 @@ impl Growing {
         self.ok(&[&["member"], command, &addresses, &["--out", &token]].concat());
         self.ok(&["join", &token, "--config", &config, "--data-dir", &data]);
         self.joined.push(spawn(&["serve", "--config", &config, "--log-format", "text"], &[]));
-        eventually("the new member votes", || {
+        http
+    }
+
+    /// Waits until the node at an address has a role, and no change is unfinished.
+    fn wait_for_role(&self, http: &str, role: &str) {
+        let role = format!("\"role\":\"{role}\"");
+        eventually("the role of a member", || {
             let members = self.ok(&["member", "ls", "-o", "jsonl"]);
-            let voters = members.lines().filter(|line| line.contains("\"votes\":true"));
-            let joined = voters.filter(|line| line.contains(&http)).count() == 1;
-            joined && !members.contains("\"change\"")
+            let is_at = |line: &&str| line.contains(http) && line.contains(&role);
+            members.lines().filter(is_at).count() == 1 && !members.contains("\"change\"")
         });
     }
 
@@ -104,6 +120,41 @@ async fn members_come_and_go_under_load() {
     // Every voter that is left is one that joined: the cluster survives the loss of one of them.
     cluster.joined[0].signal(Signal::SIGKILL);
     load.wait_for_cycles();
+    load.finish().await;
+}
+
+/// Each command of docs/operations.md about members without a vote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_standby_gets_the_vote_of_a_dead_voter_under_load() {
+    let mut cluster = Growing::start();
+    let load = ClientLoad::start(cluster.access());
+    load.wait_for_cycles();
+    let standby = cluster.start_joining(&["add", "--role", "standby"], 3);
+    cluster.wait_for_role(&standby, "standby");
+    cluster.ok(&["member", "demote", "4"]);
+    cluster.wait_for_role(&standby, "learner");
+    cluster.ok(&["member", "demote", "4", "--standby"]);
+    cluster.wait_for_role(&standby, "standby");
+    let level = cluster.run(&["cluster", "level", "1"]);
+    assert_eq!(level.code, Some(1));
+    assert!(level.stderr.contains("node 4 is a standby"), "{}", level.stderr);
+    assert_eq!(cluster.voters(), ["1", "2", "3"]);
+
+    send(cluster.dev.node_pids()[2], Signal::SIGKILL);
+    load.wait_for_cycles();
+    cluster.ok(&["member", "promote", "4", "--replace", "3"]);
+    assert_eq!(cluster.voters(), ["1", "2", "4"]);
+    load.wait_for_cycles();
+    let audit = cluster.ok(&["audit", "ls"]);
+    assert!(audit.contains("voter, replaces node 3"), "{audit}");
+    for (args, words) in [
+        (["member", "promote", "4", "--replace", "2"], "node 4 is a voter"),
+        (["member", "promote", "4", "--replace", "3"], "node 3 has left the cluster"),
+    ] {
+        let wrong = cluster.run(&args);
+        assert_eq!(wrong.code, Some(1));
+        assert!(wrong.stderr.contains(words), "{}", wrong.stderr);
+    }
     load.finish().await;
 }
 

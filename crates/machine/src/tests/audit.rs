@@ -91,24 +91,28 @@ fn line(record: &AuditRecord) -> String {
 }
 
 /// Each kind, after the commands that make it possible.
-fn changes_of_members() -> [Command; 7] {
+fn changes_of_members() -> [Command; 10] {
     let (cluster_id, level) = (ClusterId(1), FeatureLevel::NEWEST);
     let node = NodeId(3);
     let (addresses, zone) = (Some(addresses(9)), Some(Zone::new("b").unwrap()));
     let role = VotingRole::Learner;
     let reason = Reason::new("moved").unwrap();
+    let finish = Command::Membership(MembershipChange::Finish { node }).by(Actor::Node);
     [
         Command::Bootstrap { cluster_id, level, members: first_members(3) }.by(Actor::Node),
         Command::RegisterNode { node, incarnation: Incarnation(7) }.by(Actor::Node),
         Command::Membership(MembershipChange::Update { node, addresses, zone }),
         Command::Membership(MembershipChange::SetRole { node, role }),
+        finish.clone(),
+        Command::Membership(MembershipChange::Replace { node, replaces: NodeId(2) }),
+        finish.clone(),
         Command::Membership(MembershipChange::Remove { node, reason }),
-        Command::Membership(MembershipChange::Finish { node }).by(Actor::Node),
-        Command::Membership(invite(4, VotingRole::Voter, Some(2))),
+        finish,
+        Command::Membership(invite(4, VotingRole::Voter, Some(1))),
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 20] = [
+const LINES_OF_EVERY_ACTION: [&str; 21] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
@@ -126,8 +130,9 @@ const LINES_OF_EVERY_ACTION: [&str; 20] = [
     "delete-namespace team: ",
     "update-member node 3: peer 10.0.0.9:7401, http 10.0.0.9:7400, zookeeper 10.0.0.9:7402, zone b",
     "set-member-role node 3: learner",
+    "set-member-role node 3: voter, replaces node 2",
     "remove-member node 3: ",
-    "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 2",
+    "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 1",
     "set-level 1: ",
 ];
 
@@ -202,6 +207,7 @@ fn every_action_has_its_record() {
     assert_eq!(lines, [&LINES_OF_EVERY_ACTION[..], &[&restored]].concat());
     let mut actions: Vec<_> = records(&machine).iter().map(|record| record.action).collect();
     actions.sort_by_key(|action| action.as_str());
+    actions.dedup();
     assert_eq!(actions, all_actions());
 }
 

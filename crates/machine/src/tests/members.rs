@@ -243,24 +243,87 @@ fn a_role_changes_once() {
     assert_eq!((cluster.member(3).role, &cluster.member(3).pending), (VotingRole::Learner, &None));
 }
 
+/// Three voters, and node 4 with another role.
+fn with_fourth(role: VotingRole) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.change(invite(4, role, None)).unwrap();
+    cluster.register(4).unwrap();
+    cluster.finish(4).unwrap();
+    cluster
+}
+
+fn replace(node: u64, replaces: u64) -> MembershipChange {
+    MembershipChange::Replace { node: NodeId(node), replaces: NodeId(replaces) }
+}
+
+#[test]
+fn a_member_without_a_vote_replaces_a_voter() {
+    for role in [VotingRole::Learner, VotingRole::Standby] {
+        let mut cluster = with_fourth(role);
+        cluster.change(replace(4, 3)).unwrap();
+        assert_eq!(cluster.member(4).role, VotingRole::Voter);
+        assert_eq!(cluster.member(4).replaces(), Some(NodeId(3)));
+        let in_progress = MembershipRejection::InProgress { node: NodeId(4) };
+        assert_eq!(cluster.invite(5, None), Err(in_progress));
+        assert_eq!(cluster.0.last_replacement(), None);
+        cluster.finish(4).unwrap();
+        assert_eq!(cluster.ids(), [1, 2, 4]);
+        assert_eq!(cluster.0.retirement(NodeId(3)).unwrap().replaced_by, Some(NodeId(4)));
+        assert_eq!(cluster.0.last_replacement(), Some(Stamp(1)));
+    }
+}
+
+#[test]
+fn only_a_member_without_a_vote_replaces_and_only_a_voter_is_replaced() {
+    let mut cluster = with_fourth(VotingRole::Standby);
+    let has = |node, role| MembershipRejection::HasRole { node: NodeId(node), role };
+    assert_eq!(cluster.change(replace(1, 3)), Err(has(1, VotingRole::Voter)));
+    assert_eq!(cluster.change(replace(4, 4)), Err(has(4, VotingRole::Standby)));
+    let unknown = MembershipRejection::NoMember { node: NodeId(9) };
+    assert_eq!(cluster.change(replace(4, 9)), Err(unknown.clone()));
+    assert_eq!(cluster.change(replace(9, 3)), Err(unknown));
+    // The last voter stays.
+    for node in [2, 3] {
+        cluster.remove(node).unwrap();
+        cluster.finish(node).unwrap();
+    }
+    let standby = MembershipChange::SetRole { node: NodeId(1), role: VotingRole::Standby };
+    assert_eq!(cluster.change(standby), Err(MembershipRejection::LastVoter));
+}
+
+#[test]
+fn level_1_has_no_standby() {
+    let mut cluster = with_fourth(VotingRole::Standby);
+    let lower = Command::SetLevel(FeatureLevel(1));
+    let in_use = Rejection::Membership(MembershipRejection::LevelInUse { node: NodeId(4) });
+    assert_eq!(cluster.apply(lower.clone()), Err(in_use));
+    let learner = MembershipChange::SetRole { node: NodeId(4), role: VotingRole::Learner };
+    cluster.change(learner).unwrap();
+    cluster.finish(4).unwrap();
+    cluster.apply(lower).unwrap();
+    let too_low = Rejection::LevelTooLow { needed: VotingRole::STANDBY_LEVEL };
+    let standby = MembershipChange::SetRole { node: NodeId(4), role: VotingRole::Standby };
+    for change in [standby, invite(5, VotingRole::Standby, None), replace(4, 3)] {
+        assert_eq!(cluster.apply(Command::Membership(change)), Err(too_low.clone()));
+    }
+}
+
 fn any_change() -> impl Strategy<Value = Command> {
     let node = 1..9_u64;
     let id = node.clone().prop_map(NodeId);
     let reason = Reason::new("test").unwrap();
+    let role = proptest::sample::select(VotingRole::ALL.to_vec());
     prop_oneof![
-        (node.clone(), any::<bool>(), proptest::option::of(node.clone())).prop_map(
-            |(node, votes, replaces)| {
-                let role = if votes { VotingRole::Voter } else { VotingRole::Learner };
-                Command::Membership(invite(node, role, replaces))
-            }
+        (node.clone(), role.clone(), proptest::option::of(node.clone())).prop_map(
+            |(node, role, replaces)| { Command::Membership(invite(node, role, replaces)) }
         ),
         id.clone()
             .prop_map(|node| Command::RegisterNode { node, incarnation: Incarnation(node.0 * 11) }),
         id.clone().prop_map(move |node| {
             Command::Membership(MembershipChange::Remove { node, reason: reason.clone() })
         }),
-        (id.clone(), any::<bool>()).prop_map(|(node, votes)| {
-            let role = if votes { VotingRole::Voter } else { VotingRole::Learner };
+        (node.clone(), node).prop_map(|(node, old)| Command::Membership(replace(node, old))),
+        (id.clone(), role).prop_map(|(node, role)| {
             Command::Membership(MembershipChange::SetRole { node, role })
         }),
         id.prop_map(|node| Command::Membership(MembershipChange::Finish { node })),

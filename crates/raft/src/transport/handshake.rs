@@ -182,9 +182,9 @@ impl PeerHandshake {
 
     fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
         match reply {
-            // A node without a log may call any member.
+            // A node without a log may call any member. The configuration of an invited one may have an earlier id.
             HelloReply::Accepted(HelloAccepted { node, .. })
-                if node == to && purpose == Purpose::Bootstrap =>
+                if purpose == Purpose::Bootstrap && (node == to || self.join.is_some()) =>
             {
                 Ok(())
             }
@@ -307,13 +307,15 @@ impl PeerHandshake {
         if hello.level_max < level {
             return Err(Refusal::Level { cluster: level });
         }
-        if hello.to != self.identity.node {
+        let is_bootstrap = hello.purpose == Purpose::Bootstrap;
+        let is_joining =
+            is_bootstrap && hello.extensions.iter().any(|(tag, _)| *tag == JOIN_SECRET);
+        if hello.to != self.identity.node && !is_joining {
             return Err(Refusal::WrongNode { ours: self.identity.node });
         }
         if hello.from == self.identity.node {
             return Err(Refusal::NotMember);
         }
-        let is_bootstrap = hello.purpose == Purpose::Bootstrap;
         match self.members.registration(hello.from) {
             Registration::Unregistered(member) if is_bootstrap => {
                 self.check_invitation(member.as_ref(), hello)?;

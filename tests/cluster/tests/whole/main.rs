@@ -16,6 +16,7 @@ mod pause;
 mod power_cut;
 mod queue_streams;
 mod recipes;
+mod replacement;
 mod restart;
 mod retries;
 mod sockets;

@@ -1,0 +1,4 @@
+{{- /* The name of all objects. The rules for Prometheus expect a job that begins with `holdfast`. */ -}}
+{{- define "holdfast.name" -}}
+{{- if hasPrefix "holdfast" .Release.Name -}}{{ .Release.Name }}{{- else -}}holdfast-{{ .Release.Name }}{{- end -}}
+{{- end -}}
