@@ -119,3 +119,27 @@ fn remove_blank(dir: &Path) -> std::io::Result<()> {
     }
     std::fs::remove_file(dir.join(identity::IDENTITY_FILE))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written_and_a_damaged_one_is_none() {
+        let peer = Address::parse("node-3:7401").unwrap();
+        let request = ReadmissionRequest::new(peer.clone()).unwrap();
+        let bytes = request.encode();
+        let read = ReadmissionRequest::decode(&bytes).unwrap();
+        assert_eq!((read.secret, read.peer), (request.secret, peer));
+        for damaged in [&bytes[..SECRET_LEN - 1], &bytes[..SECRET_LEN], &bytes[..SECRET_LEN + 3]] {
+            assert!(ReadmissionRequest::decode(damaged).is_none());
+        }
+    }
+
+    #[test]
+    fn an_empty_directory_belongs_to_no_node() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(node_of_directory(dir.path()).unwrap(), None);
+        assert_eq!(node_of_directory(&dir.path().join("absent")).unwrap(), None);
+    }
+}

@@ -156,6 +156,11 @@ fn hellos_keep_their_bytes() {
         &HelloReply::Refused(Refusal::Retired { why: "x".into() }),
         "4846011211000000a5bd6a3a010000000a000000010000000000000078",
     );
+    golden(
+        Kind::Hello,
+        &HelloReply::Refused(Refusal::Readmitted { node: NodeId(4), cluster_id: ClusterId(5) }),
+        "48460112200000006746c884010000000c000000040000000000000005000000000000000000000000000000",
+    );
     let why = InvitationRefusal::Wrong;
     golden(
         Kind::Hello,

@@ -5,8 +5,10 @@
 use std::time::Duration;
 
 use holdfast_machine::Machine;
-use holdfast_raft::{RaftConfig, StopReason, Urgency};
-use holdfast_types::NodeId;
+use holdfast_raft::{
+    JoinRequest, RaftConfig, StartError, StopReason, Urgency, node_of_directory, write_join_request,
+};
+use holdfast_types::{ClusterId, NodeId};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -85,6 +87,19 @@ async fn an_emptied_member_returns_under_a_new_id() {
         lab.agree().await;
         assert!(has_session(lab.node(current), "before"));
     }
+    // An invitation does not make a directory with a log that of another node.
+    let used = lab.dirs[&current].path().to_owned();
+    lab.kill(current).await;
+    let other = tempfile::tempdir().unwrap();
+    let (cluster, cluster_id, node) = (lab.cluster.clone(), ClusterId(1), NodeId(9));
+    write_join_request(other.path(), &JoinRequest { cluster, cluster_id, node, secret: [0; 32] })
+        .unwrap();
+    let before = std::fs::read(used.join("join")).unwrap();
+    std::fs::copy(other.path().join("join"), used.join("join")).unwrap();
+    let refused = node_of_directory(&used).unwrap_err();
+    assert!(matches!(refused, StartError::OtherNode { .. }), "{refused}");
+    std::fs::write(used.join("join"), before).unwrap();
+    assert_eq!(lab.boot_as_of_directory(current, leader).await, current);
     // The directory with the old votes returns, and is refused.
     lab.kill(current).await;
     lab.dirs.insert(configured, first_dir.unwrap());
