@@ -302,13 +302,13 @@ impl Members {
     /// The number of voters stays the same.
     fn replace(&mut self, node: NodeId, replaces: NodeId) -> Result<(), MembershipRejection> {
         let member = self.find(node)?.clone();
-        let replaced = self.find(replaces)?.role;
+        let leaving_role = self.find(replaces)?.role;
         self.check_idle()?;
         if member.role == VotingRole::Voter {
             return Err(MembershipRejection::HasRole { node, role: member.role });
         }
-        if replaced != VotingRole::Voter {
-            return Err(MembershipRejection::HasRole { node: replaces, role: replaced });
+        if leaving_role != VotingRole::Voter {
+            return Err(MembershipRejection::HasRole { node: replaces, role: leaving_role });
         }
         let (role, pending) = (VotingRole::Voter, Some(PendingChange::Replace { replaces }));
         self.put(node, Member { role, pending, ..member });

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::plan::{RaftView, Step, next_step};
-use self::replacement::{Replacement, ReplacementFacts};
+use self::replacement::{ReplacementFacts, VoterReplacement};
 use crate::handover;
 use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
@@ -212,7 +212,7 @@ impl Membership {
         let facts = ReplacementFacts { members, view, silent, replaced_at, now };
         let chosen =
             facts.choose(self.replace_after).filter(|_| level >= VotingRole::STANDBY_LEVEL);
-        let Replacement { node, replaces } = chosen?;
+        let VoterReplacement { node, replaces } = chosen?;
         tracing::warn!(standby = node.0, voter = replaces.0, "a standby replaces a silent voter");
         Some(MembershipChange::Replace { node, replaces })
     }

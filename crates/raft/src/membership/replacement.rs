@@ -16,7 +16,7 @@ const PAUSE_MS: u64 = 3_600_000;
 
 /// A member that gets the vote of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Replacement {
+pub(super) struct VoterReplacement {
     pub(super) node: NodeId,
     pub(super) replaces: NodeId,
 }
@@ -36,7 +36,7 @@ pub(super) struct ReplacementFacts<'a> {
 impl ReplacementFacts<'_> {
     /// The replacement of the only silent voter, if it has been silent for `after`. `None` if a second voter is silent:
     /// then the network is the likelier cause.
-    pub(super) fn choose(&self, after: Duration) -> Option<Replacement> {
+    pub(super) fn choose(&self, after: Duration) -> Option<VoterReplacement> {
         let [voters] = self.view.voters.as_slice() else { return None };
         let unhealthy: BTreeSet<NodeId> = voters.difference(&self.view.healthy).copied().collect();
         let [replaces] = unhealthy.into_iter().collect::<Vec<_>>()[..] else { return None };
@@ -51,7 +51,7 @@ impl ReplacementFacts<'_> {
         });
         // A standby in the zone of the voter keeps the voters as far apart as they were.
         let best = standbys.min_by_key(|(node, member)| (member.zone.as_ref() != zone, *node));
-        best.map(|(node, _)| Replacement { node: *node, replaces })
+        best.map(|(node, _)| VoterReplacement { node: *node, replaces })
     }
 
     fn member(&self, node: NodeId) -> Option<&Member> {
@@ -99,16 +99,16 @@ mod tests {
         ReplacementFacts { members, view, silent, replaced_at: None, now: Stamp(PAUSE_MS * 2) }
     }
 
-    fn replacement(node: u64) -> Option<Replacement> {
-        Some(Replacement { node: NodeId(node), replaces: NodeId(3) })
+    fn replacement(node: u64) -> VoterReplacement {
+        VoterReplacement { node: NodeId(node), replaces: NodeId(3) }
     }
 
     #[test]
     fn the_caught_up_standby_of_the_same_zone_replaces_a_silent_voter() {
         let (members, mut view) = (members(), view());
-        assert_eq!(facts(&members, &view).choose(AFTER), replacement(6));
+        assert_eq!(facts(&members, &view).choose(AFTER), Some(replacement(6)));
         view.caught_up = ids(&[2, 4, 5]);
-        assert_eq!(facts(&members, &view).choose(AFTER), replacement(5));
+        assert_eq!(facts(&members, &view).choose(AFTER), Some(replacement(5)));
         // A learner is no standby.
         view.caught_up = ids(&[2, 4]);
         assert_eq!(facts(&members, &view).choose(AFTER), None);
@@ -122,7 +122,7 @@ mod tests {
         paused.replaced_at = Some(Stamp(PAUSE_MS + 1));
         assert_eq!(paused.choose(AFTER), None);
         paused.replaced_at = Some(Stamp(PAUSE_MS));
-        assert_eq!(paused.choose(AFTER), replacement(6));
+        assert_eq!(paused.choose(AFTER), Some(replacement(6)));
     }
 
     #[test]

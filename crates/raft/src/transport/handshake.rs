@@ -268,8 +268,8 @@ impl PeerHandshake {
                 Err(Refusal::Certificate)
             }
         });
-        let checked =
-            checked.map_err(|refusal| self.readmit(&hello, certificate).unwrap_or(refusal));
+        let checked = checked
+            .map_err(|refusal| self.readmit(&hello, certificate.as_ref()).unwrap_or(refusal));
         self.log_refusal(&hello, checked.as_ref().err());
         let Hello { from: node, incarnation, purpose, .. } = hello;
         match checked {
@@ -332,7 +332,7 @@ impl PeerHandshake {
     }
 
     /// The reply to a refused emptied node, if this node knows the member at its address: it waits, or it is invited.
-    fn readmit(&self, hello: &Hello, certificate: Option<CertificateInfo>) -> Option<Refusal> {
+    fn readmit(&self, hello: &Hello, certificate: Option<&CertificateInfo>) -> Option<Refusal> {
         let asks = self.readmits
             && hello.purpose == Purpose::Bootstrap
             && hello.cluster == self.identity.cluster
@@ -344,7 +344,7 @@ impl PeerHandshake {
         let at_address = |node: &NodeId| self.peer_address(*node).as_ref() == Some(&peer);
         // A new member at the address has a larger id than the one that it replaces.
         let member = ids.iter().copied().find(at_address)?;
-        let is_named = |node| self.is_named(certificate.clone(), node);
+        let is_named = |node| self.is_named(certificate.cloned(), node);
         if member == self.identity.node || !(is_named(hello.from) || is_named(member)) {
             return None;
         }
