@@ -125,6 +125,7 @@ impl Service {
             unprotected: self.config().unprotected.clone(),
             clock_offsets: self.parts.clock_offsets.lock().clone(),
             backup: self.expected_backup(now),
+            state_check: self.state_check(),
         }
     }
 

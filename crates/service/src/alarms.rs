@@ -10,6 +10,8 @@ use holdfast_raft::{RecentSyncs, SLOW_SYNC};
 use holdfast_types::{NodeId, Revision};
 use serde::{Deserialize, Serialize};
 
+use crate::state_check::StateCheck;
+
 /// A follower that has acknowledged nothing for longer is silent.
 const SILENT: Duration = Duration::from_secs(10);
 /// A follower that lags by more entries needs a snapshot soon, because the leader keeps about as many.
@@ -46,10 +48,11 @@ pub enum AlarmKind {
     OpenMode,
     ClockSkew,
     BackupOld,
+    Unverified,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -65,6 +68,7 @@ impl AlarmKind {
         Self::OpenMode,
         Self::ClockSkew,
         Self::BackupOld,
+        Self::Unverified,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -85,6 +89,7 @@ impl AlarmKind {
             Self::OpenMode => "open-mode",
             Self::ClockSkew => "clock-skew",
             Self::BackupOld => "backup-old",
+            Self::Unverified => "unverified",
         }
     }
 
@@ -114,6 +119,7 @@ impl AlarmKind {
             Self::OpenMode => "give the listeners certificates, and remove security.mode",
             Self::ClockSkew => "synchronize the clocks of the machines, for example with chrony",
             Self::BackupOld => "run holdfast backup, and check the timer that should run it",
+            Self::Unverified => "start the other nodes, with programs of the same version",
         }
     }
 }
@@ -224,6 +230,7 @@ pub(crate) struct AlarmFacts {
     /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
     pub(crate) clock_offsets: BTreeMap<NodeId, i64>,
     pub(crate) backup: Option<ExpectedBackup>,
+    pub(crate) state_check: StateCheck,
 }
 
 /// When the next backup is expected.
@@ -295,6 +302,10 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
         }
         AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
+        AlarmKind::Unverified => {
+            let detail = "no majority has confirmed the state of this node since its start";
+            (facts.state_check == StateCheck::Unverified).then(|| (Warning, detail.to_owned()))
+        }
     }
 }
 

@@ -169,7 +169,7 @@ impl Observer for ApplyObserver {
         self.change_log.on_applied(applied);
         // Runs after the change log, which a new listener reads.
         self.session_events.on_applied(applied);
-        self.digests.lock().record(applied.revision, || machine.digest());
+        self.digests.lock().record(applied.revision, machine.digest());
         self.state_digests.on_applied(machine, applied);
         self.stored_bytes_warning.check(machine);
         // Runs last, so that a caller waiting for this revision finds all notices dispatched.
@@ -182,7 +182,7 @@ impl Observer for ApplyObserver {
             leases.reset(machine.leases(), Instant::now());
         }
         drop(leases);
-        self.digests.lock().skip_to(machine.revision());
+        self.digests.lock().restart(machine.revision(), machine.digest());
         self.stored_bytes_warning.check(machine);
         self.lock_waiters.wake_all();
         self.recipe_waiters.wake_all();

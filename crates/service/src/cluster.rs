@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use crate::members::pending_text;
 use crate::service::Service;
 use crate::service_call::{NodeReport, ReadReport};
+use crate::state_check::StateCheck;
 
 /// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
@@ -188,7 +189,18 @@ impl Service {
             ok: !self.is_draining(),
             detail: if self.is_draining() { "shutting down" } else { "yes" }.to_owned(),
         };
-        Health { live: vec![storage.clone()], ready: vec![storage, leader, serving] }
+        let compared = self.state_check();
+        let state = Check {
+            name: "state",
+            ok: compared != StateCheck::Pending,
+            detail: match compared {
+                StateCheck::Pending => "is compared with the other nodes",
+                StateCheck::Unverified => "no majority to compare with",
+                StateCheck::Verified => "a majority has the same",
+            }
+            .to_owned(),
+        };
+        Health { live: vec![storage.clone()], ready: vec![storage, leader, state, serving] }
     }
 
     /// Resolves when the thread of the log has completed every earlier request; false if it cannot.

@@ -1,46 +1,66 @@
 //! The digests that this node recorded. All nodes apply the same entries, so they record at the same revisions.
 //!
-//! Bound: the last [`DIGESTS_MAX`] digests.
+//! Bounds: the last [`DIGESTS_MAX`] digests at fixed revisions, for nodes that are far apart, and those of the last
+//! [`RECENT_MAX`] entries, for a node that starts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use holdfast_types::Revision;
 
-/// A digest is recorded at the first entry that reaches the next multiple of this many revisions.
+/// A digest is kept at the first entry that reaches the next multiple of this many revisions.
 const DIGEST_INTERVAL: u64 = 1_024;
-/// The maximum number of recorded digests: enough for nodes up to 65,536 revisions apart.
+/// The maximum number of digests at fixed revisions: enough for nodes up to 65,536 revisions apart.
 const DIGESTS_MAX: usize = 64;
+/// The maximum number of digests of the last entries.
+const RECENT_MAX: usize = 256;
 
 /// A digest at a revision.
 pub(crate) type DigestAt = (Revision, u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct DigestLog {
-    last: VecDeque<DigestAt>,
+    fixed: VecDeque<DigestAt>,
+    recent: VecDeque<DigestAt>,
     bucket: u64,
 }
 
 impl DigestLog {
-    /// Records the digest of the first entry in each [`DIGEST_INTERVAL`].
-    pub(crate) fn record(&mut self, revision: Revision, digest: impl FnOnce() -> u64) {
-        if revision.0 / DIGEST_INTERVAL == self.bucket {
-            return;
+    /// Records the digest after an entry.
+    pub(crate) fn record(&mut self, revision: Revision, digest: u64) {
+        push(&mut self.recent, RECENT_MAX, (revision, digest));
+        let bucket = revision.0 / DIGEST_INTERVAL;
+        if bucket != self.bucket {
+            self.bucket = bucket;
+            push(&mut self.fixed, DIGESTS_MAX, (revision, digest));
         }
-        self.bucket = revision.0 / DIGEST_INTERVAL;
-        if self.last.len() == DIGESTS_MAX {
-            self.last.pop_front();
-        }
-        self.last.push_back((revision, digest()));
     }
 
-    /// Skips entries, so that the next digest is at a revision at which the other nodes also record one.
-    pub(crate) fn skip_to(&mut self, revision: Revision) {
-        self.bucket = revision.0 / DIGEST_INTERVAL;
+    /// Records the state at the start of the node, unless it has applied an entry since.
+    pub(crate) fn start(&mut self, revision: Revision, digest: u64) {
+        if self.recent.is_empty() {
+            self.restart(revision, digest);
+        }
     }
 
+    /// Continues with a loaded state. The next fixed digest is at a revision at which the other nodes also record one.
+    pub(crate) fn restart(&mut self, revision: Revision, digest: u64) {
+        self.bucket = revision.0 / DIGEST_INTERVAL;
+        self.recent.clear();
+        self.recent.push_back((revision, digest));
+    }
+
+    /// All digests, the oldest first.
     pub(crate) fn list(&self) -> Vec<DigestAt> {
-        self.last.iter().copied().collect()
+        let all: BTreeMap<Revision, u64> = self.fixed.iter().chain(&self.recent).copied().collect();
+        all.into_iter().collect()
     }
+}
+
+fn push(digests: &mut VecDeque<DigestAt>, most: usize, digest: DigestAt) {
+    if digests.len() == most {
+        digests.pop_front();
+    }
+    digests.push_back(digest);
 }
 
 #[cfg(test)]
@@ -48,22 +68,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_recorded_at_fixed_revisions_and_bounded() {
+    fn digests_are_kept_at_fixed_revisions_and_after_the_last_entries() {
         let mut digests = DigestLog::default();
-        for revision in 0..200 * DIGEST_INTERVAL {
-            digests.record(Revision(revision), || revision);
+        let last = 200 * DIGEST_INTERVAL - 1;
+        for revision in 0..=last {
+            digests.record(Revision(revision), revision);
         }
-        assert_eq!(digests.list().len(), DIGESTS_MAX);
-        assert!(digests.list().iter().all(|(revision, _)| revision.0 % DIGEST_INTERVAL == 0));
+        let list = digests.list();
+        assert_eq!(list.len(), DIGESTS_MAX + RECENT_MAX);
+        assert!(list.is_sorted());
+        let (fixed, recent) = list.split_at(DIGESTS_MAX);
+        assert!(fixed.iter().all(|(revision, _)| revision.0 % DIGEST_INTERVAL == 0));
+        assert_eq!(recent[RECENT_MAX - 1].0, Revision(last));
     }
 
     #[test]
     fn after_a_snapshot_the_next_digest_is_at_a_fixed_revision() {
         let mut digests = DigestLog::default();
-        digests.skip_to(Revision(3 * DIGEST_INTERVAL + 17));
-        digests.record(Revision(3 * DIGEST_INTERVAL + 18), || 1);
-        assert_eq!(digests.list(), []);
-        digests.record(Revision(4 * DIGEST_INTERVAL), || 2);
-        assert_eq!(digests.list(), [(Revision(4 * DIGEST_INTERVAL), 2)]);
+        let loaded = (Revision(3 * DIGEST_INTERVAL + 17), 1);
+        digests.restart(loaded.0, loaded.1);
+        assert_eq!(digests.list(), [loaded]);
+        for entry in 0..=RECENT_MAX as u64 {
+            digests.record(Revision(4 * DIGEST_INTERVAL + entry), entry);
+        }
+        let list = digests.list();
+        assert_eq!(list.first(), Some(&(Revision(4 * DIGEST_INTERVAL), 0)));
+        assert_eq!(list.len(), RECENT_MAX + 1);
     }
 }

@@ -57,6 +57,7 @@ mod service_call;
 mod session;
 mod session_events;
 mod start;
+mod state_check;
 mod state_digests;
 mod stored_bytes_warning;
 mod stream;

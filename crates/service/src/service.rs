@@ -24,6 +24,7 @@ use crate::context::{ReadMode, RequestContext, Response};
 use crate::failure::Failure;
 use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
+use crate::state_check::StateCheck;
 use crate::stream::RenewalQueue;
 
 pub(crate) struct ServiceParts {
@@ -39,6 +40,7 @@ pub(crate) struct ServiceParts {
     pub(crate) diverged: tokio::sync::watch::Sender<Option<String>>,
     /// The revision at which the states of the nodes differ, without a majority that decides; 0 if they agree.
     pub(crate) digests_differ_at: AtomicU64,
+    pub(crate) state_check: tokio::sync::watch::Sender<StateCheck>,
     /// The certificates of the listeners, as the last check found them.
     pub(crate) certificates: Mutex<Vec<ListenerCertificate>>,
     /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
@@ -165,6 +167,9 @@ impl Service {
         &self,
         commands: Vec<Command>,
     ) -> (Vec<Committed>, Option<Failure>) {
+        if let Err(failure) = self.compared().await {
+            return (Vec::new(), Some(failure));
+        }
         let commands = commands.into_iter().map(|command| self.signed(command)).collect();
         let (done, error) = self.parts.raft.propose_in_order(commands, self.deadline()).await;
         (done, error.map(|error| self.propose_failure(&error)))
@@ -173,6 +178,7 @@ impl Service {
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
     pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
+        self.compared().await?;
         self.authorize(&command).await?;
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
@@ -196,6 +202,7 @@ impl Service {
 
     /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
     pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
+        self.compared().await?;
         let passed = self.parts.raft.read_barrier(self.deadline()).await;
         passed.map_err(|error| self.read_failure(&error))
     }

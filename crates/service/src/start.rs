@@ -17,6 +17,7 @@ use crate::metrics::ServiceMetrics;
 use crate::refusals::Refusals;
 use crate::service::{Service, ServiceParts};
 use crate::service_call::unavailable;
+use crate::state_check::StateCheck;
 use crate::stream::{RenewalQueue, StreamEnd, renew_streams};
 use crate::{clock_check, digest_check, leader_priority, leader_timers};
 
@@ -47,6 +48,8 @@ impl Service {
         let answer_peer = answer_peer(started.clone());
         let observer = ApplyObserver::new(&config, &raft.data_dir, metrics, answer_peer);
         let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
+        let (revision, digest) = raft.read(|machine| (machine.revision(), machine.digest()));
+        observer.digests.lock().start(revision, digest);
         let parts = Arc::new(ServiceParts {
             raft,
             observer,
@@ -57,6 +60,7 @@ impl Service {
             config,
             diverged: tokio::sync::watch::Sender::new(None),
             digests_differ_at: AtomicU64::new(0),
+            state_check: tokio::sync::watch::Sender::new(StateCheck::Pending),
             certificates: Mutex::default(),
             clock_offsets: Mutex::default(),
             disk_reserve,

@@ -23,6 +23,7 @@ fn healthy() -> AlarmFacts {
         unprotected: None,
         clock_offsets: BTreeMap::from([(NodeId(2), 500), (NodeId(3), -500)]),
         backup: Some(ExpectedBackup { every: hours(24), age: Some(hours(24)) }),
+        state_check: StateCheck::Verified,
     }
 }
 
@@ -222,4 +223,12 @@ fn every_alarm_has_a_section_in_the_operations_page() {
     for kind in AlarmKind::ALL {
         assert!(page.contains(&format!("\n### {}\n", kind.as_str())), "{}", kind.as_str());
     }
+}
+
+#[test]
+fn only_a_node_that_serves_without_a_comparison_raises_unverified() {
+    let detail = "no majority has confirmed the state of this node since its start";
+    let unverified = |facts: &mut AlarmFacts| facts.state_check = StateCheck::Unverified;
+    expect(unverified, "unverified", "warning", detail);
+    assert_eq!(after(|facts| facts.state_check = StateCheck::Pending), []);
 }

@@ -1,4 +1,5 @@
-//! `POST /v1/cluster/verify`: the states of real nodes are the same under load, and a node with another state is found.
+//! The states of real nodes are the same under load. `POST /v1/cluster/verify` finds a node with another state, and a node whose
+//! results differ stops before it serves clients.
 
 use holdfast_lab::{Cluster, DEADLINE, History, Load, Node, until};
 use holdfast_storage::Snapshots;
@@ -19,17 +20,17 @@ fn states(verification: &Value) -> Vec<&str> {
     members.iter().map(|member| member["state"].as_str().expect("a word")).collect()
 }
 
-/// Replaces the value in the snapshot of a stopped node, with correct checksums, and returns how often it was found.
-fn replace_value(node: &Node) -> usize {
+/// Replaces bytes in the snapshot of a stopped node, with correct checksums, and returns how often they were found.
+fn replace_in_snapshot(node: &Node, from: &[u8], to: &[u8]) -> usize {
     let snapshots = Snapshots::open(&node.data_dir.join("snapshots")).expect("snapshots");
     let old = snapshots.latest().expect("readable").expect("a snapshot");
     let mut new = snapshots.begin("other").expect("a new snapshot");
     let mut replaced = 0;
     for part in old.parts() {
         let mut part = part.expect("a part").to_vec();
-        for at in 0..=part.len().saturating_sub(VALUE.len()) {
-            if part[at..].starts_with(VALUE) {
-                part[at..at + VALUE.len()].copy_from_slice(OTHER);
+        for at in 0..=part.len().saturating_sub(from.len()) {
+            if part[at..].starts_with(from) {
+                part[at..at + from.len()].copy_from_slice(to);
                 replaced += 1;
             }
         }
@@ -39,6 +40,14 @@ fn replace_value(node: &Node) -> usize {
     }
     new.finish(old.meta()).expect("the snapshot");
     replaced
+}
+
+fn snapshot_has(node: &Node, wanted: &[u8]) -> bool {
+    let files = std::fs::read_dir(node.data_dir.join("snapshots")).expect("a directory");
+    files.flatten().any(|file| {
+        let bytes = std::fs::read(file.path()).unwrap_or_default();
+        bytes.windows(wanted.len()).any(|window| window == wanted)
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,17 +65,11 @@ async fn a_node_with_another_state_is_found_although_its_replies_were_right() {
         assert_eq!(states(&verification), ["same"; 3], "{verification}");
     }
     let different = cluster.others(leader).next().expect("a follower");
-    let snapshot_has_the_value = |node: &Node| {
-        let files = std::fs::read_dir(node.data_dir.join("snapshots")).expect("a directory");
-        files.flatten().any(|file| {
-            let bytes = std::fs::read(file.path()).unwrap_or_default();
-            bytes.windows(VALUE.len()).any(|window| window == VALUE)
-        })
-    };
-    until("a snapshot with the value", DEADLINE, async || snapshot_has_the_value(different)).await;
+    let has_value = async || snapshot_has(different, VALUE);
+    until("a snapshot with the value", DEADLINE, has_value).await;
     load.finish().await;
     different.stop().await;
-    assert_eq!(replace_value(different), 1);
+    assert_eq!(replace_in_snapshot(different, VALUE, OTHER), 1);
 
     let leader = cluster.node(cluster.wait_ready().await);
     let verification = verify(leader).await;
@@ -80,4 +83,38 @@ async fn a_node_with_another_state_is_found_although_its_replies_were_right() {
     let found: Vec<_> = found.filter(|member| member["state"] == "different").collect();
     assert_eq!(found.len(), 1, "{verification}");
     assert_eq!(found[0]["id"], json!(different.id), "{verification}");
+}
+
+/// The znode has another name on one node. Its deletion while that node is stopped has another result there. The node finds
+/// that when it starts, also a second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_results_differ_stops_before_it_serves() {
+    const NAME: &[u8] = b"name-on-the-majority";
+    let cluster = Cluster::of(3).extra("[storage]\nsnapshot_log = \"64KiB\"\n").start().await;
+    let leader = cluster.wait_ready().await;
+    let znode = format!("/v1/tree/{}", std::str::from_utf8(NAME).expect("a text"));
+    cluster.node(leader).http.put_data(&znode, "x").await.assert_status(201);
+    let load = Load { holders: 0, competing_clients: 16, hot_locks: 8 }
+        .start(&cluster.endpoints(), &History::default());
+    let different = cluster.others(leader).next().expect("a follower");
+    let has_name = async || snapshot_has(different, NAME);
+    until("a snapshot with the name", DEADLINE, has_name).await;
+    load.finish().await;
+    different.stop().await;
+    assert!(replace_in_snapshot(different, NAME, b"name-on-the-minority") > 0);
+    let leader = cluster.node(cluster.wait_ready().await);
+    leader.http.delete(&znode).await.assert_status(204);
+
+    for _ in 0..2 {
+        different.start();
+        until("the node to stop", DEADLINE, async || {
+            let ended = different.ended().is_some();
+            assert!(ended || !different.is_ready().await, "the node served clients");
+            ended
+        })
+        .await;
+        assert_eq!(different.exit_code().await, Some(70), "{}", different.log_tail());
+        assert!(different.log_tail().contains("differs from the majority's"));
+    }
+    leader.http.put("/v1/locks/meanwhile?session=x&ttl=60s").await.assert_status(200);
 }
