@@ -5,6 +5,7 @@
 mod bad_input;
 mod bootstrap;
 mod clocks;
+mod collector;
 mod damage;
 mod disk_full;
 mod failover;
@@ -19,6 +20,7 @@ mod recipes;
 mod restart;
 mod retries;
 mod sockets;
+mod traces;
 mod tree;
 mod upgrade;
 mod verify;
