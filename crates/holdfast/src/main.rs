@@ -23,6 +23,7 @@ mod serve;
 mod signals;
 mod systemd;
 mod telemetry;
+mod traces;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,7 @@ use crate::certificates::{NodeTls, reload_certificates};
 use crate::config::{Config, ConfigSources, ZooKeeperConfig};
 use crate::exit::CommandFailure;
 use crate::signals::StopSignals;
+use crate::traces::TraceExport;
 use crate::{output, process_metrics, systemd, telemetry};
 
 /// The time limit of a graceful shutdown.
@@ -76,7 +77,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let config = as_node_of_directory(config)?;
-    let log_filter = telemetry::start(config.node, &config.log_level, config.log_format)
+    let traces = trace_export(&config).map_err(CommandFailure::Failed)?;
+    let Config { node: id, log_level, log_format, .. } = &config;
+    let log_filter = telemetry::start(*id, log_level, *log_format, traces.as_ref())
         .map_err(CommandFailure::Failed)?;
     raise_open_files();
     use_small_pages();
@@ -85,7 +88,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         .enable_all()
         .build()
         .map_err(CommandFailure::failed)?;
-    let end = runtime.block_on(node(config, args, log_filter));
+    let end = runtime.block_on(node(config, args, log_filter, traces.as_ref()));
+    if let Some(traces) = traces {
+        traces.shut_down();
+    }
     // `shutdown_background` does not wait for the thread that reads stdin.
     runtime.shutdown_background();
     end
@@ -104,6 +110,11 @@ fn as_node_of_directory(mut config: Config) -> Result<Config, CommandFailure> {
     Ok(config)
 }
 
+fn trace_export(config: &Config) -> Result<Option<TraceExport>, String> {
+    let Some(traces) = &config.traces else { return Ok(None) };
+    TraceExport::start(&traces.endpoint, traces.headers()?, &config.cluster, config.node).map(Some)
+}
+
 /// The settings that decide whether this node is the right one.
 fn summary(config: &Config) -> String {
     let tls = config.tls.zookeeper.as_ref();
@@ -116,9 +127,14 @@ fn summary(config: &Config) -> String {
         ("peer", with_tls(&config.peer_listen, config.tls.raft.as_ref())),
         ("zookeeper", zookeeper.unwrap_or_else(|| "off".to_owned())),
         ("data", config.data_dir.display().to_string()),
+        ("traces", traces_of(config)),
     ];
     let rows = rows.map(|(name, value)| [name.to_owned(), value]);
     format!("the configuration is valid\n\n{}", output::table(["setting", "value"], rows))
+}
+
+fn traces_of(config: &Config) -> String {
+    config.traces.as_ref().map_or_else(|| "off".to_owned(), |traces| traces.endpoint.clone())
 }
 
 fn with_tls(address: &Address, tls: Option<&TlsConfig>) -> String {
@@ -165,6 +181,7 @@ async fn node(
     config: Config,
     args: &ServeArgs,
     log_filter: LogFilter,
+    traces: Option<&TraceExport>,
 ) -> Result<(), CommandFailure> {
     let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
     let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
@@ -188,6 +205,9 @@ async fn node(
     let metrics = ServiceMetrics::register(own);
     let http_metrics = HttpMetrics::register(own);
     let zk_metrics = ZkMetrics::register(own);
+    if let Some(traces) = traces {
+        traces.register_metrics(own);
+    }
     let raft = RaftConfig {
         bootstrap: args.bootstrap,
         tls: tls.raft.clone(),
@@ -204,7 +224,8 @@ async fn node(
     service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
 
     let commit = process_metrics::COMMIT.map(str::to_owned);
-    let http_config = HttpConfig { commit, log_filter, ..HttpConfig::default() };
+    let trace_sample = config.traces.as_ref().map(|traces| traces.sample);
+    let http_config = HttpConfig { commit, log_filter, trace_sample, ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
     service.set_certificates(tls.certificates());

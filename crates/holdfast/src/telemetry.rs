@@ -13,8 +13,12 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::reload::Handle;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, reload};
+
+use crate::traces::TraceExport;
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,43 +45,42 @@ pub(crate) fn parse_filter(text: &str) -> Result<EnvFilter, String> {
         return Err(format!("{word:?} is not a log level: write {FILTER_FORM}"));
     }
     EnvFilter::builder()
-        .parse(quieted(text))
+        .parse(format!("{},{}=off", quieted(text), holdfast_trace::TARGET))
         .map_err(|error| format!("{text:?} is not a log filter ({error}): write {FILTER_FORM}"))
 }
 
-/// Installs the logger of the process, and returns the handle that changes its filter.
+/// Installs the logger of the process and the export of traces, and returns the handle that changes the logger's filter.
 ///
 /// # Errors
 /// The filter does not parse, or a logger is already installed.
-pub(crate) fn start(node: NodeId, filter: &str, format: LogFormat) -> Result<LogFilter, String> {
-    let parsed = parse_filter(filter)?;
+pub(crate) fn start(
+    node: NodeId,
+    filter: &str,
+    format: LogFormat,
+    traces: Option<&TraceExport>,
+) -> Result<LogFilter, String> {
+    let (parsed, handle) = reload::Layer::new(parse_filter(filter)?);
     let terminal = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(parsed);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let json = match format {
         LogFormat::Auto => !terminal,
         LogFormat::Text => false,
         LogFormat::Json => true,
     };
-    let started = if json {
+    let lines = if json {
         let inner = Format::default().json().flatten_event(true).with_current_span(false);
-        let builder = builder.fmt_fields(JsonFields::new());
-        let builder = builder.event_format(JsonWithNode { node, inner }).with_filter_reloading();
-        let log_filter = changed_by(filter, builder.reload_handle());
-        builder.try_init().map(|()| log_filter)
+        let lines = lines.fmt_fields(JsonFields::new());
+        lines.event_format(JsonWithNode { node, inner }).with_filter(parsed).boxed()
     } else {
         let inner = Format::default();
-        let builder = builder.with_ansi(terminal).event_format(TextWithNode { node, inner });
-        let builder = builder.with_filter_reloading();
-        let log_filter = changed_by(filter, builder.reload_handle());
-        builder.try_init().map(|()| log_filter)
+        let lines = lines.with_ansi(terminal).event_format(TextWithNode { node, inner });
+        lines.with_filter(parsed).boxed()
     };
-    started.map_err(|error| error.to_string())
-}
-
-fn changed_by<S: 'static>(configured: &str, handle: Handle<EnvFilter, S>) -> LogFilter {
-    LogFilter::new(configured, move |text| {
+    let registry = tracing_subscriber::registry().with(lines);
+    registry.with(traces.map(TraceExport::layer)).try_init().map_err(|error| error.to_string())?;
+    Ok(LogFilter::new(filter, move |text| {
         handle.reload(parse_filter(text)?).map_err(|error| error.to_string())
-    })
+    }))
 }
 
 /// Filters of libraries that log only warnings, unless the configured filter names them. They suppress errors that

@@ -35,6 +35,8 @@ pub struct HttpConfig {
     pub commit: Option<String>,
     /// Changes the filter of the node's log.
     pub log_filter: LogFilter,
+    /// Of the calls without a `traceparent`, the share that is traced, from 0 to 1. `None` traces no call at all.
+    pub trace_sample: Option<f64>,
 }
 
 impl Default for HttpConfig {
@@ -54,6 +56,7 @@ impl Default for HttpConfig {
             slow: Duration::from_secs(1),
             commit: None,
             log_filter: LogFilter::default(),
+            trace_sample: None,
         }
     }
 }

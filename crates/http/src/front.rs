@@ -7,9 +7,11 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderName, HeaderValue, Response};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
-use holdfast_api::{HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION};
+use holdfast_api::{
+    FENCING_TOKEN, HOLDFAST_LEADER, HOLDFAST_NODE, HOLDFAST_REQUEST_ID, HOLDFAST_REVISION,
+};
 use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::body::{self, BodyKind, Received};
@@ -19,6 +21,7 @@ use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
+use crate::tracing_choice::TRACEPARENT;
 use crate::{head, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -38,13 +41,37 @@ pub(crate) async fn answer(
     let in_flight = metrics.begin(&parts.method);
     let request_id = state.request_ids().of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
+    let trace = state.tracing_choice().span_of(&parts, operation.route.pattern);
     let mut call = CallContext::new(&state, operation.route, &parts, request_id);
-    let reply = handle(&mut call, operation, body).instrument(span).await;
+    let handling = handle(&mut call, operation, body).instrument(span);
+    let reply = handling.instrument(trace.clone()).await;
     let reply = reply.unwrap_or_else(Reply::problem);
     let took = began.elapsed();
     in_flight.answered(reply.status, took, !call.log_fields.wait.is_zero());
     log(&call, operation, &reply, took);
-    add_common_headers(&call, reply)
+    let mut response = add_common_headers(&call, reply);
+    if !trace.is_disabled() {
+        finish_trace(&trace, &call, &mut response);
+    }
+    response
+}
+
+/// Records the result of a traced call, and adds the header `traceparent` to its response.
+fn finish_trace(trace: &Span, call: &CallContext<'_>, response: &mut Response<Body>) {
+    let number = |name| response.headers().get(name)?.to_str().ok()?.parse::<u64>().ok();
+    trace.record("lock", call.log_fields.lock.as_ref().map(LockName::as_str));
+    trace.record("session", call.log_fields.session.as_ref().map(SessionName::as_str));
+    trace.record("token", number(FENCING_TOKEN));
+    trace.record("revision", number(HOLDFAST_REVISION));
+    trace.record("request_id", call.request_id.as_str());
+    trace.record("http.response.status_code", response.status().as_u16());
+    if response.status().is_server_error() {
+        trace.record("otel.status_code", "ERROR");
+    }
+    let context = holdfast_trace::context_of(trace).map(|context| context.to_string());
+    if let Some(Ok(value)) = context.map(HeaderValue::try_from) {
+        response.headers_mut().insert(&TRACEPARENT, value);
+    }
 }
 
 async fn handle(

@@ -42,6 +42,7 @@ mod shutdown;
 mod sse;
 mod state;
 mod status;
+mod tracing_choice;
 mod tree;
 
 pub use config::HttpConfig;

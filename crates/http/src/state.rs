@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::request_id::RequestIds;
 use crate::shutdown::ShutdownPhase;
+use crate::tracing_choice::TracingChoice;
 use crate::{HttpConfig, HttpMetrics};
 
 /// Renderers of the documentation, which is derived from all operations.
@@ -27,6 +28,7 @@ pub(crate) struct HttpState {
     metrics: HttpMetrics,
     registry: Arc<Registry>,
     request_ids: RequestIds,
+    tracing_choice: TracingChoice,
     /// One permit for each large body.
     large_bodies: Semaphore,
     shutdown: watch::Receiver<ShutdownPhase>,
@@ -43,6 +45,7 @@ impl HttpState {
         documentation: Documentation,
     ) -> Self {
         let request_ids = RequestIds::new(service.node().0);
+        let tracing_choice = TracingChoice::new(config.trace_sample);
         let large_bodies = Semaphore::new(config.large_bodies_max.min(Semaphore::MAX_PERMITS));
         Self {
             config,
@@ -50,6 +53,7 @@ impl HttpState {
             metrics,
             registry,
             request_ids,
+            tracing_choice,
             large_bodies,
             shutdown,
             documentation,
@@ -75,6 +79,10 @@ impl HttpState {
 
     pub(crate) fn request_ids(&self) -> &RequestIds {
         &self.request_ids
+    }
+
+    pub(crate) fn tracing_choice(&self) -> &TracingChoice {
+        &self.tracing_choice
     }
 
     pub(crate) fn large_bodies(&self) -> &Semaphore {

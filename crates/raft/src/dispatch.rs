@@ -9,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_codec::Kind;
+use holdfast_trace::{TraceContext, entry_span};
 use holdfast_types::NodeId;
 use openraft::raft::AppendEntriesRequest;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument as _, Span};
 
 use crate::barrier::Barrier;
 use crate::bootstrap::Bootstrap;
@@ -33,7 +35,7 @@ use crate::wire::{
     AcceptMembers, Append, AppendReply, CheckPeer, CommandRun, PeerCall, Ping, Propose,
     ProposeRefusal, Purpose, ReadBootstrapState, ReadIndex, ReadStatus, Reply, Request,
     RequestBody, RequestPreVote, RequestVote, ServiceRequest, SnapshotBegin, SnapshotEnd,
-    SnapshotPiece, StatusDto, TransferLeader, VoteDto, decode_record,
+    SnapshotPiece, StatusDto, TracedPropose, TransferLeader, VoteDto, decode_record,
 };
 
 /// The reply to one call, or the reason of its rejection. A rejected call has no effect.
@@ -123,7 +125,10 @@ impl Dispatch {
                 encode::<SnapshotEnd>(id, self.snapshot_end(session).await)
             }
             RequestBody::Propose(Propose(runs)) => {
-                encode::<Propose>(id, Ok(self.propose(runs, deadline).await))
+                encode::<Propose>(id, Ok(self.propose(runs, Vec::new(), deadline).await))
+            }
+            RequestBody::TracedPropose(TracedPropose { runs, traces }) => {
+                encode::<TracedPropose>(id, Ok(self.propose(runs, traces, deadline).await))
             }
             RequestBody::ReadIndex(_) => {
                 encode::<ReadIndex>(id, refuse_error(self.barrier.index(deadline).await))
@@ -166,6 +171,7 @@ impl Dispatch {
             | RequestBody::SnapshotPiece(_)
             | RequestBody::SnapshotEnd(_)
             | RequestBody::Propose(_)
+            | RequestBody::TracedPropose(_)
             | RequestBody::ReadIndex(_)
             | RequestBody::ReadStatus(_)
             | RequestBody::CheckPeer(_)
@@ -237,11 +243,16 @@ impl Dispatch {
     async fn propose(
         &self,
         runs: Vec<CommandRun>,
+        traces: Vec<Option<TraceContext>>,
         deadline: Instant,
     ) -> Vec<Result<Vec<Committed>, ProposeRefusal>> {
-        let proposals = runs.into_iter().map(|run| async move {
-            let proposed = self.proposer.propose(run, deadline, true).await;
-            proposed.map_err(|error| propose_refusal(&error))
+        let traces = traces.into_iter().chain(std::iter::repeat(None));
+        let proposals = runs.into_iter().zip(traces).map(|(run, trace)| {
+            let proposing = async move {
+                let proposed = self.proposer.propose(run, deadline, true).await;
+                proposed.map_err(|error| propose_refusal(&error))
+            };
+            proposing.instrument(forwarded_span(trace))
         });
         join_all(proposals).await
     }
@@ -264,6 +275,14 @@ impl Dispatch {
         let answer = observer.called(from, request, deadline.into());
         timeout_at(deadline, answer).await.map_err(|_| "no reply in time".into())
     }
+}
+
+/// The span of a run that a peer forwarded; disabled if the run is not traced.
+fn forwarded_span(trace: Option<TraceContext>) -> Span {
+    let Some(parent) = trace else { return Span::none() };
+    let span = entry_span!("forwarded", otel.kind = "server");
+    holdfast_trace::set_parent(&span, parent);
+    span
 }
 
 fn encode<C: PeerCall>(id: u64, result: CallResult<C::Reply>) -> Option<Vec<u8>> {

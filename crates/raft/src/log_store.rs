@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use holdfast_codec::Kind;
 use holdfast_storage::{CompletionCallback, Log, QueueFull, RaftMeta, Record, StoreError};
+use holdfast_trace::Spans;
 use openraft::alias::{EntryOf, LogIdOf, VoteOf};
 use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage};
 use openraft::{LogState, OptionalSend};
@@ -27,7 +28,7 @@ use tokio::sync::oneshot;
 
 use crate::cache::Cache;
 use crate::failure::Failure;
-use crate::type_config::{LogId, RaftEntry, TypeConfig, Vote};
+use crate::type_config::{LogId, Payload, RaftEntry, TypeConfig, Vote};
 use crate::wire::{LogIdDto, VoteDto, decode_record, encode_record};
 
 /// The maximum bytes of entries in one read, unless a single entry is larger.
@@ -292,18 +293,23 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = RaftEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let (records, generation) = self.publish(entries.into_iter())?;
+        let mut spans = Vec::new();
+        let entries = entries.into_iter().inspect(|entry| spans.extend(append_spans(entry)));
+        let (records, generation) = self.publish(entries)?;
         let Some(end) = records.last().map(|record| record.index + 1) else {
             callback.io_completed(Ok(()));
             return Ok(());
         };
         let store = self.clone();
-        let done = Box::new(move |result: Result<(), StoreError>| match result {
-            Ok(()) => {
-                store.durable(end, generation);
-                callback.io_completed(Ok(()));
+        let done = Box::new(move |result: Result<(), StoreError>| {
+            drop(spans);
+            match result {
+                Ok(()) => {
+                    store.durable(end, generation);
+                    callback.io_completed(Ok(()));
+                }
+                Err(error) => callback.io_completed(Err(store.failed(&error))),
             }
-            Err(error) => callback.io_completed(Err(store.failed(&error))),
         });
         self.queue(self.log.append(records, done)).await;
         Ok(())
@@ -341,6 +347,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.queue(self.log.purge_through(through.index, bytes, self.report_failure())).await;
         Ok(())
     }
+}
+
+/// The spans `append` of an entry's traced runs, which end when this node's disk has the entry.
+fn append_spans(entry: &RaftEntry) -> Spans {
+    let Payload::Normal(batch) = &entry.payload else { return Spans::default() };
+    batch.spans().children(|| holdfast_trace::span!("append"))
 }
 
 fn report(failure: &Failure, error: &(impl ToString + ?Sized)) {

@@ -78,8 +78,10 @@ impl Proposer {
         let ticket = Arc::new(Ticket::default());
         let (reply, receiver) = oneshot::channel();
         let since = Instant::now();
+        let span = holdfast_trace::span!("propose");
+        let ticket_of_run = ticket.clone();
         let pending =
-            Pending { run, deadline, forwarded, bytes, since, ticket: ticket.clone(), reply };
+            Pending { run, deadline, forwarded, bytes, since, ticket: ticket_of_run, span, reply };
         self.queue.try_send(pending).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => self.stopped(),

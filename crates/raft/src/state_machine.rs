@@ -174,6 +174,7 @@ impl LocalMachine {
             }
             Payload::Normal(batch) => {
                 self.count_bytes(batch.bytes().len());
+                let _spans = batch.take_spans().children(|| holdfast_trace::span!("apply"));
                 let applied = state.machine.apply(batch.take().map_err(io::Error::other)?);
                 let by = NodeId(entry.log_id.leader_id.node_id);
                 self.stamps.applied(state.machine.now(), Some(by), Instant::now());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_codec::{DecodeError, EncodeError, Kind};
+use holdfast_trace::Spans;
 use holdfast_types::{Entry, NodeId};
 use openraft::alias::{LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
 use openraft::{EmptyNode, RaftTypeConfig};
@@ -61,10 +62,17 @@ impl fmt::Display for LeaderEpoch {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Batch {
     bytes: Bytes,
-    /// The decoded entry until it is taken for `apply`. The log's cache keeps many applied entries, and a decoded entry
-    /// needs several times the memory of its bytes.
     #[serde(skip)]
-    decoded: Arc<Mutex<Option<Entry>>>,
+    pending: Arc<Mutex<PendingBatch>>,
+}
+
+/// What a batch needs until it is applied. The log's cache keeps many applied entries.
+#[derive(Default)]
+struct PendingBatch {
+    /// The decoded entry, which needs several times the memory of its bytes.
+    entry: Option<Entry>,
+    /// The spans `commit` of its traced runs, on the node that proposed it.
+    spans: Spans,
 }
 
 impl Batch {
@@ -79,13 +87,27 @@ impl Batch {
     }
 
     fn new(bytes: Bytes, entry: Entry) -> Self {
-        Self { bytes, decoded: Arc::new(Mutex::new(Some(entry))) }
+        let pending = PendingBatch { entry: Some(entry), spans: Spans::default() };
+        Self { bytes, pending: Arc::new(Mutex::new(pending)) }
     }
 
     /// The entry for `apply`. Decodes the bytes if the entry was taken before.
     pub(crate) fn take(&self) -> Result<Entry, DecodeError> {
-        let decoded = self.decoded.lock().take();
-        decoded.map_or_else(|| holdfast_codec::decode(Kind::Batch, &self.bytes), Ok)
+        let entry = self.pending.lock().entry.take();
+        entry.map_or_else(|| holdfast_codec::decode(Kind::Batch, &self.bytes), Ok)
+    }
+
+    /// Sets the spans `commit` of the traced runs.
+    pub(crate) fn trace(&self, spans: Spans) {
+        self.pending.lock().spans = spans;
+    }
+
+    pub(crate) fn spans(&self) -> Spans {
+        self.pending.lock().spans.clone()
+    }
+
+    pub(crate) fn take_spans(&self) -> Spans {
+        std::mem::take(&mut self.pending.lock().spans)
     }
 
     pub(crate) fn bytes(&self) -> &Bytes {
@@ -126,7 +148,7 @@ mod tests {
         let batch = Batch::encode(entry.clone()).unwrap();
         let clone = batch.clone();
         assert_eq!(clone.take().unwrap(), entry);
-        assert!(batch.decoded.lock().is_none(), "a clone keeps the taken entry");
+        assert!(batch.pending.lock().entry.is_none(), "a clone keeps the taken entry");
         assert_eq!(batch.take().unwrap(), entry);
     }
 }

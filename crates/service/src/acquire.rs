@@ -6,6 +6,7 @@ use holdfast_types::{
     Acquire, Command, EntryState, Grant, LockRejection, Queued, Rejection, Reply, Right,
 };
 use tokio::sync::oneshot;
+use tracing::{Instrument as _, Span};
 
 use crate::context::Response;
 use crate::failure::Failure;
@@ -23,7 +24,8 @@ impl Service {
     /// # Errors
     /// A [`Failure`] has the reason, and whether the command may have taken effect.
     pub async fn acquire(&self, acquire: Acquire) -> Result<Response<Granted>, Failure> {
-        self.acquire_for(acquire, None).await
+        let span = acquire_span(&acquire);
+        self.acquire_for(acquire, None).instrument(span).await
     }
 
     /// As [`Service::acquire`]; `position` receives the caller's queue position once it is queued.
@@ -128,6 +130,11 @@ impl Service {
         let grants = vec![Grant { renewed: true, ..grant }];
         clock.granted(grants, renewed.revision).map(Some)
     }
+}
+
+/// The span of an acquire; disabled if the call is not traced.
+pub(crate) fn acquire_span(acquire: &Acquire) -> Span {
+    holdfast_trace::span!("acquire", session = %acquire.open.session, locks = acquire.locks.count())
 }
 
 /// Returns the queue of the first lock of a multi-lock that is held or in cooldown, if there is one.

@@ -7,7 +7,9 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 use holdfast_types::Acquire;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
+use crate::acquire::acquire_span;
 use crate::connection_hold::ConnectionHold;
 use crate::context::Response;
 use crate::failure::Failure;
@@ -50,8 +52,9 @@ impl Service {
         let permit = for_connection.then(|| self.observer().waiter_permits.take()).transpose()?;
         let (report_queued, queued) = oneshot::channel();
         let service = self.clone();
+        let span = acquire_span(&acquire);
         let call = async move { service.acquire_for(acquire, Some(report_queued)).await };
-        let (call, queued) = (Box::pin(call), Some(queued));
+        let (call, queued) = (Box::pin(call.instrument(span)), Some(queued));
         Ok(PendingAcquire { service: self.clone(), call, queued, watcher: None, permit })
     }
 }

@@ -10,6 +10,7 @@ use holdfast_types::{
     Cancel, Command, EntryState, Grant, LockSet, LossCause, Owner, Queued, Rejection, Reply,
     Revision, SessionName, SessionRejection, Ticket,
 };
+use tracing::Instrument as _;
 
 use crate::context::Response;
 use crate::failure::Failure;
@@ -55,7 +56,9 @@ impl QueuedAcquire {
             until,
             permit,
         );
-        let result = self.wait_parked(service, parked).await;
+        let span =
+            holdfast_trace::span!("parked", lock = %self.queued.lock, ahead = self.queued.ahead);
+        let result = self.wait_parked(service, parked).instrument(span).await;
         if matches!(result, Ok(_) | Err(Failure::Rejected(_) | Failure::WaitTimeout { .. })) {
             place.disarm();
         }

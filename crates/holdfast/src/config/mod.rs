@@ -14,6 +14,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod traces;
 mod units;
 mod zookeeper;
 
@@ -30,6 +31,7 @@ pub(crate) use error::ConfigError;
 pub(crate) use security::SecurityMode;
 pub(crate) use source::ConfigSources;
 pub(crate) use tls::ListenersTls;
+pub(crate) use traces::TracesConfig;
 pub(crate) use zookeeper::ZooKeeperConfig;
 
 use source::ConfigLayers;
@@ -40,7 +42,7 @@ use crate::telemetry::LogFormat;
 ///
 /// Invariant: `members` contains `node`, and no two of its addresses are equal. A new cluster has an odd number of members up
 /// to 7.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     /// The name of the cluster, equal on all nodes; a node rejects peers of another cluster.
     pub(crate) cluster: String,
@@ -86,6 +88,8 @@ pub(crate) struct Config {
     /// A `tracing` filter, for example `info` or `info,holdfast_raft=debug`.
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
+    /// `None` if the node exports no traces.
+    pub(crate) traces: Option<TracesConfig>,
 }
 
 const DAY: Duration = Duration::from_hours(24);
@@ -140,6 +144,7 @@ impl Config {
             backup_expect_every: layers.optional("backup.expect_every", units::duration)?,
             log_level: layers.or("log.level", units::filter, "info".to_owned())?,
             log_format: layers.or("log.format", units::log_format, LogFormat::Auto)?,
+            traces: TracesConfig::read(layers)?,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Untyped values of the configuration.
 
 /// A value before its key's parser reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     /// A TOML string, or any value of the environment or a flag.
     Text(String),
     Number(i64),
+    Fraction(f64),
     Bool(bool),
     /// A TOML value of a type that no key accepts.
     Other(&'static str),
@@ -18,6 +19,7 @@ impl Scalar {
             Self::Text(text) if text.trim().is_empty() => Err(format!("is empty: write {wanted}")),
             Self::Text(text) => Ok(text),
             Self::Number(number) => Err(format!("{number} is a bare number: write {wanted}")),
+            Self::Fraction(number) => Err(format!("{number} is a bare number: write {wanted}")),
             Self::Bool(value) => Err(format!("is {value}: write {wanted}")),
             Self::Other(kind) => Err(format!("is {kind}: write {wanted}")),
         }
@@ -27,7 +29,7 @@ impl Scalar {
         match value {
             toml::Value::String(text) => Self::Text(text.clone()),
             toml::Value::Integer(number) => Self::Number(*number),
-            toml::Value::Float(_) => Self::Other("a fraction"),
+            toml::Value::Float(number) => Self::Fraction(*number),
             toml::Value::Boolean(value) => Self::Bool(*value),
             toml::Value::Datetime(_) => Self::Other("a date"),
             toml::Value::Array(_) => Self::Other("a list"),

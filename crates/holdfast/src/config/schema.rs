@@ -37,6 +37,9 @@ pub(crate) const KEYS: &[&str] = &[
     "backup.expect_every",
     "log.level",
     "log.format",
+    "traces.endpoint",
+    "traces.sample",
+    "traces.headers_file",
 ];
 
 /// The keys of a `[[member]]` block; all are required.

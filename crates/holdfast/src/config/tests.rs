@@ -111,6 +111,53 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 }
 
 #[test]
+fn traces_need_an_endpoint_and_have_a_default_share() {
+    assert_eq!(file(GOOD).load().traces, None);
+    let with = |keys: &str| file(&format!("{GOOD}\n[traces]\n{keys}\n"));
+    let endpoint = "endpoint = \"https://collector:4318/\"";
+    let traces = with(endpoint).load().traces.unwrap();
+    assert_eq!((traces.endpoint.as_str(), traces.sample), ("https://collector:4318", 0.01));
+    for (sample, expected) in [("0", 0.0), ("1", 1.0), ("0.5", 0.5), ("\"0.25\"", 0.25)] {
+        let traces = with(&format!("{endpoint}\nsample = {sample}")).load().traces.unwrap();
+        assert!((traces.sample - expected).abs() < f64::EPSILON, "{sample}");
+    }
+    let rejected = |keys: &str, pieces: &[&str]| assert_contains(&with(keys).error(), pieces);
+    rejected("sample = 0.5", &["traces.sample needs traces.endpoint", "or remove"]);
+    for sample in ["2", "-0.1", "1.5", "nan", "true", "\"all\""] {
+        let keys = format!("{endpoint}\nsample = {sample}");
+        rejected(&keys, &["node.toml: traces.sample", "a number from 0 to 1"]);
+    }
+    for url in ["collector:4318", "ftp://collector", "/v1/traces", "http://", "not a url"] {
+        let keys = format!("endpoint = \"{url}\"");
+        rejected(&keys, &["node.toml: traces.endpoint", "\"http://127.0.0.1:4318\""]);
+    }
+    rejected("endpoint = \"http://me:secret@c:4318\"", &["a password", "traces.headers_file"]);
+    rejected("endpoint = \"http://c:4318/v1/traces\"", &["the node adds /v1/traces"]);
+    let missing = format!("{endpoint}\nheaders_file = \"/no/such/file\"");
+    rejected(&missing, &["traces.headers_file: cannot read /no/such/file", "name a file"]);
+}
+
+#[test]
+fn a_file_of_headers_has_one_header_a_line() {
+    let read = |text: &str| {
+        let headers = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(headers.path(), text).unwrap();
+        let keys = format!("endpoint = \"http://c:4318\"\nheaders_file = {:?}", headers.path());
+        let attempt = file(&format!("{GOOD}\n[traces]\n{keys}\n"));
+        Config::load(&attempt.sources).map(|config| config.traces.unwrap().headers().unwrap())
+    };
+    let headers = read("# team\n\nAuthorization: Bearer a:b\nx-team:storage\n").unwrap();
+    assert_eq!(
+        (headers["Authorization"].as_str(), headers["x-team"].as_str()),
+        ("Bearer a:b", "storage")
+    );
+    for line in ["Bearer a", "a b: c", ": c", "name: \u{1}"] {
+        let error = read(&format!("a: b\n{line}")).unwrap_err().to_string();
+        assert_contains(&error, &["line 2 is not a header: write NAME: VALUE"]);
+    }
+}
+
+#[test]
 fn listening_at_another_address_than_the_advertised_one_is_possible() {
     let config = file(&format!(
         "{GOOD}\n[http]\nlisten = \"0.0.0.0:7400\"\n[raft]\nlisten = \"0.0.0.0:7401\"\n"

@@ -26,7 +26,7 @@ pub(super) fn duration(value: &Scalar) -> Result<Duration, String> {
         Scalar::Number(number) => Err(format!(
             "{number} is a bare number: add the unit, for example \"{number}ms\" or \"{number}s\""
         )),
-        Scalar::Text(_) | Scalar::Bool(_) | Scalar::Other(_) => {
+        Scalar::Text(_) | Scalar::Fraction(_) | Scalar::Bool(_) | Scalar::Other(_) => {
             let text = value.text("a duration such as \"150ms\"")?;
             holdfast_api::parse_duration(text).map_err(|error| format!("{error}: {}", error.hint()))
         }
@@ -42,7 +42,9 @@ pub(super) fn size(value: &Scalar) -> Result<u64, String> {
                 "{number} is a bare number: add the unit, for example \"{number}MiB\" or \"{number}B\""
             ));
         }
-        Scalar::Text(_) | Scalar::Bool(_) | Scalar::Other(_) => value.text(wanted)?.trim(),
+        Scalar::Text(_) | Scalar::Fraction(_) | Scalar::Bool(_) | Scalar::Other(_) => {
+            value.text(wanted)?.trim()
+        }
     };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
@@ -66,7 +68,7 @@ pub(super) fn count(value: &Scalar) -> Result<usize, String> {
     let count = match value {
         Scalar::Number(number) => usize::try_from(*number).ok(),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Bool(_) | Scalar::Other(_) => None,
+        Scalar::Fraction(_) | Scalar::Bool(_) | Scalar::Other(_) => None,
     };
     count.ok_or_else(|| format!("is not a count: write {wanted}"))
 }
@@ -91,7 +93,7 @@ pub(super) fn boolean(value: &Scalar) -> Result<bool, String> {
     match value {
         Scalar::Bool(value) => Some(*value),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Number(_) | Scalar::Other(_) => None,
+        Scalar::Number(_) | Scalar::Fraction(_) | Scalar::Other(_) => None,
     }
     .ok_or_else(|| "is not a boolean: write true or false".to_owned())
 }
@@ -111,7 +113,7 @@ pub(super) fn node_id(value: &Scalar) -> Result<u64, String> {
     let id = match value {
         Scalar::Number(number) => u64::try_from(*number).ok(),
         Scalar::Text(text) => text.trim().parse().ok(),
-        Scalar::Bool(_) | Scalar::Other(_) => None,
+        Scalar::Fraction(_) | Scalar::Bool(_) | Scalar::Other(_) => None,
     };
     id.filter(|id| *id > 0).ok_or_else(|| format!("is not a node id: write {wanted}"))
 }

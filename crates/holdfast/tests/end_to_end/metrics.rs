@@ -7,12 +7,13 @@ use holdfast_lab::zk::ZkClient;
 
 use crate::program::DevCluster;
 
-/// Metrics of nodes with TLS and of clusters with namespaces. Other tests read them.
-const NOT_HERE: [&str; 4] = [
+/// Metrics of nodes with TLS or traces, and of clusters with namespaces. Other tests read them.
+const NOT_HERE: [&str; 5] = [
     "holdfast_certificate_expires_timestamp_seconds",
     "holdfast_namespace_used",
     "holdfast_namespace_limit",
     "holdfast_namespace_calls_limited_total",
+    "holdfast_trace_spans_dropped_total",
 ];
 
 /// The names of the metrics that a text mentions.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::Span;
 
 use crate::committed::Committed;
 use crate::error::ProposeError;
@@ -55,6 +56,8 @@ pub(crate) struct Pending {
     pub(crate) bytes: usize,
     pub(crate) since: Instant,
     pub(crate) ticket: Arc<Ticket>,
+    /// The span `propose`; disabled if the call is not traced.
+    pub(crate) span: Span,
     pub(crate) reply: oneshot::Sender<ProposeResult>,
 }
 

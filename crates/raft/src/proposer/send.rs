@@ -3,17 +3,19 @@
 //! The result of a batch is either final for each caller or "certainly not appended". A batch that may have been
 //! appended is never returned (`docs/contributing/formats/peer-protocol.md`).
 
+use holdfast_trace::{Spans, span};
 use holdfast_types::{Command, Entry, NodeId};
 use openraft::errors::ClientWriteError;
 use openraft::raft::responder::ProgressResponder;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::context::ProposerContext;
 use super::pending::Pending;
 use crate::committed::Committed;
 use crate::error::{CallError, ProposeError};
 use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
-use crate::wire::{Propose, ProposeRefusal, Purpose};
+use crate::wire::{ProposeRefusal, Purpose, TracedPropose};
 
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,8 @@ async fn append_batch(context: &ProposerContext, batch: Vec<Pending>) -> Returne
     let commands: Vec<_> =
         batch.iter().flat_map(|pending| pending.run.commands.iter().cloned()).collect();
     let entry = Entry { stamped_at: context.stamp(), commands };
-    match write(context, entry, None).await {
+    let spans = Spans::of(batch.iter().map(|pending| &pending.span)).children(|| span!("commit"));
+    match write(context, entry, None, spans).await {
         Ok(committed) if committed.len() == commands_in(&batch) => {
             let mut committed = committed.into_iter();
             for pending in batch {
@@ -66,9 +69,13 @@ async fn forward_batch(
     context.metrics.batches_forwarded.inc();
     context.metrics.commands_forwarded.inc_by(commands_in(&batch) as u64);
     let deadline = batch.iter().map(|pending| pending.deadline).max();
-    let call = Propose(batch.iter().map(|pending| pending.run.clone()).collect());
+    let runs = batch.iter().map(|pending| pending.run.clone()).collect();
+    let spans = forward_spans(leader, &batch);
+    let traces = spans.iter().map(holdfast_trace::context_of).collect();
+    let call = TracedPropose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
     let results = context.peers.call(leader, Purpose::Calls, call, deadline).await;
+    drop(spans);
     batch.shrink_to_fit();
     match results {
         Ok(results) if results.len() == batch.len() => {
@@ -81,6 +88,15 @@ async fn forward_batch(
         Err(CallError::NotSent(_) | CallError::Refused(_)) => batch,
         Ok(_) | Err(CallError::Unknown(_)) => answer_unknown(context, batch),
     }
+}
+
+/// One span for each run; none at all if no run is traced.
+fn forward_spans(leader: NodeId, batch: &[Pending]) -> Vec<Span> {
+    if batch.iter().all(|pending| pending.span.is_disabled()) {
+        return Vec::new();
+    }
+    let forward = || span!("forward", otel.kind = "client", leader = leader.0);
+    batch.iter().map(|pending| pending.span.in_scope(forward)).collect()
 }
 
 fn finish_forwarded(
@@ -117,15 +133,18 @@ enum WriteFailure {
     Unknown,
 }
 
+/// Appends an entry, and waits until this node has applied it. `spans` are the spans `commit` of the entry's traced runs.
 async fn write(
     context: &ProposerContext,
     entry: Entry,
     leader: Option<LeaderEpoch>,
+    spans: Spans,
 ) -> Result<Vec<Committed>, WriteFailure> {
     let began = Instant::now();
     context.metrics.entries_proposed.inc();
     context.metrics.commands_proposed.inc_by(entry.commands.len() as u64);
     let batch = Batch::encode(entry).map_err(|_| WriteFailure::Never(ProposeError::TooLarge))?;
+    batch.trace(spans.clone());
     let (responder, receiver) = ProgressResponder::<TypeConfig, _>::complete_only();
     let mut request = context.raft.write(batch).responder(responder);
     if let Some(leader) = leader {
@@ -158,7 +177,7 @@ pub(crate) async fn write_as_leader(
         return Err(ProposeError::DiskFull);
     }
     let entry = Entry { stamped_at: context.stamp(), commands };
-    write(context, entry, Some(epoch)).await.map_err(|failure| match failure {
+    write(context, entry, Some(epoch), Spans::default()).await.map_err(|failure| match failure {
         WriteFailure::NotNow => ProposeError::NoLeader,
         WriteFailure::Never(error) => error,
         WriteFailure::Unknown => ProposeError::Unknown,

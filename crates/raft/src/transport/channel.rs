@@ -106,9 +106,9 @@ impl PeerChannel {
         mut attempt: OwnedMutexGuard<Attempt>,
     ) -> Result<Arc<Connection>, String> {
         match self.open_stream().await {
-            Ok(stream) => {
+            Ok((stream, protocol)) => {
                 *attempt = Attempt::default();
-                let connection = Connection::new(stream, self.purpose);
+                let connection = Connection::new(stream, self.purpose, protocol);
                 *self.open.lock() = Some(connection.clone());
                 tracing::debug!(peer = self.target.0, purpose = self.purpose.name(), "connected");
                 self.reachability.record_success(self.handshake.peer_address(self.target));
@@ -131,8 +131,9 @@ impl PeerChannel {
         }
     }
 
-    /// Opens a connection. While a cluster migrates to TLS, tries without TLS if the handshake fails.
-    async fn open_stream(&self) -> Result<MaybeTlsStream, String> {
+    /// Opens a connection, with the version of its protocol. While a cluster migrates to TLS, tries without TLS if the
+    /// handshake fails.
+    async fn open_stream(&self) -> Result<(MaybeTlsStream, u16), String> {
         let tcp = self.open_tcp().await?;
         let mut stream = match &self.tls {
             None => MaybeTlsStream::Plain(tcp),
@@ -143,8 +144,8 @@ impl PeerChannel {
                 (Err(_), TlsMode::Require) => return Err("no TLS handshake in time".to_owned()),
             },
         };
-        self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
-        Ok(stream)
+        let protocol = self.handshake.initiate(&mut stream, self.target, self.purpose).await?;
+        Ok((stream, protocol))
     }
 
     async fn open_tcp(&self) -> Result<TcpStream, String> {

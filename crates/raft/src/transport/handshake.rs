@@ -135,13 +135,13 @@ impl PeerHandshake {
         Err("the peer's data directory is not registered yet".into())
     }
 
-    /// Runs the client side of the handshake.
+    /// Runs the client side of the handshake. Returns the version for the connection.
     pub(crate) async fn initiate(
         &self,
         stream: &mut MaybeTlsStream,
         to: NodeId,
         purpose: Purpose,
-    ) -> Result<(), String> {
+    ) -> Result<u16, String> {
         if !self.is_named(stream.certificate(), to) {
             return Err(format!(
                 "the certificate of the peer names neither node {to} (holdfast://CLUSTER/node/node-{to}) nor the host of its address"
@@ -180,17 +180,17 @@ impl PeerHandshake {
         }
     }
 
-    fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<(), String> {
+    fn check_reply(&self, to: NodeId, purpose: Purpose, reply: HelloReply) -> Result<u16, String> {
         match reply {
             // A node without a log may call any member. The configuration of an invited one may have an earlier id.
-            HelloReply::Accepted(HelloAccepted { node, .. })
+            HelloReply::Accepted(HelloAccepted { protocol, node, .. })
                 if purpose == Purpose::Bootstrap && (node == to || self.join.is_some()) =>
             {
-                Ok(())
+                Ok(protocol)
             }
-            HelloReply::Accepted(HelloAccepted { node, incarnation, level_max, .. })
-                if node == to =>
-            {
+            HelloReply::Accepted(HelloAccepted {
+                protocol, node, incarnation, level_max, ..
+            }) if node == to => {
                 let checked = check_incarnation(self.members.registration(node), incarnation);
                 checked.map_err(|refusal| refusal.to_string())?;
                 let cluster = self.members.state().level();
@@ -200,7 +200,7 @@ impl PeerHandshake {
                          upgrade the peer"
                     ));
                 }
-                Ok(())
+                Ok(protocol)
             }
             HelloReply::Accepted(HelloAccepted { node, .. }) => {
                 Err(Refusal::WrongNode { ours: node }.to_string())

@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use holdfast_trace::TraceContext;
 use holdfast_types::{ClusterId, Command, FeatureLevel, Incarnation, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{LogIdDto, SnapshotMetaDto};
+use super::hello::TRACES_SINCE;
 use super::vote::{TransferDto, TransferReplyDto, VoteDto, VoteReplyDto, VoteRequestDto};
 use crate::committed::Committed;
 use crate::type_config::TypeConfig;
@@ -78,6 +80,22 @@ peer_calls! {
     ReadBootstrapState => BootstrapState,
     AcceptMembers => (),
     CheckPeer => (),
+    TracedPropose => Vec<Result<Vec<Committed>, ProposeRefusal>>,
+}
+
+impl RequestBody {
+    /// The form for a peer that speaks this version of the protocol. Proposals without a traced run keep the oldest form.
+    pub(crate) fn for_protocol(self, protocol: u16) -> Self {
+        if let Self::TracedPropose(TracedPropose { runs, traces }) = self {
+            let knows_traces = protocol >= TRACES_SINCE;
+            return if knows_traces && !traces.is_empty() {
+                TracedPropose { runs, traces }.into()
+            } else {
+                Propose(runs).into()
+            };
+        }
+        self
+    }
 }
 
 /// Keeps an idle connection open, and proves that the peer is alive.
@@ -150,6 +168,14 @@ pub(crate) struct SnapshotEnd;
 /// Proposes independent runs of commands. The reply has one result for each run, in order.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Propose(pub(crate) Vec<CommandRun>);
+
+/// As [`Propose`], with the span `forward` of each traced run. The log does not get the contexts.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TracedPropose {
+    pub(crate) runs: Vec<CommandRun>,
+    /// One for each run, in order. Empty without a traced run.
+    pub(crate) traces: Vec<Option<TraceContext>>,
+}
 
 /// Commands that share one log entry, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

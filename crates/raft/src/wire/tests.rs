@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
+use holdfast_trace::TraceContext;
 use holdfast_types::{
     ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, SessionName, Stamp,
 };
@@ -116,7 +117,7 @@ fn snapshot_metas_keep_their_bytes() {
 #[test]
 fn hellos_keep_their_bytes() {
     let hello = Hello {
-        protocols: PROTOCOLS,
+        protocols: ProtocolRange { oldest: 5, newest: 5 },
         cluster: "c".into(),
         cluster_id: Some(ClusterId(0xC1)),
         level_max: FeatureLevel(1),
@@ -183,6 +184,23 @@ where
     golden(Kind::PeerReply, &Reply { id: 9, result }, expected);
 }
 
+const TRACE: TraceContext = TraceContext { trace: 0xAB, span: 0xCD };
+
+fn run() -> CommandRun {
+    let session = SessionName::new("me").unwrap();
+    let command = Command::CloseSession { session, attachment: None, incarnation: None };
+    CommandRun { commands: vec![command], urgency: Urgency::MayWait }
+}
+
+#[test]
+fn only_peers_that_know_traces_get_them_and_only_for_traced_runs() {
+    let traced = |traces: Vec<_>| RequestBody::from(TracedPropose { runs: vec![run()], traces });
+    let plain = RequestBody::from(Propose(vec![run()]));
+    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(5), plain);
+    assert_eq!(traced(vec![Some(TRACE)]).for_protocol(6), traced(vec![Some(TRACE)]));
+    assert_eq!(traced(Vec::new()).for_protocol(6), plain);
+}
+
 #[test]
 fn requests_keep_their_bytes() {
     golden_request(
@@ -196,12 +214,16 @@ fn requests_keep_their_bytes() {
          0000000000000101070000000000000002000000000000000201000000000000000100000000\
          000000010000000000000072",
     );
-    let session = SessionName::new("me").unwrap();
-    let command = Command::CloseSession { session, attachment: None, incarnation: None };
     golden_request(
-        Propose(vec![CommandRun { commands: vec![command], urgency: Urgency::MayWait }]),
+        Propose(vec![run()]),
         "4846010934000000c6cf03140900000000000000fa0000000800000001000000000000000100\
          0000000000000200000002000000000000006d65000001000000",
+    );
+    golden_request(
+        TracedPropose { runs: vec![run()], traces: vec![Some(TRACE)] },
+        "484601095500000002b406860900000000000000fa0000000f00000001000000000000000100\
+         0000000000000200000002000000000000006d65000001000000010000000000000001ab0000\
+         00000000000000000000000000cd00000000000000",
     );
     golden_request(
         ServiceRequest(Bytes::new()),

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bootstrap;
 mod clocks;
+mod collector;
 mod damage;
 mod disk_full;
 mod failover;
@@ -20,6 +21,7 @@ mod replacement;
 mod restart;
 mod retries;
 mod sockets;
+mod traces;
 mod tree;
 mod upgrade;
 mod verify;
