@@ -66,7 +66,7 @@ pub use lock::{
     WaiterBody, named_owner,
 };
 pub use member::{
-    InvitedMemberBody, JoinToken, NotJoinToken, StateVerificationBody, TransferredLeadershipBody,
+    InvitedMemberBody, JoinToken, NotJoinToken, SealBody, StateVerificationBody, TransferredLeadershipBody,
     VerifiedMemberBody, VerifiedState,
 };
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};

@@ -125,6 +125,10 @@ impl Service {
             unprotected: self.config().unprotected.clone(),
             clock_offsets: self.parts.clock_offsets.lock().clone(),
             backup: self.expected_backup(now),
+            seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
+                let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
+                (seal, age)
+            }),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
-use holdfast_types::{NodeId, Revision};
+use holdfast_types::{NodeId, Revision, Seal};
 use serde::{Deserialize, Serialize};
 
 /// A follower that has acknowledged nothing for longer is silent.
@@ -46,10 +46,11 @@ pub enum AlarmKind {
     OpenMode,
     ClockSkew,
     BackupOld,
+    Sealed,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -65,6 +66,7 @@ impl AlarmKind {
         Self::OpenMode,
         Self::ClockSkew,
         Self::BackupOld,
+        Self::Sealed,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -85,6 +87,7 @@ impl AlarmKind {
             Self::OpenMode => "open-mode",
             Self::ClockSkew => "clock-skew",
             Self::BackupOld => "backup-old",
+            Self::Sealed => "sealed",
         }
     }
 
@@ -114,6 +117,9 @@ impl AlarmKind {
             Self::OpenMode => "give the listeners certificates, and remove security.mode",
             Self::ClockSkew => "synchronize the clocks of the machines, for example with chrony",
             Self::BackupOld => "run holdfast backup, and check the timer that should run it",
+            Self::Sealed => {
+                "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"
+            }
         }
     }
 }
@@ -224,6 +230,8 @@ pub(crate) struct AlarmFacts {
     /// How far the clocks of other nodes are ahead of this node's, milliseconds; empty unless this node leads.
     pub(crate) clock_offsets: BTreeMap<NodeId, i64>,
     pub(crate) backup: Option<ExpectedBackup>,
+    /// The seal of the cluster, and its age.
+    pub(crate) seal: Option<(Seal, Duration)>,
 }
 
 /// When the next backup is expected.
@@ -295,6 +303,11 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             Some((Warning, named(wrong.map(|(node, ms)| clock_offset(*node, *ms)), "")?))
         }
         AlarmKind::BackupOld => Some((Warning, backup_old(facts.backup?)?)),
+        AlarmKind::Sealed => {
+            let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
+        }
     }
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::Auth(_) => ErrorCode::NoAuth,
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
+        Rejection::Sealed(_) => ErrorCode::NotReadOnly,
         Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
         Rejection::Lock(_)
