@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, Rfc3339Time, format_duration, format_time};
+use holdfast_api::{
+    ErrorCode, Facts, HolderBody, Problem, Rfc3339Time, format_duration, format_time,
+};
 use holdfast_service::Failure;
 use holdfast_types::{
     Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, QuotaFull,

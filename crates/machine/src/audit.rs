@@ -250,7 +250,7 @@ fn described(command: &Command) -> Option<Described> {
         }
         Command::Unseal => {
             Some((AuditAction::Unseal, "cluster".to_owned(), Detail::default(), None))
-        },
+        }
         Command::As { command, .. } => described(command),
         Command::RequestRelease(_)
         | Command::OpenSession(_)

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
     Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId, OpenSession,
-    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision,
-    Seal, SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
+    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision, Seal,
+    SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
 };
 
 /// One entry of the log: a batch of commands with the leader's stamp. `apply` assigns one revision to each command,

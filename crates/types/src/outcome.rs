@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
     LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
-    RecipeReply, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    RecipeReply, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
+    ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.

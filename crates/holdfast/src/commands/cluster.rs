@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use holdfast_api::{
-    ClusterBody, FeatureLevelBody, Query, StateVerificationBody, TransferredLeadershipBody,
-    SealBody, VerifiedMemberBody, VerifiedState, format_time, parameters,
+    ClusterBody, FeatureLevelBody, Query, SealBody, StateVerificationBody,
+    TransferredLeadershipBody, VerifiedMemberBody, VerifiedState, format_time, parameters,
 };
 use holdfast_client::Call;
 use holdfast_client::http::Method;

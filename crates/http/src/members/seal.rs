@@ -19,9 +19,7 @@ pub(crate) static SEAL_CLUSTER: Operation = Operation {
     description: "A sealed cluster rejects all changes with the error sealed. Reads, watches, backups and keepalives work. Held locks \
         stay held, and nothing expires. A sealed cluster keeps its first seal.",
     params: SealParams::LIST,
-    answers: || {
-        vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)]
-    },
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)],
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
     ..Operation::write("sealCluster", Method::Put, &SEAL, |call| seal(call).boxed())
 };
@@ -31,9 +29,7 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
     description: "Changes are accepted again. Every session has as much time left as when the cluster was sealed, or more. Never \
         unseal a cluster whose sessions were restored elsewhere: both would mint the same tokens.",
     params: UnsealParams::LIST,
-    answers: || {
-        vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")]
-    },
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
     errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
     ..Operation::write("unsealCluster", Method::Delete, &SEAL, |call| unseal(call).boxed())
 };

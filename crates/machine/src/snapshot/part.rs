@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Labels, Limits,
-    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision,
-    Seal, SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
+    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision, Seal,
+    SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
 

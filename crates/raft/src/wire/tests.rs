@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_types::{
-    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, SessionName, Stamp,
+    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, Reason, SessionName, Stamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +77,22 @@ fn records_keep_their_bytes() {
          0000010000000000000003000000000000000100000000000000020000000000000003000000\
          000000000300000000000000010000000000000002000000000000000300000000000000",
     );
+}
+
+#[test]
+fn the_commands_of_the_seal_keep_their_bytes() {
+    let reason = Reason::new("move").unwrap();
+    let payload = |command| {
+        let entry = Entry { stamped_at: Stamp(5), commands: vec![command] };
+        Payload::Normal(Batch::encode(entry).unwrap())
+    };
+    golden_record(
+        payload(Command::Seal { reason }),
+        "4846010150000000a9c170fe0700000000000000020000000000000002010000000000000100\
+         00002c000000000000004846010d20000000598a0cc705000000000000000100000000000000\
+         1b00000004000000000000006d6f7665",
+    );
+    golden_record(payload(Command::Unseal), "");
 }
 
 #[test]

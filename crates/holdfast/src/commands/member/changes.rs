@@ -270,4 +270,3 @@ fn address(text: &str) -> Result<Address, String> {
 fn zone(text: &str) -> Result<Zone, holdfast_types::NameError> {
     Zone::new(text)
 }
-

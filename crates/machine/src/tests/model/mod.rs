@@ -9,6 +9,7 @@ mod multi_locks;
 mod queue_entries;
 mod quotas;
 mod recipes;
+mod seal;
 mod sessions;
 mod timers;
 mod tree;
@@ -107,6 +108,7 @@ pub(super) struct Model {
     minted: u64,
     pub(super) grants: u64,
     limits: Limits,
+    seal: Option<Seal>,
     pub(super) nodes: Vec<Node>,
     pub(super) sessions: Vec<Session>,
     pub(super) ended: Vec<Ended>,
@@ -149,6 +151,7 @@ impl Model {
             minted: 0,
             grants: 0,
             limits: Limits::default(),
+            seal: None,
             nodes: Vec::new(),
             sessions: Vec::new(),
             ended: Vec::new(),
@@ -280,6 +283,7 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
+        self.check_seal(&command)?;
         for lock in named_by(&command) {
             self.run_expired_timers(&lock);
         }
@@ -350,6 +354,8 @@ impl Model {
                 | Command::ClaimSession { .. }
                 | Command::RecordBackup { .. }
                 | Command::VerifyState
+                | Command::Seal { .. }
+                | Command::Unseal
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -437,9 +443,14 @@ impl Model {
                 Ok(Reply::LimitsSet)
             }
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
+            Command::SetLevel(_) => Ok(Reply::LevelSet),
+            Command::Seal { reason } => Ok(self.seal(reason)),
+            Command::Unseal => {
+                self.seal = None;
+                Ok(Reply::Unsealed)
+            }
             Command::RegisterNode { .. }
             | Command::Membership(_)
-            | Command::SetLevel(_)
             | Command::ClaimSession { .. }
             | Command::RecordBackup { .. }
             | Command::VerifyState
