@@ -1,7 +1,7 @@
 //! The seal of the cluster. While it is sealed, commands change neither sessions nor locks nor the tree, and no timer runs,
 //! so that a backup has everything that clients have (`docs/contributing/adr/0020`).
 
-use holdfast_types::{Command, Event, Outcome, Reason, Rejection, Reply, Seal};
+use holdfast_types::{AuthChange, Command, Event, Outcome, Reason, Rejection, Reply, Seal};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -47,6 +47,8 @@ impl Machine {
 fn is_allowed_while_sealed(command: &Command) -> bool {
     match command {
         Command::RenewSession { ttl, .. } => ttl.is_none(),
+        // After the loss of all access tokens, only a new administrator can end the seal.
+        Command::Auth(change) => matches!(change, AuthChange::AddAdministrator { .. }),
         Command::SetLimits(_)
         | Command::RegisterNode { .. }
         | Command::Bootstrap { .. }
@@ -71,7 +73,6 @@ fn is_allowed_while_sealed(command: &Command) -> bool {
         | Command::Break(_)
         | Command::RequestRelease(_)
         | Command::HandOver(_)
-        | Command::Auth(_)
         | Command::EndSession { .. }
         | Command::SetLevel(_)
         | Command::ClaimSession { .. } => false,

@@ -148,8 +148,11 @@ fn a_seal_is_state_of_level_2_and_needs_a_permission() {
     assert_eq!(first.by.as_ref().map(SubjectName::as_str), Some("root"));
     let again = Command::Seal { reason: reason("again") };
     assert_eq!(by(ADMIN, &mut machine, again), Ok(Reply::Sealed(first.clone())));
+    let change = super::auth::set_role("web", &["lock read *"]);
+    let sealed = Err(Rejection::Sealed(Box::new(first.clone())));
+    assert_eq!(by(ADMIN, &mut machine, Command::Auth(change)), sealed);
     let lower = by(ADMIN, &mut machine, Command::SetLevel(FeatureLevel(1)));
-    assert_eq!(lower, Err(Rejection::Sealed(Box::new(first.clone()))));
+    assert_eq!(lower, sealed);
     let loaded = Machine::load(machine.dump()).unwrap();
     assert_eq!(loaded.sealed(), Some(&first));
     assert_eq!(loaded.state_digest(), machine.state_digest());

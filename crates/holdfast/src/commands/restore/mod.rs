@@ -21,8 +21,8 @@ const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never u
 /// Create one node of a new cluster from a backup.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The new cluster has another id, one member, no sessions, and only larger tokens. If the old cluster \
-                  still runs, guarded resources reject its holders from the first new grant on; other resources do not."
+    after_help = "The new cluster has another id, one member, only larger tokens, and no sessions without --keep-sessions. If the \
+                  old cluster still runs, guarded resources reject its holders from the first new grant on; other resources do not."
 )]
 pub(crate) struct RestoreArgs {
     /// The backup, or - for stdin.
@@ -33,7 +33,8 @@ pub(crate) struct RestoreArgs {
     /// The id of the node, as in its configuration.
     #[arg(long, value_name = "ID", default_value = "1", value_parser = node_id)]
     node: NodeId,
-    /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster, and continue its tokens.
+    /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster, and continue its tokens without a gap. A
+    /// floor above the last token is refused.
     #[arg(long)]
     keep_sessions: bool,
     #[command(flatten)]
