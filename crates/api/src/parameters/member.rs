@@ -31,9 +31,6 @@ pub const REPLACES: Param = Param::number(
 pub const REASON: Param =
     Param::bounded_text("reason", Reason::MAX_LEN, "The reason, for the audit trail")
         .needed("moved");
-pub const SEAL_REASON: Param =
-    Param::bounded_text("reason", Reason::MAX_LEN, "The reason, for callers and the audit trail")
-        .needed("new machines");
 pub const FORCE: Param =
     Param::flag("force", "Accept that the cluster survives fewer failures after the change");
 pub const DRY_RUN: Param = Param::flag("dry_run", "Only check the change, and propose nothing");

@@ -138,7 +138,7 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 }
 
 async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
-    let query = Query::default().with(&parameters::member::SEAL_REASON, &args.reason);
+    let query = Query::default().with(&parameters::member::REASON, &args.reason);
     let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
     let body: SealBody = args.cluster.client()?.call(&call).await?;
     let since = format_time(body.since.0);

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
-use holdfast_api::parameters::member::SEAL_REASON;
+use holdfast_api::parameters::member::REASON;
 use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
 use holdfast_service::Response;
 use holdfast_types::{Reason, Seal};
@@ -16,11 +16,11 @@ use crate::status::HttpError;
 
 pub(crate) static SEAL_CLUSTER: Operation = Operation {
     summary: "Seal the cluster, to move it to other machines",
-    description: "A sealed cluster rejects all changes with the error sealed. Reads, watches, backups and keepalives work. Held locks \
+    description: "A sealed cluster rejects all changes with the error sealed and the reason. Reads, watches, backups and keepalives work. Held locks \
         stay held, and nothing expires. A sealed cluster keeps its first seal.",
     params: SealParams::LIST,
     answers: || vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)],
-    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
+    errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
     ..Operation::write("sealCluster", Method::Put, &SEAL, |call| seal(call).boxed())
 };
 
@@ -36,7 +36,7 @@ pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
 
 params! {
     struct SealParams {
-        reason: Reason = SEAL_REASON,
+        reason: Reason = REASON,
         _redirect: bool = REDIRECT,
     }
 }
