@@ -103,8 +103,8 @@ impl Machine {
                 ctx.emit(Event::VerifyState);
                 Ok(Reply::VerificationStarted)
             }
-            Command::Seal { reason } => self.seal(reason, ctx),
-            Command::Unseal => self.unseal(ctx),
+            Command::Seal { reason } => Ok(self.seal(reason, ctx)),
+            Command::Unseal => Ok(self.unseal(ctx)),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

@@ -1,7 +1,7 @@
 //! The seal of the cluster. While it is sealed, commands change neither sessions nor locks nor the tree, and no timer runs,
 //! so that a backup has everything that clients have (`docs/contributing/adr/0020`).
 
-use holdfast_types::{AuthChange, Command, Event, Outcome, Reason, Rejection, Reply, Seal};
+use holdfast_types::{AuthChange, Command, Event, Reason, Rejection, Reply, Seal};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -13,23 +13,23 @@ impl Machine {
     }
 
     /// Seals the cluster. A second seal changes nothing, so a caller may retry.
-    pub(crate) fn seal(&mut self, reason: Reason, ctx: &mut ApplyContext<'_>) -> Outcome {
+    pub(crate) fn seal(&mut self, reason: Reason, ctx: &mut ApplyContext<'_>) -> Reply {
         if let Some(first) = &self.seal {
-            return Ok(Reply::Sealed(first.clone()));
+            return Reply::Sealed(first.clone());
         }
         let rights = self.rights_of(&ctx.actor, self.now).ok();
         let by = rights.and_then(|rights| rights.subject()).cloned();
         let seal = Seal { since: self.now, by, reason };
         self.seal = Some(seal.clone());
         ctx.emit(Event::SealChanged);
-        Ok(Reply::Sealed(seal))
+        Reply::Sealed(seal)
     }
 
-    pub(crate) fn unseal(&mut self, ctx: &mut ApplyContext<'_>) -> Outcome {
+    pub(crate) fn unseal(&mut self, ctx: &mut ApplyContext<'_>) -> Reply {
         if self.seal.take().is_some() {
             ctx.emit(Event::SealChanged);
         }
-        Ok(Reply::Unsealed)
+        Reply::Unsealed
     }
 
     /// Rejects a command that would change what clients have.

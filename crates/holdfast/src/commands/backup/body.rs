@@ -72,7 +72,7 @@ impl BackupBody {
     pub(crate) fn of(backup: &Backup) -> Self {
         let (bytes, sha256) = (Some(backup.end.bytes), Some(backup.end.sha256_hex()));
         let sealed = Some(backup.machine.sealed().is_some());
-        Self { bytes, sha256, sealed, ..Self::of_head(&backup.head) }
+        Self { sealed, bytes, sha256, ..Self::of_head(&backup.head) }
     }
 
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
