@@ -35,7 +35,8 @@ fn the_bytes_of_a_seal_do_not_change() {
     let (by, reason) = (SubjectName::new("eva").unwrap(), Reason::new("move").unwrap());
     let seal = Part::Seal(Seal { since: Stamp(5), by: Some(by), reason });
     let bytes = encode(Kind::SnapshotPart, &SnapshotPart(seal)).unwrap();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut hex = String::new();
+    bytes.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
     let expected = "484601152400000031f6d4350a000000050000000000000001030000000000000065766104000000000000006d6f7665";
     assert_eq!(hex, expected);
 }

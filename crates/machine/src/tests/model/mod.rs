@@ -390,6 +390,34 @@ impl Model {
         Ok(Reply::SessionEnded)
     }
 
+    fn close(
+        &mut self,
+        session: SessionName,
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
+    ) -> Outcome {
+        let live = self.live(&session).map(|live| live.id);
+        let current = live.or_else(|| self.ended(&session).map(|ended| ended.id));
+        if incarnation.is_some_and(|meant| Some(meant.0) != current) {
+            return Ok(Reply::SessionEnded);
+        }
+        if self.live(&session).is_some() {
+            self.check_attachment(&session, attachment)?;
+        }
+        match (self.live(&session).is_some(), self.end_of(&session)) {
+            (true, _) => self.end(&session, LossCause::SessionClosed),
+            (false, Some(SessionEnd::Expired)) => {
+                let ended = self.ended.iter_mut().find(|ended| ended.name == session);
+                ended.unwrap().end = SessionEnd::Closed;
+            }
+            (false, Some(SessionEnd::Closed)) => {}
+            (false, None) => return Err(SessionRejection::Unknown { session }.into()),
+        }
+        // Closing a session acknowledges the loss of its holds.
+        self.acknowledge_losses(&session);
+        Ok(Reply::SessionEnded)
+    }
+
     fn dispatch(&mut self, command: Command) -> Outcome {
         match command {
             Command::OpenSession(open) => self.open(open),
@@ -402,26 +430,7 @@ impl Model {
                 Ok(Reply::SessionRenewed { id: SessionId(*id), ttl: *ttl })
             }
             Command::CloseSession { session, attachment, incarnation } => {
-                let live = self.live(&session).map(|live| live.id);
-                let current = live.or_else(|| self.ended(&session).map(|ended| ended.id));
-                if incarnation.is_some_and(|meant| Some(meant.0) != current) {
-                    return Ok(Reply::SessionEnded);
-                }
-                if self.live(&session).is_some() {
-                    self.check_attachment(&session, attachment)?;
-                }
-                match (self.live(&session).is_some(), self.end_of(&session)) {
-                    (true, _) => self.end(&session, LossCause::SessionClosed),
-                    (false, Some(SessionEnd::Expired)) => {
-                        let ended = self.ended.iter_mut().find(|ended| ended.name == session);
-                        ended.unwrap().end = SessionEnd::Closed;
-                    }
-                    (false, Some(SessionEnd::Closed)) => {}
-                    (false, None) => return Err(SessionRejection::Unknown { session }.into()),
-                }
-                // Closing a session acknowledges the loss of its holds.
-                self.acknowledge_losses(&session);
-                Ok(Reply::SessionEnded)
+                self.close(session, attachment, incarnation)
             }
             Command::EndSession { session, incarnation, .. } => {
                 self.end_for_operator(session, incarnation)
