@@ -215,6 +215,10 @@ codes! {
     DiskFull, "disk-full", true, "The disk is full",
         "The cluster cannot write durably, so it rejects changes. Nothing was done. Reads work, held locks stay held, \
          and keepalives renew sessions. Changes are accepted again once there is free space.";
+    Sealed, "sealed", true, "The cluster is sealed",
+        "An operator has stopped all changes, to move the cluster to other machines. Nothing was done. Reads work, keepalives \
+         renew sessions, held locks stay held, waiters keep their places, and nothing expires. Send the call again, to the \
+         new cluster if it has another address, or until the operator ends the seal.";
 }
 
 impl ErrorCode {

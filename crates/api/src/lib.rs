@@ -66,8 +66,8 @@ pub use lock::{
     WaiterBody, named_owner,
 };
 pub use member::{
-    InvitedMemberBody, JoinToken, NotJoinToken, StateVerificationBody, TransferredLeadershipBody,
-    VerifiedMemberBody, VerifiedState,
+    InvitedMemberBody, JoinToken, NotJoinToken, SealBody, StateVerificationBody,
+    TransferredLeadershipBody, VerifiedMemberBody, VerifiedState,
 };
 pub use namespace::{NamespaceBody, NamespacesBody, namespace_path};
 pub use param::{Absent, Form, Param, object_schema};

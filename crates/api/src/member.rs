@@ -6,9 +6,11 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use holdfast_types::{ClusterId, MemberAddresses, NodeId, Revision};
+use holdfast_types::{ClusterId, MemberAddresses, NodeId, Reason, Revision, SubjectName};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::Rfc3339Time;
 
 /// An invited member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,19 @@ pub struct InvitedMemberBody {
 pub struct TransferredLeadershipBody {
     /// The leader.
     pub leader: NodeId,
+}
+
+/// The seal of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SealBody {
+    /// When the cluster was sealed.
+    pub since: Rfc3339Time,
+    /// The subject that sealed the cluster; absent without a credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<SubjectName>,
+    /// Why the cluster is sealed.
+    pub reason: Reason,
 }
 
 /// The states of all members at one revision.

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use holdfast_types::{
-    Attempt, FencingToken, LockName, Revision, SessionName, SubjectName, ZnodePath,
+    Attempt, FencingToken, LockName, Reason, Revision, SessionName, SubjectName, ZnodePath,
 };
 
-use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts};
+use crate::{ErrorCode, HolderBody, ParamError, RecipeFacts, Rfc3339Time};
 
 /// The cause of a failed call, for programs (`code`, `retryable`, facts) and for people (`title`, `detail`, `hint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,12 @@ pub struct Facts {
     /// The number of shards of the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
+    /// When the cluster was sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Rfc3339Time>,
+    /// Why the cluster is sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// The nearest path that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<Cow<'static, str>>,

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use holdfast_client::http::ClientTls;
 use holdfast_client::{AccessToken, Client, ClientBuilder};
-use holdfast_types::{LockName, NameError, NodeId, SessionName};
+use holdfast_types::{LockName, NameError, NodeId, Reason, SessionName};
 
 use crate::config::is_cluster_name;
 use crate::exit::CommandFailure;
@@ -216,6 +216,11 @@ impl UserArgs {
 fn user(text: &str) -> Result<String, String> {
     let error = || "write NAME:PASSWORD, with a colon".to_owned();
     text.contains(':').then(|| text.to_owned()).ok_or_else(error)
+}
+
+/// The reason of a change.
+pub(crate) fn reason(text: &str) -> Result<Reason, NameError> {
+    Reason::new(text)
 }
 
 /// The name of a cluster, as in its configuration.

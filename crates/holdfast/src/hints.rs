@@ -6,7 +6,7 @@ use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
-const COMMON: [(ErrorCode, &str); 8] = [
+const COMMON: [(ErrorCode, &str); 9] = [
     (ErrorCode::LimitMismatch, "holdfast policy NAME --limit N changes the limit"),
     (
         ErrorCode::ShardsMismatch,
@@ -18,6 +18,10 @@ const COMMON: [(ErrorCode, &str); 8] = [
     (ErrorCode::LevelTooLow, "holdfast cluster level shows the next step"),
     (ErrorCode::LevelNotReady, "holdfast cluster level shows the programs of all nodes"),
     (ErrorCode::QuotaExceeded, "holdfast explain quota-exceeded describes the limits"),
+    (
+        ErrorCode::Sealed,
+        "repeat the command at the new cluster, or when holdfast alarms shows no seal",
+    ),
 ];
 
 /// The next step after a rejected call about znodes.

@@ -215,7 +215,7 @@ impl Scope {
             ErrorCode::Starting,
             ErrorCode::DiskFull,
         ];
-        const WRITE: [ErrorCode; 8] = [
+        const WRITE: [ErrorCode; 9] = [
             ErrorCode::PayloadTooLarge,
             ErrorCode::RateLimited,
             ErrorCode::Internal,
@@ -224,6 +224,7 @@ impl Scope {
             ErrorCode::ShuttingDown,
             ErrorCode::Starting,
             ErrorCode::DiskFull,
+            ErrorCode::Sealed,
         ];
         match self {
             Self::Static | Self::Scraped | Self::Public | Self::Node => &[],

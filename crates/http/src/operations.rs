@@ -79,6 +79,8 @@ pub(crate) static OPERATIONS: &[&Operation] = &[
     &members::remove::OPERATION,
     &members::transfer_leadership::OPERATION,
     &members::verify_state::OPERATION,
+    &members::seal::SEAL_CLUSTER,
+    &members::seal::UNSEAL_CLUSTER,
     &node::backup::OPERATION,
     &node::health::LIVE,
     &node::health::READY,

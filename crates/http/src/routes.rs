@@ -135,6 +135,7 @@ pub(crate) static TRANSFER_LEADERSHIP: Route =
     Route::new("/v1/cluster/transfer", "cluster and node", None);
 pub(crate) static FEATURE_LEVEL: Route = Route::new("/v1/cluster/level", "cluster and node", None);
 pub(crate) static VERIFY_STATE: Route = Route::new("/v1/cluster/verify", "cluster and node", None);
+pub(crate) static SEAL: Route = Route::new("/v1/cluster/seal", "cluster and node", None);
 pub(crate) static MEMBERS: Route = Route::new("/v1/members", "cluster and node", None);
 pub(crate) static MEMBER: Route =
     Route::new("/v1/members/{id}", "cluster and node", Some(MEMBER_ID));
@@ -203,6 +204,7 @@ pub(crate) static ROUTES: &[&Route] = &[
     &NODE,
     &TRANSFER_LEADERSHIP,
     &VERIFY_STATE,
+    &SEAL,
     &FEATURE_LEVEL,
     &MEMBERS,
     &MEMBER,

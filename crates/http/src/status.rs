@@ -17,11 +17,13 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use holdfast_api::{ErrorCode, Facts, HolderBody, Problem, format_duration};
+use holdfast_api::{
+    ErrorCode, Facts, HolderBody, Problem, Rfc3339Time, format_duration, format_time,
+};
 use holdfast_service::Failure;
 use holdfast_types::{
     Bound, Cooldown, CooldownCause, HolderView, LockName, LockRejection, LockView, QuotaFull,
-    Rejection, Revision, SessionName, SessionRejection, Stamp, TreeRejection,
+    Rejection, Revision, Seal, SessionName, SessionRejection, Stamp, TreeRejection,
 };
 
 /// The problem that the client receives.
@@ -90,7 +92,8 @@ pub(crate) const fn of_code(code: ErrorCode) -> StatusCode {
         | ErrorCode::OutcomeUnknown
         | ErrorCode::ShuttingDown
         | ErrorCode::Starting
-        | ErrorCode::DiskFull => StatusCode::SERVICE_UNAVAILABLE,
+        | ErrorCode::DiskFull
+        | ErrorCode::Sealed => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -219,8 +222,18 @@ fn of_rejection(rejection: Rejection, context: &ErrorContext<'_>) -> HttpError {
         Rejection::LevelTooLow { needed } => level::too_low(needed),
         Rejection::LevelStep { level } => level::not_one_step(level),
         Rejection::LevelInUse { role } => level::in_use(&role),
+        Rejection::Sealed(seal) => sealed(*seal),
         Rejection::NodeIdTaken | Rejection::OtherCluster => unexpected(&rejection),
     }
+}
+
+fn sealed(Seal { since, reason, .. }: Seal) -> HttpError {
+    let detail = format!("sealed since {}: {reason}; nothing was done", format_time(since));
+    let mut problem = transient(ErrorCode::Sealed, detail, LATER);
+    problem.hint = Some("send the call again, to the new cluster if it has another address".into());
+    problem.facts.since = Some(Rfc3339Time(since));
+    problem.facts.reason = Some(reason);
+    problem
 }
 
 fn of_session_rejection(rejection: SessionRejection) -> HttpError {
@@ -332,7 +345,11 @@ fn too_many_waiters(bound: &'static str, limit: u64) -> HttpError {
 }
 
 /// A transient error: the same call may succeed later.
-fn transient(code: ErrorCode, detail: &'static str, retry_after: Duration) -> HttpError {
+fn transient(
+    code: ErrorCode,
+    detail: impl Into<Cow<'static, str>>,
+    retry_after: Duration,
+) -> HttpError {
     let facts =
         Facts { retry_after_ms: Some(holdfast_types::millis(retry_after)), ..Facts::default() };
     Box::new(Problem::new(code, detail).facts(facts))

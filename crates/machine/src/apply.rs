@@ -52,6 +52,7 @@ impl Machine {
     fn dispatch(&mut self, command: Command, ctx: &mut ApplyContext<'_>) -> Outcome {
         self.check_level(&command)?;
         self.authorize(&ctx.actor, &command)?;
+        self.check_seal(&command)?;
         match command {
             Command::OpenSession(open) => self.open_session(open, ctx),
             Command::RenewSession { session, ttl } => self.renew_session(&session, ttl, ctx),
@@ -102,6 +103,8 @@ impl Machine {
                 ctx.emit(Event::VerifyState);
                 Ok(Reply::VerificationStarted)
             }
+            Command::Seal { reason } => Ok(self.seal(reason, ctx)),
+            Command::Unseal => Ok(self.unseal(ctx)),
             Command::EndSession { session, incarnation, reason: _ } => {
                 self.end_session_for_operator(&session, incarnation, ctx)
             }

@@ -209,6 +209,7 @@ impl Detail {
             | Event::LevelChanged { .. }
             | Event::AuthChanged
             | Event::VerifyState
+            | Event::SealChanged
             | Event::Audited { .. } => {}
         }
     }
@@ -243,6 +244,12 @@ fn described(command: &Command) -> Option<Described> {
         Command::Membership(change) => described_membership(change),
         Command::SetLevel(level) => {
             Some((AuditAction::SetLevel, level.to_string(), Detail::default(), None))
+        }
+        Command::Seal { reason } => {
+            Some((AuditAction::Seal, "cluster".to_owned(), Detail::default(), Some(reason.clone())))
+        }
+        Command::Unseal => {
+            Some((AuditAction::Unseal, "cluster".to_owned(), Detail::default(), None))
         }
         Command::As { command, .. } => described(command),
         Command::RequestRelease(_)

@@ -102,6 +102,7 @@ impl Machine {
         self.cluster_id = Some(cluster_id);
         self.members = Members::restored(node, incarnation);
         self.last_backup = None;
+        self.seal = None;
     }
 }
 

@@ -22,6 +22,7 @@ mod per_namespace;
 mod reads;
 mod recipe;
 mod restore;
+mod seal;
 mod session;
 mod snapshot;
 mod stored_bytes;
@@ -41,7 +42,7 @@ pub use restore::{RESTORE_ADVANCE, RestoreError, RestoreOptions, RestoreSource, 
 pub use snapshot::load::LoadError;
 pub use snapshot::part::SnapshotPart;
 
-use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, Stamp};
+use holdfast_types::{ClusterId, FeatureLevel, Limits, Revision, Seal, Stamp};
 
 use crate::audit::AuditTrail;
 use crate::auth::Auth;
@@ -72,6 +73,7 @@ pub struct Machine {
     auth: Auth,
     audit: AuditTrail,
     last_backup: Option<LastBackup>,
+    seal: Option<Seal>,
 }
 
 impl Machine {
@@ -92,6 +94,7 @@ impl Machine {
             auth: Auth::default(),
             audit: AuditTrail::default(),
             last_backup: None,
+            seal: None,
         }
     }
 }

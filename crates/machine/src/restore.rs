@@ -3,6 +3,9 @@
 //! The cluster of the backup may have continued for any time, and may still run. Nothing that it has handed out since may
 //! occur again: the counters of tokens, revisions and sessions advance by [`RESTORE_ADVANCE`]. All sessions end, because
 //! their clients may hold locks in both clusters. Tree, policies, limits, authorization and audit trail stay.
+//!
+//! A sealed cluster hands out neither tokens nor sessions. So its sessions can be kept, and its tokens and its time continue.
+//! Its rejected commands still take revisions, which clients may have seen: the revisions advance in every restore.
 
 use std::fmt;
 
@@ -27,10 +30,12 @@ pub struct RestoreOptions {
     /// The only member, and its data directory.
     pub node: NodeId,
     pub incarnation: Incarnation,
-    /// The wall clock. No session is left whose time it could change.
+    /// The wall clock. Unused if sessions are kept: the log's time never jumps, because timers follow it.
     pub now: Stamp,
     /// The new cluster mints no token up to this one.
     pub token_floor: u64,
+    /// Keeps the sessions of a sealed cluster, with their holds, waits and ephemeral znodes.
+    pub keeps_sessions: bool,
     /// Deletes all access tokens.
     pub revokes_tokens: bool,
     pub source: RestoreSource,
@@ -58,6 +63,14 @@ pub enum RestoreError {
         "the revision would be {revision}, and revisions stay below 2^53: start an empty cluster"
     )]
     NoRevisions { revision: u64 },
+    #[error("the backup is not sealed, so its sessions cannot be kept: clients may have new locks")]
+    NotSealed,
+    /// A sealed cluster mints no token.
+    #[error(
+        "the token floor {floor} is above {last}, the last token of the backup: a cluster has minted tokens since, so the \
+         sessions cannot be kept"
+    )]
+    TokensSince { floor: u64, last: u64 },
 }
 
 impl Machine {
@@ -67,7 +80,7 @@ impl Machine {
     /// [`RestoreError`] if a counter would pass its end.
     pub fn restored(mut self, options: &RestoreOptions) -> Result<Self, RestoreError> {
         let (before, revision) = (self.cluster_id, self.revision);
-        let last_token = last_token_after(self.locks.grants(), options.token_floor);
+        let last_token = self.last_token(options)?;
         if last_token >= FencingToken::END - 1 {
             return Err(RestoreError::NoTokens { last: last_token });
         }
@@ -76,10 +89,12 @@ impl Machine {
             return Err(RestoreError::NoRevisions { revision: next });
         }
         self.revision = Revision(next);
-        self.now = self.now.max(options.now);
         self.locks.advance_grants(last_token);
         self.sessions.advance_minted(RESTORE_ADVANCE);
-        self.end_all_sessions();
+        if !options.keeps_sessions {
+            self.now = self.now.max(options.now);
+            self.end_all_sessions();
+        }
         self.become_new_cluster(options.cluster_id, options.node, options.incarnation);
         if options.revokes_tokens {
             self.auth.revoke_tokens(self.revision);
@@ -89,9 +104,22 @@ impl Machine {
             format!("cluster {} at revision {revision}", before.unwrap_or(ClusterId(0))),
             format!("tokens continue above {last_token}"),
         ];
+        let kept = options.keeps_sessions.then(|| "sessions kept".to_owned());
         let revoked = options.revokes_tokens.then(|| "access tokens deleted".to_owned());
-        self.record_restore(options.cluster_id.to_string(), detail.into_iter().chain(revoked));
+        let detail = detail.into_iter().chain(kept).chain(revoked);
+        self.record_restore(options.cluster_id.to_string(), detail);
         Ok(self)
+    }
+
+    /// The value of the last token before the new cluster mints its first one.
+    fn last_token(&self, options: &RestoreOptions) -> Result<u64, RestoreError> {
+        let (last, floor) = (self.locks.grants(), options.token_floor);
+        match (options.keeps_sessions, &self.seal) {
+            (false, _) => Ok(last_token_after(last, floor)),
+            (true, None) => Err(RestoreError::NotSealed),
+            (true, Some(_)) if floor > last => Err(RestoreError::TokensSince { floor, last }),
+            (true, Some(_)) => Ok(last),
+        }
     }
 
     /// Ends every session as expired. All of them leave before any ends, so no entry and no arrival of one of them is

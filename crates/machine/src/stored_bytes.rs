@@ -79,6 +79,8 @@ pub(crate) fn may_store(command: &Command) -> bool {
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::Seal { .. }
+        | Command::Unseal
         | Command::As { .. }
         | Command::AttachSession { .. }
         | Command::RunTimers { .. }

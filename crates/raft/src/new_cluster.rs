@@ -43,6 +43,8 @@ pub struct NewCluster {
     pub node: NodeId,
     /// The cluster mints no token up to this one.
     pub token_floor: u64,
+    /// Keeps the sessions of a sealed cluster.
+    pub keeps_sessions: bool,
     /// Deletes all access tokens.
     pub revokes_tokens: bool,
     pub source: RestoreSource,
@@ -55,6 +57,8 @@ pub struct RestoredCluster {
     pub revision: Revision,
     /// The tokens continue above this one.
     pub last_token: u64,
+    /// The sessions that were kept.
+    pub sessions: u64,
 }
 
 /// Why no directory was written.
@@ -87,6 +91,7 @@ impl NewCluster {
             incarnation,
             now: wall_clock(),
             token_floor: self.token_floor,
+            keeps_sessions: self.keeps_sessions,
             revokes_tokens: self.revokes_tokens,
             source: self.source.clone(),
         })?;
@@ -94,8 +99,9 @@ impl NewCluster {
         self.write_files(&machine, cluster_id, incarnation).inspect_err(|_| {
             self.remove_files(was_absent);
         })?;
-        let last_token = machine.counts().grants;
-        Ok(RestoredCluster { cluster_id, revision: machine.revision(), last_token })
+        let counts = machine.counts();
+        let (last_token, sessions) = (counts.grants, counts.sessions);
+        Ok(RestoredCluster { cluster_id, revision: machine.revision(), last_token, sessions })
     }
 
     /// # Errors

@@ -125,6 +125,7 @@ impl Recovery {
             cluster: self.cluster.clone(),
             node,
             token_floor: self.token_floor,
+            keeps_sessions: false,
             revokes_tokens: self.revokes_tokens,
             source: RestoreSource::Survivor { node, lost },
         };

@@ -126,6 +126,10 @@ impl Service {
             clock_offsets: self.parts.clock_offsets.lock().clone(),
             backup: self.expected_backup(now),
             state_check: self.state_check(),
+            seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
+                let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
+                (seal, age)
+            }),
         }
     }
 

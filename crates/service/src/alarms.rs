@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
-use holdfast_types::{NodeId, Revision};
+use holdfast_types::{NodeId, Revision, Seal};
 use serde::{Deserialize, Serialize};
 
 use crate::state_check::StateCheck;
@@ -49,10 +49,11 @@ pub enum AlarmKind {
     ClockSkew,
     BackupOld,
     Unverified,
+    Sealed,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -69,6 +70,7 @@ impl AlarmKind {
         Self::ClockSkew,
         Self::BackupOld,
         Self::Unverified,
+        Self::Sealed,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -90,6 +92,7 @@ impl AlarmKind {
             Self::ClockSkew => "clock-skew",
             Self::BackupOld => "backup-old",
             Self::Unverified => "unverified",
+            Self::Sealed => "sealed",
         }
     }
 
@@ -120,6 +123,9 @@ impl AlarmKind {
             Self::ClockSkew => "synchronize the clocks of the machines, for example with chrony",
             Self::BackupOld => "run holdfast backup, and check the timer that should run it",
             Self::Unverified => "start the other nodes, with programs of the same version",
+            Self::Sealed => {
+                "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"
+            }
         }
     }
 }
@@ -231,6 +237,8 @@ pub(crate) struct AlarmFacts {
     pub(crate) clock_offsets: BTreeMap<NodeId, i64>,
     pub(crate) backup: Option<ExpectedBackup>,
     pub(crate) state_check: StateCheck,
+    /// The seal of the cluster, and its age.
+    pub(crate) seal: Option<(Seal, Duration)>,
 }
 
 /// When the next backup is expected.
@@ -305,6 +313,11 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
         AlarmKind::Unverified => {
             let detail = "no majority has confirmed the state of this node since its start";
             (facts.state_check == StateCheck::Unverified).then(|| (Warning, detail.to_owned()))
+        }
+        AlarmKind::Sealed => {
+            let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
         }
     }
 }

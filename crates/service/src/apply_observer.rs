@@ -147,6 +147,7 @@ impl ApplyObserver {
             )
             | Event::MemberChanged { .. }
             | Event::LevelChanged { .. }
+            | Event::SealChanged
             | Event::VerifyState => {}
             Event::AuthChanged => self.auth_changes.send_replace(()),
             Event::Audited { .. } => self.audit_records.send_replace(()),

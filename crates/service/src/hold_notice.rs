@@ -89,6 +89,7 @@ impl HoldNotice {
             | Event::LevelChanged { .. }
             | Event::AuthChanged
             | Event::VerifyState
+            | Event::SealChanged
             | Event::Audited { .. } => None,
         }
     }

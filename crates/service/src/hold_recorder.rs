@@ -207,6 +207,7 @@ fn item(machine: &Machine, revision: Revision, event: &Event) -> Option<Recorder
         | Event::LevelChanged { .. }
         | Event::AuthChanged
         | Event::VerifyState
+        | Event::SealChanged
         | Event::Audited { .. } => None,
     }
 }

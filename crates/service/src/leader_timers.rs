@@ -4,6 +4,8 @@
 //! it, so everything acknowledged before is visible; every session then has its full TTL. A pause of the process
 //! extends all leases by its length, because no client could renew meanwhile. Expiries carry this leadership's epoch,
 //! are never forwarded, and are proposed one batch at a time.
+//!
+//! While the cluster is sealed, the task proposes nothing, and the time does not count for leases.
 
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ struct LeaderTimers {
     pauses: PauseDetector,
     orphans: [OrphanedWaits; 2],
     last_sweep: Instant,
+    /// When this leader found the cluster sealed.
+    sealed_since: Option<Instant>,
 }
 
 impl LeaderTimers {
@@ -61,7 +65,8 @@ impl LeaderTimers {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pauses = PauseDetector::new(now, tick);
         let orphans = orphaned_waits();
-        Self { service, epoch: None, ticks, pauses, orphans, last_sweep: now }
+        let (epoch, sealed_since) = (None, None);
+        Self { service, epoch, ticks, pauses, orphans, last_sweep: now, sealed_since }
     }
 
     async fn turn(&mut self, epoch: Option<LeaderEpoch>) {
@@ -69,10 +74,12 @@ impl LeaderTimers {
         if epoch != self.epoch {
             self.service.observer().leases.lock().clear();
             self.epoch = None;
+            self.sealed_since = None;
         }
         match (epoch, self.epoch) {
             (None, _) => {}
             (Some(_), None) => self.begin().await,
+            (Some(_), Some(_)) if self.is_sealed() => {}
             (Some(_), Some(epoch)) => {
                 self.expire(&epoch).await;
                 self.end_orphaned_waits(&epoch).await;
@@ -80,6 +87,16 @@ impl LeaderTimers {
                 self.sweep(&epoch).await;
             }
         }
+    }
+
+    /// Returns whether the cluster is sealed. After the seal, all leases are longer by its time.
+    fn is_sealed(&mut self) -> bool {
+        if self.service.raft().read(|machine| machine.sealed().is_some()) {
+            self.sealed_since.get_or_insert_with(Instant::now);
+        } else if let Some(since) = self.sealed_since.take() {
+            self.service.observer().leases.lock().extend(since.elapsed());
+        }
+        self.sealed_since.is_some()
     }
 
     fn check_pause(&mut self) {

@@ -74,6 +74,9 @@ pub enum AuditAction {
     Restored,
     /// The feature level was raised or lowered.
     SetLevel,
+    /// The cluster was sealed.
+    Seal,
+    Unseal,
 }
 
 /// SHA-256. In JSON, 64 hexadecimal digits.
@@ -137,7 +140,7 @@ impl fmt::Display for Credential {
 }
 
 impl AuditAction {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::BreakLock,
         Self::RevokeLock,
         Self::SetLockPolicy,
@@ -159,6 +162,8 @@ impl AuditAction {
         Self::RemoveMember,
         Self::Restored,
         Self::SetLevel,
+        Self::Seal,
+        Self::Unseal,
     ];
 
     /// The word in replies.
@@ -185,6 +190,8 @@ impl AuditAction {
             Self::RemoveMember => "remove-member",
             Self::Restored => "restored",
             Self::SetLevel => "set-level",
+            Self::Seal => "seal",
+            Self::Unseal => "unseal",
         }
     }
 }

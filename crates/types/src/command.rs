@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Actor, Attempt, AuthChange, Break, ClusterId, Data, FeatureLevel, FencingToken, HandOver,
     Incarnation, Limits, LockName, LockSet, MembershipChange, Mode, Multi, NodeId, OpenSession,
-    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision,
+    OutOfBounds, Owner, Password, PolicyChange, Reason, Recipe, RequestRelease, Revision, Seal,
     SessionId, SessionName, ShardRequest, Stamp, Ticket, Ttl, millis,
 };
 
@@ -114,6 +114,10 @@ pub enum Command {
     RecordBackup { revision: Revision, bytes: u64 },
     /// Makes every node compute the digest of its whole state after this entry. Changes only the revision.
     VerifyState,
+    /// Seals the cluster. A sealed cluster keeps its first seal.
+    Seal { reason: Reason },
+    /// Ends the seal. Succeeds if the cluster is not sealed.
+    Unseal,
 }
 
 impl Command {
@@ -146,6 +150,7 @@ impl Command {
             Self::ClaimSession { .. } | Self::RecordBackup { .. } | Self::VerifyState => {
                 FeatureLevel(2)
             }
+            Self::Seal { .. } | Self::Unseal => Seal::LEVEL,
             Self::As { command, .. } => command.level(),
         }
     }

@@ -93,6 +93,8 @@ pub enum Event {
     },
     /// Every node computes the digest of its whole state after this entry.
     VerifyState,
+    /// The cluster was sealed or unsealed.
+    SealChanged,
 }
 
 /// A change of a lock, its queue or its policy.

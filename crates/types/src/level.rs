@@ -6,7 +6,7 @@
 //! | level | since | adds |
 //! |---|---|---|
 //! | 1 | 0.1 | everything else |
-//! | 2 | 0.1 | the permission `tree admin`; a session that a connection opened before it proved its subject becomes the subject's; the time of the last backup; the comparison of whole states; standbys, and the replacement of a voter by a member that has joined |
+//! | 2 | 0.1 | the permission `tree admin`; a session that a connection opened before it proved its subject becomes the subject's; the time of the last backup; the comparison of whole states; standbys, and the replacement of a voter by a member that has joined; the seal |
 
 use std::fmt;
 

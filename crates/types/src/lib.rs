@@ -27,6 +27,7 @@ mod recipe;
 mod reply;
 #[cfg(feature = "schema")]
 mod schema;
+mod seal;
 mod session;
 mod sharding;
 mod stat;
@@ -73,6 +74,7 @@ pub use recipe::{
     RecipeRejection, RecipeReply, Tripped,
 };
 pub use reply::ArriveReply;
+pub use seal::Seal;
 pub use session::{OpenSession, SessionEnd};
 pub use sharding::{ShardChoice, ShardRequest, ShardView};
 pub use stat::{CONTAINER_OWNER, Stat, TTL_OWNER};

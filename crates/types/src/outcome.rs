@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Attempt, AuthRejection, Cooldown, Data, FeatureLevel, FencingToken, HolderView, LockName,
     LockPolicy, MembershipRejection, Mode, NodeId, Owner, Perms, QuotaFull, RecipeRejection,
-    RecipeReply, Revision, RoleName, SessionId, SessionName, Stamp, Stat, Ticket, Ttl, ZnodePath,
+    RecipeReply, Revision, RoleName, Seal, SessionId, SessionName, Stamp, Stat, Ticket, Ttl,
+    ZnodePath,
 };
 
 /// The reply or the rejection of a command. A rejected command changes only the revision counter.
@@ -71,6 +72,10 @@ pub enum Reply {
     SessionClaimed,
     BackupRecorded,
     VerificationStarted,
+    /// The cluster is sealed, now or before.
+    Sealed(Seal),
+    /// The cluster is not sealed.
+    Unsealed,
 }
 
 /// The state of an owner's queue entries: one for each lock of an acquire, in the order of their names.
@@ -282,6 +287,8 @@ pub enum Rejection {
     LevelInUse {
         role: RoleName,
     },
+    /// The cluster is sealed, and the command would change its sessions, locks or tree.
+    Sealed(Box<Seal>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 
 use crate::{
     Arrived, CounterView, EntryState, Grant, LatchView, LeaveBarrierReply, LockPolicy, MultiReply,
-    NodeId, RecipeReply, Released, Reply, SessionName, SessionOpenedReply, Tripped,
+    NodeId, RecipeReply, Released, Reply, Seal, SessionName, SessionOpenedReply, Tripped,
 };
 
 /// The reply to [`crate::Recipe::Arrive`].
@@ -69,6 +69,14 @@ impl Reply {
 
     pub fn into_verification_started(self) -> Option<()> {
         matches!(self, Self::VerificationStarted).then_some(())
+    }
+
+    pub fn into_sealed(self) -> Option<Seal> {
+        if let Self::Sealed(seal) = self { Some(seal) } else { None }
+    }
+
+    pub fn into_unsealed(self) -> Option<()> {
+        matches!(self, Self::Unsealed).then_some(())
     }
 
     pub fn into_session_opened(self) -> Option<SessionOpenedReply> {

@@ -79,6 +79,7 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::Auth(_) => ErrorCode::NoAuth,
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
+        Rejection::Sealed(_) => ErrorCode::NotReadOnly,
         Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
         Rejection::Lock(_)
@@ -127,7 +128,7 @@ fn limit_code(bound: Bound) -> ErrorCode {
 mod tests {
     use std::time::Duration;
 
-    use holdfast_types::{Perms, SessionName, ZnodePath};
+    use holdfast_types::{Perms, Reason, Seal, SessionName, Stamp, ZnodePath};
 
     use super::*;
 
@@ -137,6 +138,8 @@ mod tests {
         let session = || SessionName::new("s").unwrap();
         let in_multi =
             |why| Rejection::Tree(TreeRejection::OfOperation { at: 3, why: Box::new(why) });
+        let reason = Reason::new("new machines").unwrap();
+        let seal = Seal { since: Stamp(1), by: None, reason };
         for (rejection, code) in [
             (Rejection::Tree(TreeRejection::NoZnode { path: path() }), -101),
             (
@@ -154,6 +157,7 @@ mod tests {
             (Rejection::Tree(TreeRejection::QuotaExceeded { path: path(), limit: 1 }), -125),
             (Rejection::Tree(TreeRejection::Reserved { path: path() }), -8),
             (Rejection::LimitReached { bound: Bound::Znodes, limit: 1 }, -125),
+            (Rejection::Sealed(Box::new(seal)), -119),
             (in_multi(Rejection::Tree(TreeRejection::NoZnode { path: path() })), -101),
         ] {
             assert_eq!(error_code(&rejection).code(), code, "{rejection:?}");

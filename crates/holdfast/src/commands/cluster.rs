@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use holdfast_api::{
-    ClusterBody, FeatureLevelBody, Query, StateVerificationBody, TransferredLeadershipBody,
-    VerifiedMemberBody, VerifiedState, parameters,
+    ClusterBody, FeatureLevelBody, Query, SealBody, StateVerificationBody,
+    TransferredLeadershipBody, VerifiedMemberBody, VerifiedState, format_time, parameters,
 };
 use holdfast_client::Call;
 use holdfast_client::http::Method;
-use holdfast_types::{FeatureLevel, NodeId};
+use holdfast_types::{FeatureLevel, NodeId, Reason};
 
-use crate::arguments::ClusterArgs;
+use crate::arguments::{ClusterArgs, reason};
 use crate::commands::member::node_id;
 use crate::exit::CommandFailure;
 use crate::output::{answer, cell, table};
@@ -28,6 +28,10 @@ pub(crate) enum ClusterCommand {
     Level(LevelArgs),
     /// Compare the whole states of all members.
     Verify(VerifyArgs),
+    /// Stop all changes, to move the cluster to other machines with its locks.
+    Seal(SealArgs),
+    /// Accept changes again after a seal.
+    Unseal(UnsealArgs),
 }
 
 /// Transfer leadership to another voter.
@@ -63,6 +67,28 @@ pub(crate) struct VerifyArgs {
     cluster: ClusterArgs,
 }
 
+/// Stop all changes, to move the cluster to other machines with its locks.
+///
+/// Changes get the error sealed, and their callers retry. Reads, watches, backups and keepalives work. Locks stay held, and
+/// nothing expires.
+#[derive(Debug, Args)]
+pub(crate) struct SealArgs {
+    /// The reason, for callers and the audit trail.
+    #[arg(long, value_parser = reason)]
+    reason: Reason,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Accept changes again after a seal.
+///
+/// Never unseal a cluster whose sessions were restored elsewhere: both would mint the same tokens.
+#[derive(Debug, Args)]
+pub(crate) struct UnsealArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
 pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
     match command {
         ClusterCommand::Transfer(args) => transfer(&args).await,
@@ -71,6 +97,8 @@ pub(crate) async fn run(command: ClusterCommand) -> Result<(), CommandFailure> {
             None => show_level(&args.cluster).await,
         },
         ClusterCommand::Verify(args) => verify(&args.cluster).await,
+        ClusterCommand::Seal(args) => seal(&args).await,
+        ClusterCommand::Unseal(args) => unseal(&args.cluster).await,
     }
 }
 
@@ -107,6 +135,21 @@ async fn verify(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     let text = table(["node", "state", "digest"], rows);
     answer(cluster.format(), &body, body.same, &format!("revision {}\n\n{text}", body.revision));
     if body.same { Ok(()) } else { Err(CommandFailure::failed(difference(&body))) }
+}
+
+async fn seal(args: &SealArgs) -> Result<(), CommandFailure> {
+    let query = Query::default().with(&parameters::member::REASON, &args.reason);
+    let call = Call::new(Method::PUT, query.target("/v1/cluster/seal"));
+    let body: SealBody = args.cluster.client()?.call(&call).await?;
+    let since = format_time(body.since.0);
+    let text = format!("sealed since {since}: {}\n\nnext: holdfast backup", body.reason);
+    answer(args.cluster.format(), &body, &since, &text);
+    Ok(())
+}
+
+async fn unseal(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
+    cluster.client()?.call_raw(&Call::new(Method::DELETE, "/v1/cluster/seal")).await?;
+    Ok(())
 }
 
 /// The fact and the fix for states that are not all the same.

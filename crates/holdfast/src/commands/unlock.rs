@@ -5,12 +5,12 @@
 use clap::Args;
 use holdfast_api::HolderBody;
 use holdfast_client::{Client, Error};
-use holdfast_types::{LockName, NameError, Reason, SessionName};
+use holdfast_types::{LockName, Reason, SessionName};
 
 use super::lock_text::holder_name;
 use super::request_release::{AskArgs, request_release};
 use super::session::no_session;
-use crate::arguments::{ClusterArgs, lock_name, session_name};
+use crate::arguments::{ClusterArgs, lock_name, reason, session_name};
 use crate::exit::CommandFailure;
 use crate::output::{answer, short_time, write_stderr};
 
@@ -36,10 +36,6 @@ pub(crate) struct UnlockArgs {
     reason: Option<Reason>,
     #[command(flatten)]
     cluster: ClusterArgs,
-}
-
-fn reason(text: &str) -> Result<Reason, NameError> {
-    Reason::new(text)
 }
 
 pub(crate) async fn run(args: UnlockArgs) -> Result<(), CommandFailure> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod add;
 pub(crate) mod remove;
+pub(crate) mod seal;
 pub(crate) mod set;
 pub(crate) mod set_level;
 pub(crate) mod transfer_leadership;

@@ -1,8 +1,8 @@
 //! Spot checks of the table; the compiler checks that it is complete.
 
 use holdfast_types::{
-    FencingToken, Labels, LockRejection, Mode, Owner, Perms, SessionRejection, TreeRejection,
-    ZnodePath,
+    FencingToken, Labels, LockRejection, Mode, Owner, Perms, Reason, SessionRejection,
+    TreeRejection, ZnodePath,
 };
 
 use super::*;
@@ -96,6 +96,17 @@ fn transient_errors_have_a_retry_delay() {
         let problem = failed(failure);
         assert!(problem.retryable && problem.facts.retry_after_ms >= Some(1_000), "{problem:?}");
     }
+}
+
+#[test]
+fn a_sealed_problem_has_the_seal_and_may_be_sent_again() {
+    let reason = Reason::new("new machines").unwrap();
+    let seal = Seal { since: Stamp(1_000), by: None, reason: reason.clone() };
+    let problem = rejected(Rejection::Sealed(Box::new(seal)));
+    assert_eq!((status_of(&problem), problem.retryable), (503, true));
+    assert_eq!(problem.facts.since, Some(Rfc3339Time(Stamp(1_000))));
+    assert_eq!((problem.facts.reason, problem.facts.retry_after_ms), (Some(reason), Some(5_000)));
+    assert_eq!(problem.detail, "sealed since 1970-01-01T00:00:01Z: new machines; nothing was done");
 }
 
 #[test]

@@ -48,13 +48,15 @@ const SETUP: [(&str, &[&str]); 25] = [
     ("resign", &["PUT /v1/elections/primary?session=me"]),
 ];
 /// The examples that need the first token and the first attempt. The release ends the hold of the acquire.
-const FIRST: [&str; 8] = [
+const FIRST: [&str; 10] = [
     "checkToken",
     "acquireLock",
     RELEASE,
     "bootstrapAuth",
     "setFeatureLevel",
     "verifyState",
+    "sealCluster",
+    "unsealCluster",
     "addMember",
     "setMember",
 ];

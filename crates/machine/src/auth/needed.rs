@@ -64,6 +64,8 @@ pub(crate) fn needed_by<'a, E>(
         Command::ClaimSession { .. } => need(Needed::Caller),
         Command::Auth(_) => need(Needed::Permission(Right::AuthManage, "".into())),
         Command::SetLevel(_)
+        | Command::Seal { .. }
+        | Command::Unseal
         | Command::Membership(
             MembershipChange::Invite { .. }
             | MembershipChange::Update { .. }

@@ -60,6 +60,8 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
         | Command::ClaimSession { .. }
         | Command::RecordBackup { .. }
         | Command::VerifyState
+        | Command::Seal { .. }
+        | Command::Unseal
         | Command::As { .. }
         | Command::Recipe(_) => Vec::new(),
     }
@@ -67,9 +69,9 @@ fn locks_named_by(command: &Command) -> Vec<LockName> {
 
 impl Machine {
     /// Runs the expired timers of the locks that a command names. The command then reads the state of this time, even
-    /// if the leader has not proposed a [`Command::RunTimers`].
+    /// if the leader has not proposed a [`Command::RunTimers`]. No timer runs while the cluster is sealed.
     pub(crate) fn run_timers_of(&mut self, command: &Command, ctx: &mut ApplyContext<'_>) {
-        if self.next_timer().is_none_or(|due| due > ctx.now) {
+        if self.sealed().is_some() || self.next_timer().is_none_or(|due| due > ctx.now) {
             return;
         }
         for lock in locks_named_by(command) {

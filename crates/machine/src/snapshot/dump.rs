@@ -32,6 +32,7 @@ enum DumpPosition {
     Auth(Option<AuthKey>),
     Audit(u64),
     LastBackup,
+    Seal,
     End,
     Done,
 }
@@ -64,7 +65,8 @@ impl Machine {
                 | Part::Recipes(_)
                 | Part::Auth(_)
                 | Part::Audit(_)
-                | Part::LastBackup(_)) => part.hash(&mut fold),
+                | Part::LastBackup(_)
+                | Part::Seal(_)) => part.hash(&mut fold),
             }
         }
         fold.finish()
@@ -94,7 +96,10 @@ impl Iterator for SnapshotParts {
                 DumpPosition::Auth(after) => self.auth(after.as_ref()),
                 DumpPosition::Audit(after) => self.audit(*after),
                 DumpPosition::LastBackup => {
-                    (self.machine.last_backup.map(Part::LastBackup), DumpPosition::End)
+                    (self.machine.last_backup.map(Part::LastBackup), DumpPosition::Seal)
+                }
+                DumpPosition::Seal => {
+                    (self.machine.seal.clone().map(Part::Seal), DumpPosition::End)
                 }
                 DumpPosition::End => (Some(Part::End(self.end())), DumpPosition::Done),
                 DumpPosition::Done => return None,

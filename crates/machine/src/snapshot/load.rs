@@ -4,7 +4,7 @@
 
 mod lock;
 
-use holdfast_types::{Create, FeatureLevel, Ticket, ZnodePath};
+use holdfast_types::{Create, FeatureLevel, Seal, Ticket, ZnodePath};
 use thiserror::Error;
 
 use crate::Machine;
@@ -109,7 +109,8 @@ impl Loading {
             Part::Auth(_) => (6, "the authorization"),
             Part::Audit(_) => (7, "the audit trail"),
             Part::LastBackup(_) => (8, "the last backup"),
-            Part::End(_) => (9, "the end"),
+            Part::Seal(_) => (9, "the seal"),
+            Part::End(_) => (10, "the end"),
         };
         if rank < self.rank || rank == 0 || self.end.is_some() {
             return Err(LoadError::OutOfOrder { part: name });
@@ -147,6 +148,13 @@ impl Loading {
                 }
                 let previous = self.machine.last_backup.replace(backup);
                 if previous.is_none() { Ok(()) } else { Err(twice("the last backup".to_owned())) }
+            }
+            Part::Seal(seal) => {
+                if self.machine.level < Seal::LEVEL {
+                    return Err(unsound("it has a seal below the level of seals".to_owned()));
+                }
+                let previous = self.machine.seal.replace(seal);
+                if previous.is_none() { Ok(()) } else { Err(twice("the seal".to_owned())) }
             }
             Part::End(end) => {
                 self.end = Some(end);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdfast_types::{
     AclEntry, AcquireOptions, Attempt, AuditRecord, ClusterId, Data, FeatureLevel, Labels, Limits,
-    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision,
+    LockSet, Member, Mode, NodeId, Outcome, Owner, Password, RequestId, Retirement, Revision, Seal,
     SessionEnd, SessionId, SessionName, Stamp, SubjectName, Ttl, ZnodePath,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ pub(crate) enum Part {
     Audit(Vec<AuditRecord>),
     /// The last backup. It comes between the audit trail and the end, only in a cluster of feature level 2 or higher.
     LastBackup(LastBackup),
+    /// The seal. It comes between the last backup and the end, only in a sealed cluster.
+    Seal(Seal),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

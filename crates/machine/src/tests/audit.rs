@@ -112,7 +112,7 @@ fn changes_of_members() -> [Command; 10] {
     ]
 }
 
-const LINES_OF_EVERY_ACTION: [&str; 21] = [
+const LINES_OF_EVERY_ACTION: [&str; 23] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
@@ -133,6 +133,8 @@ const LINES_OF_EVERY_ACTION: [&str; 21] = [
     "set-member-role node 3: voter, replaces node 2",
     "remove-member node 3: ",
     "add-member 10.0.0.4:7401: voter, http 10.0.0.4:7400, replaces node 1",
+    "seal cluster: ",
+    "unseal cluster: ",
     "set-level 1: ",
 ];
 
@@ -148,7 +150,7 @@ fn restored(machine: Machine) -> (Machine, String) {
 }
 
 /// Sorted by name.
-fn all_actions() -> [AuditAction; 21] {
+fn all_actions() -> [AuditAction; 23] {
     let mut all = AuditAction::ALL;
     all.sort_by_key(|action| action.as_str());
     all
@@ -198,8 +200,9 @@ fn every_action_has_its_record() {
             namespace: NamespaceName::new("team").unwrap(),
         }),
     ];
-    let lowering = [Command::SetLevel(FeatureLevel(1))];
-    for command in commands.into_iter().chain(changes_of_members()).chain(lowering) {
+    let seal = Command::Seal { reason: Reason::new("new machines").unwrap() };
+    let of_level_2 = [seal, Command::Unseal, Command::SetLevel(FeatureLevel(1))];
+    for command in commands.into_iter().chain(changes_of_members()).chain(of_level_2) {
         apply(&mut machine, &ROOT, command).unwrap();
     }
     let (machine, restored) = restored(machine);

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use holdfast_codec::{Kind, decode, encode};
+use holdfast_types::{Reason, Seal, Stamp, SubjectName};
 
 use super::snapshots::machine;
+use crate::snapshot::part::Part;
 use crate::{Machine, SnapshotPart};
 
 #[test]
@@ -26,6 +28,17 @@ fn the_bytes_of_a_snapshot_do_not_change() {
         std::fs::write(&path, &text).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "the snapshot's bytes changed");
+}
+
+#[test]
+fn the_bytes_of_a_seal_do_not_change() {
+    let (by, reason) = (SubjectName::new("eva").unwrap(), Reason::new("move").unwrap());
+    let seal = Part::Seal(Seal { since: Stamp(5), by: Some(by), reason });
+    let bytes = encode(Kind::SnapshotPart, &SnapshotPart(seal)).unwrap();
+    let mut hex = String::new();
+    bytes.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
+    let expected = "484601152400000031f6d4350a000000050000000000000001030000000000000065766104000000000000006d6f7665";
+    assert_eq!(hex, expected);
 }
 
 /// The golden bytes of the first version load.

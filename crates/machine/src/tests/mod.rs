@@ -40,5 +40,6 @@ mod render;
 mod restore;
 mod script_commands;
 mod scripts;
+mod seal;
 mod shards;
 mod snapshots;

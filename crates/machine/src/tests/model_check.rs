@@ -55,7 +55,7 @@ impl Trial {
         Ok(trial)
     }
 
-    fn step(&mut self, op: &Move) -> Result<(), String> {
+    pub(super) fn step(&mut self, op: &Move) -> Result<(), String> {
         match op {
             Move::Reload => return self.reload(),
             Move::Freeze => {

@@ -66,6 +66,8 @@ fn reply(reply: &Reply) -> String {
         | Reply::LevelSet
         | Reply::SessionClaimed
         | Reply::BackupRecorded
+        | Reply::Sealed(_)
+        | Reply::Unsealed
         | Reply::VerificationStarted => format!("{reply:?}"),
     }
 }
@@ -288,6 +290,7 @@ pub(super) fn event(event: &Event) -> String {
         Event::Tree(TreeEvent::DataChanged { path }) => format!("node {path} changed"),
         Event::AuthChanged => "authorization changed".to_owned(),
         Event::VerifyState => "every node computes the digest of its state".to_owned(),
+        Event::SealChanged => "the seal changed".to_owned(),
         Event::Audited { number, .. } => format!("audit record {number}"),
         Event::LevelChanged { level } => format!("the feature level is {level}"),
         Event::MemberChanged { node } => format!("member {node} changed"),

@@ -17,6 +17,7 @@ pub(super) fn options() -> RestoreOptions {
         incarnation: Incarnation(55),
         now: Stamp(0),
         token_floor: 0,
+        keeps_sessions: false,
         revokes_tokens: false,
         source: RestoreSource::Backup { sha256: "ab".to_owned() },
     }

@@ -124,6 +124,7 @@ fn a_snapshot_has_each_kind_of_part_once() {
             Part::Auth(_) => "auth",
             Part::Audit(_) => "audit",
             Part::LastBackup(_) => "last backup",
+            Part::Seal(_) => "seal",
             Part::End(_) => "end",
         })
         .collect();
@@ -360,6 +361,7 @@ fn corrupt(part: &mut Part, item: usize, what: usize, number: u64) {
         }
         Part::Tombstones(tombstones) => tombstones[0].number = number,
         Part::LastBackup(backup) => backup.bytes = number,
+        Part::Seal(seal) => seal.since = Stamp(number),
         Part::Members(members) => {
             let (ClusterMemberPart::Current(node, _) | ClusterMemberPart::Retired(node, _)) =
                 &mut members[0];

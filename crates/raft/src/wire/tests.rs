@@ -8,7 +8,7 @@ use bytes::Bytes;
 use holdfast_codec::Kind;
 use holdfast_trace::TraceContext;
 use holdfast_types::{
-    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, SessionName, Stamp,
+    ClusterId, Command, Entry, FeatureLevel, Incarnation, NodeId, Reason, SessionName, Stamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +77,27 @@ fn records_keep_their_bytes() {
         "4846010164000000c0b83d340700000000000000020000000000000002010000000000000200\
          0000010000000000000003000000000000000100000000000000020000000000000003000000\
          000000000300000000000000010000000000000002000000000000000300000000000000",
+    );
+}
+
+#[test]
+fn the_commands_of_the_seal_keep_their_bytes() {
+    let reason = Reason::new("move").unwrap();
+    let payload = |command| {
+        let entry = Entry { stamped_at: Stamp(5), commands: vec![command] };
+        Payload::Normal(Batch::encode(entry).unwrap())
+    };
+    golden_record(
+        payload(Command::Seal { reason }),
+        "4846010150000000a9c170fe0700000000000000020000000000000002010000000000000100\
+         00002c000000000000004846010d20000000598a0cc705000000000000000100000000000000\
+         1b00000004000000000000006d6f7665",
+    );
+    golden_record(
+        payload(Command::Unseal),
+        "4846010144000000992a8cfe0700000000000000020000000000000002010000000000000100\
+         000020000000000000004846010d14000000adbf4afc05000000000000000100000000000000\
+         1c000000",
     );
 }
 

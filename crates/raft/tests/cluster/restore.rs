@@ -21,6 +21,7 @@ fn new_cluster(dir: &Path, node: u64) -> NewCluster {
         cluster: "lab".into(),
         node: NodeId(node),
         token_floor: 0,
+        keeps_sessions: false,
         revokes_tokens: false,
         source: RestoreSource::Survivor { node: NodeId(2), lost: vec![NodeId(1), NodeId(3)] },
     }

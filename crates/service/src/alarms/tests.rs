@@ -1,5 +1,7 @@
 //! Each alarm is raised by one change of a healthy node, and its text has the fact.
 
+use holdfast_types::{Reason, Stamp, SubjectName};
+
 use super::*;
 
 /// The leader of a healthy cluster of three nodes.
@@ -24,6 +26,7 @@ fn healthy() -> AlarmFacts {
         clock_offsets: BTreeMap::from([(NodeId(2), 500), (NodeId(3), -500)]),
         backup: Some(ExpectedBackup { every: hours(24), age: Some(hours(24)) }),
         state_check: StateCheck::Verified,
+        seal: None,
     }
 }
 
@@ -198,6 +201,19 @@ fn a_missing_or_old_backup_raises_backup_old_only_if_one_is_expected() {
     let none = "no backup, expected every 24 hours";
     expect(|facts| facts.backup = backup(None), "backup-old", "warning", none);
     assert_eq!(after(|facts| facts.backup = None), []);
+}
+
+#[test]
+fn a_sealed_cluster_raises_sealed() {
+    let seal = |by: Option<&str>| {
+        let by = by.map(|name| SubjectName::new(name).unwrap());
+        let reason = Reason::new("new machines").unwrap();
+        Some((Seal { since: Stamp(1), by, reason }, hours(3)))
+    };
+    let by_eva = "sealed by eva 3 hours ago: new machines";
+    expect(|facts| facts.seal = seal(Some("eva")), "sealed", "warning", by_eva);
+    let anonymous = "sealed 3 hours ago: new machines";
+    expect(|facts| facts.seal = seal(None), "sealed", "warning", anonymous);
 }
 
 #[test]

@@ -203,6 +203,7 @@ impl Streams {
             | Event::LevelChanged { .. }
             | Event::Audited { .. }
             | Event::VerifyState
+            | Event::SealChanged
             | Event::AuthChanged => {}
         }
     }

@@ -252,6 +252,7 @@ fn logged(revision: Revision, event: &Event, entry: &[(Revision, Event)]) -> Opt
         | Event::LevelChanged { .. }
         | Event::Audited { .. }
         | Event::VerifyState
+        | Event::SealChanged
         | Event::AuthChanged => {
             let notice = HoldNotice::of(revision, event, entry)?;
             let path = ZnodePath::of_lock(&notice.lock);

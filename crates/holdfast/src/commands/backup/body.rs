@@ -18,6 +18,9 @@ pub(crate) struct BackupBody {
     pub(super) sessions: u64,
     pub(super) locks_held: u64,
     pub(super) znodes: u64,
+    /// Whether the cluster was sealed; absent if only the head was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed: Option<bool>,
     made_at: String,
     node: NodeId,
     version: String,
@@ -55,6 +58,7 @@ impl BackupBody {
             sessions: head.sessions,
             locks_held: head.locks_held,
             znodes: head.znodes,
+            sealed: None,
             made_at: format_time(head.made_at),
             node: head.node,
             version: head.build.clone(),
@@ -67,7 +71,8 @@ impl BackupBody {
 
     pub(crate) fn of(backup: &Backup) -> Self {
         let (bytes, sha256) = (Some(backup.end.bytes), Some(backup.end.sha256_hex()));
-        Self { bytes, sha256, ..Self::of_head(&backup.head) }
+        let sealed = Some(backup.machine.sealed().is_some());
+        Self { sealed, bytes, sha256, ..Self::of_head(&backup.head) }
     }
 
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
@@ -80,6 +85,7 @@ impl BackupBody {
             ("sessions", self.sessions.to_string()),
             ("held locks", self.locks_held.to_string()),
             ("znodes", self.znodes.to_string()),
+            ("sealed", cell(self.sealed)),
             ("made at", self.made_at.clone()),
             ("made by", format!("node {}, holdfast {}", self.node, self.version)),
             ("state digest", self.state_digest.clone()),

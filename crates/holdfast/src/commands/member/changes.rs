@@ -11,7 +11,7 @@ use holdfast_client::{Call, Client};
 use holdfast_types::{Address, NodeId, Reason, VotingRole, Zone};
 
 use super::{node_id, progress};
-use crate::arguments::{ClusterArgs, duration};
+use crate::arguments::{ClusterArgs, duration, reason};
 use crate::exit::CommandFailure;
 use crate::output::{answer, write_stderr};
 
@@ -306,8 +306,4 @@ fn address(text: &str) -> Result<Address, String> {
 
 fn zone(text: &str) -> Result<Zone, holdfast_types::NameError> {
     Zone::new(text)
-}
-
-fn reason(text: &str) -> Result<Reason, holdfast_types::NameError> {
-    Reason::new(text)
 }

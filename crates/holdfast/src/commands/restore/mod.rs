@@ -5,7 +5,7 @@ mod floors;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use holdfast_raft::{NewCluster, RestoreFailure, RestoreSource, RestoredCluster};
+use holdfast_raft::{NewCluster, RestoreError, RestoreFailure, RestoreSource, RestoredCluster};
 use holdfast_types::NodeId;
 use serde::Serialize;
 
@@ -15,11 +15,14 @@ use crate::arguments::{OutputArgs, cluster_name, node_id};
 use crate::exit::CommandFailure;
 use crate::output::{answer, table, write_stderr};
 
+const NEVER_UNSEAL: &str = "stop the nodes of the old cluster first, and never unseal it: it would mint the same tokens, and grant the \
+                            same locks\n\n";
+
 /// Create one node of a new cluster from a backup.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The new cluster has another id, one member, no sessions, and only larger tokens. If the old cluster \
-                  still runs, guarded resources reject its holders from the first new grant on; other resources do not."
+    after_help = "The new cluster has another id, one member, only larger tokens, and no sessions without --keep-sessions. If the \
+                  old cluster still runs, guarded resources reject its holders from the first new grant on; other resources do not."
 )]
 pub(crate) struct RestoreArgs {
     /// The backup, or - for stdin.
@@ -30,6 +33,10 @@ pub(crate) struct RestoreArgs {
     /// The id of the node, as in its configuration.
     #[arg(long, value_name = "ID", default_value = "1", value_parser = node_id)]
     node: NodeId,
+    /// Keep the sessions, locks, waiters and ephemeral znodes of a sealed cluster, and continue its tokens without a gap. A
+    /// floor above the last token is refused.
+    #[arg(long)]
+    keep_sessions: bool,
     #[command(flatten)]
     new: NewClusterArgs,
     #[command(flatten)]
@@ -99,7 +106,8 @@ struct RestoreBody {
     revision: u64,
     /// The tokens continue above this one.
     last_token: u64,
-    /// The sessions that the restore ended.
+    /// The sessions that the restore kept, and those that it ended.
+    sessions_kept: u64,
     sessions_ended: u64,
     fence_marks: Vec<FenceMark>,
 }
@@ -112,6 +120,7 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
         cluster: plan.cluster.clone(),
         node: args.node,
         token_floor: plan.token_floor,
+        keeps_sessions: args.keep_sessions,
         revokes_tokens: plan.revokes_tokens,
         source: RestoreSource::Backup { sha256: backup.end.sha256_hex() },
     };
@@ -122,19 +131,32 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<(), CommandFailure> {
 }
 
 fn not_written(args: &RestoreArgs, failure: &RestoreFailure) -> CommandFailure {
-    let RestoreFailure::NotEmpty(dir) = failure else { return CommandFailure::failed(failure) };
     let (file, node) = (args.file.display(), args.node);
-    CommandFailure::failed(format!(
-        "{failure}; for a new directory: holdfast restore {file} --node {node} --data-dir {}.restored",
-        dir.components().as_path().display()
-    ))
+    let restore = |dir: &Path| {
+        let dir = dir.components().as_path().display();
+        format!("holdfast restore {file} --node {node} --data-dir {dir}")
+    };
+    match failure {
+        RestoreFailure::NotEmpty(dir) => {
+            let restore = restore(dir);
+            CommandFailure::failed(format!("{failure}; for a new directory: {restore}.restored"))
+        }
+        RestoreFailure::State(RestoreError::NotSealed | RestoreError::TokensSince { .. }) => {
+            let restore = restore(&args.data_dir);
+            CommandFailure::failed(format!("{failure}; without its sessions: {restore}"))
+        }
+        RestoreFailure::State(RestoreError::NoTokens { .. } | RestoreError::NoRevisions { .. })
+        | RestoreFailure::Directory(_)
+        | RestoreFailure::Damaged { .. }
+        | RestoreFailure::Write { .. } => CommandFailure::failed(failure),
+    }
 }
 
 /// Prints what was written, and what to do next.
 pub(crate) fn print(
     data_dir: &Path,
     node: NodeId,
-    sessions_ended: u64,
+    sessions: u64,
     plan: NewClusterPlan,
     restored: RestoredCluster,
     output: &OutputArgs,
@@ -146,7 +168,8 @@ pub(crate) fn print(
         data_dir: data_dir.to_owned(),
         revision: restored.revision.0,
         last_token: restored.last_token,
-        sessions_ended,
+        sessions_kept: restored.sessions,
+        sessions_ended: sessions - restored.sessions,
         fence_marks: plan.marks,
     };
     let facts = [
@@ -156,12 +179,14 @@ pub(crate) fn print(
         ("data directory", body.data_dir.display().to_string()),
         ("revision", body.revision.to_string()),
         ("tokens continue above", body.last_token.to_string()),
+        ("sessions kept", body.sessions_kept.to_string()),
         ("sessions ended", body.sessions_ended.to_string()),
     ];
     let marks = body.fence_marks.iter().map(|mark| ("fence mark", mark.to_string()));
     let rows = facts.into_iter().chain(marks).map(|(name, value)| [name.to_owned(), value]);
+    let never = if body.sessions_kept > 0 { NEVER_UNSEAL } else { "" };
     let text = format!(
-        "{}\n\nnext: start it with a configuration whose only member is node {node}: holdfast serve --config FILE",
+        "{}\n\n{never}next: start it with a configuration whose only member is node {node}: holdfast serve --config FILE",
         table(["fact", "value"], rows)
     );
     answer(output.format, &body, body.last_token, &text);

@@ -2,6 +2,7 @@
 
 mod commands;
 mod fenced;
+mod moved;
 mod recovery;
 mod runbook;
 mod whole;

@@ -58,11 +58,17 @@ async fn every_command_of_the_runbook_works() {
     let last = acquire(&nodes[0].http(), "orders", "old").await;
     let address = nodes[0].address();
     let commands = blocks("sh");
-    let [backup, restore, recover] = commands.as_slice() else { panic!("{commands:?}") };
-    for command in backup.lines() {
+    let [backup, restore, seal, keep, recover] = commands.as_slice() else {
+        panic!("{commands:?}")
+    };
+    for command in backup.lines().chain(seal.lines()) {
         run(dir.path(), command, &address);
     }
     nodes.iter_mut().for_each(TestNode::kill);
+    run(dir.path(), keep, &address);
+    let moved = TestNode::start_alone(1, &dir.path().join("moved"));
+    assert_eq!(acquire(&moved.http(), "orders", "old").await, last);
+    drop(moved);
 
     let (restore, start) = restore.trim().split_once('\n').unwrap();
     run(dir.path(), restore, &address);

@@ -9,6 +9,7 @@ mod multi_locks;
 mod queue_entries;
 mod quotas;
 mod recipes;
+mod seal;
 mod sessions;
 mod timers;
 mod tree;
@@ -107,6 +108,7 @@ pub(super) struct Model {
     minted: u64,
     pub(super) grants: u64,
     limits: Limits,
+    seal: Option<Seal>,
     pub(super) nodes: Vec<Node>,
     pub(super) sessions: Vec<Session>,
     pub(super) ended: Vec<Ended>,
@@ -149,6 +151,7 @@ impl Model {
             minted: 0,
             grants: 0,
             limits: Limits::default(),
+            seal: None,
             nodes: Vec::new(),
             sessions: Vec::new(),
             ended: Vec::new(),
@@ -280,6 +283,7 @@ impl Model {
         self.revision += 1;
         self.now = self.now.max(stamp);
         self.granted.clear();
+        self.check_seal(&command)?;
         for lock in named_by(&command) {
             self.run_expired_timers(&lock);
         }
@@ -350,6 +354,8 @@ impl Model {
                 | Command::ClaimSession { .. }
                 | Command::RecordBackup { .. }
                 | Command::VerifyState
+                | Command::Seal { .. }
+                | Command::Unseal
                 | Command::Auth(_)
                 | Command::As { .. }
                 | Command::AttachSession { .. }
@@ -384,6 +390,34 @@ impl Model {
         Ok(Reply::SessionEnded)
     }
 
+    fn close(
+        &mut self,
+        session: SessionName,
+        attachment: Option<Revision>,
+        incarnation: Option<SessionId>,
+    ) -> Outcome {
+        let live = self.live(&session).map(|live| live.id);
+        let current = live.or_else(|| self.ended(&session).map(|ended| ended.id));
+        if incarnation.is_some_and(|meant| Some(meant.0) != current) {
+            return Ok(Reply::SessionEnded);
+        }
+        if self.live(&session).is_some() {
+            self.check_attachment(&session, attachment)?;
+        }
+        match (self.live(&session).is_some(), self.end_of(&session)) {
+            (true, _) => self.end(&session, LossCause::SessionClosed),
+            (false, Some(SessionEnd::Expired)) => {
+                let ended = self.ended.iter_mut().find(|ended| ended.name == session);
+                ended.unwrap().end = SessionEnd::Closed;
+            }
+            (false, Some(SessionEnd::Closed)) => {}
+            (false, None) => return Err(SessionRejection::Unknown { session }.into()),
+        }
+        // Closing a session acknowledges the loss of its holds.
+        self.acknowledge_losses(&session);
+        Ok(Reply::SessionEnded)
+    }
+
     fn dispatch(&mut self, command: Command) -> Outcome {
         match command {
             Command::OpenSession(open) => self.open(open),
@@ -396,26 +430,7 @@ impl Model {
                 Ok(Reply::SessionRenewed { id: SessionId(*id), ttl: *ttl })
             }
             Command::CloseSession { session, attachment, incarnation } => {
-                let live = self.live(&session).map(|live| live.id);
-                let current = live.or_else(|| self.ended(&session).map(|ended| ended.id));
-                if incarnation.is_some_and(|meant| Some(meant.0) != current) {
-                    return Ok(Reply::SessionEnded);
-                }
-                if self.live(&session).is_some() {
-                    self.check_attachment(&session, attachment)?;
-                }
-                match (self.live(&session).is_some(), self.end_of(&session)) {
-                    (true, _) => self.end(&session, LossCause::SessionClosed),
-                    (false, Some(SessionEnd::Expired)) => {
-                        let ended = self.ended.iter_mut().find(|ended| ended.name == session);
-                        ended.unwrap().end = SessionEnd::Closed;
-                    }
-                    (false, Some(SessionEnd::Closed)) => {}
-                    (false, None) => return Err(SessionRejection::Unknown { session }.into()),
-                }
-                // Closing a session acknowledges the loss of its holds.
-                self.acknowledge_losses(&session);
-                Ok(Reply::SessionEnded)
+                self.close(session, attachment, incarnation)
             }
             Command::EndSession { session, incarnation, .. } => {
                 self.end_for_operator(session, incarnation)
@@ -437,9 +452,14 @@ impl Model {
                 Ok(Reply::LimitsSet)
             }
             Command::Bootstrap { .. } => Ok(Reply::Bootstrapped),
+            Command::SetLevel(_) => Ok(Reply::LevelSet),
+            Command::Seal { reason } => Ok(self.seal(reason)),
+            Command::Unseal => {
+                self.seal = None;
+                Ok(Reply::Unsealed)
+            }
             Command::RegisterNode { .. }
             | Command::Membership(_)
-            | Command::SetLevel(_)
             | Command::ClaimSession { .. }
             | Command::RecordBackup { .. }
             | Command::VerifyState

@@ -1,0 +1,62 @@
+//! `PUT /v1/cluster/seal` and `DELETE /v1/cluster/seal`: seal the cluster, and end the seal.
+
+use axum::http::StatusCode;
+use futures_util::FutureExt as _;
+use holdfast_api::parameters::REDIRECT;
+use holdfast_api::parameters::member::REASON;
+use holdfast_api::{CallParams as _, ErrorCode, Rfc3339Time, Schemas, SealBody, params};
+use holdfast_service::Response;
+use holdfast_types::{Reason, Seal};
+
+use crate::call::CallContext;
+use crate::operation::{Method, Operation, ResponseSpec};
+use crate::reply::Reply;
+use crate::routes::SEAL;
+use crate::status::HttpError;
+
+pub(crate) static SEAL_CLUSTER: Operation = Operation {
+    summary: "Seal the cluster, to move it to other machines",
+    description: "A sealed cluster rejects all changes with the error sealed and the reason. Reads, watches, backups and keepalives work. Held locks \
+        stay held, and nothing expires. A sealed cluster keeps its first seal.",
+    params: SealParams::LIST,
+    answers: || vec![ResponseSpec::json(StatusCode::OK, "The seal", Schemas::of::<SealBody>)],
+    errors: &[ErrorCode::BadName, ErrorCode::Forbidden, ErrorCode::LevelTooLow],
+    ..Operation::write("sealCluster", Method::Put, &SEAL, |call| seal(call).boxed())
+};
+
+pub(crate) static UNSEAL_CLUSTER: Operation = Operation {
+    summary: "End the seal of the cluster",
+    description: "Changes are accepted again. Every session has as much time left as when the cluster was sealed, or more. Never \
+        unseal a cluster whose sessions were restored elsewhere: both would mint the same tokens.",
+    params: UnsealParams::LIST,
+    answers: || vec![ResponseSpec::empty(StatusCode::NO_CONTENT, "The cluster is not sealed")],
+    errors: &[ErrorCode::Forbidden, ErrorCode::LevelTooLow],
+    ..Operation::write("unsealCluster", Method::Delete, &SEAL, |call| unseal(call).boxed())
+};
+
+params! {
+    struct SealParams {
+        reason: Reason = REASON,
+        _redirect: bool = REDIRECT,
+    }
+}
+
+params! {
+    struct UnsealParams {
+        _redirect: bool = REDIRECT,
+    }
+}
+
+async fn seal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let SealParams { reason, .. } = call.params()?;
+    let Response { value: seal, revision, .. } = call.run(call.service().seal(reason)).await?;
+    let Seal { since, by, reason } = seal;
+    let body = SealBody { since: Rfc3339Time(since), by, reason };
+    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+async fn unseal(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
+    let UnsealParams { .. } = call.params()?;
+    let unsealed = call.run(call.service().unseal()).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT).at(unsealed.revision))
+}

@@ -1,0 +1,232 @@
+//! The seal: nothing that clients have changes while the cluster is sealed, and a restore can keep it.
+
+use holdfast_types::*;
+use proptest::prelude::*;
+
+use super::auth::{ADMIN, CI, guarded, rejected};
+use super::history::{Move, history};
+use super::model_check::Trial;
+use super::random::config;
+use super::restore::options;
+use super::script_commands::{lock_name, open, session_name};
+use crate::snapshot::part::Part;
+use crate::{Machine, RESTORE_ADVANCE, RestoreError, RestoreOptions, SnapshotPart};
+
+fn reason(text: &str) -> Reason {
+    Reason::new(text).unwrap()
+}
+
+fn seal() -> Command {
+    Command::Seal { reason: reason("new machines") }
+}
+
+/// A history that ends with a seal.
+fn until_sealed(before: Vec<Move>) -> Vec<Move> {
+    let end = [Command::SetLevel(Seal::LEVEL), seal()].map(Move::Command);
+    before.into_iter().chain(end).collect()
+}
+
+fn apply_at(machine: &mut Machine, ms: u64, command: Command) -> Outcome {
+    machine.apply(Entry { stamped_at: Stamp(ms), commands: vec![command] }).outcomes.remove(0)
+}
+
+fn apply(machine: &mut Machine, command: Command) -> Outcome {
+    apply_at(machine, 0, command)
+}
+
+/// A machine of level 2 in which `web1` holds `a` for at most 10 ms, and `web2` waits for it.
+fn contended() -> Machine {
+    let mut machine = Machine::new();
+    apply(&mut machine, Command::SetLevel(Seal::LEVEL)).unwrap();
+    let options = AcquireOptions { max_hold_ms: Some(10), ..AcquireOptions::PLAIN };
+    apply(&mut machine, acquire("web1", options)).unwrap();
+    apply(&mut machine, acquire("web2", AcquireOptions::PLAIN)).unwrap();
+    machine
+}
+
+fn acquire(session: &str, options: AcquireOptions) -> Command {
+    let plain = Acquire::new(lock_name("a"), open(session), Owner::unnamed());
+    Command::Acquire(Acquire { options, ..plain })
+}
+
+fn release(session: &str) -> Command {
+    Command::Release(Release {
+        locks: lock_name("a").into(),
+        session: session_name(session),
+        owner: Owner::unnamed(),
+        target: ReleaseTarget::AnyEntry,
+    })
+}
+
+fn holders(machine: &Machine) -> Vec<(SessionName, u64)> {
+    let view = machine.lock(&lock_name("a"), 10);
+    view.holders.into_iter().map(|holder| (holder.session, holder.token.0)).collect()
+}
+
+/// Everything that clients have. A renewal changes only the generation of a session.
+fn of_clients(machine: &Machine) -> (u64, Vec<Part>) {
+    let parts = machine.dump().filter_map(|SnapshotPart(part)| match part {
+        Part::Sessions(mut sessions) => {
+            sessions.iter_mut().for_each(|session| session.generation = 0);
+            Some(Part::Sessions(sessions))
+        }
+        Part::Tombstones(_) | Part::Nodes(_) | Part::Recipes(_) | Part::Auth(_) => Some(part),
+        Part::Head(_)
+        | Part::Members(_)
+        | Part::Audit(_)
+        | Part::LastBackup(_)
+        | Part::Seal(_)
+        | Part::End(_) => None,
+    });
+    (machine.counts().grants, parts.collect())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_history_with_a_seal_follows_the_model(
+        before in history(40), during in history(30), after in history(30),
+    ) {
+        let unseal = Move::Command(Command::Unseal);
+        let history: Vec<_> =
+            until_sealed(before).into_iter().chain(during).chain([unseal]).chain(after).collect();
+        if let Err(what) = Trial::run(&history) {
+            prop_assert!(false, "{what}");
+        }
+    }
+
+    #[test]
+    fn no_command_changes_what_clients_of_a_sealed_cluster_have(
+        before in history(60), during in history(60),
+    ) {
+        let Ok(mut trial) = Trial::run(&until_sealed(before)) else { return Ok(()) };
+        let expected = of_clients(&trial.machine);
+        for op in &during {
+            prop_assert_eq!(trial.step(op), Ok(()));
+        }
+        prop_assert_eq!(of_clients(&trial.machine), expected);
+        prop_assert!(trial.machine.sealed().is_some());
+    }
+
+    /// Guarantee 2 and the rules of `docs/contributing/adr/0020`.
+    #[test]
+    fn a_restore_keeps_what_clients_of_a_sealed_cluster_have(before in history(60)) {
+        let Ok(trial) = Trial::run(&until_sealed(before)) else { return Ok(()) };
+        let before = trial.machine;
+        let options = RestoreOptions { keeps_sessions: true, now: Stamp(u64::MAX), ..options() };
+        let after = before.clone().restored(&options).unwrap();
+        prop_assert_eq!(after.check_invariants(), Ok(()));
+        prop_assert_eq!(of_clients(&after), of_clients(&before));
+        prop_assert_eq!((after.sealed(), after.now()), (None, before.now()));
+        prop_assert_eq!(after.next_timer(), before.next_timer());
+        prop_assert_eq!(after.revision().0, before.revision().0 + RESTORE_ADVANCE);
+        prop_assert_eq!(after.cluster_id(), Some(ClusterId(77)));
+        let loaded = Machine::load(after.dump()).unwrap();
+        prop_assert_eq!(loaded.state_digest(), after.state_digest());
+    }
+}
+
+#[test]
+fn a_seal_is_state_of_level_2_and_needs_a_permission() {
+    let mut machine = guarded();
+    let by =
+        |actor: Actor, machine: &mut Machine, command: Command| apply(machine, command.by(actor));
+    let needed = Rejection::LevelTooLow { needed: Seal::LEVEL };
+    for command in [seal(), Command::Unseal] {
+        assert_eq!(by(ADMIN, &mut machine, command), Err(needed.clone()));
+    }
+    by(ADMIN, &mut machine, Command::SetLevel(Seal::LEVEL)).unwrap();
+    for command in [seal(), Command::Unseal] {
+        let outcome = by(CI, &mut machine, command);
+        assert!(matches!(rejected(&outcome), Some(AuthRejection::Forbidden(_))), "{outcome:?}");
+    }
+    let audited = |machine: &Machine| machine.audit_head().unwrap().0;
+    let before = audited(&machine);
+    // The second seal and the second unseal change nothing.
+    let Ok(Reply::Sealed(first)) = by(ADMIN, &mut machine, seal()) else { panic!() };
+    assert_eq!(first.by.as_ref().map(SubjectName::as_str), Some("root"));
+    let again = Command::Seal { reason: reason("again") };
+    assert_eq!(by(ADMIN, &mut machine, again), Ok(Reply::Sealed(first.clone())));
+    let change = super::auth::set_role("web", &["lock read *"]);
+    let sealed = Err(Rejection::Sealed(Box::new(first.clone())));
+    assert_eq!(by(ADMIN, &mut machine, Command::Auth(change)), sealed);
+    let lower = by(ADMIN, &mut machine, Command::SetLevel(FeatureLevel(1)));
+    assert_eq!(lower, sealed);
+    let loaded = Machine::load(machine.dump()).unwrap();
+    assert_eq!(loaded.sealed(), Some(&first));
+    assert_eq!(loaded.state_digest(), machine.state_digest());
+    let below = machine.dump().map(|SnapshotPart(mut part)| {
+        if let Part::Head(head) = &mut part {
+            head.level = FeatureLevel(1);
+        }
+        SnapshotPart(part)
+    });
+    assert!(Machine::load(below).is_err());
+    for _ in 0..2 {
+        assert_eq!(by(ADMIN, &mut machine, Command::Unseal), Ok(Reply::Unsealed));
+    }
+    let records: Vec<_> = machine.audit_records_after(before).collect();
+    let actions: Vec<_> = records.iter().map(|record| record.action).collect();
+    assert_eq!(actions, [AuditAction::Seal, AuditAction::Unseal]);
+    assert_eq!(records[0].reason, Some(reason("new machines")));
+}
+
+#[test]
+fn nothing_expires_while_sealed_and_timers_run_late() {
+    let mut machine = contended();
+    let (session, _) = machine.session_id(&session_name("web1")).unwrap();
+    let Ok(Reply::Sealed(first)) = apply(&mut machine, seal()) else { panic!() };
+    let sealed = Err(Rejection::Sealed(Box::new(first)));
+    let expire = Command::ExpireSession { session, generation: 1 };
+    for command in [
+        expire.clone(),
+        Command::RunTimers { lock: lock_name("a") },
+        release("web1"),
+        acquire("web3", AcquireOptions::PLAIN),
+        Command::RenewSession { session: session_name("web1"), ttl: Some(Ttl::MIN) },
+    ] {
+        assert_eq!(apply_at(&mut machine, 1_000, command), sealed);
+    }
+    let renew = Command::RenewSession { session: session_name("web1"), ttl: None };
+    assert!(apply_at(&mut machine, 1_000, renew).is_ok());
+    assert_eq!(holders(&machine), [(session_name("web1"), 1)]);
+
+    apply_at(&mut machine, 1_000, Command::Unseal).unwrap();
+    assert_eq!(holders(&machine), [(session_name("web1"), 1)]);
+    // The expiry names the lease before the renewal.
+    let renewed = Err(Rejection::Session(SessionRejection::LeaseRenewed));
+    assert_eq!(apply_at(&mut machine, 1_000, expire), renewed);
+    apply_at(&mut machine, 1_000, Command::RunTimers { lock: lock_name("a") }).unwrap();
+    assert_eq!(holders(&machine), [(session_name("web2"), 2)]);
+}
+
+#[test]
+fn the_waiter_gets_the_next_token_after_a_restore_that_keeps_sessions() {
+    let mut machine = contended();
+    apply(&mut machine, seal()).unwrap();
+    let options = RestoreOptions { keeps_sessions: true, ..options() };
+    let mut new = machine.restored(&options).unwrap();
+    assert_eq!(holders(&new), [(session_name("web1"), 1)]);
+    apply(&mut new, release("web1")).unwrap();
+    assert_eq!(holders(&new), [(session_name("web2"), 2)]);
+    let record = new.audit_records_after(0).find(|record| record.action == AuditAction::Restored);
+    assert!(record.unwrap().detail.ends_with("tokens continue above 1, sessions kept"));
+}
+
+#[test]
+fn sessions_are_kept_only_of_a_sealed_cluster_that_has_minted_no_token_since() {
+    let mut machine = contended();
+    let keep = |machine: &Machine, token_floor| {
+        let options = RestoreOptions { keeps_sessions: true, token_floor, ..options() };
+        machine.clone().restored(&options).map(|new| new.counts().grants)
+    };
+    assert_eq!(keep(&machine, 0), Err(RestoreError::NotSealed));
+    apply(&mut machine, seal()).unwrap();
+    assert_eq!(keep(&machine, 1), Ok(1));
+    assert_eq!(keep(&machine, 2), Err(RestoreError::TokensSince { floor: 2, last: 1 }));
+    // Any other restore ends the sessions and the seal.
+    let new = machine.restored(&options()).unwrap();
+    assert_eq!((new.counts().sessions, new.sealed()), (0, None));
+    assert_eq!(new.counts().grants, 1 + RESTORE_ADVANCE);
+}
