@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use holdfast_http::{HttpConfig, HttpListener, HttpMetrics, LogFilter};
-use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, node_of_directory};
+use holdfast_raft::{PeerListen, RaftConfig, StartError, Timing, readmitted_as};
 use holdfast_service::{Service, ServiceConfig, ServiceMetrics, StopReason};
 use holdfast_tls::{TlsConfig, TlsMode};
 use holdfast_types::Address;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
         output::print(&summary(&config));
         return Ok(());
     }
-    let config = as_node_of_directory(config)?;
+    let config = as_readmitted_as(config)?;
     let traces = trace_export(&config).map_err(CommandFailure::Failed)?;
     let Config { node: id, log_level, log_format, .. } = &config;
     let log_filter = telemetry::start(*id, log_level, *log_format, traces.as_ref())
@@ -97,11 +97,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     end
 }
 
-/// An emptied node that was invited again has the id of its data directory, and the addresses of the configured one.
-fn as_node_of_directory(mut config: Config) -> Result<Config, CommandFailure> {
+/// A readmitted node has the id of its data directory, and the addresses of the configured one.
+fn as_readmitted_as(mut config: Config) -> Result<Config, CommandFailure> {
     if config.rejoin_when_emptied
         && let Some(node) =
-            node_of_directory(&config.data_dir).map_err(|error| not_started(&error))?
+            readmitted_as(&config.data_dir, config.node).map_err(|error| not_started(&error))?
         && let Some(addresses) = config.members.remove(&config.node)
     {
         config.members.insert(node, addresses);

@@ -152,6 +152,11 @@ impl RaftConfig {
         if self.timing.election_max <= self.timing.election_min {
             return reject("`election_max` must be larger than `election_min`".into());
         }
+        if self.replace_after < REPLACE_AFTER_MIN {
+            return reject(format!(
+                "`replace_after` must be at least {REPLACE_AFTER_MIN:?}: a restart must not be a reason"
+            ));
+        }
         if self.propose_queue_max == 0
             || self.propose_inflight_max == 0
             || self.batch_commands_max == 0
@@ -203,6 +208,8 @@ impl fmt::Debug for RaftConfig {
     }
 }
 
+/// The shortest time after which a standby replaces a voter.
+const REPLACE_AFTER_MIN: Duration = Duration::from_secs(2);
 /// The time limit for sending and installing one snapshot.
 pub(crate) const SNAPSHOT_BOUND: Duration = Duration::from_mins(10);
 

@@ -4,6 +4,7 @@
 //! still handles heartbeats, votes and reads.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -67,6 +68,7 @@ pub(crate) struct Dispatch {
     pub(crate) disk: Arc<DiskGauge>,
     pub(crate) contact: Arc<LeaderContact>,
     pub(crate) failure: Failure,
+    pub(crate) refuses_forwarded: Arc<AtomicBool>,
     /// Disconnected peers, for `fast_election`. A full queue drops further peers, because it already triggers an
     /// election.
     pub(crate) disconnected: mpsc::Sender<NodeId>,
@@ -246,6 +248,9 @@ impl Dispatch {
         traces: Vec<Option<TraceContext>>,
         deadline: Instant,
     ) -> Vec<Result<Vec<Committed>, ProposeRefusal>> {
+        if self.refuses_forwarded.load(Ordering::Relaxed) {
+            return runs.iter().map(|_| Err(ProposeRefusal::NotLeader)).collect();
+        }
         let traces = traces.into_iter().chain(std::iter::repeat(None));
         let proposals = runs.into_iter().zip(traces).map(|(run, trace)| {
             let proposing = async move {

@@ -3,14 +3,15 @@
 //! A node with an empty directory must not use its old id: it has forgotten votes and acknowledged entries. If the
 //! configuration allows it (`rejoin_when_emptied`), its hello has a secret and its own peer address. The leader
 //! invites it under a new id, which replaces the member at that address, and the refusal of the next hello names the id. The
-//! node stores it as a [`JoinRequest`], and joins at its next start. Bound: one request for each member.
+//! node stores it as a [`JoinRequest`] and its configured id in [`CONFIGURED_FILE`], and joins at its next start. Until it has
+//! a log, it can ask again. Bound: one request for each member.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use holdfast_types::{Address, NodeId, SecretHash};
+use holdfast_types::{Address, Incarnation, NodeId, SecretHash};
 use parking_lot::Mutex;
 
 use crate::error::StartError;
@@ -22,6 +23,11 @@ use crate::stopped_node::StoppedNode;
 /// A request older than this is that of a process that has ended.
 const REQUEST_TTL: Duration = Duration::from_secs(10);
 const SECRET_LEN: usize = 32;
+/// The file with the id that the configuration of a readmitted node has. Only a node with this configured id may use the
+/// directory under another id.
+const CONFIGURED_FILE: &str = "configured-id";
+/// The name of a blank log during its removal.
+const REMOVED_DIR: &str = "log.removed";
 
 /// What the hello of an emptied node contains.
 #[derive(Clone)]
@@ -32,10 +38,11 @@ pub(crate) struct ReadmissionRequest {
 }
 
 impl ReadmissionRequest {
-    pub(crate) fn new(peer: Address) -> Result<Self, StartError> {
+    /// A node that restarts sends the same request, because the incarnation of its directory is its secret. Only nodes see it.
+    pub(crate) fn new(incarnation: Incarnation, peer: Address) -> Self {
         let mut secret = [0; SECRET_LEN];
-        getrandom::fill(&mut secret).map_err(|error| StartError::Store(error.to_string()))?;
-        Ok(Self { secret, peer })
+        secret[..8].copy_from_slice(&incarnation.0.to_le_bytes());
+        Self { secret, peer }
     }
 
     /// The secret, then the address as text.
@@ -67,25 +74,40 @@ impl EmptiedMembers {
     }
 }
 
-/// The side of the emptied node.
-pub(crate) struct Emptied {
+/// A node that asks for its readmission.
+pub(crate) struct ReadmissionCaller {
     pub(crate) request: ReadmissionRequest,
+    /// The id in the configuration of the node.
+    pub(crate) configured: NodeId,
     pub(crate) data_dir: PathBuf,
 }
 
-impl Emptied {
+impl ReadmissionCaller {
     /// Stores the invitation for the next start. Blocks the thread until it is durable.
     pub(crate) fn store(&self, invited: &JoinRequest) -> Result<(), StartError> {
+        let file = self.data_dir.join(CONFIGURED_FILE);
+        let configured = self.configured.to_string();
+        holdfast_storage::write_file(&file, configured.as_bytes())
+            .map_err(|error| StartError::Store(error.to_string()))?;
         join::write(&self.data_dir, invited)
     }
 }
 
-/// The node that a data directory belongs to; `None` for an empty directory. If the node there was invited again under a new
-/// id, first removes what it has under the old one. Blocks the thread.
+/// The id in the configuration of the readmitted node that a directory belongs to; `None` for every other directory.
+pub(crate) fn configured_id(dir: &Path) -> Option<NodeId> {
+    let bytes = holdfast_storage::read_file(&dir.join(CONFIGURED_FILE)).ok()??;
+    std::str::from_utf8(&bytes).ok()?.parse().ok().map(NodeId)
+}
+
+/// The id under which a node was readmitted; `None` if the directory is not that of a readmitted node with this configured id.
+/// If the node was just invited, first removes what it has under its earlier id. Blocks the thread.
 ///
 /// # Errors
 /// A file is damaged, or the directory has a log under another id than that of its invitation.
-pub fn node_of_directory(dir: &Path) -> Result<Option<NodeId>, StartError> {
+pub fn readmitted_as(dir: &Path, configured: NodeId) -> Result<Option<NodeId>, StartError> {
+    if configured_id(dir) != Some(configured) {
+        return Ok(None);
+    }
     let identity = identity::read(dir)?;
     let Some(invited) = join::read_any(dir)? else {
         return Ok(identity.map(|identity| identity.node));
@@ -96,6 +118,7 @@ pub fn node_of_directory(dir: &Path) -> Result<Option<NodeId>, StartError> {
             let (dir, expected) = (dir.to_owned(), invited.node);
             return Err(StartError::OtherNode { dir, cluster, found, expected });
         }
+        let _lock = identity::lock(dir)?;
         remove_blank(dir).map_err(|source| StartError::DataDir { dir: dir.to_owned(), source })?;
     }
     Ok(Some(invited.node))
@@ -109,14 +132,17 @@ fn has_entries(dir: &Path) -> Result<bool, StartError> {
     }
 }
 
-/// The identity is removed last, so an interrupted removal is repeated.
+/// The log gets another name first and the identity is removed last, so an interrupted removal is repeated.
 fn remove_blank(dir: &Path) -> std::io::Result<()> {
-    for part in [LOG_DIR, SNAPSHOT_DIR] {
-        match std::fs::remove_dir_all(dir.join(part)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            Err(_) | Ok(()) => {}
-        }
-    }
+    let if_there = |done: std::io::Result<()>| match done {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Err(_) | Ok(()) => Ok(()),
+    };
+    let removed = dir.join(REMOVED_DIR);
+    if_there(std::fs::remove_dir_all(&removed))?;
+    if_there(std::fs::rename(dir.join(LOG_DIR), &removed))?;
+    if_there(std::fs::remove_dir_all(&removed))?;
+    if_there(std::fs::remove_dir_all(dir.join(SNAPSHOT_DIR)))?;
     std::fs::remove_file(dir.join(identity::IDENTITY_FILE))
 }
 
@@ -127,7 +153,7 @@ mod tests {
     #[test]
     fn a_request_is_read_as_it_was_written_and_a_damaged_one_is_none() {
         let peer = Address::parse("node-3:7401").unwrap();
-        let request = ReadmissionRequest::new(peer.clone()).unwrap();
+        let request = ReadmissionRequest::new(Incarnation(7), peer.clone());
         let bytes = request.encode();
         let read = ReadmissionRequest::decode(&bytes).unwrap();
         assert_eq!((read.secret, read.peer), (request.secret, peer));
@@ -136,10 +162,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_empty_directory_belongs_to_no_node() {
+    /// A blank directory of node 3, which was invited as node 4.
+    fn invited() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(node_of_directory(dir.path()).unwrap(), None);
-        assert_eq!(node_of_directory(&dir.path().join("absent")).unwrap(), None);
+        drop(identity::DataDir::open(dir.path(), "a", NodeId(3)).unwrap());
+        std::fs::create_dir(dir.path().join(LOG_DIR)).unwrap();
+        let request = ReadmissionRequest::new(Incarnation(7), Address::parse("a:1").unwrap());
+        let data_dir = dir.path().to_owned();
+        let caller = ReadmissionCaller { request, configured: NodeId(3), data_dir };
+        let (cluster, cluster_id, node) = ("a".to_owned(), holdfast_types::ClusterId(1), NodeId(4));
+        caller.store(&JoinRequest { cluster, cluster_id, node, secret: [7; SECRET_LEN] }).unwrap();
+        dir
+    }
+
+    #[test]
+    fn only_a_node_with_the_same_configured_id_takes_the_id_of_a_directory() {
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(readmitted_as(empty.path(), NodeId(3)).unwrap(), None);
+        assert_eq!(readmitted_as(&empty.path().join("absent"), NodeId(3)).unwrap(), None);
+        drop(identity::DataDir::open(empty.path(), "a", NodeId(2)).unwrap());
+        assert_eq!(readmitted_as(empty.path(), NodeId(3)).unwrap(), None);
+        let dir = invited();
+        assert_eq!(readmitted_as(dir.path(), NodeId(2)).unwrap(), None);
+        assert!(dir.path().join(LOG_DIR).exists());
+        assert_eq!(readmitted_as(dir.path(), NodeId(3)).unwrap(), Some(NodeId(4)));
+        assert!(!dir.path().join(LOG_DIR).exists());
+        assert_eq!(readmitted_as(dir.path(), NodeId(3)).unwrap(), Some(NodeId(4)));
+    }
+
+    #[test]
+    fn an_interrupted_removal_is_repeated() {
+        let dir = invited();
+        let removed = dir.path().join(REMOVED_DIR);
+        std::fs::rename(dir.path().join(LOG_DIR), &removed).unwrap();
+        std::fs::write(removed.join("part"), "x").unwrap();
+        assert_eq!(readmitted_as(dir.path(), NodeId(3)).unwrap(), Some(NodeId(4)));
+        assert!(!removed.exists() && !dir.path().join(identity::IDENTITY_FILE).exists());
     }
 }

@@ -72,7 +72,7 @@ mod wire;
 pub use backup::{Backup, BackupEnd, BackupError, BackupHead, BackupPart};
 pub use committed::Committed;
 pub use config::{Clock, FreeBytes, PeerListen, RaftConfig, Timing};
-pub use emptied::node_of_directory;
+pub use emptied::readmitted_as;
 pub use error::{CallError, ProposeError, ReadError, StartError};
 pub use failure::StopReason;
 pub use holdfast_machine::{RestoreError, RestoreSource, last_token_after};

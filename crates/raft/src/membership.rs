@@ -46,8 +46,8 @@ const REACH_BOUND: Duration = Duration::from_secs(2);
 const LAG_MAX: u64 = 200;
 /// The node of a member has been silent for this long before an emptied node at its address is invited in its place.
 const EMPTIED_SILENCE: Duration = Duration::from_secs(5);
-/// An emptied node that restarts has another secret, and can be invited again after this time.
-const READMISSION_TTL: Duration = Duration::from_mins(1);
+/// An emptied node joins within this time after its invitation: longer than the longest pause of a supervisor between two starts.
+const READMISSION_TTL: Duration = Duration::from_mins(15);
 /// A learner votes only after it has been caught up for this long.
 const STABLE_MIN: Duration = Duration::from_secs(1);
 
@@ -80,9 +80,11 @@ pub(crate) struct Membership {
     pub(crate) silence_max: Duration,
     /// A standby replaces a voter that has been silent for this long.
     pub(crate) replace_after: Duration,
-    /// Since when each node has been caught up without a break, for this leader.
+    /// The leadership in which `caught_up` and `silent` were observed.
+    pub(crate) observed_in: Option<LeaderEpoch>,
+    /// Since when each node has been caught up without a break.
     pub(crate) caught_up: BTreeMap<NodeId, Instant>,
-    /// Since when each node has not been healthy, for this leader.
+    /// Since when each node has not been healthy.
     pub(crate) silent: BTreeMap<NodeId, Instant>,
 }
 
@@ -91,13 +93,16 @@ impl Membership {
     pub(crate) async fn run(mut self, mut leadership: watch::Receiver<Leadership>) {
         loop {
             let epoch = leadership.borrow_and_update().epoch;
+            if self.observed_in != epoch {
+                self.observed_in = epoch;
+                self.caught_up.clear();
+                self.silent.clear();
+            }
             if let Some(epoch) = epoch {
                 self.register(epoch).await;
                 self.take_step(epoch).await;
             } else {
                 self.progress.set(None);
-                self.caught_up.clear();
-                self.silent.clear();
                 self.call_members().await;
             }
             let pause = sleep(if epoch.is_some() { CHECK_EVERY } else { CALL_EVERY });
@@ -190,10 +195,14 @@ impl Membership {
         members: &[(NodeId, Member)],
         view: &RaftView,
     ) -> Option<MembershipChange> {
-        let (now, level, replaced_at) = self
-            .context
-            .local
-            .read(|machine| (machine.now(), machine.level(), machine.last_replacement()));
+        let (level, replaced_at) =
+            self.context.local.read(|machine| (machine.level(), machine.last_replacement()));
+        // The applied time stands still while nothing is written.
+        let now = self.context.stamp();
+        let [voters] = view.voters.as_slice() else { return None };
+        if voters.intersection(&view.healthy).count() <= voters.len() / 2 {
+            return None;
+        }
         let is_finished = |member: &Member| {
             member.pending.is_none() || member.invitation().is_some_and(|it| it.expires_at <= now)
         };
@@ -203,8 +212,9 @@ impl Membership {
         let silent: BTreeMap<NodeId, Duration> =
             self.silent.iter().map(|(node, since)| (*node, since.elapsed())).collect();
         let is_gone = |node: &NodeId| silent.get(node).is_some_and(|it| *it >= EMPTIED_SILENCE);
-        let emptied = self.handshake.emptied_members();
-        if let Some((node, secret)) = emptied.into_iter().find(|(node, _)| is_gone(node)) {
+        let has_room = members.len() < Member::COUNT_MAX;
+        let mut emptied = self.handshake.emptied_members().into_iter().filter(|_| has_room);
+        if let Some((node, secret)) = emptied.find(|(node, _)| is_gone(node)) {
             tracing::warn!(node = node.0, "inviting an emptied member under a new id");
             let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
             return self.readmission(node, Invitation { secret, expires_at });

@@ -60,6 +60,8 @@ struct Inner {
     peer_address: std::net::SocketAddr,
     election_max: Duration,
     closing: AtomicBool,
+    /// Whether commands of other nodes are refused, as before a leadership.
+    refuses_forwarded: Arc<AtomicBool>,
     tasks: Mutex<JoinSet<()>>,
     /// The data directory, locked until the node has stopped.
     data_dir: Mutex<Option<DataDir>>,

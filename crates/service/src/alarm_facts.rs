@@ -12,7 +12,8 @@ use crate::alarms::{
     alarms_of,
 };
 use crate::service::Service;
-use crate::service_call::ReadAlarms;
+use crate::service_call::{PEER_READS_LEVEL, ReadAlarms};
+use crate::state_check::StateCheck;
 
 /// A member that does not reply within this time counts as unreachable.
 const CALL_TIMEOUT: Duration = Duration::from_millis(400);
@@ -125,7 +126,12 @@ impl Service {
             unprotected: self.config().unprotected.clone(),
             clock_offsets: self.parts.clock_offsets.lock().clone(),
             backup: self.expected_backup(now),
-            state_check: self.state_check(),
+            // An older program cannot read the alarm.
+            state_check: if self.has_level(PEER_READS_LEVEL) {
+                self.state_check()
+            } else {
+                StateCheck::Verified
+            },
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
                 let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
                 (seal, age)

@@ -4,6 +4,7 @@
 //! before it serves clients. Nodes compare digests of one schema, also across builds.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use holdfast_machine::DIGEST_SCHEMA;
@@ -15,47 +16,50 @@ use crate::service::Service;
 use crate::service_call::{NodeDigests, ReadDigests};
 use crate::state_check::StateCheck;
 
-/// The interval between two comparisons.
+/// The interval between two comparisons, and the time limit of a call.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The interval before the node serves clients.
+/// The same before the node serves clients.
 const START_INTERVAL: Duration = Duration::from_millis(50);
-/// A node that has caught up with a leader serves after this time, also without a majority to compare with: the others may have
-/// failed, or have an older program.
+const START_CALL_TIMEOUT: Duration = Duration::from_millis(200);
+/// A node that has caught up serves after this time, if no majority can be compared: the others may have failed, or have an older
+/// program.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DigestComparison {
-    /// No node differs, and a majority, this node included, has the same digest at this revision, the newest such one.
-    Agree(Revision),
-    /// No node differs, and no revision is common to a majority.
-    Unknown,
-    /// A node differs, and no majority decides.
-    Unclear(Revision),
-    /// A majority of the members has another digest.
-    Diverged(Revision),
+/// The digests of this node beside those of the voters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct DigestComparison {
+    /// The newest revision at which a majority of the voters has the digest of this node.
+    agreed: Option<Revision>,
+    /// The newest revision at which a voter has another digest.
+    different: Option<Revision>,
+    /// A revision at which a majority of the voters has the same other digest.
+    diverged: Option<Revision>,
 }
 
-fn compare(own: &[DigestAt], others: &[Vec<DigestAt>], members: usize) -> DigestComparison {
+/// Compares the digests of this node with those of the other voters. `own_vote` is 1 if this node votes.
+fn compare(
+    own: &[DigestAt],
+    others: &[Vec<DigestAt>],
+    own_vote: usize,
+    voters: usize,
+) -> DigestComparison {
     let others: Vec<BTreeMap<Revision, u64>> =
         others.iter().map(|digests| digests.iter().copied().collect()).collect();
-    let mut comparison = DigestComparison::Unknown;
+    let mut comparison = DigestComparison::default();
     for &(revision, digest) in own {
         let replies: Vec<u64> =
             others.iter().filter_map(|digests| digests.get(&revision).copied()).collect();
         let count = |wanted: &u64| replies.iter().filter(|reply| *reply == wanted).count();
-        let different = replies.iter().filter(|reply| **reply != digest).max_by_key(|it| count(it));
-        match (different, comparison) {
-            (Some(other), _) if count(other) > members / 2 => {
-                return DigestComparison::Diverged(revision);
+        if own_vote + count(&digest) > voters / 2 {
+            comparison.agreed = Some(revision);
+        }
+        let different = replies.iter().filter(|reply| **reply != digest);
+        if let Some(other) = different.max_by_key(|reply| count(reply)) {
+            comparison.different = Some(revision);
+            if count(other) > voters / 2 {
+                comparison.diverged.get_or_insert(revision);
             }
-            (Some(_), _) => comparison = DigestComparison::Unclear(revision),
-            (None, DigestComparison::Unknown | DigestComparison::Agree(_))
-                if 1 + count(&digest) > members / 2 =>
-            {
-                comparison = DigestComparison::Agree(revision);
-            }
-            (None, _) => {}
         }
     }
     comparison
@@ -63,30 +67,27 @@ fn compare(own: &[DigestAt], others: &[Vec<DigestAt>], members: usize) -> Digest
 
 /// Compares digests until the service is stopped.
 pub(crate) async fn run(service: Service) {
-    let mut start = StartOfNode::default();
+    let mut caught_up = None;
     loop {
-        let others = read_other_digests(&service).await;
-        let own = service.observer().digests.lock().list();
-        start.see(&own, &others, service.leader().is_some());
-        match compare(&own, &others, service.members().len()) {
-            DigestComparison::Agree(revision) => {
-                service.note_difference(None);
-                if start.newest.is_none_or(|newest| revision >= newest) {
-                    service.parts.state_check.send_replace(StateCheck::Verified);
-                }
-            }
-            DigestComparison::Unknown => service.note_difference(None),
-            DigestComparison::Unclear(revision) => {
-                service.note_difference(Some(revision));
-                tracing::error!(revision = revision.0, "the states of the nodes differ, and no majority has the same state");
-            }
-            DigestComparison::Diverged(revision) => service.fail(format!(
+        let is_pending = service.state_check() == StateCheck::Pending;
+        if is_pending && caught_up.is_none() {
+            caught_up = service.catch_up_at_start().await;
+        }
+        let comparison = service.compare_digests(is_pending).await;
+        let is_new = service.note_difference(comparison.different);
+        if let Some(revision) = comparison.diverged {
+            service.fail(format!(
                 "this node's state differs from the majority's at revision {revision}: stop it, keep its data \
                  directory for analysis, and add it again as a new member with an empty directory"
-            )),
+            ));
+        } else if let Some(revision) = comparison.different.filter(|_| is_new) {
+            tracing::error!(
+                revision = revision.0,
+                "the states of the nodes differ, and no majority has the same state"
+            );
         }
-        if start.caught_up_since.is_some_and(|since| since.elapsed() >= START_TIMEOUT) {
-            service.serve_unverified();
+        if let Some((revision, since)) = caught_up {
+            service.end_start(&comparison, revision, since);
         }
         let is_pending = service.state_check() == StateCheck::Pending;
         let pause = if is_pending { START_INTERVAL } else { COMPARE_INTERVAL };
@@ -95,32 +96,6 @@ pub(crate) async fn run(service: Service) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-}
-
-/// What a node that starts has seen of the others.
-#[derive(Debug, Default)]
-struct StartOfNode {
-    /// The newest revision of the first replies. Earlier ones say nothing about the entries that this node has not applied.
-    newest: Option<Revision>,
-    /// Since when this node has had a leader, and as many entries as the others had.
-    caught_up_since: Option<Instant>,
-}
-
-impl StartOfNode {
-    fn see(&mut self, own: &[DigestAt], others: &[Vec<DigestAt>], has_leader: bool) {
-        let last = |digests: &[DigestAt]| digests.last().map(|(revision, _)| *revision);
-        self.newest = self.newest.or_else(|| others.iter().filter_map(|it| last(it)).max());
-        if has_leader && last(own) >= self.newest {
-            self.caught_up_since.get_or_insert_with(Instant::now);
-        }
-    }
-}
-
-async fn read_other_digests(service: &Service) -> Vec<Vec<DigestAt>> {
-    let deadline = Instant::now() + CALL_TIMEOUT;
-    let others = service.members().into_keys().filter(|id| *id != service.node());
-    let reads = others.map(|id| read_digests(service, id, deadline));
-    futures_util::future::join_all(reads).await.into_iter().flatten().collect()
 }
 
 async fn read_digests(service: &Service, node: NodeId, deadline: Instant) -> Option<Vec<DigestAt>> {
@@ -134,7 +109,7 @@ impl Service {
     }
 
     /// Resolves when this node serves clients. Its own work does not wait.
-    pub(crate) async fn compared(&self) -> Result<(), Failure> {
+    pub(crate) async fn wait_until_compared(&self) -> Result<(), Failure> {
         if *self.actor() == Actor::Node || self.state_check() != StateCheck::Pending {
             return Ok(());
         }
@@ -150,16 +125,53 @@ impl Service {
         }
     }
 
-    fn serve_unverified(&self) {
-        if self.state_check() == StateCheck::Pending {
+    /// Applies everything that was committed before. Returns the revision after it, and the time; `None` without a leader.
+    async fn catch_up_at_start(&self) -> Option<(Revision, Instant)> {
+        let caught_up = self.raft().read_barrier(Instant::now() + CALL_TIMEOUT).await;
+        caught_up.ok().map(|()| (self.revision(), Instant::now()))
+    }
+
+    async fn compare_digests(&self, is_pending: bool) -> DigestComparison {
+        let timeout = if is_pending { START_CALL_TIMEOUT } else { CALL_TIMEOUT };
+        let deadline = Instant::now() + timeout;
+        let voters = self.raft().status().voters;
+        if voters.is_empty() {
+            return DigestComparison::default();
+        }
+        let others = voters.iter().copied().filter(|id| *id != self.node());
+        let reads = others.map(|id| read_digests(self, id, deadline));
+        let others: Vec<_> =
+            futures_util::future::join_all(reads).await.into_iter().flatten().collect();
+        let own = self.observer().digests.lock().list();
+        let own_vote = usize::from(voters.contains(&self.node()));
+        compare(&own, &others, own_vote, voters.len())
+    }
+
+    /// Serves clients from now on, if a majority agrees at the revision, or if nothing can be compared for some time.
+    fn end_start(&self, comparison: &DigestComparison, revision: Revision, since: Instant) {
+        let state_check = self.state_check();
+        let next = if comparison.agreed.is_some_and(|agreed| agreed >= revision) {
+            StateCheck::Verified
+        } else if state_check == StateCheck::Pending
+            && comparison.different.is_none()
+            && since.elapsed() >= START_TIMEOUT
+        {
             tracing::warn!("serving, although no majority confirmed the state of this node");
-            self.parts.state_check.send_replace(StateCheck::Unverified);
+            StateCheck::Unverified
+        } else {
+            return;
+        };
+        if next != state_check {
+            self.parts.state_check.send_replace(next);
+            self.raft().refuse_forwarded(false);
         }
     }
 
-    fn note_difference(&self, at: Option<Revision>) {
-        let digests_differ_at = &self.parts.digests_differ_at;
-        digests_differ_at.store(at.map_or(0, |at| at.0), std::sync::atomic::Ordering::Relaxed);
+    /// Returns `true` if the nodes did not differ before.
+    fn note_difference(&self, at: Option<Revision>) -> bool {
+        let at = at.map_or(0, |at| at.0);
+        let before = self.parts.digests_differ_at.swap(at, Ordering::Relaxed);
+        before == 0 && at > 0
     }
 
     pub(crate) fn digests(&self) -> NodeDigests {
@@ -175,55 +187,53 @@ mod tests {
         (1..).map(Revision).zip(digests.iter().copied()).collect()
     }
 
-    #[test]
-    fn nodes_with_equal_digests_agree() {
-        let own = digests(&[5, 6]);
-        let agree = |revision| DigestComparison::Agree(Revision(revision));
-        assert_eq!(compare(&own, &[digests(&[5, 6]), digests(&[5])], 3), agree(2));
-        assert_eq!(compare(&own, &[digests(&[5])], 3), agree(1));
-        assert_eq!(compare(&own, &[], 1), agree(2));
+    fn at(revision: u64) -> Option<Revision> {
+        Some(Revision(revision))
+    }
+
+    /// This node votes, and all have three voters.
+    fn of_three(own: &[u64], others: &[&[u64]]) -> DigestComparison {
+        let others: Vec<_> = others.iter().map(|other| digests(other)).collect();
+        compare(&digests(own), &others, 1, 3)
     }
 
     #[test]
-    fn a_starting_node_catches_up_with_the_first_replies() {
-        let mut start = StartOfNode::default();
-        start.see(&digests(&[5, 6]), &[], false);
-        assert!(start.caught_up_since.is_none(), "without a leader");
-        start.see(&digests(&[5, 6]), &[digests(&[5, 6, 7])], true);
-        assert_eq!((start.newest, start.caught_up_since), (Some(Revision(3)), None));
-        start.see(&digests(&[5, 6, 7]), &[digests(&[5, 6, 7, 8])], true);
-        assert_eq!(start.newest, Some(Revision(3)));
-        assert!(start.caught_up_since.is_some());
+    fn nodes_with_equal_digests_agree() {
+        let agree = |revision| DigestComparison { agreed: at(revision), ..Default::default() };
+        assert_eq!(of_three(&[5, 6], &[&[5, 6], &[5]]), agree(2));
+        assert_eq!(of_three(&[5, 6], &[&[5]]), agree(1));
+        assert_eq!(compare(&digests(&[5, 6]), &[], 1, 1), agree(2));
+        // A learner needs the voters.
+        let learner = |others: &[Vec<DigestAt>]| compare(&digests(&[5]), others, 0, 3);
+        assert_eq!(learner(&[digests(&[5])]), DigestComparison::default());
+        assert_eq!(learner(&[digests(&[5]), digests(&[5])]), agree(1));
     }
 
     #[test]
     fn without_a_majority_at_one_revision_nothing_is_known() {
-        let own = digests(&[5, 6]);
-        assert_eq!(compare(&own, &[], 3), DigestComparison::Unknown);
-        assert_eq!(compare(&own, &[digests(&[5])], 5), DigestComparison::Unknown);
-        let elsewhere = vec![(Revision(9), 5)];
-        assert_eq!(compare(&own, &[elsewhere.clone(), elsewhere], 3), DigestComparison::Unknown);
+        assert_eq!(of_three(&[5, 6], &[]), DigestComparison::default());
+        let later = vec![(Revision(9), 5)];
+        let compared = compare(&digests(&[5, 6]), &[later.clone(), later], 1, 3);
+        assert_eq!(compared, DigestComparison::default());
     }
 
     #[test]
     fn a_node_that_the_majority_contradicts_has_diverged() {
-        let own = digests(&[5, 7]);
-        let others = [digests(&[5, 6]), digests(&[5, 6])];
-        assert_eq!(compare(&own, &others, 3), DigestComparison::Diverged(Revision(2)));
+        let compared = of_three(&[5, 7, 7], &[&[5, 6, 6], &[5, 6, 6]]);
+        assert_eq!((compared.agreed, compared.diverged), (at(1), at(2)));
     }
 
     #[test]
-    fn a_difference_without_a_majority_is_unclear() {
-        let own = digests(&[5, 7]);
-        assert_eq!(compare(&own, &[digests(&[5, 6])], 3), DigestComparison::Unclear(Revision(2)));
-        let three_ways = [digests(&[5, 6]), digests(&[5, 8])];
-        assert_eq!(compare(&own, &three_ways, 3), DigestComparison::Unclear(Revision(2)));
+    fn a_difference_without_a_majority_is_no_divergence() {
+        let expected = DigestComparison { agreed: at(1), different: at(2), ..Default::default() };
+        assert_eq!(of_three(&[5, 7], &[&[5, 6]]), expected);
+        assert_eq!(of_three(&[5, 7], &[&[5, 6], &[5, 8]]), expected);
     }
 
     #[test]
-    fn a_node_in_the_majority_keeps_running() {
-        let own = digests(&[5, 6]);
-        let others = [digests(&[5, 6]), digests(&[5, 7])];
-        assert_eq!(compare(&own, &others, 3), DigestComparison::Unclear(Revision(2)));
+    fn a_node_in_the_majority_agrees_although_another_one_differs() {
+        let compared = of_three(&[5, 6], &[&[5, 6], &[5, 7]]);
+        assert_eq!((compared.agreed, compared.different), (at(2), at(2)));
+        assert_eq!(compared.diverged, None);
     }
 }

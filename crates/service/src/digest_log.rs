@@ -91,8 +91,8 @@ mod tests {
         for entry in 0..=RECENT_MAX as u64 {
             digests.record(Revision(4 * DIGEST_INTERVAL + entry), entry);
         }
-        let list = digests.list();
-        assert_eq!(list.first(), Some(&(Revision(4 * DIGEST_INTERVAL), 0)));
-        assert_eq!(list.len(), RECENT_MAX + 1);
+        let kept = digests.list();
+        assert_eq!(kept.first(), Some(&(Revision(4 * DIGEST_INTERVAL), 0)));
+        assert_eq!(kept.len(), RECENT_MAX + 1);
     }
 }

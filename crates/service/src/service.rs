@@ -167,7 +167,7 @@ impl Service {
         &self,
         commands: Vec<Command>,
     ) -> (Vec<Committed>, Option<Failure>) {
-        if let Err(failure) = self.compared().await {
+        if let Err(failure) = self.wait_until_compared().await {
             return (Vec::new(), Some(failure));
         }
         let commands = commands.into_iter().map(|command| self.signed(command)).collect();
@@ -178,7 +178,7 @@ impl Service {
     /// Proposes one command and waits for the reply of the state machine. A command that would only join a queue may wait
     /// for the log entry of another command (ADR 0005).
     pub(crate) async fn propose(&self, command: Command) -> Result<(Reply, Revision), Failure> {
-        self.compared().await?;
+        self.wait_until_compared().await?;
         self.authorize(&command).await?;
         let only_adds_waiter = self.raft().read(|machine| machine.only_adds_waiter(&command));
         let urgency = if only_adds_waiter { Urgency::MayWait } else { Urgency::Immediate };
@@ -202,7 +202,7 @@ impl Service {
 
     /// Resolves when this node has applied everything that was acknowledged anywhere before the call.
     pub(crate) async fn read_barrier(&self) -> Result<(), Failure> {
-        self.compared().await?;
+        self.wait_until_compared().await?;
         let passed = self.parts.raft.read_barrier(self.deadline()).await;
         passed.map_err(|error| self.read_failure(&error))
     }

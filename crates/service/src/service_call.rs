@@ -117,7 +117,7 @@ impl ServiceCall for ReadAlarms {
     }
 }
 
-/// Returns the digests that the called node recorded at fixed revisions.
+/// Returns the digests that the called node recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadDigests;
 

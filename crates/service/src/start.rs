@@ -50,6 +50,7 @@ impl Service {
         let raft = RaftNode::start(raft, |_| wrap(observer.clone())).await?;
         let (revision, digest) = raft.read(|machine| (machine.revision(), machine.digest()));
         observer.digests.lock().start(revision, digest);
+        raft.refuse_forwarded(true);
         let parts = Arc::new(ServiceParts {
             raft,
             observer,

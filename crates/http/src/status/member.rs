@@ -56,7 +56,13 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
             let detail = format!(
                 "node {node} is a standby, or replaces another member: level 1 has neither"
             );
-            (LevelNotReady, detail, format!("make it a learner: holdfast member demote {node}"))
+            (
+                LevelNotReady,
+                detail,
+                format!(
+                    "wait for its change; make a standby a learner: holdfast member demote {node}"
+                ),
+            )
         }
     };
     Box::new(Problem::new(code, detail).hint(hint))

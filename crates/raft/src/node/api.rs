@@ -155,6 +155,11 @@ impl RaftNode {
         self.inner.local.read(read)
     }
 
+    /// Refuses or accepts the commands that other nodes forward to this one while it leads. They wait and try again.
+    pub fn refuse_forwarded(&self, refuse: bool) {
+        self.inner.refuses_forwarded.store(refuse, Ordering::Relaxed);
+    }
+
     /// The stamp of an entry that this node would propose now.
     pub fn stamp(&self) -> Stamp {
         self.inner.context.stamp()

@@ -19,7 +19,7 @@ use crate::bootstrap::{Bootstrap, list_ids};
 use crate::config::{PeerListen, RaftConfig};
 use crate::disk::{DiskGauge, DiskMonitor};
 use crate::dispatch::Dispatch;
-use crate::emptied::{Emptied, ReadmissionRequest};
+use crate::emptied::{ReadmissionCaller, ReadmissionRequest, configured_id};
 use crate::error::StartError;
 use crate::failure::{Failure, StopReason};
 use crate::fast_election::FastElection;
@@ -122,7 +122,7 @@ async fn build(
     let metrics = Arc::new(RaftMetrics::default());
     let local =
         Arc::new(LocalMachine::new(config.node, config.snapshot_log_bytes, metrics.clone()));
-    let (members, handshake) = members(&config, &opened, &local, &failure)?;
+    let (members, handshake) = members(&config, &opened, &local, &failure);
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
@@ -170,6 +170,7 @@ async fn build(
         peer_address,
         election_max: config.timing.election_max,
         closing: AtomicBool::new(false),
+        refuses_forwarded: Arc::default(),
         tasks: Mutex::new(tasks),
         data_dir: Mutex::new(Some(opened.data_dir)),
     });
@@ -185,21 +186,25 @@ fn members(
     opened: &Opened,
     local: &Arc<LocalMachine>,
     failure: &Failure,
-) -> Result<(Arc<MemberTable>, Arc<PeerHandshake>), StartError> {
+) -> (Arc<MemberTable>, Arc<PeerHandshake>) {
     let (configured, initial) = (config.members.clone(), opened.initial_members.clone());
     let members = Arc::new(MemberTable::new(configured, local.clone(), initial.clone()));
     let (identity, join) = (opened.data_dir.identity.clone(), opened.join.clone());
-    // A node with initial members or an invitation belongs to a cluster already.
-    let may_be_emptied = initial.current().is_none() && join.is_none();
+    // A node with initial members belongs to a cluster already. The invitation of a readmitted one may have expired.
+    let configured = configured_id(&config.data_dir);
+    let may_be_emptied = initial.current().is_none() && (join.is_none() || configured.is_some());
+    let incarnation = identity.incarnation;
     let handshake = PeerHandshake::new(identity, members.clone(), initial, join, failure.clone());
     if !config.rejoin_when_emptied {
-        return Ok((members, Arc::new(handshake)));
+        return (members, Arc::new(handshake));
     }
-    let peer = config.members.get(&config.node).filter(|_| may_be_emptied);
-    let request = peer.map(|own| ReadmissionRequest::new(own.peer.clone())).transpose()?;
-    let data_dir = config.data_dir.clone();
-    let emptied = request.map(|request| Emptied { request, data_dir });
-    Ok((members, Arc::new(handshake.readmitting(emptied))))
+    let own = config.members.get(&config.node).filter(|_| may_be_emptied);
+    let caller = own.map(|own| ReadmissionCaller {
+        request: ReadmissionRequest::new(incarnation, own.peer.clone()),
+        configured: configured.unwrap_or(config.node),
+        data_dir: config.data_dir.clone(),
+    });
+    (members, Arc::new(handshake.readmitting(caller)))
 }
 
 /// Returns the gauge after a first check, and the monitor that keeps it current.
@@ -328,6 +333,7 @@ impl RaftNode {
             disk: inner.disk.clone(),
             contact: inner.contact.clone(),
             failure: inner.failure.clone(),
+            refuses_forwarded: inner.refuses_forwarded.clone(),
             disconnected,
         });
         let fast_election = FastElection {
@@ -344,6 +350,7 @@ impl RaftNode {
             contact: inner.contact.clone(),
             silence_max: config.timing.election_max * 2,
             replace_after: config.replace_after,
+            observed_in: None,
             caught_up: BTreeMap::new(),
             silent: BTreeMap::new(),
         };

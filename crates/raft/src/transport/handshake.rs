@@ -22,7 +22,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::frame::read_frame;
-use crate::emptied::{Emptied, EmptiedMembers, ReadmissionRequest};
+use crate::emptied::{EmptiedMembers, ReadmissionCaller, ReadmissionRequest};
 use crate::failure::{Failure, StopReason};
 use crate::identity::Identity;
 use crate::initial_members::InitialMembersFile;
@@ -62,8 +62,8 @@ pub(crate) struct PeerHandshake {
     join: Option<JoinRequest>,
     /// Whether this node invites emptied members while it leads.
     readmits: bool,
-    /// The request of this node, if its directory may have been emptied; until it is invited.
-    emptied: Mutex<Option<Emptied>>,
+    /// This node as a caller, if its directory may have been emptied; until it is invited.
+    caller: Mutex<Option<ReadmissionCaller>>,
     /// The requests of other nodes.
     emptied_members: EmptiedMembers,
     /// Stops this node when the cluster has removed it.
@@ -88,7 +88,7 @@ impl PeerHandshake {
             initial_members,
             join,
             readmits: false,
-            emptied: Mutex::default(),
+            caller: Mutex::default(),
             emptied_members: EmptiedMembers::default(),
             failure,
             unregistered: Mutex::default(),
@@ -96,9 +96,9 @@ impl PeerHandshake {
         }
     }
 
-    /// Invites emptied members, and asks for an invitation if `emptied` says that this node may be one.
-    pub(crate) fn readmitting(self, emptied: Option<Emptied>) -> Self {
-        Self { readmits: true, emptied: Mutex::new(emptied), ..self }
+    /// Invites emptied members. With `caller`, this node may be one itself, and asks for an invitation.
+    pub(crate) fn readmitting(self, caller: Option<ReadmissionCaller>) -> Self {
+        Self { readmits: true, caller: Mutex::new(caller), ..self }
     }
 
     /// The members whose emptied nodes ask for an invitation, and the hashes of their secrets.
@@ -164,8 +164,8 @@ impl PeerHandshake {
     fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
         let secret = self.join.as_ref().map(|join| Bytes::copy_from_slice(&join.secret));
         let secret = secret.map(|secret| (JOIN_SECRET, secret));
-        let request =
-            self.emptied.lock().as_ref().map(|emptied| (READMISSION, emptied.request.encode()));
+        let caller = self.caller.lock();
+        let request = caller.as_ref().map(|caller| (READMISSION, caller.request.encode()));
         let extensions = secret.into_iter().chain(request);
         Hello {
             protocols: PROTOCOLS,
@@ -223,9 +223,9 @@ impl PeerHandshake {
     /// Stores the invitation of this emptied node, and stops it: it joins at its next start.
     fn readmitted(&self, node: NodeId, cluster_id: ClusterId) {
         // Several connections can get the same refusal.
-        let Some(emptied) = self.emptied.lock().take() else { return };
-        let (cluster, secret) = (self.identity.cluster.clone(), emptied.request.secret);
-        match emptied.store(&JoinRequest { cluster, cluster_id, node, secret }) {
+        let Some(caller) = self.caller.lock().take() else { return };
+        let (cluster, secret) = (self.identity.cluster.clone(), caller.request.secret);
+        match caller.store(&JoinRequest { cluster, cluster_id, node, secret }) {
             Ok(()) => self.failure.stop(StopReason::Readmitted(format!(
                 "the data directory was emptied, and the cluster has invited this node as node {node}: start it again"
             ))),
@@ -389,8 +389,10 @@ impl PeerHandshake {
             refused.remove(&hello.from);
             return;
         };
-        let again = self.members.addresses(hello.from).is_some()
-            && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
+        let is_known = self.members.addresses(hello.from).is_some()
+            || hello.from <= self.members.state().highest_member();
+        let again =
+            is_known && refused.insert(hello.from, refusal.clone()).as_ref() == Some(refusal);
         if !again {
             let (peer, reason) = (hello.from.0, refusal.name());
             tracing::warn!(peer, cluster = hello.cluster, refusal = reason, "refused a peer");

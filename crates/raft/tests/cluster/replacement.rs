@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed command is a failed test")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{
-    JoinRequest, RaftConfig, StartError, StopReason, Urgency, node_of_directory, write_join_request,
+    JoinRequest, RaftConfig, StartError, StopReason, Urgency, readmitted_as, write_join_request,
 };
 use holdfast_types::{ClusterId, NodeId};
 
@@ -96,10 +96,14 @@ async fn an_emptied_member_returns_under_a_new_id() {
         .unwrap();
     let before = std::fs::read(used.join("join")).unwrap();
     std::fs::copy(other.path().join("join"), used.join("join")).unwrap();
-    let refused = node_of_directory(&used).unwrap_err();
+    let refused = readmitted_as(&used, NodeId(configured)).unwrap_err();
     assert!(matches!(refused, StartError::OtherNode { .. }), "{refused}");
     std::fs::write(used.join("join"), before).unwrap();
-    assert_eq!(lab.boot_as_of_directory(current, leader).await, current);
+    // Nor does it give the directory to a node with another configured id.
+    assert_eq!(readmitted_as(&used, NodeId(leader)).unwrap(), None);
+    let dir = lab.dirs.remove(&current).unwrap();
+    lab.dirs.insert(configured, dir);
+    assert_eq!(lab.boot_as_of_directory(configured, leader).await, current);
     // The directory with the old votes returns, and is refused.
     lab.kill(current).await;
     lab.dirs.insert(configured, first_dir.unwrap());
@@ -125,9 +129,42 @@ async fn a_member_that_answers_is_not_replaced_by_an_emptied_node() {
         waiting.filter(|text| text.contains("another data directory")).map(drop)
     })
     .await;
-    for name in 0..20 {
-        write(&lab, leader, &format!("meanwhile{name}")).await;
+    // The leader invites an emptied node after 5 s of silence.
+    let began = Instant::now();
+    let mut pause = tokio::time::interval(Duration::from_millis(100));
+    while began.elapsed() < Duration::from_secs(8) {
+        pause.tick().await;
+        write(&lab, leader, "meanwhile").await;
     }
     assert_eq!(lab.node(leader).read(Machine::highest_member), NodeId(3));
     drop((node, dir));
+}
+
+/// The cluster has written nothing for a while, so its applied time stands still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_member_of_an_idle_cluster_returns_also_after_it_asked_twice() {
+    let mut lab = Lab::start_with(3, rejoining).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let configured = lab.follower_of(leader);
+    lab.kill(configured).await;
+    lab.dirs.insert(configured, tempfile::tempdir().unwrap());
+    // The node asks, and restarts before it gets the invitation.
+    lab.boot_as_of_directory(configured, leader).await;
+    eventually("the invitation", || {
+        (lab.node(leader).read(Machine::highest_member) > NodeId(3)).then_some(())
+    })
+    .await;
+    lab.kill(configured).await;
+    let mut current = lab.boot_as_of_directory(configured, leader).await;
+    if current == configured {
+        let reason = lab.node(configured).wait_failed().await;
+        assert!(matches!(reason, StopReason::Readmitted(_)), "{reason:?}");
+        lab.kill(configured).await;
+        current = lab.boot_as_of_directory(configured, leader).await;
+    }
+    assert_eq!(current, 4);
+    let voters: Vec<u64> = (1..=4).filter(|id| *id != configured).collect();
+    lab.voters(&voters).await;
+    lab.agree().await;
 }

@@ -17,7 +17,7 @@ use holdfast_lab::Links;
 use holdfast_machine::Machine;
 use holdfast_raft::{
     Committed, JoinRequest, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
-    StartError, Timing, Urgency, node_of_directory, write_join_request,
+    StartError, Timing, Urgency, readmitted_as, write_join_request,
 };
 use holdfast_storage::Log;
 use holdfast_types::{
@@ -210,7 +210,7 @@ impl Lab {
     /// Starts a node as the one that its data directory belongs to, as `serve` does. Its configuration names it `id`, and the
     /// address at which `leader` knows it. Returns its id.
     pub(crate) async fn boot_as_of_directory(&mut self, id: u64, leader: u64) -> u64 {
-        let of_directory = node_of_directory(self.dirs[&id].path()).unwrap();
+        let of_directory = readmitted_as(self.dirs[&id].path(), NodeId(id)).unwrap();
         let now = of_directory.map_or(id, |node| node.0);
         if now != id {
             let dir = self.dirs.remove(&id).unwrap();
