@@ -187,9 +187,8 @@ mod tests {
         (1..).map(Revision).zip(digests.iter().copied()).collect()
     }
 
-    fn at(revision: u64) -> Option<Revision> {
-        Some(Revision(revision))
-    }
+    const AT_1: Option<Revision> = Some(Revision(1));
+    const AT_2: Option<Revision> = Some(Revision(2));
 
     /// This node votes, and all have three voters.
     fn of_three(own: &[u64], others: &[&[u64]]) -> DigestComparison {
@@ -199,7 +198,8 @@ mod tests {
 
     #[test]
     fn nodes_with_equal_digests_agree() {
-        let agree = |revision| DigestComparison { agreed: at(revision), ..Default::default() };
+        let agree =
+            |revision| DigestComparison { agreed: Some(Revision(revision)), ..Default::default() };
         assert_eq!(of_three(&[5, 6], &[&[5, 6], &[5]]), agree(2));
         assert_eq!(of_three(&[5, 6], &[&[5]]), agree(1));
         assert_eq!(compare(&digests(&[5, 6]), &[], 1, 1), agree(2));
@@ -220,12 +220,12 @@ mod tests {
     #[test]
     fn a_node_that_the_majority_contradicts_has_diverged() {
         let compared = of_three(&[5, 7, 7], &[&[5, 6, 6], &[5, 6, 6]]);
-        assert_eq!((compared.agreed, compared.diverged), (at(1), at(2)));
+        assert_eq!((compared.agreed, compared.diverged), (AT_1, AT_2));
     }
 
     #[test]
     fn a_difference_without_a_majority_is_no_divergence() {
-        let expected = DigestComparison { agreed: at(1), different: at(2), ..Default::default() };
+        let expected = DigestComparison { agreed: AT_1, different: AT_2, ..Default::default() };
         assert_eq!(of_three(&[5, 7], &[&[5, 6]]), expected);
         assert_eq!(of_three(&[5, 7], &[&[5, 6], &[5, 8]]), expected);
     }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_node_in_the_majority_agrees_although_another_one_differs() {
         let compared = of_three(&[5, 6], &[&[5, 6], &[5, 7]]);
-        assert_eq!((compared.agreed, compared.different), (at(2), at(2)));
+        assert_eq!((compared.agreed, compared.different), (AT_2, AT_2));
         assert_eq!(compared.diverged, None);
     }
 }

@@ -74,10 +74,10 @@ mod tests {
         for revision in 0..=last {
             digests.record(Revision(revision), revision);
         }
-        let list = digests.list();
-        assert_eq!(list.len(), DIGESTS_MAX + RECENT_MAX);
-        assert!(list.is_sorted());
-        let (fixed, recent) = list.split_at(DIGESTS_MAX);
+        let all = digests.list();
+        assert_eq!(all.len(), DIGESTS_MAX + RECENT_MAX);
+        assert!(all.is_sorted());
+        let (fixed, recent) = all.split_at(DIGESTS_MAX);
         assert!(fixed.iter().all(|(revision, _)| revision.0 % DIGEST_INTERVAL == 0));
         assert_eq!(recent[RECENT_MAX - 1].0, Revision(last));
     }
@@ -85,9 +85,9 @@ mod tests {
     #[test]
     fn after_a_snapshot_the_next_digest_is_at_a_fixed_revision() {
         let mut digests = DigestLog::default();
-        let loaded = (Revision(3 * DIGEST_INTERVAL + 17), 1);
-        digests.restart(loaded.0, loaded.1);
-        assert_eq!(digests.list(), [loaded]);
+        let start = (Revision(3 * DIGEST_INTERVAL + 17), 1);
+        digests.restart(start.0, start.1);
+        assert_eq!(digests.list(), [start]);
         for entry in 0..=RECENT_MAX as u64 {
             digests.record(Revision(4 * DIGEST_INTERVAL + entry), entry);
         }
