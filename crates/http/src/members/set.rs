@@ -62,8 +62,12 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
             let update = MemberUpdate { peer, http, zookeeper, zone };
             call.run(call.service().update_member(node, update, mode)).await?
         }
-        (Some(_) | None, true | false) => {
-            let detail = "name either role, or addresses and the zone; replaces needs role=voter";
+        (Some(_), false) => {
+            let detail = "only a new voter takes the place of another one: name role=voter";
+            return Err(problem(ErrorCode::InvalidArgument, detail));
+        }
+        (Some(_) | None, true) | (None, false) => {
+            let detail = "name either role, or addresses and the zone";
             return Err(problem(ErrorCode::InvalidArgument, detail));
         }
     };

@@ -69,7 +69,7 @@ async fn start_standby(cluster: &Cluster, through: &Node) -> Program {
     std::fs::write(&token, secret).expect("the token is written");
     let run = |args: &[&str]| {
         let mut command = Command::new(binary());
-        command.args(args);
+        command.args(args).env_clear();
         Program::start(command)
     };
     let joined = run(&["join", &token, "--config", &config, "--data-dir", &data]).wait();
