@@ -6,7 +6,7 @@ use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::member::{
     DRY_RUN, FORCE, HTTP, PEER, REPLACES, ROLE, ZONE, ZOOKEEPER,
 };
-use holdfast_api::{CallParams as _, ErrorCode, params};
+use holdfast_api::{CallParams as _, ErrorCode, ParamError, params};
 use holdfast_service::{ChangeMode, MemberUpdate};
 use holdfast_types::{Address, NodeId, VotingRole, Zone};
 
@@ -14,7 +14,7 @@ use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::MEMBER;
-use crate::status::{HttpError, problem};
+use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Change the role, the addresses or the zone of a member",
@@ -63,13 +63,17 @@ async fn set(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
             call.run(call.service().update_member(node, update, mode)).await?
         }
         (Some(_), false) => {
-            let detail = "only a new voter takes the place of another one: name role=voter";
-            return Err(problem(ErrorCode::InvalidArgument, detail));
+            return Err(of_role(
+                "only a new voter takes the place of another one: name role=voter",
+            ));
         }
         (Some(_) | None, true) | (None, false) => {
-            let detail = "name either role, or addresses and the zone";
-            return Err(problem(ErrorCode::InvalidArgument, detail));
+            return Err(of_role("name either role, or addresses and the zone"));
         }
     };
     Ok(Reply::empty(StatusCode::NO_CONTENT).at(changed.revision))
+}
+
+fn of_role(detail: &str) -> HttpError {
+    ParamError::of("role", ErrorCode::InvalidArgument, detail).into()
 }
