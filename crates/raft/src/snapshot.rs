@@ -9,6 +9,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use holdfast_codec::Kind;
@@ -25,6 +26,11 @@ use crate::wire::SnapshotMetaDto;
 
 /// The maximum number of bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
+/// After each part of a snapshot, the thread pauses for this many times as long as the part took. So clients barely notice a
+/// snapshot: docs/contributing/performance.md.
+const PAUSE_FACTOR: u32 = 4;
+/// The longest pause, for a thread that waits for a processor.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 type Snapshot = SnapshotOf<TypeConfig, SnapshotFile>;
 
@@ -142,10 +148,13 @@ impl SnapshotStore {
     /// Writes a copy of the machine as the current snapshot. Blocks the thread.
     pub(crate) fn build(&self, machine: &Machine, meta: SnapshotMeta) -> io::Result<Snapshot> {
         let mut writer = self.snapshots.begin(&name(&meta)).map_err(io::Error::other)?;
+        let mut began = Instant::now();
         for part in machine.dump() {
             let bytes =
                 holdfast_codec::encode(Kind::SnapshotPart, &part).map_err(io::Error::other)?;
             writer.write_part(&bytes).map_err(io::Error::other)?;
+            std::thread::sleep((began.elapsed() * PAUSE_FACTOR).min(PAUSE_MAX));
+            began = Instant::now();
         }
         let dto = SnapshotMetaDto::from(&meta);
         let bytes = holdfast_codec::encode(Kind::SnapshotMeta, &dto).map_err(io::Error::other)?;
