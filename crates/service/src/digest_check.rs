@@ -26,7 +26,7 @@ const START_CALL_TIMEOUT: Duration = Duration::from_millis(200);
 /// program.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The digests of this node beside those of the voters.
+/// The result of comparing the digests of this node with those of the voters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct DigestComparison {
     /// The newest revision at which a majority of the voters has the digest of this node.

@@ -46,7 +46,7 @@ async fn a_standby_replaces_a_dead_voter_and_the_dead_one_is_refused_when_it_ret
     assert!(why.contains(&format!("node {standby} replaced it")), "{why}");
 }
 
-/// The leader dies: its successor replaces it, because it counts the silence from the start of its own leadership.
+/// The leader dies, and its successor replaces it. The successor measures the silence from the start of its own leadership.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_replaces_a_dead_leader() {
     let mut lab = Lab::start_with(3, replaced_early).await;

@@ -13,7 +13,7 @@ const ZK_TIMEOUT_MS: i32 = 40_000;
 /// The error of a change in ZooKeeper's read-only mode.
 const NOT_READ_ONLY: i32 = -119;
 
-/// Seals a cluster, and waits for longer than the TTL of a session that nobody renews.
+/// Seals a cluster, and waits for longer than the TTL of a session without renewals.
 async fn seal(node: &TestNode) {
     let sealed = node.client(&["cluster", "seal", "--reason", "new machines", "-o", "json"]);
     assert_eq!(sealed.code, Some(0), "{}", sealed.stderr);
