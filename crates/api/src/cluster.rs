@@ -31,7 +31,7 @@ pub struct ClusterBody {
 pub struct NodeBody {
     /// The node id.
     pub id: NodeId,
-    /// `leader`, `follower`, `candidate`, `learner`, `stopped` or `unreachable`.
+    /// `leader`, `follower`, `candidate`, `learner`, `standby`, `stopped` or `unreachable`.
     pub role: String,
     /// Whether the node votes.
     pub votes: bool,

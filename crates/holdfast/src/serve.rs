@@ -187,14 +187,11 @@ async fn node(
     let tls = NodeTls::open(&config.tls).map_err(CommandFailure::failed)?;
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
-    let http = tokio::net::TcpListener::from_std(http).map_err(CommandFailure::failed)?;
+    let peer = peer.into_std().map_err(CommandFailure::failed)?;
     let zookeeper = match &config.zookeeper {
         Some(zookeeper) => {
             let listener = listen(&zookeeper.listen, "zookeeper", &config).await?;
-            Some((
-                zookeeper,
-                tokio::net::TcpListener::from_std(listener).map_err(CommandFailure::failed)?,
-            ))
+            Some((zookeeper, listener))
         }
         None => None,
     };
@@ -224,7 +221,7 @@ async fn node(
     service.register_raft_metrics(registry.sub_registry_with_prefix("holdfast"));
 
     let commit = process_metrics::COMMIT.map(str::to_owned);
-    let trace_sample = config.traces.as_ref().map(|traces| traces.sample);
+    let trace_sample = trace_sample(&config);
     let http_config = HttpConfig { commit, log_filter, trace_sample, ..HttpConfig::default() };
     let mut front_ends = FrontEnds::default();
     let (to, registry) = (service.clone(), Arc::new(registry));
@@ -354,7 +351,7 @@ async fn listen(
     address: &Address,
     listener: &str,
     config: &Config,
-) -> Result<TcpListener, CommandFailure> {
+) -> Result<tokio::net::TcpListener, CommandFailure> {
     let key = match listener {
         "http" => "http.listen",
         "zookeeper" => "zookeeper.listen",
@@ -366,8 +363,12 @@ async fn listen(
             "cannot listen on {address}: {error}; stop the process that uses it, or change {key}, or {listener} of member {node}"
         ))
     };
-    let socket = tokio::net::TcpListener::bind(address.to_string()).await.map_err(failed)?;
-    socket.into_std().map_err(failed)
+    tokio::net::TcpListener::bind(address.to_string()).await.map_err(failed)
+}
+
+/// The share of the calls that are traced.
+fn trace_sample(config: &Config) -> Option<f64> {
+    config.traces.as_ref().map(|traces| traces.sample)
 }
 
 fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
@@ -376,6 +377,7 @@ fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
         connections_per_address_max: zookeeper.connections_per_address_max,
         frame_bytes_max: zookeeper.frame_max,
         words: zookeeper.words.clone(),
+        trace_sample: trace_sample(config),
         data_dir: config.data_dir.clone(),
         ..ZkConfig::default()
     }

@@ -16,12 +16,12 @@ use holdfast_types::{LockName, SessionName, ZnodePath};
 
 use crate::body::{self, BodyKind, Received};
 use crate::call::CallContext;
+use crate::entry_span::{self, TRACEPARENT};
 use crate::metrics::RouteMetrics;
 use crate::operation::Operation;
 use crate::reply::Reply;
 use crate::state::HttpState;
 use crate::status::HttpError;
-use crate::tracing_choice::TRACEPARENT;
 use crate::{head, identity};
 
 static NODE: HeaderName = HeaderName::from_static(HOLDFAST_NODE);
@@ -41,7 +41,7 @@ pub(crate) async fn answer(
     let in_flight = metrics.begin(&parts.method);
     let request_id = state.request_ids().of(&parts.headers);
     let span = tracing::debug_span!("http", request_id, route = operation.route.pattern);
-    let trace = state.tracing_choice().span_of(&parts, operation.route.pattern);
+    let trace = entry_span::span_of(state.trace_sampler(), &parts, operation.route.pattern);
     let mut call = CallContext::new(&state, operation.route, &parts, request_id);
     let handling = handle(&mut call, operation, body).instrument(span);
     let reply = handling.instrument(trace.clone()).await;

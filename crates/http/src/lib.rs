@@ -16,6 +16,7 @@ mod config;
 mod connection;
 mod description;
 mod elections;
+mod entry_span;
 mod front;
 mod head;
 mod idempotency;
@@ -42,7 +43,6 @@ mod shutdown;
 mod sse;
 mod state;
 mod status;
-mod tracing_choice;
 mod tree;
 
 pub use config::HttpConfig;

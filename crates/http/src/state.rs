@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use holdfast_api::ErrorCode;
 use holdfast_service::Service;
+use holdfast_trace::Sampler;
 use prometheus_client::registry::Registry;
 use tokio::sync::{Semaphore, watch};
 
 use crate::request_id::RequestIds;
 use crate::shutdown::ShutdownPhase;
-use crate::tracing_choice::TracingChoice;
 use crate::{HttpConfig, HttpMetrics};
 
 /// Renderers of the documentation, which is derived from all operations.
@@ -28,7 +28,8 @@ pub(crate) struct HttpState {
     metrics: HttpMetrics,
     registry: Arc<Registry>,
     request_ids: RequestIds,
-    tracing_choice: TracingChoice,
+    /// `None` if the node exports no traces.
+    trace_sampler: Option<Sampler>,
     /// One permit for each large body.
     large_bodies: Semaphore,
     shutdown: watch::Receiver<ShutdownPhase>,
@@ -45,7 +46,7 @@ impl HttpState {
         documentation: Documentation,
     ) -> Self {
         let request_ids = RequestIds::new(service.node().0);
-        let tracing_choice = TracingChoice::new(config.trace_sample);
+        let trace_sampler = config.trace_sample.map(Sampler::new);
         let large_bodies = Semaphore::new(config.large_bodies_max.min(Semaphore::MAX_PERMITS));
         Self {
             config,
@@ -53,7 +54,7 @@ impl HttpState {
             metrics,
             registry,
             request_ids,
-            tracing_choice,
+            trace_sampler,
             large_bodies,
             shutdown,
             documentation,
@@ -81,8 +82,8 @@ impl HttpState {
         &self.request_ids
     }
 
-    pub(crate) fn tracing_choice(&self) -> &TracingChoice {
-        &self.tracing_choice
+    pub(crate) fn trace_sampler(&self) -> Option<&Sampler> {
+        self.trace_sampler.as_ref()
     }
 
     pub(crate) fn large_bodies(&self) -> &Semaphore {

@@ -80,12 +80,32 @@ pub(crate) struct Membership {
     pub(crate) silence_max: Duration,
     /// A standby replaces a voter that has been silent for this long.
     pub(crate) replace_after: Duration,
-    /// The leadership in which `caught_up` and `silent` were observed.
-    pub(crate) observed_in: Option<LeaderEpoch>,
+    pub(crate) observed: ObservedNodes,
+}
+
+/// What this node has observed about the others in one leadership.
+#[derive(Debug, Default)]
+pub(crate) struct ObservedNodes {
+    leadership: Option<LeaderEpoch>,
     /// Since when each node has been caught up without a break.
-    pub(crate) caught_up: BTreeMap<NodeId, Instant>,
+    caught_up: BTreeMap<NodeId, Instant>,
     /// Since when each node has not been healthy.
-    pub(crate) silent: BTreeMap<NodeId, Instant>,
+    silent: BTreeMap<NodeId, Instant>,
+}
+
+impl ObservedNodes {
+    fn observe(&mut self, node: NodeId, is_healthy: bool, is_current: bool, now: Instant) {
+        if is_healthy {
+            self.silent.remove(&node);
+        } else {
+            self.silent.entry(node).or_insert(now);
+        }
+        if is_current && is_healthy {
+            self.caught_up.entry(node).or_insert(now);
+        } else {
+            self.caught_up.remove(&node);
+        }
+    }
 }
 
 impl Membership {
@@ -93,10 +113,8 @@ impl Membership {
     pub(crate) async fn run(mut self, mut leadership: watch::Receiver<Leadership>) {
         loop {
             let epoch = leadership.borrow_and_update().epoch;
-            if self.observed_in != epoch {
-                self.observed_in = epoch;
-                self.caught_up.clear();
-                self.silent.clear();
+            if self.observed.leadership != epoch {
+                self.observed = ObservedNodes { leadership: epoch, ..ObservedNodes::default() };
             }
             if let Some(epoch) = epoch {
                 self.register(epoch).await;
@@ -210,7 +228,7 @@ impl Membership {
             return None;
         }
         let silent: BTreeMap<NodeId, Duration> =
-            self.silent.iter().map(|(node, since)| (*node, since.elapsed())).collect();
+            self.observed.silent.iter().map(|(node, since)| (*node, since.elapsed())).collect();
         let is_gone = |node: &NodeId| silent.get(node).is_some_and(|it| *it >= EMPTIED_SILENCE);
         let has_room = members.len() < Member::COUNT_MAX;
         let mut emptied = self.handshake.emptied_members().into_iter().filter(|_| has_room);
@@ -275,18 +293,10 @@ impl Membership {
         for node in &nodes {
             let matched = replication.get(&node.0).copied().flatten().map(|id| id.index);
             let is_current = matched.is_some_and(|matched| matched + LAG_MAX >= last);
-            if healthy.contains(node) {
-                self.silent.remove(node);
-            } else {
-                self.silent.entry(*node).or_insert(now);
-            }
-            if is_current && healthy.contains(node) {
-                self.caught_up.entry(*node).or_insert(now);
-            } else {
-                self.caught_up.remove(node);
-            }
+            self.observed.observe(*node, healthy.contains(node), is_current, now);
         }
-        let stable = self.caught_up.iter().filter(|(_, since)| now - **since >= STABLE_MIN);
+        let caught_up = self.observed.caught_up.iter();
+        let stable = caught_up.filter(|(_, since)| now - **since >= STABLE_MIN);
         let caught_up = stable.map(|(node, _)| *node).collect();
         let own = self.context.node;
         let view = RaftView { own, voters, nodes, healthy, caught_up };

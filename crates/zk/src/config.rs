@@ -9,7 +9,7 @@ use holdfast_types::Ttl;
 use holdfast_zkwire::{FRAME_MAX_DEFAULT, FourLetterWord};
 
 /// Bounds and time limits of the ZooKeeper front-end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ZkConfig {
     /// The unit of session timeouts: a client gets the timeout that it requests, limited to 2 to 20 ticks. From
     /// [`ZkConfig::TICK_MIN`] to [`ZkConfig::TICK_MAX`].
@@ -29,6 +29,8 @@ pub struct ZkConfig {
     /// The bounds of one connection's stream.
     pub stream: StreamLimits,
     pub words: Words,
+    /// The share of the requests that are traced, from 0 to 1. `None` traces no request at all.
+    pub trace_sample: Option<f64>,
     /// The node's data directory; `dirs` and `conf` show its size.
     pub data_dir: PathBuf,
 }
@@ -66,6 +68,7 @@ impl Default for ZkConfig {
             drain_timeout: Duration::from_secs(2),
             stream: StreamLimits::default(),
             words: Words::default(),
+            trace_sample: None,
             data_dir: PathBuf::new(),
         }
     }

@@ -19,6 +19,7 @@ use crate::config::ZkConfig;
 use crate::connection_table::ConnectionGuard;
 use crate::context::{ServerContext, Shutdown};
 use crate::disconnect::Disconnect;
+use crate::entry_span::EntrySpans;
 use crate::four_letter;
 use crate::frame_reader::{FrameReadError, FrameReader, Opening};
 use crate::handshake::{HandshakeError, Session, handshake};
@@ -150,6 +151,7 @@ impl Connection<'_> {
             context: ConnectionContext { identities, members: self.context.members_text() },
             pending: &pending,
             guard: self.guard,
+            spans: EntrySpans { sampler: self.context.trace_sampler.as_ref(), stream: &stream },
             silence_max: ttl.as_duration(),
             last_tag: 0,
         };

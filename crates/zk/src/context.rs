@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use holdfast_service::Service;
+use holdfast_trace::Sampler;
 use holdfast_types::{MemberAddresses, NodeId};
 
 use crate::config::ZkConfig;
@@ -17,6 +18,8 @@ pub(crate) struct ServerContext {
     pub(crate) service: Service,
     pub(crate) metrics: ZkMetrics,
     pub(crate) connections: Arc<ConnectionTable>,
+    /// `None` if the node exports no traces.
+    pub(crate) trace_sampler: Option<Sampler>,
     /// The address of the listener.
     pub(crate) address: Option<SocketAddr>,
 }

@@ -22,6 +22,7 @@ mod connection;
 mod connection_table;
 mod context;
 mod disconnect;
+mod entry_span;
 mod errors;
 mod four_letter;
 mod frame_reader;

@@ -15,9 +15,11 @@ use holdfast_zkwire::{
     DecodeError, ErrorCode, Request, RequestHeader, Response, decode_request, op, xid,
 };
 use tokio::io::AsyncRead;
+use tracing::{Instrument as _, Span};
 
 use crate::connection_table::ConnectionGuard;
 use crate::disconnect::Disconnect;
+use crate::entry_span::EntrySpans;
 use crate::frame_reader::FrameReader;
 use crate::identity::Identities;
 use crate::op_kind::OpKind;
@@ -37,6 +39,7 @@ pub(crate) struct RequestLoop<'a, R> {
     pub(crate) context: ConnectionContext,
     pub(crate) pending: &'a PendingRequests,
     pub(crate) guard: &'a ConnectionGuard,
+    pub(crate) spans: EntrySpans<'a>,
     /// The session timeout: how long the client may send nothing.
     pub(crate) silence_max: Duration,
     /// The tag of the last request.
@@ -81,13 +84,21 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         self.caller.wait_for_call().await;
         let mut writes = Vec::new();
         let (mut info, mut operation) = self.receive(frame)?;
+        let mut first = info.kind;
         let end = loop {
             let ZkOperation { call, format } = operation;
             let StreamCall::Write(multi) = call else {
-                self.write(writes).await;
-                self.call(PendingRequest { info, format }, call).await;
+                self.write(first, writes).await;
+                let span = match call {
+                    StreamCall::Nothing => Span::none(),
+                    _ => self.spans.of_request(info.kind),
+                };
+                self.call(PendingRequest { info, format }, call).instrument(span).await;
                 return Ok(());
             };
+            if writes.is_empty() {
+                first = info.kind;
+            }
             writes.push((info.tag, multi));
             self.pending.push(PendingRequest { info, format });
             if writes.len() >= WRITES_MAX {
@@ -96,7 +107,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             let next = match self.frames.try_next() {
                 Ok(Some(frame)) => {
                     if self.caller.count_call().is_err() {
-                        self.write(std::mem::take(&mut writes)).await;
+                        self.write(first, std::mem::take(&mut writes)).await;
                         self.caller.wait_for_call().await;
                     }
                     self.receive(frame)
@@ -109,7 +120,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 Err(disconnect) => break Err(disconnect),
             }
         };
-        self.write(writes).await;
+        self.write(first, writes).await;
         end
     }
 
@@ -171,7 +182,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         if let StreamCall::Authenticate(scheme, credentials) = &call {
             request.format = self.authenticate(scheme, credentials).await;
         }
-        let (stream, tag) = (self.stream, request.info.tag);
+        let (stream, tag, kind) = (self.stream, request.info.tag, request.info.kind);
         let disconnects = matches!(request.format, ReplyFormat::Disconnect(_));
         self.pending.push(request);
         match call {
@@ -184,18 +195,23 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             StreamCall::RemoveWatches(path, kind) => stream.remove_watches(tag, path, kind).await,
             StreamCall::SetWatches(since, set) => stream.set_watches(tag, since, set).await,
             StreamCall::Close => stream.close(tag).await,
-            StreamCall::Write(multi) => self.write(vec![(tag, multi)]).await,
+            StreamCall::Write(multi) => self.write(kind, vec![(tag, multi)]).await,
         }
         if disconnects {
             self.pending.removed_through(tag).await;
         }
     }
 
-    async fn write(&self, writes: Vec<(i64, Multi)>) {
+    /// `first` is the kind of the first write.
+    async fn write(&self, first: OpKind, writes: Vec<(i64, Multi)>) {
         let Some((last, _)) = writes.last() else { return };
         let last = *last;
-        self.stream.write_run(writes).await;
-        self.pending.removed_through(last).await;
+        let span = self.spans.of_writes(first, &writes);
+        let written = async {
+            self.stream.write_run(writes).await;
+            self.pending.removed_through(last).await;
+        };
+        written.instrument(span).await;
     }
 }
 

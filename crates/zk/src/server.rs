@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use holdfast_service::Service;
 use holdfast_tls::{MaybeTlsStream, TlsAcceptor};
+use holdfast_trace::Sampler;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -41,7 +42,8 @@ pub async fn serve(
     let permits = config.connections_max.min(Semaphore::MAX_PERMITS);
     let connections = ConnectionTable::new(config.connections_per_address_max);
     let address = listener.local_addr().ok();
-    let context = ServerContext { config, service, metrics, connections, address };
+    let trace_sampler = config.trace_sample.map(Sampler::new);
+    let context = ServerContext { config, service, metrics, connections, trace_sampler, address };
     let server = ZkServer {
         permits: Arc::new(Semaphore::new(permits)),
         shutdown: watch::Sender::new(Shutdown::NotStarted),

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use holdfast_api::ClusterBody;
+use holdfast_api::{ClusterBody, NodeBody};
 use holdfast_client::Client;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -272,7 +272,8 @@ async fn run_child(
     }
 }
 
-/// Returns the view of the first node if all nodes report its leader; otherwise a node that does not.
+/// Returns the view of the first node if all nodes report its leader and all voters know that they vote; otherwise a node
+/// that does not.
 async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     let mut first: Option<ClusterBody> = None;
     for (node, client) in clients {
@@ -284,7 +285,20 @@ async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
             None => first = Some(view),
         }
     }
-    first.filter(|view| view.nodes.iter().all(|node| node.healthy)).ok_or(1)
+    let view = first.ok_or(1_u64)?;
+    match starting_node(&view) {
+        Some(node) => Err(node),
+        None => Ok(view),
+    }
+}
+
+/// Returns a node that has no leader yet, or that votes and reports itself as a learner, because it has not received the
+/// first log entry. Without any voter, the node of the view has not received it.
+fn starting_node(view: &ClusterBody) -> Option<u64> {
+    let has_voters = view.nodes.iter().any(|node| node.votes);
+    let starts =
+        |node: &&NodeBody| !node.healthy || !has_voters || (node.votes && node.role == "learner");
+    view.nodes.iter().find(starts).map(|node| node.id.0)
 }
 
 #[cfg(test)]
@@ -292,6 +306,28 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_voter_without_the_first_log_entry_is_still_starting() {
+        let view = |roles: [(&str, bool); 2]| -> ClusterBody {
+            let node = |id: u64, (role, votes): (&str, bool)| {
+                serde_json::json!({
+                    "id": id, "role": role, "votes": votes, "healthy": true, "applied_revision": 1,
+                    "http": "h:1", "peer": "h:2", "zookeeper": "h:3",
+                })
+            };
+            let [first, second] = roles;
+            serde_json::from_value(serde_json::json!({
+                "cluster": "dev", "cluster_id": null, "level": 1, "term": 1, "leader": 1,
+                "nodes": [node(1, first), node(2, second)],
+            }))
+            .unwrap()
+        };
+        assert_eq!(starting_node(&view([("leader", true), ("follower", true)])), None);
+        assert_eq!(starting_node(&view([("leader", true), ("learner", true)])), Some(2));
+        assert_eq!(starting_node(&view([("leader", true), ("learner", false)])), None);
+        assert_eq!(starting_node(&view([("learner", false), ("learner", false)])), Some(1));
+    }
 
     #[test]
     fn the_last_error_is_shown_for_a_node_that_ended_by_itself() {

@@ -1,6 +1,5 @@
 //! The start of a node.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +30,7 @@ use crate::leader_contact::LeaderContact;
 use crate::leadership::{self, Leadership};
 use crate::log_store::LogStore;
 use crate::members::MemberTable;
-use crate::membership::{Membership, MembershipProgress};
+use crate::membership::{Membership, MembershipProgress, ObservedNodes};
 use crate::metrics::RaftMetrics;
 use crate::network::NetworkFactory;
 use crate::peers::Peers;
@@ -343,17 +342,7 @@ impl RaftNode {
             leadership: inner.leadership.clone(),
             lease: config.timing.election_max,
         };
-        let membership = Membership {
-            context: inner.context.clone(),
-            handshake: handshake.clone(),
-            progress: inner.membership_progress.clone(),
-            contact: inner.contact.clone(),
-            silence_max: config.timing.election_max * 2,
-            replace_after: config.replace_after,
-            observed_in: None,
-            caught_up: BTreeMap::new(),
-            silent: BTreeMap::new(),
-        };
+        let membership = self.membership(config, handshake.clone());
         let scrub = Scrub {
             log: inner.log.clone(),
             snapshots: snapshots.clone(),
@@ -382,6 +371,19 @@ impl RaftNode {
         let serving = server::serve(listener, config.tls.clone(), handshake, dispatch);
         tasks.spawn(supervisor::until_failure(serving, inner.raft.clone(), inner.failure.clone()));
         tasks.spawn(supervisor::watch_openraft(inner.raft.clone(), inner.failure.clone()));
+    }
+
+    fn membership(&self, config: &RaftConfig, handshake: Arc<PeerHandshake>) -> Membership {
+        let inner = &self.inner;
+        Membership {
+            context: inner.context.clone(),
+            handshake,
+            progress: inner.membership_progress.clone(),
+            contact: inner.contact.clone(),
+            silence_max: config.timing.election_max * 2,
+            replace_after: config.replace_after,
+            observed: ObservedNodes::default(),
+        }
     }
 
     fn warn_of_other_members(&self) {

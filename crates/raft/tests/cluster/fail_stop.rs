@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use holdfast_raft::{ProposeError, ReadError, Role, StopReason, Urgency};
-use holdfast_storage::{FaultyDisk, Log, StoreError};
+use holdfast_storage::{FaultyDisk, StoreError};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -12,7 +12,7 @@ use crate::lab::{Lab, eventually, has_session, open_session, soon};
 async fn a_node_whose_disk_fails_stops_and_the_others_continue() {
     let disk = FaultyDisk::default();
     let mut lab = Lab::prepare(3, |_| {}).await;
-    lab.log = Some((1, Log::with_disk(disk.open()).unwrap()));
+    lab.disks.insert(1, disk.clone());
     for id in 1..=3 {
         lab.boot(id).await.unwrap();
     }

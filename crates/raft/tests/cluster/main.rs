@@ -1,6 +1,7 @@
 //! Whole clusters in one process, over real TCP and real disks. Tests wait for conditions, never for a fixed time.
 
 mod bootstrap;
+mod change_steps;
 mod disk;
 mod fail_stop;
 mod failover;

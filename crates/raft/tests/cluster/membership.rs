@@ -231,3 +231,68 @@ async fn a_leader_that_is_cut_off_while_the_voters_change_follows_the_others() {
     lab.agree().await;
     assert!(has_session(lab.node(leader), "meanwhile"));
 }
+
+/// The voters of both sets are cut into two parts while they change. Followers with full disks keep the change unfinished:
+/// they receive heartbeats, and reject entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_while_the_voters_change_loses_nothing_and_the_change_is_finished() {
+    for with_leader in [Part::Alone, Part::WithJoiner, Part::WithReplaced, Part::WithOther] {
+        let mut lab = Lab::start(3).await;
+        lab.registered().await;
+        let leader = lab.leader().await;
+        let mut others = (1..=3).filter(|id| *id != leader);
+        let (replaced, other) = (others.next().unwrap(), others.next().unwrap());
+        let new = lab.invite(leader, Some(replaced)).await;
+        lab.boot(new).await.unwrap();
+        write(&lab, leader, "before").await;
+        eventually("the joiner to be a learner", || {
+            lab.node(leader).status().peers.get(&NodeId(new))?.matched
+        })
+        .await;
+        set_free(&lab, [replaced, other], 0);
+        eventually("both sets of voters", || {
+            (lab.node(leader).status().voters.len() == 4).then_some(())
+        })
+        .await;
+        let part: &[u64] = match with_leader {
+            Part::Alone => &[leader],
+            Part::WithJoiner => &[leader, new],
+            Part::WithReplaced => &[leader, replaced],
+            Part::WithOther => &[leader, other],
+        };
+        lab.cut_off(part);
+        set_free(&lab, [replaced, other], 1 << 40);
+        // Two parts have a majority of both sets, or of the only one that they know.
+        let serves = match with_leader {
+            Part::Alone | Part::WithJoiner => Some(other),
+            Part::WithReplaced => None,
+            Part::WithOther => Some(leader),
+        };
+        if let Some(serves) = serves {
+            write(&lab, serves, "meanwhile").await;
+        }
+        lab.links.heal();
+        let voters: Vec<u64> = (1..=4).filter(|id| *id != replaced).collect();
+        let left = lab.nodes.remove(&replaced).unwrap();
+        lab.voters(&voters).await;
+        assert!(matches!(left.wait_failed().await, StopReason::Removed(_)));
+        write(&lab, new, "after").await;
+        lab.agree().await;
+        assert!(has_session(lab.node(other), "before"));
+        assert!(serves.is_none() || has_session(lab.node(new), "meanwhile"));
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Alone,
+    WithJoiner,
+    WithReplaced,
+    WithOther,
+}
+
+fn set_free(lab: &Lab, nodes: [u64; 2], bytes: u64) {
+    for node in nodes {
+        lab.free_bytes[&node].store(bytes, Ordering::Relaxed);
+    }
+}

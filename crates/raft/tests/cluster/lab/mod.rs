@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use holdfast_lab::Links;
+use holdfast_lab::{Flow, Links};
 use holdfast_machine::Machine;
 use holdfast_raft::{
     Committed, JoinRequest, LeaderEpoch, Observer, PeerListen, ProposeError, RaftConfig, RaftNode,
     StartError, Timing, Urgency, readmitted_as, write_join_request,
 };
-use holdfast_storage::Log;
+use holdfast_storage::{FaultyDisk, Log};
 use holdfast_types::{
     Actor, Applied, Command, Invitation, Labels, MemberAddresses, MembershipChange, NodeId,
     OpenSession, Outcome, Revision, SecretHash, SessionName, SessionStatus, Stamp, Ttl, VotingRole,
@@ -69,8 +69,8 @@ pub(crate) struct Lab {
     pub(crate) links: Links,
     pub(crate) free_bytes: BTreeMap<u64, Arc<AtomicU64>>,
     pub(crate) tune: fn(&mut RaftConfig),
-    /// A log that replaces the log in the directory of one node.
-    pub(crate) log: Option<(u64, Log)>,
+    /// The nodes whose log is on a disk in memory instead of their directory.
+    pub(crate) disks: BTreeMap<u64, FaultyDisk>,
 }
 
 impl Lab {
@@ -99,7 +99,7 @@ impl Lab {
             links: Links::between(count + ADDED_MAX).await,
             free_bytes: (1..=count + ADDED_MAX).map(free).collect(),
             tune,
-            log: None,
+            disks: BTreeMap::new(),
         }
     }
 
@@ -119,7 +119,6 @@ impl Lab {
         config.disk_check = Duration::from_millis(20);
         let free = self.free_bytes[&id].clone();
         config.free_bytes = Arc::new(move |_| Ok(free.load(Ordering::Relaxed)));
-        config.log = self.log.as_ref().filter(|(node, _)| *node == id).map(|(_, log)| log.clone());
         (self.tune)(&mut config);
         config
     }
@@ -230,11 +229,32 @@ impl Lab {
         now
     }
 
+    /// Cuts all links between these nodes and the others.
+    pub(crate) fn cut_off(&self, part: &[u64]) {
+        for from in part {
+            for to in self.nodes.keys().filter(|id| !part.contains(id)) {
+                self.links.set(*from, *to, Flow::Cut);
+                self.links.set(*to, *from, Flow::Cut);
+            }
+        }
+    }
+
     /// Starts one node.
     pub(crate) async fn boot(&mut self, id: u64) -> Result<RaftNode, StartError> {
         let notes = Arc::new(Recorder::default());
         let observer = notes.clone();
-        let node = RaftNode::start(self.config(id), |_| observer).await?;
+        let mut config = self.config(id);
+        if let Some(disk) = self.disks.get(&id) {
+            let log = Log::with_disk(disk.open());
+            config.log = Some(log.map_err(|error| StartError::Store(error.to_string()))?);
+        }
+        let started = RaftNode::start(config, |_| observer).await;
+        let dir = self.dirs[&id].path();
+        if self.disks.contains_key(&id) && dir.join("identity").exists() {
+            // A data directory with an identity has a log.
+            std::fs::create_dir_all(dir.join("log")).unwrap();
+        }
+        let node = started?;
         self.links.point(id, Some(node.peer_address()));
         self.nodes.insert(id, node.clone());
         self.notes.insert(id, notes);
