@@ -233,10 +233,11 @@ async fn a_leader_that_is_cut_off_while_the_voters_change_follows_the_others() {
 }
 
 /// The voters of both sets are cut into two parts while they change. Followers with full disks keep the change unfinished:
-/// they receive heartbeats, and reject entries.
+/// they receive heartbeats, and reject a command and all entries after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_while_the_voters_change_loses_nothing_and_the_change_is_finished() {
     for with_leader in [Part::Alone, Part::WithJoiner, Part::WithReplaced, Part::WithOther] {
+        println!("{with_leader:?}");
         let mut lab = Lab::start(3).await;
         lab.registered().await;
         let leader = lab.leader().await;
@@ -246,10 +247,20 @@ async fn a_partition_while_the_voters_change_loses_nothing_and_the_change_is_fin
         lab.boot(new).await.unwrap();
         write(&lab, leader, "before").await;
         eventually("the joiner to be a learner", || {
-            lab.node(leader).status().peers.get(&NodeId(new))?.matched
+            let waits_for = lab.node(leader).status().change_waits_for;
+            waits_for.filter(|reason| reason.contains("receives the log"))
         })
         .await;
         set_free(&lab, [replaced, other], 0);
+        eventually("full disks", || {
+            let is_low = |node: u64| lab.node(node).status().disk_low;
+            (is_low(replaced) && is_low(other)).then_some(())
+        })
+        .await;
+        let node = lab.node(leader).clone();
+        let command = open_session("unfinished");
+        let unfinished =
+            tokio::spawn(async move { node.propose(command, Urgency::Immediate, soon()).await });
         eventually("both sets of voters", || {
             (lab.node(leader).status().voters.len() == 4).then_some(())
         })
@@ -279,11 +290,14 @@ async fn a_partition_while_the_voters_change_loses_nothing_and_the_change_is_fin
         write(&lab, new, "after").await;
         lab.agree().await;
         assert!(has_session(lab.node(other), "before"));
+        if unfinished.await.unwrap().is_ok() {
+            assert!(has_session(lab.node(new), "unfinished"), "acknowledged and lost");
+        }
         assert!(serves.is_none() || has_session(lab.node(new), "meanwhile"));
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Part {
     Alone,
     WithJoiner,
