@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
+use futures_util::future::join_all;
 use holdfast_lab::Flow;
 use holdfast_machine::Machine;
 use holdfast_raft::{StopReason, Urgency};
@@ -232,77 +233,90 @@ async fn a_leader_that_is_cut_off_while_the_voters_change_follows_the_others() {
     assert!(has_session(lab.node(leader), "meanwhile"));
 }
 
-/// The voters of both sets are cut into two parts while they change. Followers with full disks keep the change unfinished:
-/// they receive heartbeats, and reject a command and all entries after it.
+/// The nodes are cut into two parts while the voters change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_while_the_voters_change_loses_nothing_and_the_change_is_finished() {
-    for with_leader in [Part::Alone, Part::WithJoiner, Part::WithReplaced, Part::WithOther] {
-        println!("{with_leader:?}");
-        let mut lab = Lab::start(3).await;
-        lab.registered().await;
-        let leader = lab.leader().await;
-        let mut others = (1..=3).filter(|id| *id != leader);
-        let (replaced, other) = (others.next().unwrap(), others.next().unwrap());
-        let new = lab.invite(leader, Some(replaced)).await;
-        lab.boot(new).await.unwrap();
-        write(&lab, leader, "before").await;
-        eventually("the joiner to be a learner", || {
-            let waits_for = lab.node(leader).status().change_waits_for;
-            waits_for.filter(|reason| reason.contains("receives the log"))
-        })
-        .await;
-        set_free(&lab, [replaced, other], 0);
-        eventually("full disks", || {
-            let is_low = |node: u64| lab.node(node).status().disk_low;
-            (is_low(replaced) && is_low(other)).then_some(())
-        })
-        .await;
-        let node = lab.node(leader).clone();
-        let command = open_session("unfinished");
-        let unfinished =
-            tokio::spawn(async move { node.propose(command, Urgency::Immediate, soon()).await });
-        eventually("both sets of voters", || {
-            (lab.node(leader).status().voters.len() == 4).then_some(())
-        })
-        .await;
-        let part: &[u64] = match with_leader {
-            Part::Alone => &[leader],
-            Part::WithJoiner => &[leader, new],
-            Part::WithReplaced => &[leader, replaced],
-            Part::WithOther => &[leader, other],
-        };
-        lab.cut_off(part);
-        set_free(&lab, [replaced, other], 1 << 40);
-        // Two parts have a majority of both sets, or of the only one that they know.
-        let serves = match with_leader {
-            Part::Alone | Part::WithJoiner => Some(other),
-            Part::WithReplaced => None,
-            Part::WithOther => Some(leader),
-        };
-        if let Some(serves) = serves {
-            write(&lab, serves, "meanwhile").await;
-        }
-        lab.links.heal();
-        let voters: Vec<u64> = (1..=4).filter(|id| *id != replaced).collect();
-        let left = lab.nodes.remove(&replaced).unwrap();
-        lab.voters(&voters).await;
-        assert!(matches!(left.wait_failed().await, StopReason::Removed(_)));
-        write(&lab, new, "after").await;
-        lab.agree().await;
-        assert!(has_session(lab.node(other), "before"));
-        if unfinished.await.unwrap().is_ok() {
-            assert!(has_session(lab.node(new), "unfinished"), "acknowledged and lost");
-        }
-        assert!(serves.is_none() || has_session(lab.node(new), "meanwhile"));
-    }
+    let parts = [Part::Alone, Part::WithJoiner, Part::WithReplaced, Part::WithOther];
+    join_all(parts.map(cut_while_the_voters_change)).await;
 }
 
+/// The part of the leader.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Alone,
     WithJoiner,
     WithReplaced,
     WithOther,
+}
+
+/// Followers with full disks keep the change unfinished: they receive heartbeats, and reject a command and all entries after it.
+async fn cut_while_the_voters_change(part: Part) {
+    let mut lab = Lab::start(4).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let mut others = (1..=4).filter(|id| *id != leader);
+    let [replaced, other, new] = [(); 3].map(|()| others.next().unwrap());
+    let (node, replaces) = (NodeId(new), NodeId(replaced));
+    let learns = MembershipChange::SetRole { node, role: VotingRole::Learner };
+    lab.change(leader, learns).await.unwrap();
+    lab.voters(&without(new)).await;
+    write(&lab, leader, "before").await;
+    lab.agree().await;
+    // The change waits until the voters reach the new one.
+    lab.links.set(other, new, Flow::Cut);
+    lab.change(leader, MembershipChange::Replace { node, replaces }).await.unwrap();
+    set_free(&lab, [replaced, other], 0);
+    eventually("full disks", || {
+        let is_low = |node: u64| lab.node(node).status().disk_low;
+        (is_low(replaced) && is_low(other)).then_some(())
+    })
+    .await;
+    let (node, last) = (lab.node(leader).clone(), lab.node(leader).status().last_log_index);
+    let command = open_session("unfinished");
+    let unfinished =
+        tokio::spawn(async move { node.propose(command, Urgency::Immediate, soon()).await });
+    eventually("the entry of the command", || {
+        (lab.node(leader).status().last_log_index > last).then_some(())
+    })
+    .await;
+    lab.links.heal();
+    eventually("both sets of voters", || {
+        (lab.node(leader).status().voters.len() == 4).then_some(())
+    })
+    .await;
+    let with_leader: &[u64] = match part {
+        Part::Alone => &[leader],
+        Part::WithJoiner => &[leader, new],
+        Part::WithReplaced => &[leader, replaced],
+        Part::WithOther => &[leader, other],
+    };
+    lab.cut_off(with_leader);
+    set_free(&lab, [replaced, other], 1 << 40);
+    // A part serves with a majority of both sets, or of the only set that it knows.
+    let serves = match part {
+        Part::Alone | Part::WithJoiner => Some(other),
+        Part::WithReplaced => None,
+        Part::WithOther => Some(leader),
+    };
+    if let Some(serves) = serves {
+        write(&lab, serves, "meanwhile").await;
+    }
+    lab.links.heal();
+    let left = lab.nodes.remove(&replaced).unwrap();
+    lab.voters(&without(replaced)).await;
+    assert!(matches!(left.wait_failed().await, StopReason::Removed(_)));
+    write(&lab, new, "after").await;
+    lab.agree().await;
+    assert!(has_session(lab.node(other), "before"), "{part:?}");
+    assert!(serves.is_none() || has_session(lab.node(new), "meanwhile"), "{part:?}");
+    if unfinished.await.unwrap().is_ok() {
+        assert!(has_session(lab.node(new), "unfinished"), "{part:?}: acknowledged and lost");
+    }
+}
+
+/// The other ones of four nodes.
+fn without(node: u64) -> Vec<u64> {
+    (1..=4).filter(|id| *id != node).collect()
 }
 
 fn set_free(lab: &Lab, nodes: [u64; 2], bytes: u64) {

@@ -229,7 +229,7 @@ impl Lab {
         now
     }
 
-    /// Cuts all links between these nodes and the others.
+    /// Cuts all links between these nodes and the others. Not for nodes that join later: all others reach those through one link.
     pub(crate) fn cut_off(&self, part: &[u64]) {
         for from in part {
             for to in self.nodes.keys().filter(|id| !part.contains(id)) {
