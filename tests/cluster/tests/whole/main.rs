@@ -12,6 +12,7 @@ mod failover;
 mod five;
 mod http_api;
 mod late;
+mod member_changes;
 mod partition;
 mod pause;
 mod power_cut;
