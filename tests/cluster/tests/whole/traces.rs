@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use holdfast_lab::zk::{ZkClient, children};
 use holdfast_lab::{Cluster, DEADLINE, Http, Method, Reply, Request, until, until_some};
 
 use crate::collector::{Collector, ReceivedSpan};
@@ -119,6 +120,43 @@ async fn the_sample_and_the_callers_flag_choose_the_traced_calls() {
     .await;
     assert_eq!(collector.team().as_deref(), Some("storage"));
     assert!(collector.spans().iter().all(|span| span.trace != TRACE), "the flag is 00");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_zookeeper_clients_are_traced() {
+    let collector = Collector::start().await;
+    let cluster = Cluster::of(1).extra(&traces(collector.endpoint(), "1")).start().await;
+    let mut zk = ZkClient::open(cluster.node(1).zookeeper, 40_000).await;
+    zk.create("/orders", 0).await;
+    zk.create("/orders/lock-", 3).await;
+    zk.done(children("/orders", true)).await;
+
+    let names = ["propose", "commit", "append", "apply"];
+    let root = |span: &&ReceivedSpan| {
+        let has = |key: &str, value: &str| span.attributes.get(key).is_some_and(|it| it == value);
+        span.name == "zookeeper" && has("op", "create") && has("path", "/orders")
+    };
+    until("the spans of the create", DEADLINE, async || {
+        let spans = collector.spans();
+        let Some(root) = spans.iter().find(root) else { return false };
+        names
+            .iter()
+            .all(|name| spans.iter().any(|span| span.trace == root.trace && span.name == *name))
+    })
+    .await;
+    let spans = collector.spans();
+    let requests = spans.iter().filter(|span| span.name == "zookeeper");
+    let ops: Vec<&str> = requests.map(|span| span.attributes["op"].as_str()).collect();
+    assert_eq!(ops.iter().filter(|op| **op == "create").count(), 2, "{ops:?}");
+    let session = format!("{:#x}", zk.session());
+    assert!(spans.iter().any(|span| span.attributes.get("session") == Some(&session)));
+    until("the span of the read", DEADLINE, async || {
+        let is_read = |span: &ReceivedSpan| {
+            span.attributes.get("op").is_some_and(|op| op.starts_with("getChildren"))
+        };
+        collector.spans().iter().any(is_read)
+    })
+    .await;
 }
 
 /// Calls succeed, and the node stops in time.
