@@ -114,7 +114,7 @@ impl Machine {
         ensure(pending <= 1, || "two changes of members are unfinished".to_owned())?;
         let mut addresses: Vec<&Address> = self
             .members()
-            .filter(|(node, _)| !self.members.is_replaced(*node))
+            .filter(|(node, member)| !self.members.is_replaced(*node) && !member.is_leaving())
             .flat_map(|(_, member)| member.addresses.iter().flat_map(MemberAddresses::iter))
             .collect();
         let count = addresses.len();
@@ -263,8 +263,11 @@ impl Members {
         replaces: Option<NodeId>,
     ) -> Result<NodeId, MembershipRejection> {
         self.check_idle()?;
-        if let Some(replaced) = replaces {
-            self.find(replaced)?;
+        if let Some(replaces) = replaces {
+            let role = self.find(replaces)?.role;
+            if role != member.role {
+                return Err(MembershipRejection::UnequalRoles { replaces, role });
+            }
         }
         self.check_addresses(member.addresses.as_ref(), replaces.as_slice())?;
         let voters = self.voters_without(replaces.unwrap_or_default());
@@ -302,13 +305,13 @@ impl Members {
     /// The number of voters stays the same.
     fn replace(&mut self, node: NodeId, replaces: NodeId) -> Result<(), MembershipRejection> {
         let member = self.find(node)?.clone();
-        let leaving_role = self.find(replaces)?.role;
+        let role = self.find(replaces)?.role;
         self.check_idle()?;
         if member.role == VotingRole::Voter {
             return Err(MembershipRejection::HasRole { node, role: member.role });
         }
-        if leaving_role != VotingRole::Voter {
-            return Err(MembershipRejection::HasRole { node: replaces, role: leaving_role });
+        if role != VotingRole::Voter {
+            return Err(MembershipRejection::UnequalRoles { replaces, role });
         }
         let (role, pending) = (VotingRole::Voter, Some(PendingChange::Replace { replaces }));
         self.put(node, Member { role, pending, ..member });

@@ -17,7 +17,7 @@ use crate::join::JOIN_FILE;
 
 /// The name of the identity file.
 pub(crate) const IDENTITY_FILE: &str = "identity";
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 /// The log directory within a data directory.
 pub(crate) const LOG_DIR: &str = "log";
 /// The snapshot directory within a data directory.

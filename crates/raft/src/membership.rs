@@ -4,8 +4,8 @@
 //! member gets neither votes nor entries. Then it takes one step of the unfinished change (`plan.rs`) at a time. Every
 //! step can be repeated, so the next leader finishes the change of a leader that stopped.
 
+mod automatic;
 mod plan;
-mod replacement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use holdfast_types::{
-    Actor, Command, Invitation, Member, MembershipChange, NodeId, Stamp, VotingRole, millis,
+    Actor, Command, Invitation, Member, MembershipChange, NodeId, Reason, Stamp, millis,
 };
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::raft::Precondition;
@@ -22,8 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use self::automatic::{AutomaticChange, AutomaticFacts};
 use self::plan::{RaftView, Step, next_step};
-use self::replacement::{ReplacementFacts, VoterReplacement};
 use crate::handover;
 use crate::leader_contact::LeaderContact;
 use crate::leadership::Leadership;
@@ -44,8 +44,6 @@ const WRITE_BOUND: Duration = Duration::from_secs(5);
 const REACH_BOUND: Duration = Duration::from_secs(2);
 /// A learner with fewer missing entries than this has caught up.
 const LAG_MAX: u64 = 200;
-/// The node of a member has been silent for this long before an emptied node at its address is invited in its place.
-const EMPTIED_SILENCE: Duration = Duration::from_secs(5);
 /// An emptied node joins within this time after its invitation: longer than the longest pause of a supervisor between two starts.
 const READMISSION_TTL: Duration = Duration::from_mins(15);
 /// A learner votes only after it has been caught up for this long.
@@ -180,12 +178,13 @@ impl Membership {
         });
         let (view, membership_at) = self.view();
         let step = next_step(&members, &view);
+        if matches!(step, Step::Idle | Step::Wait(_))
+            && let Some(change) = self.automatic_change(&members, &view)
+        {
+            return self.write(vec![Command::Membership(change).by(Actor::Node)], epoch).await;
+        }
         if step == Step::Idle {
-            self.progress.set(None);
-            if let Some(change) = self.automatic_change(&members, &view) {
-                self.write(vec![Command::Membership(change).by(Actor::Node)], epoch).await;
-            }
-            return;
+            return self.progress.set(None);
         }
         if let Some(reason) = self.blocked(&step, &view).await {
             return self.progress.set(Some(reason));
@@ -207,7 +206,7 @@ impl Membership {
         }
     }
 
-    /// The replacement of a member that has lost its data or does not answer, if nothing else is unfinished.
+    /// The change that this leader proposes without an operator.
     fn automatic_change(
         &self,
         members: &[(NodeId, Member)],
@@ -217,32 +216,30 @@ impl Membership {
             self.context.local.read(|machine| (machine.level(), machine.last_replacement()));
         // The applied time stands still while nothing is written.
         let now = self.context.stamp();
-        let [voters] = view.voters.as_slice() else { return None };
-        if voters.intersection(&view.healthy).count() <= voters.len() / 2 {
-            return None;
+        let silent = self.observed.silent.iter().map(|(node, since)| (*node, since.elapsed()));
+        let silent = silent.collect();
+        let emptied = self.handshake.emptied_members();
+        let facts = AutomaticFacts { members, view, silent, emptied, level, replaced_at, now };
+        match facts.choose(self.replace_after)? {
+            AutomaticChange::Readmit { member, secret } => {
+                tracing::warn!(node = member.0, "inviting an emptied member under a new id");
+                let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
+                self.readmission(member, Invitation { secret, expires_at })
+            }
+            AutomaticChange::Cancel { joiner: node } => {
+                tracing::warn!(node = node.0, "a readmitted node was emptied again");
+                let reason = Reason::new("its data directory was emptied again").ok()?;
+                Some(MembershipChange::Remove { node, reason })
+            }
+            AutomaticChange::Replace { standby: node, voter: replaces } => {
+                tracing::warn!(
+                    standby = node.0,
+                    voter = replaces.0,
+                    "a standby replaces a silent voter"
+                );
+                Some(MembershipChange::Replace { node, replaces })
+            }
         }
-        let is_finished = |member: &Member| {
-            member.pending.is_none() || member.invitation().is_some_and(|it| it.expires_at <= now)
-        };
-        if !members.iter().all(|(_, member)| is_finished(member)) {
-            return None;
-        }
-        let silent: BTreeMap<NodeId, Duration> =
-            self.observed.silent.iter().map(|(node, since)| (*node, since.elapsed())).collect();
-        let is_gone = |node: &NodeId| silent.get(node).is_some_and(|it| *it >= EMPTIED_SILENCE);
-        let has_room = members.len() < Member::COUNT_MAX;
-        let mut emptied = self.handshake.emptied_members().into_iter().filter(|_| has_room);
-        if let Some((node, secret)) = emptied.find(|(node, _)| is_gone(node)) {
-            tracing::warn!(node = node.0, "inviting an emptied member under a new id");
-            let expires_at = Stamp(now.0.saturating_add(millis(READMISSION_TTL)));
-            return self.readmission(node, Invitation { secret, expires_at });
-        }
-        let facts = ReplacementFacts { members, view, silent, replaced_at, now };
-        let chosen =
-            facts.choose(self.replace_after).filter(|_| level >= VotingRole::STANDBY_LEVEL);
-        let VoterReplacement { node, replaces } = chosen?;
-        tracing::warn!(standby = node.0, voter = replaces.0, "a standby replaces a silent voter");
-        Some(MembershipChange::Replace { node, replaces })
     }
 
     /// The invitation of an emptied node to the place of its member.

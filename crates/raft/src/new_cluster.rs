@@ -1,4 +1,4 @@
-//! Writes the data directory of the only node of a restored cluster: its identity, its initial members, a snapshot of
+//! Writes the data directory of the only node of a restored cluster. It has an identity, the initial members, a snapshot of
 //! the state with a membership of one voter, and a log that is purged up to that snapshot.
 //!
 //! The identity is written last. A directory without it does not start, so an interrupted restore never becomes an empty
@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::config::wall_clock;
 use crate::error::StartError;
 use crate::failure::Failure;
-use crate::identity::{self, Identity, LOG_DIR, SNAPSHOT_DIR};
+use crate::identity::{self, Identity, LOCK_FILE, LOG_DIR, SNAPSHOT_DIR};
 use crate::initial_members::InitialMembersFile;
 use crate::snapshot::SnapshotStore;
 use crate::type_config::{LeaderId, LogId, Membership, SnapshotMeta, StoredMembership};
@@ -96,6 +96,10 @@ impl NewCluster {
             source: self.source.clone(),
         })?;
         let was_absent = !self.data_dir.exists();
+        std::fs::create_dir_all(&self.data_dir).map_err(|error| self.failed(&error))?;
+        // Only the process with the lock may write and remove files.
+        let _lock = identity::lock(&self.data_dir)?;
+        self.check_empty()?;
         self.write_files(&machine, cluster_id, incarnation).inspect_err(|_| {
             self.remove_files(was_absent);
         })?;
@@ -112,7 +116,8 @@ impl NewCluster {
             return Ok(());
         }
         for entry in self.data_dir.read_dir().map_err(failed)? {
-            if entry.map_err(failed)?.file_name() != LOST_AND_FOUND {
+            let name = entry.map_err(failed)?.file_name();
+            if name != LOST_AND_FOUND && name != LOCK_FILE {
                 return Err(RestoreFailure::NotEmpty(self.data_dir.clone()));
             }
         }
@@ -126,8 +131,6 @@ impl NewCluster {
         incarnation: Incarnation,
     ) -> Result<(), RestoreFailure> {
         let dir = &self.data_dir;
-        std::fs::create_dir_all(dir).map_err(|error| self.failed(&error))?;
-        let _lock = identity::lock(dir)?;
         let initial = InitialMembers {
             cluster_id,
             level: machine.level(),

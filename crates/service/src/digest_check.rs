@@ -65,6 +65,23 @@ fn compare(
     comparison
 }
 
+/// A node that has caught up to `revision` serves if a majority agrees there, or if nothing differs for [`START_TIMEOUT`].
+fn after_comparison(
+    before: StateCheck,
+    comparison: &DigestComparison,
+    revision: Revision,
+    waited: Duration,
+) -> StateCheck {
+    if comparison.agreed.is_some_and(|agreed| agreed >= revision) {
+        return StateCheck::Verified;
+    }
+    let differs = comparison.different.is_some();
+    match before {
+        StateCheck::Pending if !differs && waited >= START_TIMEOUT => StateCheck::Unverified,
+        StateCheck::Pending | StateCheck::Unverified | StateCheck::Verified => before,
+    }
+}
+
 /// Compares digests until the service is stopped.
 pub(crate) async fn run(service: Service) {
     let mut caught_up = None;
@@ -118,10 +135,17 @@ impl Service {
         match tokio::time::timeout_at(self.deadline().into(), compared).await {
             Ok(_) => Ok(()),
             Err(_) if self.leader().is_none() => Err(self.no_leader()),
-            Err(_) => {
-                let why = "this node compares its state with the other nodes before it serves";
-                Err(Failure::Starting(why.to_owned()))
-            }
+            Err(_) => Err(Failure::Starting(self.comparison_text())),
+        }
+    }
+
+    fn comparison_text(&self) -> String {
+        let before = "this node compares its state with the other nodes before it serves";
+        match self.parts.digests_differ_at.load(Ordering::Relaxed) {
+            0 => before.to_owned(),
+            revision => format!(
+                "{before}: another node has a different state at revision {revision}, and no majority has the same state; start the                  other nodes"
+            ),
         }
     }
 
@@ -147,24 +171,18 @@ impl Service {
         compare(&own, &others, own_vote, voters.len())
     }
 
-    /// Serves clients from now on, if a majority agrees at the revision, or if nothing can be compared for some time.
+    /// Serves clients from now on, if the comparison allows it.
     fn end_start(&self, comparison: &DigestComparison, revision: Revision, since: Instant) {
-        let state_check = self.state_check();
-        let next = if comparison.agreed.is_some_and(|agreed| agreed >= revision) {
-            StateCheck::Verified
-        } else if state_check == StateCheck::Pending
-            && comparison.different.is_none()
-            && since.elapsed() >= START_TIMEOUT
-        {
-            tracing::warn!("serving, although no majority confirmed the state of this node");
-            StateCheck::Unverified
-        } else {
+        let before = self.state_check();
+        let next = after_comparison(before, comparison, revision, since.elapsed());
+        if next == before {
             return;
-        };
-        if next != state_check {
-            self.parts.state_check.send_replace(next);
-            self.raft().refuse_forwarded(false);
         }
+        if next == StateCheck::Unverified {
+            tracing::warn!("serving, although no majority confirmed the state of this node");
+        }
+        self.parts.state_check.send_replace(next);
+        self.raft().refuse_forwarded(false);
     }
 
     /// Returns `true` if the nodes did not differ before.
@@ -235,5 +253,26 @@ mod tests {
         let compared = of_three(&[5, 6], &[&[5, 6], &[5, 7]]);
         assert_eq!((compared.agreed, compared.different), (AT_2, AT_2));
         assert_eq!(compared.diverged, None);
+    }
+
+    #[test]
+    fn a_node_serves_when_a_majority_agrees_or_nothing_differs_for_some_time() {
+        use StateCheck::{Pending, Unverified, Verified};
+        let early = START_TIMEOUT - Duration::from_millis(1);
+        let check =
+            |before, comparison, waited| after_comparison(before, &comparison, Revision(2), waited);
+        let agreed = DigestComparison { agreed: AT_2, ..Default::default() };
+        let behind = DigestComparison { agreed: AT_1, ..Default::default() };
+        let differs = DigestComparison { different: AT_2, ..Default::default() };
+        for before in [Pending, Unverified, Verified] {
+            assert_eq!(check(before, agreed, Duration::ZERO), Verified);
+        }
+        for comparison in [behind, DigestComparison::default()] {
+            assert_eq!(check(Pending, comparison, early), Pending);
+            assert_eq!(check(Pending, comparison, START_TIMEOUT), Unverified);
+            assert_eq!(check(Verified, comparison, START_TIMEOUT), Verified);
+        }
+        assert_eq!(check(Pending, differs, START_TIMEOUT), Pending);
+        assert_eq!(check(Unverified, differs, START_TIMEOUT), Unverified);
     }
 }

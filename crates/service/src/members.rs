@@ -36,7 +36,8 @@ pub struct ChangeMode {
 pub struct NewMember {
     pub addresses: MemberAddresses,
     pub zone: Option<Zone>,
-    pub role: VotingRole,
+    /// `None` is the role of the replaced member; without one, a voter.
+    pub role: Option<VotingRole>,
     /// The member that leaves when the new one has its role.
     pub replaces: Option<NodeId>,
 }
@@ -84,7 +85,9 @@ impl Service {
         mode: ChangeMode,
     ) -> Result<Response<Option<InvitedMember>>, Failure> {
         self.require(Right::ClusterManage)?;
+        self.read_barrier().await?;
         let NewMember { addresses, zone, role, replaces } = new;
+        let role = role.or_else(|| self.role_of(replaces?)).unwrap_or_default();
         self.check_addresses(&addresses, replaces)?;
         if role == VotingRole::Voter {
             let change = replaces.map_or(VoterChange::Add, VoterChange::Replace);
@@ -196,7 +199,8 @@ impl Service {
         self.read_barrier().await?;
         let view = self.voters_view().await;
         if let Some(to) = to.filter(|to| !(view.voters.contains(to) && view.healthy.contains(to))) {
-            let detail = format!("node {to} is not a voter that works");
+            let detail =
+                format!("node {to} is not a voter that works: holdfast member ls lists the voters");
             return Err(Failure::UnsafeChange { detail, can_be_forced: false });
         }
         let deadline = self.deadline();
@@ -227,6 +231,10 @@ impl Service {
         let outcome = copy.apply(Entry { stamped_at: self.log_time(), commands }).outcomes.pop();
         outcome.ok_or(Failure::UnexpectedReply)?.map_err(Failure::Rejected)?;
         Ok(Response::new(None, revision))
+    }
+
+    fn role_of(&self, node: NodeId) -> Option<VotingRole> {
+        self.raft().read(|machine| machine.member(node).map(|member| member.role))
     }
 
     async fn check_voters(&self, change: VoterChange, force: bool) -> Result<(), Failure> {

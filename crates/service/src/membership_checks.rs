@@ -45,6 +45,10 @@ impl VotersView {
         let added = usize::from(!matches!(change, VoterChange::Remove(_)));
         let (count, healthy) =
             (after.len() + added, after.intersection(&self.healthy).count() + added);
+        if count == 0 {
+            let detail = "the cluster would have no voter: add another one first".to_owned();
+            return Err(UnsafeChange { detail, can_be_forced: false });
+        }
         if healthy <= count / 2 {
             let silent = list(after.difference(&self.healthy));
             let detail = format!(
@@ -108,6 +112,12 @@ mod tests {
         let one_dead = view(&[1, 2, 3], &[1, 2]);
         let lost = one_dead.check(VoterChange::Remove(NodeId(2)), true).unwrap_err();
         assert!(!lost.can_be_forced, "{lost:?}");
+    }
+
+    #[test]
+    fn the_only_voter_stays() {
+        let lost = view(&[1], &[1]).check(VoterChange::Remove(NodeId(1)), true).unwrap_err();
+        assert_eq!((lost.can_be_forced, lost.detail.contains("no voter")), (false, true));
     }
 
     #[test]

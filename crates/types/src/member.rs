@@ -233,4 +233,10 @@ pub enum MembershipRejection {
     NotJoined { node: NodeId },
     /// The level to lower to cannot have the member.
     LevelInUse { node: NodeId },
+    /// A member is replaced by one of the same role, so that the number of voters stays the same.
+    UnequalRoles {
+        /// The member to replace, and its role.
+        replaces: NodeId,
+        role: VotingRole,
+    },
 }

@@ -56,7 +56,7 @@ async fn add(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let AddMemberParams { peer, http, zookeeper, zone, role, replaces, force, dry_run, .. } =
         call.params()?;
     let addresses = MemberAddresses { peer, http, zookeeper };
-    let new = NewMember { addresses, zone, role: role.unwrap_or_default(), replaces };
+    let new = NewMember { addresses, zone, role, replaces };
     let mode = ChangeMode { force, dry_run };
     let Response { value: invited, revision, .. } =
         call.run(call.service().invite_member(new, mode)).await?;

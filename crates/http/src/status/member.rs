@@ -45,7 +45,12 @@ pub(super) fn of_rejection(rejection: MembershipRejection) -> HttpError {
         MembershipRejection::HasRole { node, role } => (
             MembershipUnsafe,
             format!("node {node} is a {} already", role.as_str()),
-            "nothing is to be done".to_owned(),
+            "list the members: holdfast member ls".to_owned(),
+        ),
+        MembershipRejection::UnequalRoles { replaces, role } => (
+            MembershipUnsafe,
+            format!("node {replaces} is a {0}, and only a {0} replaces it", role.as_str()),
+            format!("to remove it without a successor: holdfast member remove {replaces}"),
         ),
         MembershipRejection::NotJoined { node } => (
             MembershipUnsafe,

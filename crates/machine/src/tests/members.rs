@@ -243,6 +243,18 @@ fn a_role_changes_once() {
     assert_eq!((cluster.member(3).role, &cluster.member(3).pending), (VotingRole::Learner, &None));
 }
 
+/// The leaving node and the replaced one have the same addresses.
+#[test]
+fn a_replacement_at_the_same_address_can_be_cancelled() {
+    let mut cluster = with_fourth(VotingRole::Voter);
+    assert_eq!(cluster.invite(4, Some(4)), Ok(NodeId(5)));
+    cluster.register(5).unwrap();
+    cluster.remove(5).unwrap();
+    assert_eq!(cluster.ids(), [1, 2, 3, 4, 5]);
+    cluster.finish(5).unwrap();
+    assert_eq!(cluster.ids(), [1, 2, 3, 4]);
+}
+
 /// Three voters, and node 4 with another role.
 fn with_fourth(role: VotingRole) -> Cluster {
     let mut cluster = Cluster::new();
@@ -277,8 +289,18 @@ fn a_member_without_a_vote_replaces_a_voter() {
 fn only_a_member_without_a_vote_replaces_and_only_a_voter_is_replaced() {
     let mut cluster = with_fourth(VotingRole::Standby);
     let has = |node, role| MembershipRejection::HasRole { node: NodeId(node), role };
+    let unequal = |node, role| MembershipRejection::UnequalRoles { replaces: NodeId(node), role };
     assert_eq!(cluster.change(replace(1, 3)), Err(has(1, VotingRole::Voter)));
-    assert_eq!(cluster.change(replace(4, 4)), Err(has(4, VotingRole::Standby)));
+    assert_eq!(cluster.change(replace(4, 4)), Err(unequal(4, VotingRole::Standby)));
+    // Nor does a new member without a vote replace a voter, or the other way around.
+    assert_eq!(
+        cluster.change(invite(5, VotingRole::Learner, Some(3))),
+        Err(unequal(3, VotingRole::Voter))
+    );
+    assert_eq!(
+        cluster.change(invite(5, VotingRole::Voter, Some(4))),
+        Err(unequal(4, VotingRole::Standby))
+    );
     let unknown = MembershipRejection::NoMember { node: NodeId(9) };
     assert_eq!(cluster.change(replace(4, 9)), Err(unknown.clone()));
     assert_eq!(cluster.change(replace(9, 3)), Err(unknown));

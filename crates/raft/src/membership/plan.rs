@@ -1,6 +1,6 @@
 //! The next step from the Raft membership to the members of the replicated state.
 //!
-//! The function is pure. It reads the one unfinished change of a member and what the leader knows, and returns one step.
+//! The functions are pure. They read the one unfinished change of a member and what the leader knows, and return one step.
 //! The voters change by joint consensus in one step, so a replacement never has a quorum of fewer or more voters (Ongaro,
 //! "Consensus: Bridging Theory and Practice", 2014, section 4.3).
 
@@ -72,7 +72,7 @@ pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
     let changed = members.iter().find(changed);
     let keep = changed.is_some_and(|(_, it)| it.pending == Some(PendingChange::SetRole));
     let [voters] = view.voters.as_slice() else { return Step::LeaveJoint { keep } };
-    let Some((node, member)) = changed else { return Step::Idle };
+    let Some((node, member)) = changed else { return vote_again(members, view, voters) };
     let change = Change { node: *node, view, voters };
     match &member.pending {
         None => Step::Idle,
@@ -86,6 +86,19 @@ pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
         Some(PendingChange::Replace { replaces }) => change.join(member.role, Some(*replaces)),
         Some(PendingChange::Leave { .. }) => change.leave(*node),
     }
+}
+
+/// Gives a voter of the replicated state its vote again. It loses the vote if an operator removes the node that replaces it after
+/// Raft has swapped the two, and before the replacement is finished.
+fn vote_again(members: &[(NodeId, Member)], view: &RaftView, voters: &BTreeSet<NodeId>) -> Step {
+    let is_missing = |(node, member): &&(NodeId, Member)| {
+        let votes = member.role == VotingRole::Voter && member.pending.is_none();
+        votes && member.incarnation.is_some() && !voters.contains(node)
+    };
+    let missing = members.iter().find(is_missing);
+    missing.map_or(Step::Idle, |(node, _)| {
+        Change { node: *node, view, voters }.join(VotingRole::Voter, None)
+    })
 }
 
 struct Change<'a> {
@@ -291,6 +304,22 @@ mod tests {
         let Step::Wait(reason) = next_step(&members, &stable) else { panic!() };
         assert!(reason.contains("node 2"), "{reason}");
         assert_eq!(next_step(&members, &view(&[&[1, 2]], &[])), Step::Finish(NodeId(3)));
+    }
+
+    #[test]
+    fn a_voter_whose_replacement_was_removed_gets_its_vote_again() {
+        let mut members = with(3, member(None));
+        members.push((NodeId(4), leaving()));
+        let swapped = view(&[&[1, 2, 4]], &[]);
+        assert_eq!(next_step(&members, &swapped), set(&[1, 2]));
+        members.pop();
+        let mut left = view(&[&[1, 2]], &[]);
+        assert_eq!(next_step(&members, &left), Step::AddLearner(NodeId(3)));
+        left.nodes.insert(NodeId(3));
+        assert!(matches!(next_step(&members, &left), Step::Wait(_)));
+        left.healthy.insert(NodeId(3));
+        left.caught_up.insert(NodeId(3));
+        assert_eq!(next_step(&members, &left), set(&[1, 2, 3]));
     }
 
     #[test]

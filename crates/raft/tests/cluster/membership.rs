@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 use futures_util::future::join_all;
 use holdfast_lab::Flow;
 use holdfast_machine::Machine;
-use holdfast_raft::{StopReason, Urgency};
+use holdfast_raft::{RaftNode, StopReason, Urgency};
 use holdfast_types::{Address, MemberAddresses, MembershipChange, NodeId, Reason, VotingRole};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -271,10 +273,8 @@ async fn cut_while_the_voters_change(part: Part) {
         (is_low(replaced) && is_low(other)).then_some(())
     })
     .await;
-    let (node, last) = (lab.node(leader).clone(), lab.node(leader).status().last_log_index);
-    let command = open_session("unfinished");
-    let unfinished =
-        tokio::spawn(async move { node.propose(command, Urgency::Immediate, soon()).await });
+    let last = lab.node(leader).status().last_log_index;
+    let before = Proposal::start(lab.node(leader), "before-the-cut");
     eventually("the entry of the command", || {
         (lab.node(leader).status().last_log_index > last).then_some(())
     })
@@ -300,6 +300,13 @@ async fn cut_while_the_voters_change(part: Part) {
     };
     if let Some(serves) = serves {
         write(&lab, serves, "meanwhile").await;
+    } else {
+        let after = Proposal::start(lab.node(leader), "after-the-cut");
+        eventually("a leader without a quorum", || {
+            (!lab.node(leader).status().has_quorum).then_some(())
+        })
+        .await;
+        assert!(!after.is_acknowledged(), "acknowledged without a majority of both sets");
     }
     lab.links.heal();
     let left = lab.nodes.remove(&replaced).unwrap();
@@ -309,8 +316,37 @@ async fn cut_while_the_voters_change(part: Part) {
     lab.agree().await;
     assert!(has_session(lab.node(other), "before"), "{part:?}");
     assert!(serves.is_none() || has_session(lab.node(new), "meanwhile"), "{part:?}");
-    if unfinished.await.unwrap().is_ok() {
-        assert!(has_session(lab.node(new), "unfinished"), "{part:?}: acknowledged and lost");
+    let acknowledged = before.end().await;
+    assert!(acknowledged || !matches!(part, Part::WithOther), "the leader kept a majority");
+    if acknowledged {
+        assert!(has_session(lab.node(new), "before-the-cut"), "{part:?}: acknowledged and lost");
+    }
+}
+
+/// A command that is proposed in the background.
+struct Proposal {
+    acknowledged: watch::Receiver<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Proposal {
+    fn start(node: &RaftNode, session: &str) -> Self {
+        let (node, command) = (node.clone(), open_session(session));
+        let (sender, acknowledged) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let proposed = node.propose(command, Urgency::Immediate, soon()).await;
+            sender.send_replace(proposed.is_ok());
+        });
+        Self { acknowledged, task }
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        *self.acknowledged.borrow()
+    }
+
+    async fn end(self) -> bool {
+        self.task.await.unwrap();
+        *self.acknowledged.borrow()
     }
 }
 

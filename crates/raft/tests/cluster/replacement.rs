@@ -21,18 +21,24 @@ fn replaced_early(config: &mut RaftConfig) {
     config.replace_after = Duration::from_secs(2);
 }
 
-fn rejoining(config: &mut RaftConfig) {
-    config.rejoin_when_emptied = true;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_replaces_a_dead_voter_and_the_dead_one_is_refused_when_it_returns() {
+/// Three voters and a standby. Returns the leader and the standby.
+async fn with_standby() -> (Lab, u64, u64) {
     let mut lab = Lab::start_with(3, replaced_early).await;
     lab.registered().await;
     let leader = lab.leader().await;
     let standby = lab.invite_standby(leader).await;
     lab.boot(standby).await.unwrap();
     lab.voters(&[1, 2, 3]).await;
+    (lab, leader, standby)
+}
+
+fn rejoining(config: &mut RaftConfig) {
+    config.rejoin_when_emptied = true;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_replaces_a_dead_voter_and_the_dead_one_is_refused_when_it_returns() {
+    let (mut lab, leader, standby) = with_standby().await;
     write(&lab, leader, "before").await;
     let dead = lab.follower_of(leader);
     lab.kill(dead).await;
@@ -49,12 +55,7 @@ async fn a_standby_replaces_a_dead_voter_and_the_dead_one_is_refused_when_it_ret
 /// The leader dies, and its successor replaces it. The successor measures the silence from the start of its own leadership.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_replaces_a_dead_leader() {
-    let mut lab = Lab::start_with(3, replaced_early).await;
-    lab.registered().await;
-    let leader = lab.leader().await;
-    let standby = lab.invite_standby(leader).await;
-    lab.boot(standby).await.unwrap();
-    lab.voters(&[1, 2, 3]).await;
+    let (mut lab, leader, _) = with_standby().await;
     lab.kill(leader).await;
     let voters: Vec<u64> = (1..=4).filter(|id| *id != leader).collect();
     lab.voters(&voters).await;

@@ -169,6 +169,19 @@ async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_
     assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
 }
 
+/// Another process has just started in the directory, and has no other file yet.
+#[test]
+fn a_directory_that_another_process_uses_is_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = std::fs::File::create(dir.path().join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    let refused = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
+    let RestoreFailure::Directory(StartError::InUse(_)) = refused else { panic!("{refused}") };
+    assert!(dir.path().join("lock").exists());
+    drop(lock);
+    new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
+}
+
 #[tokio::test]
 async fn a_rejected_restore_writes_nothing() {
     let parent = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use holdfast_types::{
     Owner, Reply, ZnodePath,
 };
 
-use crate::lab::{Lab, open_session, soon};
+use crate::lab::{Lab, has_session, open_session, soon};
 
 /// Creates the next sequential znode of `directory`.
 fn sequential(directory: &str) -> Command {
@@ -106,4 +106,20 @@ async fn a_command_that_may_wait_is_applied_even_if_nothing_else_is_proposed() {
     }
     let expected: Vec<_> = (0..12_u64).map(|number| number.checked_sub(1)).collect();
     assert_eq!(places, expected);
+}
+
+/// The leader does not serve clients yet, because it compares its state first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_refuses_forwarded_commands_appends_its_own() {
+    let lab = Lab::start(3).await;
+    let leader = lab.leader().await;
+    let follower = lab.follower_of(leader);
+    lab.registered().await;
+    lab.node(leader).refuse_forwarded(true);
+    let forwarded = lab.open(follower, "forwarded").await;
+    assert_eq!(forwarded, Err(ProposeError::NoLeader));
+    lab.open(leader, "own").await.unwrap();
+    assert!(!has_session(lab.node(leader), "forwarded"));
+    lab.node(leader).refuse_forwarded(false);
+    lab.open(follower, "forwarded").await.unwrap();
 }

@@ -61,6 +61,8 @@ struct ChangingCluster {
     joined: BTreeMap<u64, Joined>,
     /// Free addresses.
     slots: Vec<NodeAddresses>,
+    /// The kills while a change was unfinished.
+    kills_during_change: u64,
     _ports: Ports,
 }
 
@@ -74,7 +76,8 @@ impl ChangingCluster {
         });
         let slots = slots.collect();
         let first = Cluster::of(1).start().await;
-        let mut cluster = Self { first, joined: BTreeMap::new(), slots, _ports: ports };
+        let mut cluster =
+            Self { first, joined: BTreeMap::new(), slots, kills_during_change: 0, _ports: ports };
         for _ in 0..2 {
             let joiner = cluster.invite(None).await;
             cluster.start_node(joiner);
@@ -207,6 +210,11 @@ impl ChangingCluster {
             Victim::Joiner => joiner.expect("a node that joins"),
             Victim::Leaving => leaving.expect("a node that leaves"),
         };
+        if let Some(view) = self.view().await {
+            let nodes = view["nodes"].as_array().expect("the members");
+            let is_changing = nodes.iter().any(|node| !node["change"].is_null());
+            self.kills_during_change += u64::from(is_changing);
+        }
         self.kill(victim);
         load.wait_for_grants(30).await;
         self.start_node(victim);
@@ -248,4 +256,9 @@ async fn nodes_are_killed_while_the_members_change_and_clients_work() {
         cluster.round(change, victim, grants, &load).await;
     }
     load.finish().await;
+    assert!(cluster.kills_during_change > 0, "every change was finished before its kill");
+    let verified = cluster.http(1).post("/v1/cluster/verify").await;
+    let members = verified.assert_status(200).json()["members"].clone();
+    let states = members.as_array().expect("the members").iter().map(|member| &member["state"]);
+    assert!(states.clone().all(|state| state == "same") && states.count() > 0, "{members}");
 }

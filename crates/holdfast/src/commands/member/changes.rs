@@ -68,9 +68,9 @@ enum RoleArg {
 pub(crate) struct AddArgs {
     #[command(flatten)]
     new: NewMemberArgs,
-    /// Whether the new member votes.
-    #[arg(long, value_enum, default_value = "voter")]
-    role: RoleArg,
+    /// Whether the new member votes. The default is the role of the replaced member, or voter.
+    #[arg(long, value_enum)]
+    role: Option<RoleArg>,
     #[command(flatten)]
     change: ChangeArgs,
 }
@@ -191,11 +191,11 @@ impl AddArgs {
             return Err(CommandFailure::usage(detail));
         }
         let NewMemberArgs { peer, http, zookeeper, zone, .. } = &self.new;
-        let role = match self.role {
+        let role = self.role.map(|role| match role {
             RoleArg::Voter => VotingRole::Voter,
             RoleArg::Learner => VotingRole::Learner,
             RoleArg::Standby => VotingRole::Standby,
-        };
+        });
         let query = self
             .change
             .query()
@@ -203,7 +203,7 @@ impl AddArgs {
             .with(&member::HTTP, http)
             .with(&member::ZOOKEEPER, zookeeper)
             .with_some(&member::ZONE, zone.as_ref())
-            .with(&member::ROLE, &role)
+            .with_some(&member::ROLE, role.as_ref())
             .with_some(&member::REPLACES, replaces.as_ref());
         let client = self.change.cluster.client()?;
         let call = Call::new(Method::POST, query.target("/v1/members"));
