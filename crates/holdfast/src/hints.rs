@@ -14,7 +14,10 @@ const COMMON: [(ErrorCode, &str); 9] = [
     ),
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
     (ErrorCode::BarrierBroken, "every party must arrive again"),
-    (ErrorCode::MembershipInProgress, "holdfast member ls shows it"),
+    (
+        ErrorCode::MembershipInProgress,
+        "holdfast member ls shows it, and holdfast member remove ID ends that of a node that joins",
+    ),
     (ErrorCode::LevelTooLow, "holdfast cluster level shows the next step"),
     (ErrorCode::LevelNotReady, "holdfast cluster level shows the programs of all nodes"),
     (ErrorCode::QuotaExceeded, "holdfast explain quota-exceeded describes the limits"),

@@ -99,7 +99,10 @@ pub(crate) fn table<const COLUMNS: usize>(
     for row in rows {
         table.add_row(row);
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
+        .collect();
     lines.join("\n")
 }
 

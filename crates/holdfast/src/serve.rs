@@ -3,7 +3,7 @@
 //! `serve` starts the configuration, the telemetry, the sockets, Raft, the service and the front-ends, and stops them
 //! in reverse order. A node that cannot trust its disk stops at once with exit code 70 and the reason.
 
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,8 @@ pub(crate) struct ServeArgs {
 pub(crate) fn run(args: &ServeArgs) -> Result<(), CommandFailure> {
     let config = Config::load(&sources(args)).map_err(CommandFailure::failed)?;
     if args.check {
+        let nowhere = PeerListen::Address((Ipv4Addr::UNSPECIFIED, 0).into());
+        raft_config(&config, nowhere).check().map_err(|error| not_started(&error))?;
         output::print(&summary(&config));
         return Ok(());
     }
@@ -208,7 +210,7 @@ async fn node(
     let raft = RaftConfig {
         bootstrap: args.bootstrap,
         tls: tls.raft.clone(),
-        ..raft_config(&config, peer)
+        ..raft_config(&config, PeerListen::Bound(peer))
     };
     if let Some(address) = config.unprotected() {
         tracing::warn!(%address, "other machines can reach this address without TLS (security.mode)");
@@ -383,7 +385,7 @@ fn zk_config(config: &Config, zookeeper: &ZooKeeperConfig) -> ZkConfig {
     }
 }
 
-fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
+fn raft_config(config: &Config, peer: PeerListen) -> RaftConfig {
     RaftConfig {
         timing: Timing {
             heartbeat: config.heartbeat,
@@ -400,7 +402,7 @@ fn raft_config(config: &Config, peer: TcpListener) -> RaftConfig {
             config.node,
             config.members.clone(),
             config.data_dir.clone(),
-            PeerListen::Bound(peer),
+            peer,
         )
     }
 }

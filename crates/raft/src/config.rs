@@ -135,7 +135,11 @@ impl RaftConfig {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), StartError> {
+    /// Checks the values, as the start of a node does.
+    ///
+    /// # Errors
+    /// [`StartError::Config`] for the first wrong value.
+    pub fn check(&self) -> Result<(), StartError> {
         let reject = |what: String| Err(StartError::Config(what));
         if self.cluster.is_empty() || self.cluster.len() > 128 {
             return reject("`cluster` must have 1 to 128 bytes".into());

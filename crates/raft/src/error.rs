@@ -98,7 +98,7 @@ pub enum StartError {
     NotEmpty(PathBuf),
     /// The data directory holds only a part of its files.
     #[error(
-        "{} is incomplete: the log, the snapshots, the file `initial-members` or the file `identity` is missing; restore the whole directory, or start this node under a new id with an empty data_dir",
+        "{} is incomplete: the log, the snapshots, the file `initial-members` or the file `identity` is missing; after an interrupted restore or join, delete the directory and repeat the command; otherwise bring the whole directory back, or replace the node: holdfast member replace",
         .0.display()
     )]
     NoIdentity(PathBuf),

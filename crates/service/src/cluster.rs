@@ -39,7 +39,7 @@ pub struct ClusterView {
     pub id: Option<ClusterId>,
     pub level: FeatureLevel,
     pub term: u64,
-    /// The leader, from this node's Raft state.
+    /// The leader that this node is in contact with, if the leader has a quorum.
     pub leader: Option<NodeId>,
     /// What the unfinished change of a member waits for, if the leader replied.
     pub change_waits_for: Option<String>,
@@ -91,7 +91,8 @@ impl Service {
         let (applied, digest) = self.raft().read(|machine| (machine.revision(), machine.digest()));
         NodeReport {
             term: status.term,
-            leader: status.leader,
+            // A follower without contact to its leader, and a leader without a quorum, have none.
+            leader: status.leader.filter(|_| status.has_quorum),
             role: status.role,
             applied,
             digest,

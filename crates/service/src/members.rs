@@ -103,6 +103,10 @@ impl Service {
         let mut members = self.members();
         Ok(invited.map(|node| {
             let node = node?;
+            // A node at the addresses of the one that it replaces knows itself there.
+            members.retain(|_, member| {
+                !member.iter().any(|used| joining.iter().any(|new| new == used))
+            });
             members.insert(node, joining);
             Some(InvitedMember { node, cluster, cluster_id, secret, members })
         }))

@@ -14,6 +14,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -49,7 +50,8 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> Result<File, StoreError> {
     let partial = partial_path(path);
     let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(true);
+    // The files of a data directory have secrets of sessions and members.
+    options.mode(0o600).read(true).write(true).create(true).truncate(true);
     let mut file = options.open(&partial).at("creating", &partial)?;
     for part in parts {
         file.write_all(part).at("writing", &partial)?;

@@ -23,7 +23,7 @@ pub const ROLE: Param = Param::word(
     "role",
     &ROLES,
     "Whether the member votes. A learner receives the log and does not vote; a standby is a learner that replaces a voter that does not \
-     answer for a long time. The default is the role of the replaced member, or voter",
+     answer for a long time. A new member has the role of the replaced member by default, or votes",
 );
 pub const REPLACES: Param = Param::number(
     "replaces",

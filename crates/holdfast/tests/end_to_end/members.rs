@@ -113,8 +113,8 @@ async fn members_come_and_go_under_load() {
     let pids = cluster.dev.node_pids();
     send(pids[2], Signal::SIGKILL);
     load.wait_for_cycles();
-    // The ports of node 1, which has stopped with exit code 71.
-    cluster.join(&["replace", "3"], 0);
+    // At the addresses of the killed node.
+    cluster.join(&["replace", "3"], 2);
     assert_eq!(cluster.voters(), ["4", "5", "6"]);
     load.wait_for_cycles();
     // Every voter that is left is one that joined: the cluster survives the loss of one of them.
@@ -192,6 +192,9 @@ fn wrong_input_changes_nothing_and_names_the_fix() {
     };
     refused(add(&used), 1, "node 2 has the address");
     refused(add("127.0.0.1"), 2, "has no port");
+    let addresses = ["--peer", &free, "--http", &http, "--zookeeper", &zookeeper];
+    let learner = ["member", "replace", "3", "--role", "learner"];
+    refused(cluster.run(&[&learner[..], &addresses].concat()), 1, "only a voter replaces it");
     refused(cluster.run(&["member", "remove", "9", "--reason", "x"]), 1, "no member has the id 9");
     refused(cluster.run(&["member", "remove", "0", "--reason", "x"]), 2, "a number from 1");
     refused(cluster.run(&["member", "promote", "1"]), 1, "is a voter already");

@@ -68,14 +68,17 @@ fn text(body: &ClusterBody) -> String {
         ]
     });
     let header = ["id", "role", "votes", "behind", "zone", "version", "peer", "change"];
-    let voters = body.nodes.iter().filter(|node| node.votes).count();
-    let survives = voters.saturating_sub(1) / 2;
+    let voters = body.nodes.iter().filter(|node| node.votes);
+    let (voters, healthy) = (voters.clone().count(), voters.filter(|node| node.healthy).count());
+    let survives = match healthy.checked_sub(voters / 2 + 1) {
+        None => "the cluster has no quorum".to_owned(),
+        Some(spare) => {
+            format!("{healthy} are healthy, and the cluster survives the loss of {spare}")
+        }
+    };
     let waits = body.change_waits_for.as_ref();
     let waits = waits.map(|why| format!("\nthe change waits: {why}")).unwrap_or_default();
-    format!(
-        "{}\n\nvoters: {voters}; the cluster survives the loss of {survives}{waits}",
-        table(header, rows)
-    )
+    format!("{}\n\nvoters: {voters}; {survives}{waits}", table(header, rows))
 }
 
 /// The commands that the node has not applied yet.

@@ -11,6 +11,8 @@ use crate::output::write_stderr;
 
 /// The time between two reads of the cluster. Only a change prints a line.
 const INTERVAL: Duration = Duration::from_millis(500);
+/// Without an answer for this long, the wait ends.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// Waits until no change of the member is unfinished.
 pub(super) async fn wait(
@@ -21,14 +23,22 @@ pub(super) async fn wait(
     let began = Instant::now();
     let client = client.clone().request_timeout(INTERVAL * 4);
     let mut printed = String::new();
+    let mut answered = began;
     loop {
-        // A removed node may have been the one that replied.
         if let Ok(body) = client.cluster().await {
+            answered = Instant::now();
             let Some(state) = state(&body, node) else { return Ok(()) };
             if state != printed {
                 write_stderr(&state);
                 printed = state;
             }
+        }
+        // A removed node may have been the only one in --addr.
+        if answered.elapsed() > SILENCE_MAX {
+            return Err(CommandFailure::failed(format!(
+                "no node of --addr answers any more: the change of node {node} continues, and holdfast member ls --addr with other nodes \
+                 shows it"
+            )));
         }
         if began.elapsed() > longest {
             return Err(CommandFailure::failed(format!(
