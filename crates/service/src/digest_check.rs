@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_node_serves_when_a_majority_agrees_or_nothing_differs_for_some_time() {
         use StateCheck::{Pending, Unverified, Verified};
-        let early = START_TIMEOUT - Duration::from_millis(1);
+        let early = START_TIMEOUT.mul_f64(0.999);
         let check =
             |before, comparison, waited| after_comparison(before, &comparison, Revision(2), waited);
         let agreed = DigestComparison { agreed: AT_2, ..Default::default() };

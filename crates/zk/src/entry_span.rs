@@ -31,9 +31,9 @@ impl EntrySpans<'_> {
         )
     }
 
-    /// The span of the writes, the first of which has this kind; disabled if they are not traced.
-    pub(crate) fn of_writes(&self, kind: OpKind, writes: &[(i64, Multi)]) -> Span {
-        let span = self.of_request(kind);
+    /// The span of writes that arrived together; disabled if they are not traced. `first_kind` is the kind of the first one.
+    pub(crate) fn of_writes(&self, first_kind: OpKind, writes: &[(i64, Multi)]) -> Span {
+        let span = self.of_request(first_kind);
         if !span.is_disabled() {
             span.record("writes", writes.len());
             if let Some((_, Multi { then, .. })) = writes.first()

@@ -84,20 +84,19 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         self.caller.wait_for_call().await;
         let mut writes = Vec::new();
         let (mut info, mut operation) = self.receive(frame)?;
-        let mut first = info.kind;
+        let mut first_kind = info.kind;
         let end = loop {
             let ZkOperation { call, format } = operation;
             let StreamCall::Write(multi) = call else {
-                self.write(first, writes).await;
-                let span = match call {
-                    StreamCall::Nothing => Span::none(),
-                    _ => self.spans.of_request(info.kind),
-                };
+                self.write(first_kind, writes).await;
+                // A ping, or a request with a known reply.
+                let is_traced = call != StreamCall::Nothing;
+                let span = if is_traced { self.spans.of_request(info.kind) } else { Span::none() };
                 self.call(PendingRequest { info, format }, call).instrument(span).await;
                 return Ok(());
             };
             if writes.is_empty() {
-                first = info.kind;
+                first_kind = info.kind;
             }
             writes.push((info.tag, multi));
             self.pending.push(PendingRequest { info, format });
@@ -107,7 +106,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
             let next = match self.frames.try_next() {
                 Ok(Some(frame)) => {
                     if self.caller.count_call().is_err() {
-                        self.write(first, std::mem::take(&mut writes)).await;
+                        self.write(first_kind, std::mem::take(&mut writes)).await;
                         self.caller.wait_for_call().await;
                     }
                     self.receive(frame)
@@ -120,7 +119,7 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
                 Err(disconnect) => break Err(disconnect),
             }
         };
-        self.write(first, writes).await;
+        self.write(first_kind, writes).await;
         end
     }
 
@@ -202,11 +201,11 @@ impl<R: AsyncRead + Unpin> RequestLoop<'_, R> {
         }
     }
 
-    /// `first` is the kind of the first write.
-    async fn write(&self, first: OpKind, writes: Vec<(i64, Multi)>) {
+    /// `first_kind` is the kind of the first write.
+    async fn write(&self, first_kind: OpKind, writes: Vec<(i64, Multi)>) {
         let Some((last, _)) = writes.last() else { return };
         let last = *last;
-        let span = self.spans.of_writes(first, &writes);
+        let span = self.spans.of_writes(first_kind, &writes);
         let written = async {
             self.stream.write_run(writes).await;
             self.pending.removed_through(last).await;

@@ -272,8 +272,8 @@ async fn run_child(
     }
 }
 
-/// Returns the view of the first node if all nodes report its leader and all voters know that they vote; otherwise a node
-/// that does not.
+/// Returns the view of the first node, if all nodes report its leader and all voters know that they vote. The error is the id of
+/// a node that is not ready.
 async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     let mut first: Option<ClusterBody> = None;
     for (node, client) in clients {
@@ -292,8 +292,8 @@ async fn agreed(clients: &BTreeMap<u64, Client>) -> Result<ClusterBody, u64> {
     }
 }
 
-/// Returns a node that has no leader yet, or that votes and reports itself as a learner, because it has not received the
-/// first log entry. Without any voter, the node of the view has not received it.
+/// Returns a node that has no leader yet, or has not received the first log entry. A voter without that entry reports itself as a
+/// learner. The node of the view reports no voters without it.
 fn starting_node(view: &ClusterBody) -> Option<u64> {
     let has_voters = view.nodes.iter().any(|node| node.votes);
     let starts =

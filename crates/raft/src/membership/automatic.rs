@@ -169,9 +169,9 @@ mod tests {
         AutomaticChange::Readmit { member: NodeId(member), secret: SECRET }
     }
 
-    fn join(expires_at: u64, replaces: Option<u64>) -> Option<PendingChange> {
+    fn join(expires_at: u64, replaces: Option<u64>) -> PendingChange {
         let invitation = Invitation { secret: SECRET, expires_at: Stamp(expires_at) };
-        Some(PendingChange::Join { invitation, replaces: replaces.map(NodeId) })
+        PendingChange::Join { invitation, replaces: replaces.map(NodeId) }
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(facts.choose(AFTER), Some(readmission(3)));
         facts.silent.insert(NodeId(3), EMPTIED_SILENCE);
         assert_eq!(facts.choose(AFTER), Some(readmission(3)));
-        facts.silent.insert(NodeId(3), EMPTIED_SILENCE - Duration::from_millis(1));
+        facts.silent.insert(NodeId(3), EMPTIED_SILENCE.mul_f64(0.999));
         assert_eq!(facts.choose(AFTER), None);
     }
 
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn the_change_of_a_readmitted_node_that_was_emptied_again_is_cancelled() {
         let (mut members, mut view) = (members(), view());
-        members[3].1.pending = join(PAUSE_MS, Some(3));
+        members[3].1.pending = Some(join(PAUSE_MS, Some(3)));
         members[3].1.incarnation = Some(Incarnation(1));
         view.healthy.remove(&NodeId(4));
         let lost = |members, view, silent| {
@@ -268,7 +268,7 @@ mod tests {
         let cancel = Some(AutomaticChange::Cancel { joiner: NodeId(4) });
         assert_eq!(lost(&members, &view, EMPTIED_SILENCE), cancel);
         // It may only be slow, it has not joined yet, it votes already, or no emptied node asks.
-        assert_eq!(lost(&members, &view, EMPTIED_SILENCE - Duration::from_millis(1)), None);
+        assert_eq!(lost(&members, &view, EMPTIED_SILENCE.mul_f64(0.999)), None);
         let mut votes = view.clone();
         votes.voters = vec![ids(&[1, 2, 4])];
         assert_eq!(lost(&members, &votes, EMPTIED_SILENCE), None);
@@ -276,17 +276,17 @@ mod tests {
         silent.silent.insert(NodeId(4), EMPTIED_SILENCE);
         assert_eq!(silent.choose(AFTER), None);
         let mut added = members.clone();
-        added[3].1.pending = join(PAUSE_MS, None);
+        added[3].1.pending = Some(join(PAUSE_MS, None));
         assert_eq!(lost(&added, &view, EMPTIED_SILENCE), None);
     }
 
     #[test]
     fn nothing_changes_while_a_change_is_unfinished() {
         let (mut members, view) = (members(), view());
-        members[3].1.pending = join(PAUSE_MS * 2 + 1, None);
+        members[3].1.pending = Some(join(PAUSE_MS * 2 + 1, None));
         assert_eq!(facts(&members, &view).choose(AFTER), None);
         // The invitation has expired.
-        members[3].1.pending = join(PAUSE_MS * 2, None);
+        members[3].1.pending = Some(join(PAUSE_MS * 2, None));
         assert_eq!(facts(&members, &view).choose(AFTER), Some(replacement(6)));
         members[3].1.pending = Some(PendingChange::SetRole);
         assert_eq!(facts(&members, &view).choose(AFTER), None);

@@ -92,8 +92,8 @@ pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
 /// Raft has swapped the two, and before the replacement is finished.
 fn vote_again(members: &[(NodeId, Member)], view: &RaftView, voters: &BTreeSet<NodeId>) -> Step {
     let is_missing = |(node, member): &&(NodeId, Member)| {
-        let votes = member.role == VotingRole::Voter && member.pending.is_none();
-        votes && member.incarnation.is_some() && !voters.contains(node)
+        let is_voter = member.role == VotingRole::Voter && member.pending.is_none();
+        is_voter && member.incarnation.is_some() && !voters.contains(node)
     };
     let missing = members.iter().find(is_missing);
     missing.map_or(Step::Idle, |(node, _)| {

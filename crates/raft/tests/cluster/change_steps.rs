@@ -81,7 +81,7 @@ impl ChangedCluster {
 
     /// Acquires one more lock through the node that stays. The outcome of an attempt may be unknown when its leader fails.
     async fn acquire(&mut self) {
-        let lock = LockName::new(&format!("lock{}", self.grants.len())).unwrap();
+        let lock = LockName::new(format!("lock{}", self.grants.len())).unwrap();
         let Command::OpenSession(open) = open_session("holder") else { panic!() };
         loop {
             let acquire = Acquire::new(lock.clone(), open.clone(), Owner::unnamed());
@@ -205,7 +205,6 @@ async fn run(change: Change, victim: Victim, fail_at: Option<u64>) -> u64 {
 
 async fn fails_at_each_step(change: Change, victim: Victim) {
     let steps = run(change, victim, None).await;
-    println!("{change:?} {victim:?}: {steps} steps");
     assert!(steps > 0, "the change of the members does not reach the disk of {victim:?}");
     let all: Vec<u64> = (0..steps).collect();
     let mut failures = 0;

@@ -258,7 +258,7 @@ async fn cut_while_the_voters_change(part: Part) {
     let leader = lab.leader().await;
     let mut others = (1..=4).filter(|id| *id != leader);
     let [replaced, other, new] = [(); 3].map(|()| others.next().unwrap());
-    let (node, replaces) = (NodeId(new), NodeId(replaced));
+    let node = NodeId(new);
     let learns = MembershipChange::SetRole { node, role: VotingRole::Learner };
     lab.change(leader, learns).await.unwrap();
     lab.voters(&without(new)).await;
@@ -266,7 +266,8 @@ async fn cut_while_the_voters_change(part: Part) {
     lab.agree().await;
     // The change waits until the voters reach the new one.
     lab.links.set(other, new, Flow::Cut);
-    lab.change(leader, MembershipChange::Replace { node, replaces }).await.unwrap();
+    let replace = MembershipChange::Replace { node, replaces: NodeId(replaced) };
+    lab.change(leader, replace).await.unwrap();
     set_free(&lab, [replaced, other], 0);
     eventually("full disks", || {
         let is_low = |node: u64| lab.node(node).status().disk_low;

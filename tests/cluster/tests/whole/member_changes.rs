@@ -252,7 +252,6 @@ async fn nodes_are_killed_while_the_members_change_and_clients_work() {
     load.wait_for_grants(30).await;
     for (round, (change, victim)) in (0..rounds).zip(CYCLE.into_iter().cycle()) {
         let grants = grants_before_kill(seed, round);
-        println!("round {round}: {change:?}, kills {victim:?} after {grants} grants");
         cluster.round(change, victim, grants, &load).await;
     }
     load.finish().await;
