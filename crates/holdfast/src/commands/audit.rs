@@ -10,7 +10,7 @@ use holdfast_api::parameters::audit::{
 };
 use holdfast_api::{AuditBody, AuditRecordBody, ClusterBody, LIST_LIMIT_MAX, Query, format_time};
 use holdfast_client::{Call, Client, Error};
-use holdfast_types::{AuditAction, AuditHash, NodeId, SubjectName};
+use holdfast_types::{AuditAction, AuditHash, Credential, NodeId, SubjectName};
 use serde::Serialize;
 
 use super::auth::subject_name;
@@ -166,12 +166,18 @@ fn row(record: &AuditRecordBody) -> [String; 7] {
     [
         record.number.to_string(),
         format_time(record.at.0),
-        cell(record.subject.as_ref()),
+        caller(record),
         record.action.as_str().to_owned(),
         record.target.clone(),
         cell(Some(&record.detail)),
         cell(record.reason.as_ref()),
     ]
+}
+
+/// The subject; `(node)` for a change that no caller requested, such as an automatic replacement.
+fn caller(record: &AuditRecordBody) -> String {
+    let is_node = record.subject.is_none() && record.credential == Credential::Node.as_str();
+    if is_node { "(node)".to_owned() } else { cell(record.subject.as_ref()) }
 }
 
 /// The audit trail of one node.
@@ -262,7 +268,7 @@ fn broken_link(records: &[AuditRecordBody]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_types::{AuditRecord, Credential, Revision, Stamp};
+    use holdfast_types::{AuditRecord, Revision, Stamp};
 
     use super::*;
 
@@ -291,6 +297,16 @@ mod tests {
     fn problems(trails: Vec<Vec<AuditRecordBody>>) -> Vec<Option<String>> {
         let read = (1..).zip(trails).map(|(id, records)| (NodeId(id), String::new(), Ok(records)));
         compared(read.collect()).into_iter().map(|trail| trail.problem).collect()
+    }
+
+    #[test]
+    fn a_change_without_a_caller_is_that_of_a_node() {
+        let mut record = trail(1..=1).remove(0);
+        assert_eq!(caller(&record), "ops");
+        record.subject = None;
+        assert_eq!(caller(&record), "-");
+        record.credential = Credential::Node.as_str().to_owned();
+        assert_eq!(caller(&record), "(node)");
     }
 
     #[test]
