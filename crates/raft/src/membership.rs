@@ -181,6 +181,12 @@ impl Membership {
         if matches!(step, Step::Idle | Step::Wait(_))
             && let Some(change) = self.automatic_change(&members, &view)
         {
+            // An unfinished replacement would block every other change.
+            if let MembershipChange::Replace { node, .. } = &change
+                && let Some(reason) = self.unreachable(&view, &BTreeSet::from([*node])).await
+            {
+                return self.progress.set(Some(reason));
+            }
             return self.write(vec![Command::Membership(change).by(Actor::Node)], epoch).await;
         }
         if step == Step::Idle {

@@ -4,11 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use holdfast_lab::Flow;
 use holdfast_machine::Machine;
 use holdfast_raft::{
     JoinRequest, RaftConfig, StartError, StopReason, Urgency, readmitted_as, write_join_request,
 };
-use holdfast_types::{ClusterId, NodeId};
+use holdfast_types::{ClusterId, MembershipChange, NodeId, VotingRole};
 
 use crate::lab::{Lab, eventually, has_session, open_session, soon};
 
@@ -59,6 +60,32 @@ async fn a_standby_replaces_a_dead_leader() {
     lab.kill(leader).await;
     let voters: Vec<u64> = (1..=4).filter(|id| *id != leader).collect();
     lab.voters(&voters).await;
+    lab.agree().await;
+}
+
+/// The replacement would wait for the link, and would block every other change meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_a_voter_does_not_reach_replaces_nothing() {
+    let mut lab = Lab::start_with(4, replaced_early).await;
+    lab.registered().await;
+    let leader = lab.leader().await;
+    let mut others = (1..=4).filter(|id| *id != leader);
+    let [standby, other, dead] = [(); 3].map(|()| others.next().unwrap());
+    let (node, role) = (NodeId(standby), VotingRole::Standby);
+    lab.change(leader, MembershipChange::SetRole { node, role }).await.unwrap();
+    let voters = |without: u64| (1..=4).filter(|id| *id != without).collect::<Vec<_>>();
+    lab.voters(&voters(standby)).await;
+    lab.links.set(other, standby, Flow::Cut);
+    lab.kill(dead).await;
+    eventually("the reason", || {
+        let reason = lab.node(leader).status().change_waits_for;
+        reason.filter(|why| why.contains(&format!("node {other} does not reach node {standby}")))
+    })
+    .await;
+    let member = lab.node(leader).read(|machine| machine.member(node).cloned());
+    assert_eq!(member.map(|it| (it.role, it.pending)), Some((VotingRole::Standby, None)));
+    lab.links.heal();
+    lab.voters(&voters(dead)).await;
     lab.agree().await;
 }
 
