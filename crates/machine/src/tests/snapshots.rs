@@ -46,7 +46,7 @@ pub(super) fn machine() -> Machine {
             reason: Reason::new("moved").unwrap(),
         }),
         Command::Membership(MembershipChange::Finish { node: NodeId(2) }),
-        Command::Membership(super::members::invite(3, VotingRole::Learner, Some(1))),
+        Command::Membership(super::members::invite(3, VotingRole::Voter, Some(1))),
         acquire("d", "s1"),
         multi(
             Caller::default(),
