@@ -176,7 +176,7 @@ mod tests {
         assert_ne!(first.incarnation, second.incarnation);
         std::fs::create_dir(dir.path().join(SNAPSHOT_DIR)).unwrap();
         let refused = DataDir::open(dir.path(), "a", NodeId(1)).unwrap_err().to_string();
-        assert!(refused.contains("new id"), "{refused}");
+        assert!(refused.contains("member replace"), "{refused}");
     }
 
     #[test]
