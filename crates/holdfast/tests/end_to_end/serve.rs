@@ -119,7 +119,11 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
     }
     let end = holdfast(&["serve", "--config", &file]);
     assert_eq!(end.code, Some(70), "{}", end.stderr);
-    assert!(end.stderr.contains("identity") && end.stderr.contains("member replace"), "{}", end.stderr);
+    assert!(
+        end.stderr.contains("identity") && end.stderr.contains("member replace"),
+        "{}",
+        end.stderr
+    );
 }
 
 #[test]

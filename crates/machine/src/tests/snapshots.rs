@@ -106,7 +106,7 @@ fn the_digests_of_a_schema_are_fixed() {
     let machine = machine();
     assert_eq!(
         (DIGEST_SCHEMA, machine.digest(), machine.state_digest()),
-        (5, 13_501_453_684_569_925_387, 13_845_219_732_327_463_622)
+        (5, 14_864_163_050_197_998_149, 12_525_664_906_899_386_972)
     );
 }
 
