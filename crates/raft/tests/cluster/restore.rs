@@ -160,13 +160,23 @@ async fn a_directory_with_files_is_not_overwritten_and_a_part_of_a_restore_does_
     new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
     let refused = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
     assert!(matches!(refused, RestoreFailure::NotEmpty(_)), "{refused}");
-    // As a restore that was killed before its last step.
-    std::fs::remove_file(dir.path().join("identity")).unwrap();
-    let refused = boot(dir.path(), 1).await.unwrap_err();
-    assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
-    std::fs::remove_dir_all(dir.path().join("log")).unwrap();
-    let refused = boot(dir.path(), 1).await.unwrap_err();
-    assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
+    // As a restore that was killed before its last step, before the step before that, and so on.
+    for last in ["identity", "log", "snapshots"] {
+        let path = dir.path().join(last);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+        let refused = boot(dir.path(), 1).await.unwrap_err();
+        assert!(matches!(refused, StartError::NoIdentity(_)), "{refused}");
+        let again = new_cluster(dir.path(), 1).write(Machine::new()).unwrap_err();
+        assert!(matches!(again, RestoreFailure::NotEmpty(_)), "{again}");
+    }
+    // Only the first file, and then nothing: the restore can be repeated.
+    std::fs::remove_file(dir.path().join("initial-members")).unwrap();
+    new_cluster(dir.path(), 1).write(Machine::new()).unwrap();
+    leads(&boot(dir.path(), 1).await.unwrap()).await;
 }
 
 /// Another process has just started in the directory, and has no other file yet.
