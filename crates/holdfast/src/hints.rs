@@ -16,7 +16,7 @@ const COMMON: [(ErrorCode, &str); 9] = [
     (ErrorCode::BarrierBroken, "every party must arrive again"),
     (
         ErrorCode::MembershipInProgress,
-        "holdfast member ls shows it, and holdfast member remove ID ends that of a node that joins",
+        "holdfast member ls shows it; holdfast member remove ID cancels the join of a node",
     ),
     (ErrorCode::LevelTooLow, "holdfast cluster level shows the next step"),
     (ErrorCode::LevelNotReady, "holdfast cluster level shows the programs of all nodes"),

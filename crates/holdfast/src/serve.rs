@@ -190,13 +190,7 @@ async fn node(
     let http = listen(&config.http_listen, "http", &config).await?;
     let peer = listen(&config.peer_listen, "peer", &config).await?;
     let peer = peer.into_std().map_err(CommandFailure::failed)?;
-    let zookeeper = match &config.zookeeper {
-        Some(zookeeper) => {
-            let listener = listen(&zookeeper.listen, "zookeeper", &config).await?;
-            Some((zookeeper, listener))
-        }
-        None => None,
-    };
+    let zookeeper = listen_for_zookeeper(&config).await?;
 
     let mut registry = Registry::default();
     process_metrics::register(&mut registry);
@@ -366,6 +360,15 @@ async fn listen(
         ))
     };
     tokio::net::TcpListener::bind(address.to_string()).await.map_err(failed)
+}
+
+/// The listener of the ZooKeeper front-end, if the configuration has one.
+async fn listen_for_zookeeper(
+    config: &Config,
+) -> Result<Option<(&ZooKeeperConfig, tokio::net::TcpListener)>, CommandFailure> {
+    let Some(zookeeper) = &config.zookeeper else { return Ok(None) };
+    let listener = listen(&zookeeper.listen, "zookeeper", config).await?;
+    Ok(Some((zookeeper, listener)))
 }
 
 /// The share of the calls that are traced.

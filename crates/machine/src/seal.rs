@@ -1,5 +1,5 @@
-//! The seal of the cluster. While it is sealed, commands change neither sessions nor locks nor the tree, and no timer runs,
-//! so that a backup has everything that clients have (`docs/contributing/adr/0020`).
+//! The seal of the cluster. While the cluster is sealed, commands change neither sessions nor locks nor the tree, and no
+//! timer runs. A backup then has everything that clients have (`docs/contributing/adr/0020`).
 
 use holdfast_types::{AuthChange, Command, Event, Reason, Rejection, Reply, Seal};
 

@@ -129,8 +129,8 @@ impl Membership {
         }
     }
 
-    /// Without contact to a leader, this node may have left the cluster: a member then refuses its connection with the
-    /// reason, and the node stops (`handshake.rs`). A former member starts no election, so nothing else would tell it.
+    /// Without contact to a leader, this node may have left the cluster. A member then refuses its connection with the
+    /// reason, and this node stops (`handshake.rs`). A former member starts no election, so nothing else would tell it.
     async fn call_members(&self) {
         if self.contact.age().is_some_and(|age| age < self.silence_max * 2) {
             return;

@@ -1,5 +1,5 @@
-//! Writes the data directory of the only node of a restored cluster. It has an identity, the initial members, a snapshot of
-//! the state with a membership of one voter, and a log that is purged up to that snapshot.
+//! Writes the data directory of the only node of a restored cluster. It has the initial members, a snapshot, a log and an
+//! identity. The snapshot has the state and a membership of one voter, and the log is purged up to the snapshot.
 //!
 //! The identity is written last. A directory without it does not start, so an interrupted restore never becomes an empty
 //! cluster. No thread of the log is left running.

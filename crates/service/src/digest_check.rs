@@ -22,7 +22,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same before the node serves clients.
 const START_INTERVAL: Duration = Duration::from_millis(50);
 const START_CALL_TIMEOUT: Duration = Duration::from_millis(200);
-/// A node that has caught up serves after this time, if no majority can be compared: the others may have failed, or have an older
+/// A node that has caught up serves after this time, if no majority can be compared. The others may have failed, or have an older
 /// program.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -95,7 +95,7 @@ pub(crate) async fn run(service: Service) {
         if let Some(revision) = comparison.diverged {
             service.fail(format!(
                 "this node's state differs from the majority's at revision {revision}: stop it, keep its data \
-                 directory for analysis, and add it again as a new member with an empty directory"
+                 directory for analysis, and replace it: holdfast member replace"
             ));
         } else if let Some(revision) = comparison.different.filter(|_| is_new) {
             tracing::error!(

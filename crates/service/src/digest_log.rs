@@ -1,7 +1,7 @@
 //! The digests that this node recorded. All nodes apply the same entries, so they record at the same revisions.
 //!
-//! Bounds: the last [`DIGESTS_MAX`] digests at fixed revisions, for nodes that are far apart, and those of the last
-//! [`RECENT_MAX`] entries, for a node that starts.
+//! Bounds: the last [`DIGESTS_MAX`] digests at fixed revisions, for nodes that are far apart. For a node that starts, the
+//! digests of the last [`RECENT_MAX`] entries.
 
 use std::collections::{BTreeMap, VecDeque};
 

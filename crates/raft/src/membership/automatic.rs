@@ -2,7 +2,8 @@
 //! voter that does not answer.
 //!
 //! A cluster without a standby replaces no voter, and an emptied node must ask for its return. The functions are pure. The
-//! leader proposes one change at a time, while it has a quorum and nothing else is unfinished. The number of voters stays the
+//! leader proposes one change at a time, while it has a quorum and nothing else is unfinished. Only the cancellation ends an
+//! unfinished change. The number of voters stays the
 //! same: more voters would need a larger quorum, and fewer would survive fewer failures.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! The next step from the Raft membership to the members of the replicated state.
 //!
 //! The functions are pure. They read the one unfinished change of a member and what the leader knows, and return one step.
-//! The voters change by joint consensus in one step, so a replacement never has a quorum of fewer or more voters (Ongaro,
-//! "Consensus: Bridging Theory and Practice", 2014, section 4.3).
+//! The voters change by joint consensus in one step, so a replacement never has a quorum of fewer or more voters. Source:
+//! Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 4.3.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -88,8 +88,8 @@ pub(crate) fn next_step(members: &[(NodeId, Member)], view: &RaftView) -> Step {
     }
 }
 
-/// Gives a voter of the replicated state its vote again. It loses the vote if an operator removes the node that replaces it after
-/// Raft has swapped the two, and before the replacement is finished.
+/// Gives a voter of the replicated state its vote again. The voter loses it if its successor is removed before the replacement
+/// is finished, and after Raft has swapped the two.
 fn vote_again(members: &[(NodeId, Member)], view: &RaftView, voters: &BTreeSet<NodeId>) -> Step {
     let is_missing = |(node, member): &&(NodeId, Member)| {
         let is_voter = member.role == VotingRole::Voter && member.pending.is_none();
