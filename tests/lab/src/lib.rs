@@ -44,7 +44,7 @@ pub use holdfast_client::http::{Method, SendError};
 pub use http::{Http, Reply, Request};
 pub use links::{Flow, Links};
 pub use load::{Load, LoadReport};
-pub use ports::{Ports, free_ports};
+pub use ports::{PortRange, Ports};
 pub use process::{Process, is_running, send};
 pub use program::{End, Program};
 pub use store::{FencedStore, StoreOp};

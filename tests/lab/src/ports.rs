@@ -5,7 +5,6 @@
 //! Connections are refused while the node is down.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Mutex;
 
 use tokio::net::TcpSocket;
 
@@ -27,27 +26,41 @@ impl Ports {
     }
 }
 
-/// Returns the first port of a free range for a `holdfast dev` with up to five nodes. The range stays reserved until the
-/// end of this process, because the process listens on its last port.
-pub fn free_ports(nodes: u16) -> u16 {
-    static OURS: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
-    let offset = u16::try_from(std::process::id() % 180).expect("below 180") * 50;
-    let ranges = (0..180).map(|range| 20_000 + (offset + range * 50) % 9_000);
-    let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
-    let all_free = |first: u16| {
-        (0..nodes).all(|node| (0..3).all(|port| bind(first + node * 10 + port).is_some()))
-    };
-    let free = ranges.into_iter().find_map(|first| {
-        let last = bind(first + 49)?;
-        all_free(first).then_some((first, last))
-    });
-    let (first, last) = free.expect("a free range of ports");
-    OURS.lock().expect("no panic while it is held").push(last);
-    first
+const RANGE_LEN: u16 = 50;
+const RANGES: u16 = 180;
+
+/// A range of 50 free ports, for a cluster of up to five nodes. Until it is dropped no other test gets one of them,
+/// because this process listens on the last one.
+#[derive(Debug)]
+pub struct PortRange {
+    first: u16,
+    _last: TcpListener,
+}
+
+impl PortRange {
+    /// Reserves a range in which every port is free.
+    pub fn reserve() -> Self {
+        let own = u16::try_from(std::process::id() % u32::from(RANGES)).expect("below 180");
+        let mut firsts = (0..RANGES).map(|turn| 20_000 + (own + turn) % RANGES * RANGE_LEN);
+        let bind = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+        let free = firsts.find_map(|first| {
+            let last = bind(first + RANGE_LEN - 1)?;
+            let rest_is_free = (first..first + RANGE_LEN - 1).all(|port| bind(port).is_some());
+            rest_is_free.then_some(Self { first, _last: last })
+        });
+        free.expect("a free range of ports")
+    }
+
+    /// The first port of the range.
+    pub fn first(&self) -> u16 {
+        self.first
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::iter::repeat_with;
+
     use super::*;
 
     #[tokio::test]
@@ -70,5 +83,16 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 500);
+    }
+
+    #[test]
+    fn a_dropped_range_is_free_again() {
+        let ranges: Vec<PortRange> = repeat_with(PortRange::reserve).take(3).collect();
+        let mut firsts: Vec<u16> = ranges.iter().map(PortRange::first).collect();
+        drop(ranges);
+        firsts.dedup();
+        assert_eq!(firsts.len(), 3, "ranges do not overlap");
+        // More ranges than there are, one after the other.
+        repeat_with(PortRange::reserve).take(usize::from(2 * RANGES)).for_each(drop);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::program::{self, Program, free_ports, spawn};
+use crate::program::{self, PortRange, Program, spawn};
 
 /// The files of a cluster, in order of their nodes.
 fn committed(dir: &str, nodes: u16) -> Vec<PathBuf> {
@@ -12,9 +12,10 @@ fn committed(dir: &str, nodes: u16) -> Vec<PathBuf> {
 
 /// Copies the files and replaces their consecutive ports, which start at `first`, with free ports. Everything else
 /// stays as committed, including comments.
-fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, u16) {
+fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, PortRange) {
     let nodes = u16::try_from(files.len()).unwrap();
-    let port = free_ports(nodes);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let copies = files.iter().map(|file| {
         let mut text = std::fs::read_to_string(file).unwrap();
         for offset in (0..nodes).flat_map(|node| (0..3).map(move |listener| node * 10 + listener)) {
@@ -26,12 +27,12 @@ fn on_free_ports(files: &[PathBuf], first: u16, dir: &Path) -> (Vec<PathBuf>, u1
         std::fs::write(&copy, text).unwrap();
         copy
     });
-    (copies.collect(), port)
+    (copies.collect(), ports)
 }
 
 fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
     let scratch = tempfile::tempdir().unwrap();
-    let (files, port) = on_free_ports(&committed(dir, nodes), first_port, scratch.path());
+    let (files, ports) = on_free_ports(&committed(dir, nodes), first_port, scratch.path());
     let mut servers: Vec<Program> = Vec::new();
     for file in &files {
         let data = scratch.path().join("data").join(file.file_stem().unwrap());
@@ -41,7 +42,7 @@ fn a_lock_is_taken_on(dir: &str, nodes: u16, first_port: u16) {
     // Each node alone must serve requests for the whole cluster.
     let mut newest = 0;
     for node in 0..nodes {
-        let address = format!("127.0.0.1:{}", port + 10 * node);
+        let address = format!("127.0.0.1:{}", ports.first() + 10 * node);
         program::eventually("the node has a leader", || {
             program::holdfast(&["status", "--addr", &address]).code == Some(0)
         });
@@ -85,7 +86,8 @@ fn the_container_file_is_complete_with_what_the_image_sets() {
     }
     let [certificate, key, ca] =
         ["node-2.pem", "node-2.key", "ca.pem"].map(|file| format!("{pki}/{file}"));
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let [http, peer, zookeeper] =
         [0, 1, 2].map(|listener| format!("127.0.0.1:{}", port + listener));
     let data = scratch.path().join("data").display().to_string();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::program::{self, DevCluster, free_ports, holdfast, spawn};
+use crate::program::{self, DevCluster, PortRange, holdfast, spawn};
 
 #[test]
 fn a_cluster_starts_with_one_command_and_prints_a_ready_line() {
@@ -269,7 +269,8 @@ fn data_in_a_given_directory_is_kept_and_reused() {
 
 #[test]
 fn a_port_in_use_is_named_with_the_flag() {
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let end = holdfast(&["dev", "--nodes", "1", "--port", &port.to_string()]);
     drop(taken);
@@ -280,7 +281,8 @@ fn a_port_in_use_is_named_with_the_flag() {
 
 #[test]
 fn the_error_for_an_unreachable_cluster_names_the_flag() {
-    let address = format!("127.0.0.1:{}", free_ports(1));
+    let ports = PortRange::reserve();
+    let address = format!("127.0.0.1:{}", ports.first());
     let mut status = spawn(&["status", "--addr", &address], &[]);
     let end = status.wait_for(Duration::from_secs(30));
     assert_eq!(end.code, Some(1));

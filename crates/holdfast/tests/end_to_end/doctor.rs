@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{DevCluster, eventually, free_ports, send, spawn};
+use crate::program::{DevCluster, PortRange, eventually, send, spawn};
 
 /// The verdict and the finding of each check, without the address.
 fn checks(json: &str) -> Vec<(String, String, String)> {
@@ -74,7 +74,8 @@ fn a_dead_node_is_found_and_sets_the_exit_code() {
 
 #[test]
 fn an_address_without_a_node_is_a_failure_and_one_address_of_three_a_warning() {
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let address = format!("127.0.0.1:{port}");
     let mut doctor_of_none = spawn(&["doctor", "-o", "value", "--addr", &address], &[]);
     let end = doctor_of_none.wait();

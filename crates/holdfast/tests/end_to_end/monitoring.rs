@@ -13,7 +13,7 @@ use holdfast_lab::{Http, Request};
 use serde_json::Value;
 
 use crate::metrics::{names_in, names_of};
-use crate::program::{DevCluster, Program, eventually, free_ports, holdfast};
+use crate::program::{DevCluster, PortRange, Program, eventually, holdfast};
 use crate::tls::SecureNode;
 
 /// Metrics that only nodes with TLS have.
@@ -168,6 +168,7 @@ fn the_dashboard_has_its_six_rows_and_the_fields_of_grafana_10() {
 struct Prometheus {
     _program: Program,
     _dir: tempfile::TempDir,
+    _ports: PortRange,
     api: Http,
 }
 
@@ -190,13 +191,14 @@ impl Prometheus {
         );
         let file = dir.path().join("prometheus.yml");
         std::fs::write(&file, config).unwrap();
-        let address = format!("127.0.0.1:{}", free_ports(1));
+        let ports = PortRange::reserve();
+        let address = format!("127.0.0.1:{}", ports.first());
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", file.display()));
         command.arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()));
         command.arg(format!("--web.listen-address={address}")).arg("--log.level=error");
         let program = Program::start(command);
-        Some(Self { _program: program, _dir: dir, api: Http::new(address) })
+        Some(Self { _program: program, _dir: dir, _ports: ports, api: Http::new(address) })
     }
 
     /// Whether an expression has a series now. The answer to a wrong expression is a panic.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-pub(crate) use holdfast_lab::{End, Program, eventually, free_ports, is_running, send};
+pub(crate) use holdfast_lab::{End, PortRange, Program, eventually, is_running, send};
 
 /// Starts the binary under test, without the variables that configure the client.
 pub(crate) fn spawn(args: &[&str], environment: &[(&str, &str)]) -> Program {
@@ -28,7 +28,7 @@ pub(crate) fn holdfast(args: &[&str]) -> End {
 /// A ready `holdfast dev`. Drop stops it in order, so that it removes its temporary directory.
 pub(crate) struct DevCluster {
     program: Program,
-    port: u16,
+    ports: PortRange,
     nodes: u16,
     before_ready: String,
     ready: String,
@@ -37,8 +37,8 @@ pub(crate) struct DevCluster {
 impl DevCluster {
     /// Starts the cluster and waits for the ready line.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let port = free_ports(5);
-        let port_text = port.to_string();
+        let ports = PortRange::reserve();
+        let port_text = ports.first().to_string();
         let args = [&["dev", "--port", &port_text], args].concat();
         let mut program = Program::start_with_input(command(&args, &[]));
         let mut before_ready = String::new();
@@ -49,7 +49,7 @@ impl DevCluster {
             }
             before_ready.extend([line.as_str(), "\n"]);
         };
-        let mut cluster = Self { program, port, nodes: 0, before_ready, ready };
+        let mut cluster = Self { program, ports, nodes: 0, before_ready, ready };
         cluster.nodes = u16::try_from(cluster.node_pids().len()).unwrap();
         assert!(cluster.nodes > 0, "{}", cluster.before_ready);
         cluster
@@ -57,7 +57,7 @@ impl DevCluster {
 
     /// The HTTP port of the first node.
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.ports.first()
     }
 
     /// The output before the ready line.
@@ -89,7 +89,7 @@ impl DevCluster {
     /// Starts a client command against all nodes.
     pub(crate) fn spawn_client(&self, args: &[&str]) -> Program {
         let addresses: Vec<String> =
-            (0..self.nodes).map(|node| format!("127.0.0.1:{}", self.port + 10 * node)).collect();
+            (0..self.nodes).map(|node| format!("127.0.0.1:{}", self.port() + 10 * node)).collect();
         spawn(args, &[("HOLDFAST_ADDR", &addresses.join(","))])
     }
 }

@@ -40,8 +40,8 @@ async fn the_way_to_tls_and_back_fails_no_call() {
     let mut cluster = SecureCluster::start_all(&off_flags);
     cluster.wait_healthy(3, &[]);
     let ca_file = cluster.path("pki/ca.pem");
-    let with_tls = access(cluster.port, Some(std::fs::read(&ca_file).unwrap()));
-    let load = ClientLoad::start(access(cluster.port, None));
+    let with_tls = access(cluster.port(), Some(std::fs::read(&ca_file).unwrap()));
+    let load = ClientLoad::start(access(cluster.port(), None));
     load.wait_for_cycles();
 
     restart_all(&mut cluster, &ports("allow"), &[]);
@@ -53,7 +53,7 @@ async fn the_way_to_tls_and_back_fails_no_call() {
     assert!(!refused.contains("healthy"), "a port that requires TLS answered without: {refused}");
 
     restart_all(&mut cluster, &ports("allow"), &["--cacert", &ca_file]);
-    load.switch(access(cluster.port, None));
+    load.switch(access(cluster.port(), None));
     load.wait_for_cycles();
     restart_all(&mut cluster, &off, &[]);
     load.wait_for_cycles();
@@ -88,17 +88,17 @@ async fn a_new_ca_fails_no_call() {
     let both = [old_ca, new_ca.clone()].concat();
     let both_file = cluster.path("both.pem");
     std::fs::write(&both_file, &both).unwrap();
-    let load = ClientLoad::start(access(cluster.port, Some(both.clone())));
+    let load = ClientLoad::start(access(cluster.port(), Some(both.clone())));
     load.wait_for_cycles();
 
     let all_trust = |cluster: &SecureCluster, certificate: &str, expected: bool| {
         let what = format!("trust in {certificate}: {expected}");
         eventually(&what, || {
-            (0..3).all(|id| trusts(cluster.port + 3 * id, &both_file, certificate) == expected)
+            (0..3).all(|id| trusts(cluster.port() + 3 * id, &both_file, certificate) == expected)
         });
     };
     let (old_client, new_client) = (cluster.path("pki/old"), format!("{new}/new"));
-    assert!(!trusts(cluster.port, &both_file, &new_client));
+    assert!(!trusts(cluster.port(), &both_file, &new_client));
     std::fs::write(&ca_file, &both).unwrap();
     all_trust(&cluster, &new_client, true);
     load.wait_for_cycles();
@@ -112,14 +112,14 @@ async fn a_new_ca_fails_no_call() {
             std::fs::rename(format!("{to}.new"), to).unwrap();
         }
         let new_ca_file = format!("{new}/ca.pem");
-        let port = cluster.port + 3 * (id - 1);
+        let port = cluster.port() + 3 * (id - 1);
         eventually("a certificate of the new CA", || trusts(port, &new_ca_file, &new_client));
         load.wait_for_cycles();
     }
 
     std::fs::write(&ca_file, &new_ca).unwrap();
     all_trust(&cluster, &old_client, false);
-    load.switch(access(cluster.port, Some(new_ca)));
+    load.switch(access(cluster.port(), Some(new_ca)));
     load.wait_for_cycles();
     let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
     restart_all(&mut cluster, &flags, &["--cacert", &ca_file]);

@@ -138,7 +138,8 @@ fn runs_can_be_nested() {
 
 #[test]
 fn without_a_cluster_the_command_does_not_run() {
-    let address = format!("127.0.0.1:{}", crate::program::free_ports(1));
+    let ports = crate::program::PortRange::reserve();
+    let address = format!("127.0.0.1:{}", ports.first());
     let end = spawn(&["run", "job", "--addr", &address, "--", "echo", "ran"], &[]).wait();
     assert_eq!((end.code, end.stdout.as_str()), (Some(1), ""));
     assert!(end.stderr.contains(&address), "{}", end.stderr);
@@ -189,7 +190,8 @@ fn lock_prints_a_release_request_and_ask_names_every_holder() {
 #[test]
 fn a_try_against_nodes_that_do_not_answer_ends_soon() {
     // One address refuses connections; the other accepts them and never replies.
-    let dead = format!("127.0.0.1:{}", crate::program::free_ports(1));
+    let ports = crate::program::PortRange::reserve();
+    let dead = format!("127.0.0.1:{}", ports.first());
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addresses = format!("{dead},{}", silent.local_addr().unwrap());
     for (options, at_most) in

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use holdfast_lab::DEADLINE;
 
-use crate::program::{self, free_ports, holdfast, spawn};
+use crate::program::{self, PortRange, holdfast, spawn};
 
 /// A file for a cluster of one node.
 fn single(dir: &Path, port: u16, more: &str) -> String {
@@ -66,7 +66,8 @@ fn a_flag_that_sets_an_unknown_key_is_named() {
 #[test]
 fn a_port_in_use_is_named_with_the_key() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let end = holdfast(&["serve", "--config", &single(dir.path(), port, "")]);
     drop(taken);
@@ -81,7 +82,8 @@ fn a_port_in_use_is_named_with_the_key() {
 #[test]
 fn a_data_directory_of_another_node_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let file = single(dir.path(), port, "");
     let address = format!("127.0.0.1:{port}");
     let mut server = spawn(&["serve", "--config", &file], &[]);
@@ -101,7 +103,8 @@ fn a_data_directory_of_another_node_is_rejected() {
 #[test]
 fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let file = single(dir.path(), port, "");
     let address = format!("127.0.0.1:{port}");
     let mut server = spawn(&["serve", "--config", &file], &[]);
@@ -129,7 +132,8 @@ fn data_that_cannot_be_trusted_is_exit_code_70_with_what_to_do() {
 #[test]
 fn a_graceful_shutdown_ends_waiters_with_exit_code_0() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let address = format!("127.0.0.1:{port}");
     let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
     program::eventually("the node leads", || {
@@ -152,7 +156,8 @@ fn a_graceful_shutdown_ends_waiters_with_exit_code_0() {
 #[test]
 fn logs_are_json_with_the_node_id_without_a_terminal() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
     let line: serde_json::Value = serde_json::from_str(&server.next_stderr_line()).unwrap();
     assert_eq!(line["node"], 1, "{line}");
@@ -165,7 +170,8 @@ fn systemd_gets_readiness_a_status_and_signs_of_life() {
     let socket = dir.path().join("notify");
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager.set_read_timeout(Some(DEADLINE)).unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let file = single(dir.path(), port, "");
     let environment = [("NOTIFY_SOCKET", socket.to_str().unwrap()), ("WATCHDOG_USEC", "400000")];
     let server = spawn(&["serve", "--config", &file], &environment);
@@ -191,7 +197,8 @@ fn systemd_gets_readiness_a_status_and_signs_of_life() {
 #[test]
 fn the_log_of_a_running_node_changes_for_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let address = format!("127.0.0.1:{port}");
     let mut server = spawn(&["serve", "--config", &single(dir.path(), port, "")], &[]);
     program::eventually("the node leads", || {
@@ -216,7 +223,8 @@ fn the_log_of_a_running_node_changes_for_a_time() {
 #[test]
 fn the_zookeeper_port_in_use_is_named_with_its_key_unless_the_front_end_is_disabled() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port + 2)).unwrap();
     let file = single(dir.path(), port, "");
     let end = holdfast(&["serve", "--config", &file]);
@@ -244,7 +252,8 @@ const DEBUG_TEXT: [&str; 6] = ["Some(", "None", "Ok(", "Err(", " { ", "["];
 #[test]
 fn json_log_lines_carry_plain_values_and_each_field_once() {
     let dir = tempfile::tempdir().unwrap();
-    let port = free_ports(1);
+    let ports = PortRange::reserve();
+    let port = ports.first();
     let address = format!("127.0.0.1:{port}");
     let file = single(dir.path(), port, "");
     let args = ["serve", "--config", &file, "--log-format", "json", "--log-level", "debug"];

@@ -12,7 +12,7 @@ use holdfast_client::Client;
 use holdfast_client::http::ClientTls;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
 
-use crate::program::{Program, eventually, free_ports, holdfast, spawn};
+use crate::program::{PortRange, Program, eventually, holdfast, spawn};
 
 fn page() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
@@ -28,12 +28,12 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 /// A directory with the files of the page, whose node has free ports.
 pub(crate) struct SecureNode {
     dir: tempfile::TempDir,
-    port: u16,
+    ports: PortRange,
 }
 
 impl SecureNode {
     pub(crate) fn new() -> Self {
-        let node = Self { dir: tempfile::tempdir().unwrap(), port: free_ports(3) };
+        let node = Self { dir: tempfile::tempdir().unwrap(), ports: PortRange::reserve() };
         let page = page();
         let config = node.with_ports(blocks(&page, "toml")[0]);
         std::fs::write(node.path("node.toml"), config).unwrap();
@@ -49,7 +49,7 @@ impl SecureNode {
         (0..3).fold(text.to_owned(), |text, n| {
             text.replace(
                 &format!("127.0.0.1:{}", 7400 + n),
-                &format!("127.0.0.1:{}", self.port + n),
+                &format!("127.0.0.1:{}", self.ports.first() + n),
             )
         })
     }
@@ -106,7 +106,7 @@ impl SecureNode {
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.ports.first())
     }
 
     /// The certificate that the node serves, in PEM form.
@@ -226,7 +226,7 @@ async fn a_new_certificate_under_load_fails_no_call() {
 /// Three nodes with TLS on every port, in one directory.
 pub(crate) struct SecureCluster {
     dir: tempfile::TempDir,
-    pub(crate) port: u16,
+    ports: PortRange,
     pub(crate) nodes: Vec<Program>,
 }
 
@@ -243,6 +243,11 @@ impl SecureCluster {
         cluster
     }
 
+    /// The HTTP port of node 1.
+    pub(crate) fn port(&self) -> u16 {
+        self.ports.first()
+    }
+
     /// Starts all nodes with these flags.
     pub(crate) fn start_all(flags: &[&str]) -> Self {
         let mut cluster = Self::with_certificates("127.0.0.1");
@@ -254,7 +259,7 @@ impl SecureCluster {
 
     fn with_certificates(hosts: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = Self { dir, port: free_ports(9), nodes: Vec::new() };
+        let cluster = Self { dir, ports: PortRange::reserve(), nodes: Vec::new() };
         let pki = cluster.path("pki");
         let certs = |args: &[&str]| {
             let end = holdfast(&[&["certs"], args, &["--dir", &pki]].concat());
@@ -279,7 +284,7 @@ impl SecureCluster {
     }
 
     pub(crate) fn start_node(&mut self, id: u16, certificate: &str, more: &[&str]) {
-        let (pki, port) = (self.path("pki"), self.port);
+        let (pki, port) = (self.path("pki"), self.port());
         let mut config = format!(
             "cluster = \"prod\"\nnode = {id}\ndata_dir = {:?}\n[tls]\ncert = \"{pki}/{certificate}.pem\"\n\
              key = \"{pki}/{certificate}.key\"\nca = \"{pki}/ca.pem\"\n",
@@ -301,7 +306,7 @@ impl SecureCluster {
     }
 
     pub(crate) fn status(&self, more: &[&str]) -> String {
-        let address = format!("127.0.0.1:{}", self.port);
+        let address = format!("127.0.0.1:{}", self.port());
         let end = holdfast(&[&["status", "--addr", &address, "-o", "json"], more].concat());
         end.stdout
     }
@@ -332,8 +337,8 @@ fn three_nodes_with_tls_on_every_port_are_a_cluster() {
     let mut cluster = SecureCluster::start("127.0.0.1", ["node-1", "node-2", "node-3"], &[]);
     let ca = cluster.path("pki/ca.pem");
     cluster.wait_healthy(3, &["--cacert", &ca]);
-    assert_eq!(send_with_tls(cluster.port + 2, &ca, "ruok"), "imok");
-    let mut plain = TcpStream::connect(("127.0.0.1", cluster.port + 2)).unwrap();
+    assert_eq!(send_with_tls(cluster.port() + 2, &ca, "ruok"), "imok");
+    let mut plain = TcpStream::connect(("127.0.0.1", cluster.port() + 2)).unwrap();
     let mut answer = String::new();
     std::io::Write::write_all(&mut plain, b"ruok").unwrap();
     drop(std::io::Read::read_to_string(&mut plain, &mut answer));
@@ -420,7 +425,7 @@ async fn half_open_handshakes_keep_no_client_and_no_node_out() {
     let mut cluster = SecureCluster::start_all(&[]);
     let ca_file = cluster.path("pki/ca.pem");
     cluster.wait_healthy(3, &["--cacert", &ca_file]);
-    let port = cluster.port;
+    let port = cluster.port();
     let strangers = HalfOpen::start([port, port + 1]);
     let tls = ClientTls { ca: Some(std::fs::read(&ca_file).unwrap()), identity: None };
     for _ in 0..20 {
@@ -488,7 +493,7 @@ fn a_zookeeper_connection_ends_with_the_certificate_of_its_client() {
          \x20       tls.sendall(struct.pack('>iiqiqi16s', 44, 0, 0, 40000, 0, 16, bytes(16)))\n\
          \x20       print(struct.unpack('>iii', tls.recv(1000)[:12])[2])\n\
          \x20       print(tls.recv(1000))\n",
-        port = cluster.port + 2
+        port = cluster.port() + 2
     );
     let output = Command::new("python3").args(["-c", &program]).output().unwrap();
     let (stdout, stderr) =

@@ -180,7 +180,8 @@ async fn stops_in_time(cluster: &Cluster) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_collector_calls_succeed_and_spans_are_counted_as_dropped() {
-    let port = holdfast_lab::free_ports(1);
+    let ports = holdfast_lab::PortRange::reserve();
+    let port = ports.first();
     let cluster = works_with_collector(&format!("http://127.0.0.1:{port}")).await;
     let node = cluster.node(1);
     until("dropped spans", DEADLINE, async || {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-use holdfast_lab::{End, Program, binary, free_ports, send};
+use holdfast_lab::{End, PortRange, Program, binary, send};
 use nix::sys::signal::Signal;
 
 use crate::page::{Section, Step};
@@ -16,7 +16,7 @@ const SHOWN_PORT: u16 = 7_400;
 /// A development cluster of three nodes. Commands of the pages run against it, whatever its ports are.
 pub(crate) struct Desk {
     cluster: Program,
-    port: u16,
+    ports: PortRange,
     /// The process id of each node.
     nodes: Vec<u32>,
     clone: tempfile::TempDir,
@@ -24,9 +24,9 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let port = free_ports(3);
+        let ports = PortRange::reserve();
         let mut command = Command::new(binary());
-        command.args(["dev", "--commands", "--port", &port.to_string()]);
+        command.args(["dev", "--commands", "--port", &ports.first().to_string()]);
         let mut cluster = Program::start_with_input(command);
         let nodes = processes(&mut cluster);
         assert_eq!(nodes.len(), 3, "the table of the nodes");
@@ -34,7 +34,7 @@ impl Desk {
         let release = clone.path().join("target/release");
         std::fs::create_dir_all(&release).expect("a directory");
         std::os::unix::fs::symlink(binary(), release.join("holdfast")).expect("a link");
-        Self { cluster, port, nodes, clone }
+        Self { cluster, ports, nodes, clone }
     }
 
     /// The working directory of the shells.
@@ -67,7 +67,7 @@ impl Desk {
                 command.env_remove(name);
             }
         }
-        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", self.port));
+        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", self.ports.first()));
         command
     }
 
@@ -76,7 +76,8 @@ impl Desk {
         for step in &mut section.steps {
             for text in [&mut step.command, &mut step.shown] {
                 *text = (0..3).fold(std::mem::take(text), |text, node| {
-                    let [shown, port] = [SHOWN_PORT, self.port].map(|first| first + 10 * node);
+                    let [shown, port] =
+                        [SHOWN_PORT, self.ports.first()].map(|first| first + 10 * node);
                     text.replace(&shown.to_string(), &port.to_string())
                 });
             }

@@ -9,27 +9,33 @@ mod whole;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use holdfast_lab::{Http, Method, NodeAddresses, NodeConfig, Reply, Timing};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::program::{End, Program, eventually, free_ports, holdfast, spawn};
+use crate::program::{End, PortRange, Program, eventually, holdfast, spawn};
 
 /// One node of a cluster, with the files of every start in the directory of the test.
 pub(crate) struct TestNode {
     id: u64,
-    members: Vec<NodeAddresses>,
+    members: Arc<Members>,
     data_dir: PathBuf,
     process: Option<Program>,
 }
 
 /// The addresses of members on free ports.
-fn members(ids: &[u64]) -> Vec<NodeAddresses> {
-    let count = u16::try_from(3 * ids.len()).unwrap();
-    let first = free_ports(count);
+pub(crate) struct Members {
+    addresses: Vec<NodeAddresses>,
+    _ports: PortRange,
+}
+
+fn members(ids: &[u64]) -> Arc<Members> {
+    let ports = PortRange::reserve();
+    let first = ports.first();
     let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-    (0..)
+    let addresses = (0..)
         .zip(ids)
         .map(|(number, id)| {
             let port = first + 3 * number;
@@ -40,24 +46,25 @@ fn members(ids: &[u64]) -> Vec<NodeAddresses> {
                 zookeeper: address(port + 2),
             }
         })
-        .collect()
+        .collect();
+    Arc::new(Members { addresses, _ports: ports })
 }
 
 impl TestNode {
     /// Starts node `id` of these members, with data in `data_dir`.
-    fn start(id: u64, members: &[NodeAddresses], data_dir: &Path) -> Self {
+    fn start(id: u64, members: &Arc<Members>, data_dir: &Path) -> Self {
         let config = data_dir.with_extension("toml");
         let file = NodeConfig {
             cluster: "prod".into(),
             node: id,
             data_dir: data_dir.to_owned(),
-            members: members.to_vec(),
+            members: members.addresses.clone(),
             timing: Timing::default(),
             extra: String::new(),
         };
         std::fs::write(&config, file.to_toml()).unwrap();
         let process = Some(spawn(&["serve", "--config", &config.display().to_string()], &[]));
-        Self { id, members: members.to_vec(), data_dir: data_dir.to_owned(), process }
+        Self { id, members: members.clone(), data_dir: data_dir.to_owned(), process }
     }
 
     /// Starts the only node of a restored cluster.
@@ -68,7 +75,7 @@ impl TestNode {
     }
 
     fn address(&self) -> String {
-        let own = self.members.iter().find(|member| member.id == self.id).unwrap();
+        let own = self.members.addresses.iter().find(|member| member.id == self.id).unwrap();
         own.http.to_string()
     }
 

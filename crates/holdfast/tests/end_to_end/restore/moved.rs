@@ -34,7 +34,7 @@ async fn open_silent(node: &TestNode) {
 }
 
 fn zookeeper(node: &TestNode) -> std::net::SocketAddr {
-    node.members.iter().find(|member| member.id == node.id).unwrap().zookeeper
+    node.members.addresses.iter().find(|member| member.id == node.id).unwrap().zookeeper
 }
 
 /// Queues `waiter` behind the holder of `lock`, and returns when it is queued.

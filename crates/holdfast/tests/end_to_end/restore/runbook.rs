@@ -41,7 +41,7 @@ fn run(dir: &Path, command: &str, address: &str) {
 
 /// Starts the node of the page with its own configuration, on the ports of node 1.
 fn serve(dir: &Path, command: &str, node: &TestNode) -> Program {
-    let own = &node.members[0];
+    let own = &node.members.addresses[0];
     let config = blocks("toml")[0]
         .replace("127.0.0.1:7400", &own.http.to_string())
         .replace("127.0.0.1:7401", &own.peer.to_string())
