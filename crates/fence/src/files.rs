@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use holdfast_types::FencingToken;
@@ -76,14 +76,16 @@ impl FencedFile {
     }
 }
 
-/// The path with its directory resolved. Rejects a link: its file would have two names and two marks.
+/// The path with its directory resolved. Rejects links, symbolic and hard: the file would have two names and two marks.
 fn resolved(path: &Path) -> Result<PathBuf, FenceError> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the path has no file name").into());
     };
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        let what =
-            format!("{} is a link or not a file: use the path of the file itself", path.display());
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file() || found.nlink() != 1) {
+        let what = format!(
+            "{} is a link or no regular file: guard a file with one name, by that name",
+            path.display()
+        );
         return Err(io::Error::new(ErrorKind::InvalidInput, what).into());
     }
     Ok(fs::canonicalize(directory(path))?.join(name))
@@ -156,6 +158,11 @@ fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     builder.prefix(".fence-").permissions(Permissions::from_mode(NEW_FILE_MODE));
     let mut file = builder.tempfile_in(directory)?;
     if let Ok(old) = fs::metadata(path) {
+        // Only root may give a file away; others keep the group if they belong to it.
+        let (owner, group) = (Some(old.uid()), Some(old.gid()));
+        if fchown(file.as_file(), owner, group).is_err() {
+            drop(fchown(file.as_file(), None, group));
+        }
         file.as_file().set_permissions(old.permissions())?;
     }
     file.write_all(bytes)?;

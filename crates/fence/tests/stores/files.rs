@@ -163,6 +163,10 @@ fn an_invalid_mark_and_a_link_are_rejected_and_permissions_stay() {
     let link = path.with_extension("link");
     symlink(&path, &link).unwrap();
     assert!(matches!(begin(&link, FencingToken(35)), Err(FenceError::Store(_))));
+    std::fs::remove_file(&link).unwrap();
+    std::fs::hard_link(&path, &link).unwrap();
+    assert!(matches!(begin(&path, FencingToken(35)), Err(FenceError::Store(_))));
+    std::fs::remove_file(&link).unwrap();
 
     for broken in ["", "x", "-1", "0", "34 35"] {
         std::fs::write(path.with_extension("fence"), broken).unwrap();
@@ -170,10 +174,16 @@ fn an_invalid_mark_and_a_link_are_rejected_and_permissions_stay() {
     }
 }
 
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sh/fence_file.sh");
+
 fn shell(store: &FileStore, arguments: &[&str], input: &str) -> Output {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("sh/fence_file.sh");
     let mut command = Command::new("sh");
-    command.arg(script).args(&arguments[..1]).arg(store.path()).args(&arguments[1..]);
+    command.arg(SCRIPT).args(&arguments[..1]).arg(store.path()).args(&arguments[1..]);
+    answer(command, input)
+}
+
+/// Runs a command with this input.
+fn answer(mut command: Command, input: &str) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -217,4 +227,89 @@ fn the_shell_script_and_the_crate_reject_each_others_stale_holders() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 3, "the file, its mark and its lock file: {left:?}");
+}
+
+/// A directory in which the script runs on relative names.
+struct Desk(TempDir);
+
+impl Desk {
+    fn run(&self, line: &str) -> Option<i32> {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(line).env("FENCE", SCRIPT).current_dir(self.0.path());
+        answer(command, "new\n").status.code()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn the_shell_script_guards_one_regular_file_under_each_of_its_names() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    let desk = Desk(tempfile::tempdir().unwrap());
+    let at = |name: &str| desk.0.path().join(name);
+    assert_eq!(desk.run("sh $FENCE write real 50"), Some(0));
+    for (link, target) in [("link", "real"), ("to-link", "link"), ("dangling", "later")] {
+        symlink(target, at(link)).unwrap();
+    }
+    for name in ["link", "to-link", "./link", "dir/../link"] {
+        std::fs::create_dir_all(at("dir")).unwrap();
+        assert_eq!(desk.run(&format!("sh $FENCE write {name} 40")), Some(1), "{name}");
+        assert_eq!(desk.run(&format!("sh $FENCE read {name} 50")), Some(0), "{name}");
+    }
+    assert_eq!(desk.run("sh $FENCE write link 51"), Some(0));
+    assert!(at("link").is_symlink() && at("real.fence").is_file());
+    assert_eq!(desk.run("sh $FENCE write dangling 5; sh $FENCE write later 4"), Some(1));
+
+    std::fs::hard_link(at("real"), at("hard")).unwrap();
+    for other in ["dir", ".", "/", "/dev/null", "hard", "real"] {
+        assert_eq!(desk.run(&format!("sh $FENCE write {other} 60")), Some(2), "{other}");
+    }
+    std::fs::remove_file(at("hard")).unwrap();
+    assert_eq!(desk.run("sh $FENCE write -x 6; sh $FENCE write -x 5"), Some(1));
+    assert_eq!(text(&at("-x")), "new\n");
+
+    std::fs::set_permissions(at("real"), std::fs::Permissions::from_mode(0o640)).unwrap();
+    let given_away = chown(at("real"), Some(33), Some(33)).is_ok();
+    assert_eq!(desk.run("sh $FENCE write real 52"), Some(0));
+    let found = std::fs::metadata(at("real")).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o640);
+    assert!(!given_away || (found.uid(), found.gid()) == (33, 33));
+    assert!(std::fs::read_dir(at("dir")).unwrap().next().is_none(), "nothing is inside it");
+    let of = |name: &str| [name.to_owned(), format!("{name}.fence"), format!("{name}.fence.lock")];
+    let mut expected = [of("real"), of("later"), of("-x")].concat();
+    expected.extend(["dangling", "dir", "link", "to-link"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(desk.names(), expected, "no temporary file");
+}
+
+/// A shell with a limit on the size of files fails as on a full disk.
+#[test]
+fn a_failure_of_the_disk_is_no_stale_token_and_leaves_no_temporary_file() {
+    let desk = Desk(tempfile::tempdir().unwrap());
+    assert_eq!(desk.run("sh $FENCE write stock 50"), Some(0));
+    let before = desk.names();
+    let full = "trap '' XFSZ; ulimit -f 0;";
+    for failing in [
+        format!("{full} sh $FENCE write stock 50"),
+        format!("{full} sh $FENCE write stock 51"),
+        format!("{full} sh $FENCE read stock 51"),
+        "sh $FENCE read stock 50 >/dev/full".to_owned(),
+        "sh $FENCE write absent/stock 50".to_owned(),
+    ] {
+        assert_eq!(desk.run(&failing), Some(74), "{failing}");
+        assert_eq!(desk.names(), before, "{failing}");
+    }
+    assert_eq!(desk.run("sh $FENCE write stock 49"), Some(1), "the mark is not lost");
+    // It is killed between the first byte of its input and the last one.
+    let killed = "mkfifo in; sh $FENCE write stock 50 <in & exec 8>in; rm in;
+        until ls -A | grep -q '^[.]fence-'; do :; done; kill $!; exec 8>&-; wait $!";
+    assert_eq!(desk.run(killed), Some(143));
+    assert_eq!(desk.names(), before, "after a signal");
+    assert_eq!(text(&desk.0.path().join("stock")), "new\n");
 }
