@@ -106,11 +106,12 @@ fn shown(page: &str) -> Vec<(String, String)> {
     commands
 }
 
-/// `docs/fencing.md` and the page of each store.
+/// `docs/fencing.md` and the page of each store, except that of PostgreSQL: `tests/newcomer` runs it with its SQL.
 fn pages() -> Vec<PathBuf> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let stores = std::fs::read_dir(docs.join("fencing")).unwrap();
     let mut pages: Vec<PathBuf> = stores.map(|page| page.unwrap().path()).collect();
+    pages.retain(|page| !page.ends_with("postgresql.md"));
     pages.push(docs.join("fencing.md"));
     pages
 }
@@ -217,7 +218,7 @@ fn the_commands_of_the_pages_about_fencing_print_what_they_show() {
         until_it_answers(&path, "redis-cli ping | grep PONG");
     }
     if stores.mariadb.is_some() {
-        until_it_answers(&path, "mariadb --user root -e 'CREATE DATABASE IF NOT EXISTS shop'");
+        until_it_answers(&path, "mariadb --user root -e 'SELECT 1'");
     }
     let (mut ran, mut objections) = (0, String::new());
     for page in pages() {

@@ -12,7 +12,6 @@ mod explain;
 mod fence;
 mod fence_postgres;
 mod formats;
-mod guide;
 mod load;
 mod lock_views;
 mod members;

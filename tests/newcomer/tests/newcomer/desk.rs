@@ -7,13 +7,14 @@ use std::process::Command;
 use holdfast_lab::{End, PortRange, Program, binary, send};
 use nix::sys::signal::Signal;
 
-use crate::page::{Section, Step};
+use crate::page::{Block, Section, Step, blocks};
 use crate::shell::Shell;
 
-/// The ports in the pages: those of `holdfast dev` without options.
+/// The ports in the pages: those of `holdfast dev` without options. The pages use 8400 for a load balancer.
 const SHOWN_PORT: u16 = 7_400;
+const SHOWN_BALANCER: &str = "8400";
 
-/// A development cluster of three nodes. Commands of the pages run against it, whatever its ports are.
+/// A development cluster. Commands of the pages run against it, whatever its ports are.
 pub(crate) struct Desk {
     cluster: Program,
     ports: PortRange,
@@ -23,13 +24,30 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// A cluster of three nodes.
     pub(crate) fn new() -> Self {
-        let ports = PortRange::reserve();
+        Self::start(3)
+    }
+
+    /// A cluster of one node, for pages that do not lose one.
+    pub(crate) fn with_one_node() -> Self {
+        Self::start(1)
+    }
+
+    fn start(nodes: u16) -> Self {
+        let (ports, count) = (PortRange::reserve(), nodes.to_string());
         let mut command = Command::new(binary());
-        command.args(["dev", "--commands", "--port", &ports.first().to_string()]);
+        command.args([
+            "dev",
+            "--commands",
+            "--port",
+            &ports.first().to_string(),
+            "--nodes",
+            &count,
+        ]);
         let mut cluster = Program::start_with_input(command);
         let nodes = processes(&mut cluster);
-        assert_eq!(nodes.len(), 3, "the table of the nodes");
+        assert_eq!(nodes.len().to_string(), count, "the table of the nodes");
         let clone = tempfile::tempdir().expect("a directory");
         let release = clone.path().join("target/release");
         std::fs::create_dir_all(&release).expect("a directory");
@@ -67,7 +85,9 @@ impl Desk {
                 command.env_remove(name);
             }
         }
-        command.env("HOLDFAST_ADDR", format!("127.0.0.1:{}", self.ports.first()));
+        // A list, as operators set it: no command may use it as a part of a URL.
+        let address = format!("127.0.0.1:{0},localhost:{0}", self.port());
+        command.env("HOLDFAST_ADDR", address);
         command
     }
 
@@ -75,14 +95,37 @@ impl Desk {
     pub(crate) fn localized(&self, mut section: Section) -> Section {
         for step in &mut section.steps {
             for text in [&mut step.command, &mut step.shown] {
-                *text = (0..3).fold(std::mem::take(text), |text, node| {
-                    let [shown, port] =
-                        [SHOWN_PORT, self.ports.first()].map(|first| first + 10 * node);
-                    text.replace(&shown.to_string(), &port.to_string())
-                });
+                *text = self.localized_text(text);
             }
         }
         section
+    }
+
+    /// The blocks of a page, with the ports of this cluster.
+    pub(crate) fn localized_blocks(&self, path: &str) -> Vec<Block> {
+        let mut all = blocks(path);
+        for block in &mut all {
+            block.text = self.localized_text(&block.text);
+        }
+        all
+    }
+
+    /// The HTTP port of the first node.
+    pub(crate) fn port(&self) -> u16 {
+        self.ports.first()
+    }
+
+    /// The port of a load balancer before this cluster; no node listens on it.
+    pub(crate) fn balancer_port(&self) -> u16 {
+        self.port() + 3
+    }
+
+    fn localized_text(&self, text: &str) -> String {
+        let text = text.replace(SHOWN_BALANCER, &self.balancer_port().to_string());
+        (0..3).fold(text, |text, node| {
+            let [shown, port] = [SHOWN_PORT, self.port()].map(|first| first + 10 * node);
+            text.replace(&shown.to_string(), &port.to_string())
+        })
     }
 
     /// Kills a node as `kill -9` does.

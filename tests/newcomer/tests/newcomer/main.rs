@@ -1,8 +1,10 @@
-//! README.md and docs/quick-start.md, followed as a new user does: every command of the pages, in their order.
+//! The pages with commands, followed as a new user does: every command of a page, in its order, without another page.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "test code throughout")]
 
 mod desk;
+mod guides;
+mod load_balancer;
 mod page;
 #[path = "../../../../crates/fence/tests/scratch/mod.rs"]
 mod scratch;

@@ -100,6 +100,73 @@ pub(crate) fn section(path: &str, title: &str) -> Section {
     found.unwrap_or_else(|| panic!("{path} has no section {title:?} with commands"))
 }
 
+/// A block of code, in the order of its page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub language: String,
+    pub text: String,
+}
+
+impl Block {
+    /// The commands of a `console` block.
+    pub(crate) fn console(&self) -> VecDeque<Step> {
+        let mut section = Section::default();
+        if self.language == "console" {
+            section.add(&self.language, &self.text);
+        }
+        section.steps
+    }
+
+    /// The name in the first line, if it is `# NAME` with a dot in the name.
+    pub(crate) fn file_name(&self) -> Option<&str> {
+        let name = self.text.lines().next()?.strip_prefix("# ")?;
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+        (name.contains('.') && name.chars().all(is_name)).then_some(name)
+    }
+}
+
+/// The README, and all pages below `docs/`.
+pub(crate) fn paths() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut found, mut folders) = (vec!["README.md".to_owned()], vec![root.join("docs")]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of documents") {
+            let path = entry.expect("a document").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                let relative = path.strip_prefix(&root).expect("it is below the root");
+                found.push(relative.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+/// The blocks of a page, from top to bottom.
+pub(crate) fn blocks(path: &str) -> Vec<Block> {
+    read_blocks(&text(path))
+}
+
+fn read_blocks(text: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for event in TextMergeStream::new(Parser::new(text)) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                blocks.push(Block { language: language.to_string(), text: String::new() });
+                inside = true;
+            }
+            Event::End(TagEnd::CodeBlock) => inside = false,
+            Event::Text(text) if inside => {
+                blocks.last_mut().expect("a block began").text.push_str(&text);
+            }
+            _ => {}
+        }
+    }
+    blocks
+}
+
 fn read(text: &str) -> Vec<Section> {
     let mut all = vec![Section::default()];
     let (mut heading, mut language) = (false, None);
@@ -160,6 +227,18 @@ mod tests {
             expected.map(|(shell, command, output)| (shell, command.into(), output.into()));
         assert_eq!(one.steps.iter().map(shown).collect::<Vec<_>>(), expected);
         assert_eq!((two.title.as_str(), two.sql), ("Two", vec!["e\n".to_owned()]));
+    }
+
+    #[test]
+    fn blocks_have_the_order_of_the_page_and_some_have_a_file_name() {
+        let page = "```console\n$ a\n1\n```\n\n- text\n\n```sql\nb\n```\n```python\n# lock.py\nc\n```\n```toml\n# no file\n```\n";
+        let blocks = read_blocks(page);
+        let languages: Vec<_> = blocks.iter().map(|block| block.language.as_str()).collect();
+        assert_eq!(languages, ["console", "sql", "python", "toml"]);
+        let names: Vec<_> = blocks.iter().map(Block::file_name).collect();
+        assert_eq!(names, [None, None, Some("lock.py"), None]);
+        assert_eq!(blocks[0].console(), [Step { shown: "1\n".to_owned(), ..step(None, "a") }]);
+        assert!(blocks[1].console().is_empty());
     }
 
     #[test]
