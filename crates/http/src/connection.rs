@@ -7,11 +7,11 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Response;
+use axum::http::{HeaderName, HeaderValue, Response};
 use holdfast_tls::MaybeTlsStream;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
@@ -27,6 +27,9 @@ use crate::identity::Peer;
 use crate::reply::Streaming;
 use crate::shutdown::ShutdownPhase;
 
+/// How much earlier than the server a client should give up an idle connection.
+const CLOSE_MARGIN: Duration = Duration::from_secs(5);
+
 /// Serves one connection until the client, the timer or the shutdown ends it.
 pub(crate) async fn converse(
     stream: MaybeTlsStream,
@@ -37,15 +40,19 @@ pub(crate) async fn converse(
 ) {
     let activity = Arc::new(Activity::new());
     let io = TokioIo::new(ObservedIo::new(stream, activity.clone()));
+    let keep_alive = keep_alive(config.idle_timeout);
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         activity.busy(request.body().size_hint().exact());
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(activity.clone());
         let answer = router.clone().call(request.map(Body::new));
-        let activity = &activity;
+        let (activity, keep_alive) = (&activity, &keep_alive);
         async move {
             let answer: Result<_, Infallible> = answer.await;
-            answer.map(|answer| followed(answer, activity))
+            answer.map(|mut answer| {
+                answer.headers_mut().extend(keep_alive.clone());
+                followed(answer, activity)
+            })
         }
     });
     let mut connection = pin!(protocol(&config).serve_connection(io, service));
@@ -80,6 +87,14 @@ pub(crate) async fn converse(
             }
         }
     }
+}
+
+/// The headers that tell a client when an idle connection closes. A client that stops using it [`CLOSE_MARGIN`] earlier
+/// never sends a request into a closing connection.
+fn keep_alive(idle_timeout: Duration) -> Option<(HeaderName, HeaderValue)> {
+    let seconds = idle_timeout.checked_sub(CLOSE_MARGIN)?.as_secs();
+    let value = HeaderValue::from_str(&format!("timeout={seconds}")).ok()?;
+    (seconds > 0).then_some((HeaderName::from_static("keep-alive"), value))
 }
 
 /// Marks the connection idle when the response is complete, or when its stream has ended.

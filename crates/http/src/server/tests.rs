@@ -91,6 +91,23 @@ async fn a_connection_serves_many_calls_and_is_closed_when_idle() {
     assert_eq!(until_closed(&mut stream).await, "");
 }
 
+/// The client's limit is below the server's, so a client never sends into a closing connection.
+#[tokio::test]
+async fn a_response_names_the_idle_limit_of_its_connection() {
+    let named = async |idle_timeout| {
+        let server = start(HttpConfig { idle_timeout, ..HttpConfig::default() }, hello()).await;
+        let answer = call(&mut connect(&server).await).await.to_lowercase();
+        let named = answer.lines().find_map(|line| line.strip_prefix("keep-alive: timeout="));
+        named.map(|seconds| Duration::from_secs(seconds.parse().unwrap()))
+    };
+    let default = HttpConfig::default().idle_timeout;
+    for idle_timeout in [default, Duration::from_secs(6)] {
+        let named = named(idle_timeout).await.unwrap();
+        assert!(!named.is_zero() && named < idle_timeout, "{named:?}");
+    }
+    assert_eq!(named(Duration::from_secs(1)).await, None, "too short for a hint in seconds");
+}
+
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed() {
     let server = start(hasty(), hello()).await;

@@ -62,7 +62,8 @@ pub(crate) fn run_curl(command: &str, address: &str) -> String {
     assert!(output.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     // Only a backup is not text.
     let text = String::from_utf8_lossy(&output.stdout).replace(address, "localhost:7400");
-    let everywhere = ["content-", "date:", "holdfast-node", "holdfast-leader", "holdfast-re"];
+    let everywhere =
+        ["content-", "date:", "keep-alive:", "holdfast-node", "holdfast-leader", "holdfast-re"];
     let lines = text.lines().filter(|line| !everywhere.iter().any(|name| line.starts_with(name)));
     let shown: Vec<&str> = lines.map(str::trim_end).collect();
     let shown = shown.join("\n").trim_end().to_owned();
