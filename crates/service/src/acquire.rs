@@ -64,7 +64,8 @@ impl Service {
                 tracing::debug!(request, %lock, session = %open.session, ahead = queued.ahead, "queued");
                 if let Some(position) = position {
                     // An error means that the caller, and with it this call, was dropped.
-                    position.send(self.watch_position(lock, queued.ticket)).ok();
+                    let (session, owner) = (open.session.clone(), owner.clone());
+                    position.send(self.watch_position(lock, queued.ticket, session, owner)).ok();
                 }
                 let (session, anonymous) = (open.session, open.anonymous);
                 let queued = QueuedAcquire { clock, locks, session, owner, anonymous, queued };

@@ -1,7 +1,8 @@
 //! Queue positions of waiting callers that requested them.
 //!
-//! One task per lock reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], for all watching callers.
-//! So a release wakes one task instead of every waiter. Positions are informational and may be late.
+//! A watcher reads its first position as soon as this node has applied its queue entry. After that one task per lock
+//! reads the queue after a change, at most once in [`READ_INTERVAL_MIN`], for all watching callers. So a release wakes
+//! one task instead of every waiter. Positions are informational and may be late.
 //!
 //! Bounds: one task for each watched lock, which ends with its last watcher; one position per waiter. The waiter
 //! permits of the calls bound the watchers.
@@ -9,7 +10,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_types::{HolderView, LockName, Revision, Ticket, WaiterView};
+use holdfast_types::{
+    EntryState, HolderView, LockName, Owner, Revision, SessionName, Ticket, WaiterView,
+};
 use tokio::sync::watch;
 
 use crate::contention::WaitEstimate;
@@ -46,13 +49,21 @@ pub(crate) struct PositionWatcher {
     service: Service,
     lock: LockName,
     ticket: Ticket,
+    session: SessionName,
+    owner: Owner,
     contents: watch::Receiver<Arc<QueueContents>>,
     reported: Option<u32>,
 }
 
 impl Service {
     /// Starts to report the position of a waiter.
-    pub(crate) fn watch_position(&self, lock: &LockName, ticket: Ticket) -> PositionWatcher {
+    pub(crate) fn watch_position(
+        &self,
+        lock: &LockName,
+        ticket: Ticket,
+        session: SessionName,
+        owner: Owner,
+    ) -> PositionWatcher {
         let (contents, new) = self.observer().watched_queues.subscribe(lock);
         if let Some(queue) = new {
             tokio::spawn(publish_contents(self.clone(), lock.clone(), queue));
@@ -61,6 +72,8 @@ impl Service {
             service: self.clone(),
             lock: lock.clone(),
             ticket,
+            session,
+            owner,
             contents,
             reported: None,
         }
@@ -107,6 +120,12 @@ impl PositionWatcher {
     /// Resolves with the first position, and then with each changed position. Never resolves after the waiter has left
     /// the queue. Dropping the future loses no position.
     pub(crate) async fn next(&mut self) -> QueuePosition {
+        if self.reported.is_none()
+            && let Some((position, contents)) = self.first().await
+        {
+            self.reported = Some(position);
+            return self.position(position, &contents);
+        }
         loop {
             let found = {
                 let contents = self.contents.borrow_and_update();
@@ -123,6 +142,27 @@ impl PositionWatcher {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Waits until this node has applied the entry. A follower may receive the leader's reply before the entry.
+    async fn first(&self) -> Option<(u32, QueueContents)> {
+        let (service, entry_in) = (&self.service, Revision(self.ticket.0));
+        service.observer().applied_waiters.wait(entry_in, || service.revision()).await;
+        let lock = self.lock.clone().into();
+        let (entry, view, revision) = service.raft().read(|machine| {
+            let entry = machine.entry_state(&lock, &self.session, &self.owner);
+            (entry, machine.lock(&self.lock, AHEAD_MAX), machine.revision())
+        });
+        let Some(EntryState::Waiting(queued)) = entry else { return None };
+        let own = queued.iter().find(|queued| queued.ticket == self.ticket)?;
+        let contents = QueueContents {
+            holder: view.holder().cloned(),
+            first: view.waiters,
+            waiting: view.waiters_total,
+            revision,
+            ..QueueContents::default()
+        };
+        Some((own.ahead + 1, contents))
     }
 
     fn position(&self, position: u32, contents: &QueueContents) -> QueuePosition {

@@ -355,3 +355,28 @@ async fn a_keepalive_with_a_future_cursor_gets_the_current_one() {
     let kept = node.call_json("POST", "/v1/keepalive", r#"[""]"#).await;
     kept.problem(400, "bad-name");
 }
+
+/// A follower may receive the leader's reply before it applies the entry, and an idle cluster applies nothing after it.
+#[tokio::test]
+async fn a_follower_reports_the_first_position_at_once() {
+    let nodes = Node::cluster().await;
+    nodes[0].take("/v1/locks/busy?session=holder&ttl=5m").await;
+    for waiter in 1..=6 {
+        let target = format!("/v1/locks/busy?session=w{waiter}&wait=1m&ttl=5m");
+        let queued = async {
+            let follower = &nodes[1 + waiter % 2];
+            let mut events = Events::begin(follower.address, "PUT", &target, None).await;
+            let queued = events.expect("queued").await;
+            (events, queued)
+        };
+        // Without a change of the queue, positions are read every two seconds.
+        let queued = tokio::time::timeout(Duration::from_millis(1_900), queued).await;
+        let (_events, queued) = queued.expect("the position is late");
+        let position = queued["position"].as_u64();
+        assert_eq!(
+            (position, &queued["ahead"][0]["session"]),
+            (Some(waiter as u64), &"holder".into())
+        );
+        assert_eq!(queued["waiters"].as_u64(), position);
+    }
+}
