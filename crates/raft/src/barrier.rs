@@ -2,7 +2,8 @@
 //!
 //! One worker confirms a leader for all waiting callers in one *round*: on the leader with a heartbeat to a quorum, on
 //! other nodes with one call to the leader. A round proves nothing for later callers, so the next round serves callers
-//! that arrive during a round. The worker repeats a failed round until the deadlines of its waiters.
+//! that arrive during a round. A round ends when its leader is lost. The worker repeats a failed round until
+//! `leader_wait` after the arrival of its waiters.
 //!
 //! Bounds: [`QUEUE_MAX`] waiters in the queue, [`LAGGING_MAX`] waiters until this node has applied the leader's
 //! position, one round at a time.
@@ -12,9 +13,11 @@ use std::time::Duration;
 
 use holdfast_types::NodeId;
 use openraft::ReadPolicy;
+use openraft::async_runtime::watch::WatchReceiver as _;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::disk::DiskGauge;
 use crate::error::ReadError;
 use crate::failure::Failure;
 use crate::leadership::Leadership;
@@ -31,6 +34,8 @@ const LAGGING_MAX: usize = 16_384;
 const ROUND_MAX: usize = 8_192;
 /// The time limit of one round; after it the worker repeats the round.
 const ROUND_BOUND: Duration = Duration::from_secs(2);
+/// How long a confirmed read waits until this node has caught up.
+const CATCH_UP_MAX: Duration = Duration::from_millis(1_500);
 /// The pause between two failed rounds, unless the leader changes.
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -56,6 +61,7 @@ enum BarrierGoal {
 
 struct Waiter {
     goal: BarrierGoal,
+    arrived: Instant,
     deadline: Instant,
     reply: oneshot::Sender<Result<RoundEffect, ReadError>>,
 }
@@ -76,6 +82,9 @@ pub(crate) struct BarrierContext {
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) applied: watch::Receiver<Option<LogId>>,
     pub(crate) metrics: Arc<RaftMetrics>,
+    pub(crate) disk: Arc<DiskGauge>,
+    /// How long a read waits for a leader.
+    pub(crate) leader_wait: Duration,
 }
 
 /// Queues waiters. Cheap to clone.
@@ -115,10 +124,13 @@ impl Barrier {
             return Err(ReadError::Failed);
         }
         let (reply, receiver) = oneshot::channel();
-        self.queue.try_send(Waiter { goal, deadline, reply }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => ReadError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => self.stopped(),
-        })?;
+        let arrived = Instant::now();
+        self.queue.try_send(Waiter { goal, arrived, deadline, reply }).map_err(
+            |error| match error {
+                mpsc::error::TrySendError::Full(_) => ReadError::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => self.stopped(),
+            },
+        )?;
         let served = match timeout_at(deadline, receiver).await {
             Ok(Ok(result)) => result?,
             Ok(Err(_)) => return Err(self.stopped()),
@@ -126,7 +138,9 @@ impl Barrier {
         };
         match served {
             RoundEffect::Now(proof) => Ok(proof),
-            RoundEffect::Lagging(caught_up) => caught_up_by(caught_up, deadline).await,
+            RoundEffect::Lagging(caught_up) => {
+                caught_up_by(caught_up, deadline.min(Instant::now() + CATCH_UP_MAX)).await
+            }
         }
     }
 
@@ -225,10 +239,15 @@ impl Worker {
     }
 
     async fn round(&self, waiters: &mut Vec<Waiter>) -> Option<Proof> {
-        let leader = self.context.leadership.borrow().leader;
+        let mut leadership = self.context.leadership.clone();
+        let leader = leadership.borrow_and_update().leader;
         self.context.metrics.read_rounds.inc();
+        let lost = leadership.wait_for(|now| now.leader != leader);
         if leader == Some(self.context.node) {
-            return self.confirm_own_leadership().await;
+            return tokio::select! {
+                proof = self.confirm_own_leadership() => proof,
+                _ = lost => None,
+            };
         }
         for waiter in waiters.extract_if(.., |waiter| waiter.goal != BarrierGoal::Read) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
@@ -238,8 +257,12 @@ impl Worker {
             return None;
         }
         let deadline = Instant::now() + ROUND_BOUND;
-        let call = self.context.peers.call(leader, Purpose::Calls, ReadIndex, deadline);
-        Some(Proof { index: call.await.ok()?, epoch: None })
+        tokio::select! {
+            index = self.context.peers.call(leader, Purpose::Calls, ReadIndex, deadline) => {
+                Some(Proof { index: index.ok()?, epoch: None })
+            }
+            _ = lost => None,
+        }
     }
 
     async fn confirm_own_leadership(&self) -> Option<Proof> {
@@ -259,7 +282,19 @@ impl Worker {
         for waiter in now {
             waiter.reply.send(Ok(RoundEffect::Now(proof))).ok();
         }
+        if !later.is_empty() && self.cannot_catch_up(proof.index) {
+            for waiter in later {
+                waiter.reply.send(Err(ReadError::Lagging)).ok();
+            }
+            return;
+        }
         self.lagging.admit(later, proof);
+    }
+
+    /// A node with a full disk accepts no new entries.
+    fn cannot_catch_up(&self, index: u64) -> bool {
+        let last = self.context.raft.data_metrics().borrow_watched().last_log;
+        self.context.disk.is_low() && last.is_none_or(|last| last.index < index)
     }
 
     async fn pause(&mut self, waiters: &mut Vec<Waiter>) {
@@ -268,7 +303,10 @@ impl Worker {
             _ = self.context.leadership.changed() => {}
         }
         let now = Instant::now();
-        for waiter in waiters.extract_if(.., |waiter| waiter.deadline <= now) {
+        let leader_wait = self.context.leader_wait;
+        let is_over =
+            |waiter: &mut Waiter| waiter.deadline.min(waiter.arrived + leader_wait) <= now;
+        for waiter in waiters.extract_if(.., is_over) {
             waiter.reply.send(Err(ReadError::NoLeader)).ok();
         }
     }
@@ -287,8 +325,9 @@ mod tests {
     fn waiters(count: usize, timeout: Duration) -> (Vec<Waiter>, Vec<Answer>) {
         let waiter = |_| {
             let (reply, receiver) = oneshot::channel();
-            let deadline = Instant::now() + timeout;
-            (Waiter { goal: BarrierGoal::Read, deadline, reply }, receiver)
+            let arrived = Instant::now();
+            let deadline = arrived + timeout;
+            (Waiter { goal: BarrierGoal::Read, arrived, deadline, reply }, receiver)
         };
         (0..count).map(waiter).unzip()
     }

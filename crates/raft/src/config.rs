@@ -51,6 +51,18 @@ impl Default for Timing {
     }
 }
 
+impl Timing {
+    /// A leader without contact for this long counts no longer: its followers have elected another one, or cannot.
+    pub(crate) fn silence_max(&self) -> Duration {
+        self.election_max * 2
+    }
+
+    /// How long a call waits for a leader: until the end of the election after the freeze of a leader.
+    pub(crate) fn leader_wait(&self) -> Duration {
+        self.silence_max() + Duration::from_millis(400)
+    }
+}
+
 /// The configuration of a node. [`RaftConfig::new`] has the defaults.
 pub struct RaftConfig {
     /// The name of the cluster, equal on all nodes.

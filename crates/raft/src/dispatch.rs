@@ -198,6 +198,7 @@ impl Dispatch {
             return disk_full();
         }
         let last = entries.last().map(|entry| entry.log_id.into());
+        let committed = append.commit.map(|position| position.index);
         let request = AppendEntriesRequest {
             vote: append.vote.into(),
             prev_log_id: append.previous.map(Into::into),
@@ -209,6 +210,7 @@ impl Dispatch {
             return Ok(reply);
         }
         self.contact.record_contact(leader);
+        self.contact.record_commit(committed, self.local.applied_index());
         let partial = truncated && reply == AppendReply::Success;
         Ok(if partial { AppendReply::Partial(last) } else { reply })
     }

@@ -11,7 +11,7 @@ mod stop;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_storage::Log;
 use holdfast_types::NodeId;
@@ -59,6 +59,7 @@ struct Inner {
     leadership: watch::Receiver<Leadership>,
     peer_address: std::net::SocketAddr,
     election_max: Duration,
+    started: Instant,
     closing: AtomicBool,
     /// Whether commands of other nodes are refused, as before a leadership.
     refuses_forwarded: Arc<AtomicBool>,

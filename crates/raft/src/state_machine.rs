@@ -124,6 +124,10 @@ impl LocalMachine {
         self.applied.subscribe()
     }
 
+    pub(crate) fn applied_index(&self) -> Option<u64> {
+        self.applied.borrow().map(|position| position.index)
+    }
+
     pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.observer.read().clone()
     }

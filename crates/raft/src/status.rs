@@ -37,6 +37,7 @@ pub struct RaftStatus {
     pub role: Role,
     /// The highest term that the node has seen.
     pub term: u64,
+    /// The last known leader, which may be silent.
     pub leader: Option<NodeId>,
     /// The revision of the last applied command.
     pub applied_revision: Revision,
@@ -52,8 +53,10 @@ pub struct RaftStatus {
     pub purged_index: Option<u64>,
     /// The time since the last message from the leader; on the leader, from a quorum.
     pub leader_contact: Option<Duration>,
-    /// Whether a leader is known and `leader_contact` is at most two election timeouts.
+    /// Whether this node is in contact with the leader; on the leader, with a quorum.
     pub has_quorum: bool,
+    /// How long this node has known of a committed position that it has not applied.
+    pub behind_for: Duration,
     /// The free bytes on the disk of the data directory at the last check.
     pub disk_free_bytes: u64,
     /// Whether `disk_free_bytes` is below the reserve.

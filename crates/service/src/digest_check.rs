@@ -132,7 +132,7 @@ impl Service {
         }
         let mut state_check = self.parts.state_check.subscribe();
         let compared = state_check.wait_for(|check| *check != StateCheck::Pending);
-        match tokio::time::timeout_at(self.deadline().into(), compared).await {
+        match tokio::time::timeout(self.raft().leader_wait(), compared).await {
             Ok(_) => Ok(()),
             Err(_) if self.leader().is_none() => Err(self.no_leader()),
             Err(_) => Err(Failure::Starting(self.comparison_text())),

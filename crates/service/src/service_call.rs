@@ -300,14 +300,15 @@ impl ServiceCall for TransferLeadership {
 }
 
 impl Service {
-    /// Runs a call on this node if it leads, or else on the leader. Retries until `deadline` while no node replies as
-    /// the leader.
+    /// Runs a call on this node if it leads, or else on the leader. Retries until `deadline`, at most for
+    /// [`holdfast_raft::RaftNode::leader_wait`], while no node replies as the leader.
     pub(crate) async fn call_leader<C: ServiceCall>(
         &self,
         call: C,
         deadline: Instant,
     ) -> Result<C::Reply, Failure> {
         let mut leadership = self.raft().leadership();
+        let give_up_at = deadline.min(Instant::now() + self.raft().leader_wait());
         loop {
             let leader = leadership.borrow_and_update().leader;
             // Boxed: each parked waiter embeds this future, and few of them renew at a time.
@@ -316,7 +317,9 @@ impl Service {
                 Some(leader) if leader == self.node() => {
                     call.clone().answer(self, deadline).boxed().await
                 }
-                Some(leader) => self.call_service(leader, call.clone(), deadline).boxed().await,
+                Some(leader) => {
+                    self.call_while_leading(leader, call.clone(), deadline).boxed().await
+                }
             };
             match reply {
                 Ok(reply) => return Ok(reply),
@@ -328,8 +331,24 @@ impl Service {
                 // The leader may not have confirmed its leadership yet.
                 () = tokio::time::sleep(RETRY_PAUSE) => {}
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= give_up_at {
                 return Err(self.no_leader());
+            }
+        }
+    }
+
+    /// Calls the service of the leader once. The call ends with its leadership.
+    async fn call_while_leading<C: ServiceCall>(
+        &self,
+        leader: NodeId,
+        call: C,
+        deadline: Instant,
+    ) -> Result<C::Reply, CallFailure> {
+        let mut leadership = self.raft().leadership();
+        tokio::select! {
+            reply = self.call_service(leader, call, deadline) => reply,
+            _ = leadership.wait_for(|now| now.leader != Some(leader)) => {
+                Err(CallFailure::Unavailable)
             }
         }
     }

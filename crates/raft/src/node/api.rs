@@ -23,7 +23,7 @@ use crate::leadership::Leadership;
 use crate::metrics::RaftMetrics;
 use crate::proposer::{ProposeResult, command_len, write_as_leader};
 use crate::status::{PeerStatus, RaftStatus, Role};
-use crate::type_config::{LeaderEpoch, TypeConfig};
+use crate::type_config::{LeaderEpoch, LogId, TypeConfig};
 use crate::wire::{CommandRun, Purpose, ServiceRequest, Urgency};
 
 /// How long a write of the leader itself may take. After that its outcome is unknown: openraft may still append it. The
@@ -155,6 +155,25 @@ impl RaftNode {
         self.inner.local.read(read)
     }
 
+    /// How old this node's state may be: the time since the last message from the leader; on the leader, from a quorum.
+    /// A node that has had no leader since its start counts from its last entry, by the wall clock.
+    pub fn view_age(&self) -> Duration {
+        self.status().leader_contact.unwrap_or_else(|| {
+            let last = self.read(Machine::now);
+            let since_last = Duration::from_millis(self.wall_clock().0.saturating_sub(last.0));
+            since_last.max(self.inner.started.elapsed())
+        })
+    }
+
+    /// Whether this node lacks a committed entry and cannot accept it, because its disk is full.
+    pub fn cannot_catch_up(&self) -> bool {
+        let index = |position: Option<LogId>| position.map(|position| position.index);
+        self.inner.disk.is_low() && {
+            let metrics = self.inner.raft.data_metrics().borrow_watched().clone();
+            index(metrics.cluster_committed) > index(metrics.last_log)
+        }
+    }
+
     /// Refuses or accepts the commands that other nodes forward to this one while it leads. They wait and try again.
     pub fn refuse_forwarded(&self, refuse: bool) {
         self.inner.refuses_forwarded.store(refuse, Ordering::Relaxed);
@@ -168,6 +187,11 @@ impl RaftNode {
     /// The wall clock of this node, which may jump.
     pub fn wall_clock(&self) -> Stamp {
         (self.inner.context.wall_clock)()
+    }
+
+    /// How long a call waits for a leader.
+    pub fn leader_wait(&self) -> Duration {
+        self.inner.limits.leader_wait
     }
 
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
@@ -240,21 +264,24 @@ impl RaftNode {
             (true, _) => quorum_contact,
             (false, _) => inner.contact.age(),
         };
-        let leader = inner.leadership.borrow().leader;
+        let known = metrics.current_leader.map(NodeId);
+        let leader = known.filter(|leader| {
+            if *leader == inner.node { leads } else { inner.contact.last(*leader).is_some() }
+        });
         RaftStatus {
             node: inner.node,
             role: self.role(&metrics),
             term: metrics.current_term,
             leader,
             applied_revision: self.read(Machine::revision),
-            applied_index: inner.local.applied().borrow().map(|id| id.index),
+            applied_index: inner.local.applied_index(),
             committed_index: metrics.local_committed.map(|id| id.index),
             last_log_index: metrics.last_log_index,
             snapshot_index: metrics.snapshot.map(|id| id.index),
             purged_index: metrics.purged.map(|id| id.index),
-            has_quorum: leader.is_some()
-                && contact.is_some_and(|age| age <= inner.election_max * 2),
+            has_quorum: inner.leadership.borrow().leader.is_some(),
             leader_contact: contact,
+            behind_for: inner.contact.behind_for(inner.local.applied_index()),
             disk_free_bytes: inner.disk.free_bytes(),
             disk_low: inner.disk.is_low(),
             log_bytes: inner.log.bytes(),

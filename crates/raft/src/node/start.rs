@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use holdfast_storage::{Log, LogOptions};
 use holdfast_types::{ClusterId, NodeId};
@@ -27,7 +28,7 @@ use crate::identity::{DataDir, LOG_DIR, SNAPSHOT_DIR};
 use crate::initial_members::InitialMembersFile;
 use crate::join::{self, JoinRequest};
 use crate::leader_contact::LeaderContact;
-use crate::leadership::{self, Leadership};
+use crate::leadership::{Leadership, LeadershipMonitor};
 use crate::log_store::LogStore;
 use crate::members::MemberTable;
 use crate::membership::{Membership, MembershipProgress, ObservedNodes};
@@ -125,11 +126,10 @@ async fn build(
     let peers = Arc::new(Peers::new(&handshake, config.tls.as_ref()));
     let raft = raft(&config, &opened, &local, &peers).await?;
     let (disk, disk_monitor) = disk(&config).await;
-    let (sender, leadership) = watch::channel(Leadership::default());
-    let mut tasks = JoinSet::new();
     let contact = Arc::new(LeaderContact::new());
-    let (applied, leads) = (local.applied(), contact.leader());
-    tasks.spawn(leadership::follow(raft.clone(), applied, leads, sender, metrics.clone()));
+    let (leadership, monitor) = leadership(&config, &raft, &local, &contact, &metrics);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(monitor);
     tasks.spawn(disk_monitor.run(disk.clone()));
     let context = ProposerContext {
         raft: raft.clone(),
@@ -144,7 +144,7 @@ async fn build(
     let limits = BatchLimits::new(&config);
     let (proposer, proposer_worker) = Proposer::new(context.clone(), limits, failure.clone());
     tasks.spawn(proposer_worker);
-    let (barrier, barrier_worker) = barrier(&context, &local, &failure);
+    let (barrier, barrier_worker) = barrier(&context, limits.leader_wait, &local, &failure);
     tasks.spawn(barrier_worker);
     let bootstrap = Arc::new(bootstrap(&config, &opened, &context, &members, &failure)?);
 
@@ -168,6 +168,7 @@ async fn build(
         leadership,
         peer_address,
         election_max: config.timing.election_max,
+        started: Instant::now(),
         closing: AtomicBool::new(false),
         refuses_forwarded: Arc::default(),
         tasks: Mutex::new(tasks),
@@ -204,6 +205,25 @@ fn members(
         data_dir: config.data_dir.clone(),
     });
     (members, Arc::new(handshake.readmitting(caller)))
+}
+
+/// Returns the leadership, and the monitor that keeps it current.
+fn leadership(
+    config: &RaftConfig,
+    raft: &Raft,
+    local: &LocalMachine,
+    contact: &Arc<LeaderContact>,
+    metrics: &Arc<RaftMetrics>,
+) -> (watch::Receiver<Leadership>, impl Future<Output = ()> + Send + 'static) {
+    let monitor = LeadershipMonitor {
+        raft: raft.clone(),
+        applied: local.applied(),
+        contact: contact.clone(),
+        metrics: metrics.clone(),
+        silence_max: config.timing.silence_max(),
+    };
+    let (sender, leadership) = watch::channel(Leadership::default());
+    (leadership, monitor.run(sender))
 }
 
 /// Returns the gauge after a first check, and the monitor that keeps it current.
@@ -273,6 +293,7 @@ async fn reject_unless_blank(mut log: LogStore) -> Result<(), StartError> {
 
 fn barrier(
     context: &ProposerContext,
+    leader_wait: Duration,
     local: &LocalMachine,
     failure: &Failure,
 ) -> (Barrier, impl Future<Output = ()> + Send + 'static) {
@@ -283,6 +304,8 @@ fn barrier(
         leadership: context.leadership.clone(),
         applied: local.applied(),
         metrics: context.metrics.clone(),
+        disk: context.disk.clone(),
+        leader_wait,
     };
     Barrier::new(context, failure.clone())
 }
@@ -380,7 +403,7 @@ impl RaftNode {
             handshake,
             progress: inner.membership_progress.clone(),
             contact: inner.contact.clone(),
-            silence_max: config.timing.election_max * 2,
+            silence_max: config.timing.silence_max(),
             replace_after: config.replace_after,
             observed: ObservedNodes::default(),
         }

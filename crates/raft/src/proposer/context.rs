@@ -49,7 +49,7 @@ impl BatchLimits {
             inflight_max: config.propose_inflight_max,
             commands_max: config.batch_commands_max,
             bytes_max: config.batch_bytes_max,
-            leader_wait: config.timing.election_max * 4,
+            leader_wait: config.timing.leader_wait(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::context::ProposerContext;
 use super::pending::Pending;
 use crate::committed::Committed;
 use crate::error::{CallError, ProposeError};
+use crate::leadership;
 use crate::type_config::{Batch, LeaderEpoch, TypeConfig};
 use crate::wire::{ProposeRefusal, Purpose, TracedPropose};
 
@@ -74,7 +75,11 @@ async fn forward_batch(
     let traces = spans.iter().map(holdfast_trace::context_of).collect();
     let call = TracedPropose { runs, traces };
     let deadline = deadline.unwrap_or_else(Instant::now);
-    let results = context.peers.call(leader, Purpose::Calls, call, deadline).await;
+    let ended = leadership::ended(context.leadership.clone(), leader);
+    let results = tokio::select! {
+        results = context.peers.call(leader, Purpose::Calls, call, deadline) => results,
+        () = ended => Err(CallError::Unknown("the leader changed".into())),
+    };
     drop(spans);
     batch.shrink_to_fit();
     match results {
@@ -133,7 +138,7 @@ enum WriteFailure {
     Unknown,
 }
 
-/// Appends an entry, and waits until this node has applied it. `spans` are the spans `commit` of the entry's traced runs.
+/// Appends an entry, and waits until this node has applied it, or no longer leads with a quorum. `spans` are the spans `commit` of the entry's traced runs.
 async fn write(
     context: &ProposerContext,
     entry: Entry,
@@ -152,7 +157,13 @@ async fn write(
     }
     // An error means that openraft has stopped and did not accept the entry.
     request.await.map_err(|_| WriteFailure::Never(ProposeError::ShuttingDown))?;
-    match receiver.await {
+    let written = tokio::select! {
+        written = receiver => written,
+        () = leadership::ended(context.leadership.clone(), context.node) => {
+            return Err(WriteFailure::Unknown);
+        }
+    };
+    match written {
         Ok(Ok(response)) => {
             context.metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
             Ok(response.data)

@@ -26,13 +26,13 @@ use crate::wire::{PeerCall, Ping, Purpose, Reply, Request};
 /// The ping interval of an idle connection, well below the server's idle limit.
 const PING_IDLE: Duration = Duration::from_secs(5);
 /// The ping interval of a connection with waiting calls: calls may take long, but the peer must be alive.
-const PING_WAITING: Duration = Duration::from_secs(1);
+const PING_WAITING: Duration = Duration::from_millis(500);
 
 /// The time limit without received data while a reply is due; after it the connection closes.
 fn silence_max(purpose: Purpose) -> Duration {
     match purpose {
         Purpose::Control | Purpose::Bootstrap => Duration::from_secs(2),
-        Purpose::Calls => Duration::from_secs(3),
+        Purpose::Calls => Duration::from_millis(1_200),
         Purpose::Replication => Duration::from_secs(5),
         // The installation of a snapshot may take long; its only caller has a deadline.
         Purpose::Snapshot => SNAPSHOT_BOUND,

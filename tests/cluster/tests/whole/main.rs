@@ -10,6 +10,7 @@ mod damage;
 mod disk_full;
 mod failover;
 mod five;
+mod frozen;
 mod http_api;
 mod late;
 mod member_changes;
