@@ -16,6 +16,8 @@ use crate::state_check::StateCheck;
 
 /// A member that does not reply within this time counts as unreachable.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(400);
+/// A node that has not applied a committed change for longer than this should receive no calls.
+const LAG_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberRole {
@@ -185,6 +187,26 @@ impl Service {
                     .unwrap_or_else(|| format!("no leader is known in term {}", status.term)),
             },
         };
+        let disk = Check {
+            name: "disk",
+            ok: !status.disk_low,
+            detail: if status.disk_low {
+                let (free, reserve) = (status.disk_free_bytes >> 20, self.parts.disk_reserve >> 20);
+                format!("{free} MiB are free, below the reserve of {reserve} MiB")
+            } else {
+                "the reserve is free".to_owned()
+            },
+        };
+        let lag = Check {
+            name: "lag",
+            ok: status.behind_for <= LAG_MAX,
+            detail: if status.behind_for <= LAG_MAX {
+                "this node applies what the leader announces".to_owned()
+            } else {
+                let seconds = status.behind_for.as_secs();
+                format!("this node lacks a change that the leader announced {seconds} s ago")
+            },
+        };
         let serving = Check {
             name: "serving",
             ok: !self.is_draining(),
@@ -201,7 +223,10 @@ impl Service {
             }
             .to_owned(),
         };
-        Health { live: vec![storage.clone()], ready: vec![storage, leader, state, serving] }
+        Health {
+            live: vec![storage.clone()],
+            ready: vec![storage, leader, state, disk, lag, serving],
+        }
     }
 
     /// Resolves when the thread of the log has completed every earlier request; false if it cannot.

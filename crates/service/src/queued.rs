@@ -91,14 +91,18 @@ impl QueuedAcquire {
                     return Err(self.left(service, cause));
                 }
                 WaitEvent::Woken(WakeUp::Look) => {}
-                WaitEvent::Renewed { began, .. } => self.clock.confirmed_at = began,
+                WaitEvent::Renewed { began, .. } if !service.raft().cannot_catch_up() => {
+                    self.clock.confirmed_at = began;
+                }
                 WaitEvent::SessionEnded(rejection) => return Err(Failure::Rejected(rejection)),
                 WaitEvent::Denied(rejection) => {
                     self.leave(service).boxed().await;
                     return Err(Failure::Rejected(rejection));
                 }
                 WaitEvent::Deadline => return self.cancel(service).boxed().await,
-                WaitEvent::Draining => return self.turn_away(service).boxed().await,
+                WaitEvent::Draining | WaitEvent::Renewed { .. } => {
+                    return self.turn_away(service).boxed().await;
+                }
             }
         }
     }
@@ -226,14 +230,19 @@ impl QueuedAcquire {
         }
     }
 
-    /// Ends the wait because this node is shutting down. A caller with a named session keeps its entry and calls
+    /// Ends the wait because this node is shutting down, or will not see the grant because its disk is full. A caller with a named session keeps its entry and calls
     /// another node.
     async fn turn_away(&self, service: &Service) -> Result<Response<Granted>, Failure> {
+        let failure = if service.is_draining() {
+            Failure::ShuttingDown
+        } else {
+            Failure::Behind { disk_full: true }
+        };
         if !self.anonymous {
-            return Err(Failure::ShuttingDown);
+            return Err(failure);
         }
         match self.cancel(service).await {
-            Err(Failure::WaitTimeout { .. }) => Err(Failure::ShuttingDown),
+            Err(Failure::WaitTimeout { .. }) => Err(failure),
             other => other,
         }
     }

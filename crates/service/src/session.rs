@@ -26,6 +26,9 @@ impl Service {
     /// # Errors
     /// The errors of any write. After [`Failure::OutcomeUnknown`] the session may be open.
     pub async fn open_session(&self, open: OpenSession) -> Result<Response<SessionLease>, Failure> {
+        if self.raft().cannot_catch_up() {
+            return Err(Failure::Behind { disk_full: true });
+        }
         let arrived = Instant::now();
         let session = open.session.clone();
         let opened = self.propose_for(Command::OpenSession(open), Reply::into_session_opened);
@@ -52,7 +55,7 @@ impl Service {
             view
         } else {
             // The session may have been opened through another node: catch up with the leader.
-            self.read_barrier().await.map_err(|_| Failure::OutcomeUnknown)?;
+            self.read_barrier().await?;
             self.view(session)?
         };
         let expires_in = renewed.ttl.as_duration().saturating_sub(arrived.elapsed());

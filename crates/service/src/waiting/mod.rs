@@ -168,6 +168,10 @@ impl Service {
         if wait.is_zero() {
             return Ok(None);
         }
+        if self.raft().cannot_catch_up() {
+            // The wait would end long after the grant.
+            return Err(Failure::Behind { disk_full: true });
+        }
         self.observer().waiter_permits.take().map(Some)
     }
 }

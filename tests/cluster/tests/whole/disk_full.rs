@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use holdfast_lab::{
-    Actor, Attempt, Cluster, DEADLINE, History, Node, Tmpfs, is_root, judge, until_some,
+    Actor, Attempt, Cluster, DEADLINE, History, Method, Node, Request, Tmpfs, is_root, judge,
+    until, until_some,
 };
 use tokio::time::Instant;
 
@@ -90,6 +91,33 @@ async fn a_full_disk_refuses_writes_keeps_what_is_held_and_recovers_without_a_re
     judge::check_lock_history(&history);
 }
 
+async fn until_not_ready(node: &Node, failed: &[&str]) {
+    until("these checks to fail", DEADLINE, || async {
+        let checks = node.http.get("/readyz").await.json()["checks"].take();
+        let checks = checks.as_array().into_iter().flatten().filter(|check| check["ok"] == false);
+        checks.filter_map(|check| check["name"].as_str()).eq(failed.iter().copied())
+    })
+    .await;
+}
+
+/// A node that cannot catch up is not ready, refuses at once what it cannot answer, and keeps what is held.
+async fn is_left_at_once(node: &Node) {
+    until_not_ready(node, &["disk", "lag"]).await;
+    let began = Instant::now();
+    for call in [
+        Request::new(Method::GET, "/v1/locks/orders/49"),
+        Request::new(Method::GET, "/v1/sessions/me"),
+        Request::new(Method::PUT, "/v1/sessions/new"),
+        Request::new(Method::PUT, "/v1/locks/orders/49?session=other&wait=30s"),
+    ] {
+        let refused = node.http.send(call).await.expect("a reply");
+        refused.assert_code(503, "disk-full").assert_body_contains("another node");
+    }
+    node.http.post("/v1/sessions/holder/keepalive").await.assert_status(200);
+    node.http.put("/v1/locks/orders/50?session=me").await.assert_status(200);
+    assert!(began.elapsed() < Duration::from_secs(4), "one of these calls once took 5 s");
+}
+
 /// A majority can write, so one follower's full disk does not affect the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_follower_with_a_full_disk_stops_nobody() {
@@ -108,7 +136,15 @@ async fn one_follower_with_a_full_disk_stops_nobody() {
     follower.start();
     assert_eq!(cluster.wait_ready().await, leader);
 
+    cluster.node(leader).http.put("/v1/locks/busy?session=holder&ttl=5m").await.assert_status(200);
+    let waiting =
+        follower.http.begin_unreliable(Method::PUT, "/v1/locks/busy?session=waiter&ttl=6s&wait=5m");
+    until("the waiter to be queued", DEADLINE, async || {
+        follower.http.get("/v1/locks/busy").await.json()["waiters"] == 1
+    })
+    .await;
     let ballast = fill(small.path(), RESERVE_MIB / 2);
+    until_not_ready(follower, &["disk"]).await;
     let history = History::default();
     let endpoints: Vec<_> = cluster.others(follower.id).map(|node| node.http.clone()).collect();
     let mut actor = Actor::new("me", endpoints, LONG, &history);
@@ -117,7 +153,12 @@ async fn one_follower_with_a_full_disk_stops_nobody() {
         assert!(matches!(taken, Attempt::Granted(_)), "{taken:?}");
         actor.next_endpoint();
     }
+    is_left_at_once(follower).await;
+    // It goes on elsewhere: this node would not see its grant.
+    let turned_away = waiting.await.expect("the call").expect("a reply");
+    turned_away.assert_code(503, "disk-full").assert_body_contains("another node");
     std::fs::remove_file(ballast).expect("room again");
     assert_eq!(cluster.wait_ready().await, leader);
+    follower.http.get("/v1/locks/orders/49").await.assert_status(200);
     judge::check_lock_history(&history);
 }
