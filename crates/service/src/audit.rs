@@ -40,13 +40,14 @@ impl Service {
         &self,
         query: &AuditQuery,
         wait: Duration,
+        mode: ReadMode,
     ) -> Result<Response<AuditPage>, Failure> {
         let deadline = Instant::now() + wait;
         let _permit = self.admit(wait)?;
         let mut new_records = self.observer().audit_records.subscribe();
         let mut wait = Wait::until(self, deadline);
         loop {
-            let page = self.read(ReadMode::Linearizable, |machine| {
+            let page = self.read(mode, |machine| {
                 self.check(machine, Right::AuditRead, "")?;
                 Ok(AuditPage::of(machine, query))
             });

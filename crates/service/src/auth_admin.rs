@@ -238,9 +238,9 @@ impl Service {
     ///
     /// # Errors
     /// The errors of any read.
-    pub async fn known_caller(&self) -> Result<Response<KnownCaller>, Failure> {
+    pub async fn known_caller(&self, mode: ReadMode) -> Result<Response<KnownCaller>, Failure> {
         let actor = self.actor().clone();
-        self.read(ReadMode::Linearizable, |machine| {
+        self.read(mode, |machine| {
             let rights = machine.rights_of(self.actor(), self.log_time())?;
             let subject = rights.subject().cloned();
             let known = subject.as_ref().and_then(|subject| machine.subject(subject));

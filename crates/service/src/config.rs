@@ -48,9 +48,6 @@ pub struct ServiceConfig {
     pub priority: u8,
     /// The longest time between two backups, for the alarm `backup-old`; `None` expects no backups.
     pub backup_expected_every: Option<Duration>,
-    /// In the mode `on`, a node without contact to a leader for longer than this serves no stale reads, because its
-    /// subjects and roles may be old.
-    pub stale_max: Duration,
 }
 
 impl ServiceConfig {
@@ -69,7 +66,7 @@ impl Default for ServiceConfig {
             container_idle: Duration::from_mins(1),
             streams_max: 20_000,
             watches_max: 4_000_000,
-            catch_up_max: Duration::from_secs(3),
+            catch_up_max: Duration::from_millis(1_500),
             listeners_max: 20_000,
             past_holds: HistoryBounds { holds_max: 100_000, per_lock_max: 1_000 },
             history_events_max: 65_536,
@@ -81,7 +78,6 @@ impl Default for ServiceConfig {
             unprotected: None,
             priority: Self::DEFAULT_PRIORITY,
             backup_expected_every: None,
-            stale_max: Duration::from_secs(30),
         }
     }
 }

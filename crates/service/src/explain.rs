@@ -62,10 +62,13 @@ impl Service {
     ///
     /// # Errors
     /// [`Failure::Overloaded`] if the history thread does not reply in time; otherwise the errors of any read.
-    pub async fn history(&self, request: HistoryRequest) -> Result<Response<LockHistory>, Failure> {
+    pub async fn history(
+        &self,
+        request: HistoryRequest,
+        mode: ReadMode,
+    ) -> Result<Response<LockHistory>, Failure> {
         let HistoryRequest { lock, at, limit } = request;
-        let Response { value: view, revision, .. } =
-            self.lock(&lock, ReadMode::Linearizable).await?;
+        let view = self.lock(&lock, mode).await?;
         let query = HistoryQuery { lock: lock.clone(), at, limit };
         let found = tokio::time::timeout_at(
             self.deadline().into(),
@@ -75,9 +78,11 @@ impl Service {
             return Err(Failure::Overloaded { retry_after: Duration::from_secs(1) });
         };
         let held_at_that_time = |holder: &HolderView| at.is_none_or(|at| holder.granted_at <= at);
-        let holders = view.holders.into_iter().filter(held_at_that_time).collect();
-        let (holds, complete_after) = (found.holds, found.complete_after);
-        Ok(Response::new(LockHistory { lock, holders, holds, complete_after }, revision))
+        Ok(view.map(|view| {
+            let holders = view.holders.into_iter().filter(held_at_that_time).collect();
+            let (holds, complete_after) = (found.holds, found.complete_after);
+            LockHistory { lock, holders, holds, complete_after }
+        }))
     }
 
     /// Returns the holders and waiters of a lock, and why it is not free. Linearizable.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_machine::Machine;
 use holdfast_raft::{Committed, ProposeError, RaftNode, ReadError, StopReason, Urgency};
-use holdfast_types::{AuthMode, Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
+use holdfast_types::{Command, FeatureLevel, NodeId, Reply, Revision, Stamp};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -229,29 +229,19 @@ impl Service {
         Ok(self.labelled(value, revision, mode))
     }
 
-    /// Waits for a read barrier if the read is linearizable. Rejects a stale read with old subjects and roles.
+    /// Waits for a read barrier if the read is linearizable. A stale read needs only this node: its subjects and roles
+    /// are as old as its other state.
     pub(crate) async fn freshen(&self, mode: ReadMode) -> Result<(), Failure> {
         match mode {
             ReadMode::Linearizable => self.read_barrier().await,
-            ReadMode::Stale => {
-                let mode = self.raft().read(|machine| self.auth_mode(machine));
-                if mode == AuthMode::On && self.leader_contact() > self.config().stale_max {
-                    return Err(self.no_leader());
-                }
-                Ok(())
-            }
+            ReadMode::Stale => Ok(()),
         }
-    }
-
-    /// The time since this node's last contact with a leader.
-    fn leader_contact(&self) -> Duration {
-        self.raft().status().leader_contact.unwrap_or(Duration::MAX)
     }
 
     pub(crate) fn labelled<T>(&self, value: T, revision: Revision, mode: ReadMode) -> Response<T> {
         let leader_contact = match mode {
             ReadMode::Linearizable => None,
-            ReadMode::Stale => Some(self.leader_contact()),
+            ReadMode::Stale => Some(self.raft().view_age()),
         };
         Response { value, revision, leader_contact }
     }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::audit::{
     AUDIT_ACTION, AUDIT_AFTER, AUDIT_SUBJECT, AUDIT_TARGET, AUDIT_WAIT,
 };
+use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{AuditBody, AuditRecordBody, CallParams as _, ErrorCode, Schemas, params};
 use holdfast_service::{AuditPage, AuditQuery, Response};
 use holdfast_types::{AuditAction, SubjectName};
 
-use crate::call::CallContext;
+use crate::call::{CallContext, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::AUDIT;
@@ -36,17 +36,19 @@ params! {
         action: Option<AuditAction> = AUDIT_ACTION,
         target: Option<String> = AUDIT_TARGET,
         limit: usize = LIMIT,
+        stale: bool = STALE,
     }
 }
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
-    let AuditParams { after, wait, subject, action, target, limit } = call.params()?;
+    let AuditParams { after, wait, subject, action, target, limit, stale } = call.params()?;
     call.log_fields.wait = wait;
     let query = AuditQuery { after, subject, action, target, limit };
-    let page = call.run(call.service().audit(&query, wait)).await?;
-    let Response { value: AuditPage { records, read_up_to, kept }, revision, .. } = page;
+    let page = call.run(call.service().audit(&query, wait, read_mode(stale))).await?;
+    let Response { value: AuditPage { records, read_up_to, kept }, revision, leader_contact } =
+        page;
     let (oldest, newest) = kept.unzip();
     let records = records.into_iter().map(AuditRecordBody::from).collect();
     let body = AuditBody { records, next_after: read_up_to, oldest, newest };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use holdfast_api::parameters::LIMIT;
 use holdfast_api::parameters::lock::AT;
+use holdfast_api::parameters::{LIMIT, STALE};
 use holdfast_api::{
     CallParams as _, ErrorCode, HistoryBody, Param, ParamError, ParamValue, PastHoldBody,
     Rfc3339Time, Schemas, format_duration, named_owner, params, parse_duration, parse_time,
@@ -13,7 +13,7 @@ use holdfast_api::{
 use holdfast_service::{HistoryRequest, LockHistory, PastHold, Response};
 use holdfast_types::{HolderView, Stamp, millis};
 
-use crate::call::CallContext;
+use crate::call::{CallContext, read_mode};
 use crate::operation::{Operation, ResponseSpec};
 use crate::reply::Reply;
 use crate::routes::HISTORY;
@@ -31,6 +31,7 @@ params! {
     struct HistoryParams {
         at: Option<HistoryTime> = AT,
         limit: usize = LIMIT,
+        stale: bool = STALE,
     }
 }
 
@@ -69,15 +70,16 @@ impl ParamValue for HistoryTime {
 
 async fn history(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let lock = call.lock()?;
-    let HistoryParams { at, limit } = call.params()?;
+    let HistoryParams { at, limit, stale } = call.params()?;
     let at = at.map(|at| at.stamp(call.now()));
-    let history = call.run(call.service().history(HistoryRequest { lock, at, limit })).await?;
-    let Response { value: LockHistory { lock, holders, holds, complete_after }, revision, .. } =
-        history;
+    let request = HistoryRequest { lock, at, limit };
+    let history = call.run(call.service().history(request, read_mode(stale))).await?;
+    let Response { value: history, revision, leader_contact } = history;
+    let LockHistory { lock, holders, holds, complete_after } = history;
     let present = holders.into_iter().map(present_hold);
     let holds = present.chain(holds.into_iter().map(past_hold)).collect();
     let body = HistoryBody { lock, holds, complete_since_revision: complete_after, revision };
-    Ok(Reply::json(StatusCode::OK, &body).at(revision))
+    Ok(Reply::json(StatusCode::OK, &body).at(revision).stale(leader_contact))
 }
 
 fn present_hold(holder: HolderView) -> PastHoldBody {

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use holdfast_http::HttpConfig;
-use holdfast_service::ServiceConfig;
 use serde_json::Value;
 
 use crate::client::{Reply, call_with};
@@ -71,7 +70,7 @@ async fn delete_token(node: &Node, admin: &str, id: &str) {
 }
 
 /// The method, the target and the body of an operation's example.
-fn example(operation: &'static Value) -> (String, String, String) {
+pub(crate) fn example(operation: &'static Value) -> (String, String, String) {
     let line = operation["x-codeSamples"][0]["source"].as_str().unwrap();
     let method = line.split_once(" -X ").map_or("GET", |(_, rest)| rest.split(' ').next().unwrap());
     let target = line.split_once("localhost:7400").unwrap().1.split('\'').next().unwrap();
@@ -438,29 +437,6 @@ async fn invalid_changes_of_the_authorization_name_the_fix() {
     }
     let tokens = as_token(&node, &admin, "GET", "/v1/auth/tokens", "").await;
     assert!(tokens.body.contains(&ci_id) && !tokens.body.contains("hf_"), "{tokens:?}");
-}
-
-/// A node that was cut off may not know that an access token was deleted.
-#[tokio::test]
-async fn a_node_without_a_leader_serves_stale_reads_only_for_a_while() {
-    let stale_max = Duration::from_secs(2);
-    let mut nodes =
-        Node::cluster_with(&ServiceConfig { stale_max, ..ServiceConfig::default() }).await;
-    let tokens = guard(&nodes[0]).await;
-    let follower = nodes.pop().unwrap();
-    let target = "/v1/locks/deploy/a?stale";
-    let read = async || as_token(&follower, &tokens.ci, "GET", target, "").await;
-    follower
-        .until_as("the follower knows the token", target, &tokens.ci, |reply| reply.status == 200)
-        .await;
-    for node in &nodes {
-        node.service.shutdown().await;
-    }
-    assert_eq!(read().await.status, 200, "just cut off");
-    follower
-        .until_as("it is cut off for too long", target, &tokens.ci, |reply| reply.status == 503)
-        .await;
-    read().await.problem(503, "no-leader");
 }
 
 #[tokio::test]

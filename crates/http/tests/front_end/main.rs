@@ -29,6 +29,7 @@ mod recipes;
 mod self_report;
 mod sessions;
 mod shards;
+mod stale;
 mod stream;
 mod timeouts;
 mod tree;

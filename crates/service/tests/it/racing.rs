@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_service::{Failure, HistoryRequest, PastHold, Service};
+use holdfast_service::{Failure, HistoryRequest, PastHold, ReadMode, Service};
 use holdfast_types::{LockView, LossCause};
 
 use crate::nodes::*;
@@ -11,7 +11,7 @@ const ROUNDS: u32 = 60;
 
 async fn holds_of(node: &Service, name: &str, who: &str) -> Vec<PastHold> {
     let request = HistoryRequest { lock: lock(name), at: None, limit: 1_000 };
-    let history = node.history(request).await.unwrap().value;
+    let history = node.history(request, ReadMode::Linearizable).await.unwrap().value;
     assert_eq!(history.complete_after.0, 0);
     history.holds.into_iter().filter(|hold| hold.session == session(who)).collect()
 }
