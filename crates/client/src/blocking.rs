@@ -5,6 +5,7 @@
 
 mod runtime;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,12 +70,19 @@ pub type Membership = Blocking<recipes::Membership>;
 
 /// A value of the async client whose calls block. Methods that send no call are those of the value itself.
 /// [`Blocking::run`] blocks on any other async method.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "the value ends when it is dropped"]
 pub struct Blocking<T> {
     value: T,
     /// The last field, so that the runtime outlives the value.
     runtime: Arc<ClientRuntime>,
+}
+
+/// As the value.
+impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
 }
 
 impl<T> std::ops::Deref for Blocking<T> {
@@ -417,13 +425,21 @@ impl Guard {
 }
 
 /// A failed transfer; see [`crate::TransferError`].
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("the lock was not transferred: {error}")]
 pub struct TransferError {
     /// The reason.
     pub error: Error,
     /// The hold, which continues with the same token; `None` if it is lost, or if the receiver may have it.
     pub guard: Option<Box<Guard>>,
+}
+
+/// As `Display`, with the kept guard.
+impl fmt::Debug for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { error, guard } = self;
+        write!(f, "TransferError({error:?}, guard: {guard:?})")
+    }
 }
 
 impl MultiGuard {

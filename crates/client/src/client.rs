@@ -1,6 +1,7 @@
 //! The client: the addresses of the nodes, the sessions, and the calls that need no guard.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,10 +24,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A handle to a cluster, with one session that is renewed while a guard needs it. Clones share both.
 ///
 /// Dropping the last clone and the last guard closes the session in the background.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     calls: Calls,
     sessions: Arc<Sessions>,
+}
+
+/// The addresses of the nodes.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.calls.nodes).finish()
+    }
 }
 
 /// Options of a [`Client`].

@@ -1,13 +1,16 @@
 //! Call errors, grouped by the caller's next action.
 
+use std::fmt;
+
 use holdfast_api::{ErrorCode, HolderBody, Problem};
 use thiserror::Error;
 
 use crate::Loss;
 use crate::error_text::{busy_text, rejection_text};
 
-/// A call error. Each variant needs a different reaction.
-#[derive(Debug, Error)]
+/// A call error. Each variant needs a different reaction. `Debug` prints the name of the variant and the text of `Display`,
+/// on one line: a `main` that returns the error prints it.
+#[derive(Error)]
 pub enum Error {
     /// Another client holds the lock, or the awaited event has not happened. Wait longer, or try again later.
     #[error("{}", busy_text(.0))]
@@ -31,6 +34,21 @@ pub enum Error {
     /// A name or a duration is invalid; nothing was sent. Change it.
     #[error("{0}")]
     InvalidArgument(String),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            Self::Busy(_) => "Busy",
+            Self::Lost(_) => "Lost",
+            Self::Unavailable(_) => "Unavailable",
+            Self::OutcomeUnknown(_) => "OutcomeUnknown",
+            Self::Rejected(_) => "Rejected",
+            Self::UnexpectedResponse(_) => "UnexpectedResponse",
+            Self::InvalidArgument(_) => "InvalidArgument",
+        };
+        write!(f, "{variant}({self})")
+    }
 }
 
 impl Error {
@@ -78,6 +96,6 @@ impl From<Loss> for Error {
     }
 }
 
-pub(crate) fn argument(error: impl std::fmt::Display) -> Error {
+pub(crate) fn argument(error: impl fmt::Display) -> Error {
     Error::InvalidArgument(error.to_string())
 }

@@ -2,6 +2,8 @@
 //!
 //! `held_locks.rs` cancels the guard's token at the loss, and releases the lock.
 
+use std::fmt;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::held_locks::HeldLocks;
@@ -21,12 +23,18 @@ use crate::{Error, Hold};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     pub(crate) hold: Hold,
     /// The same hold, unless nothing is left to release.
     pub(crate) locks: HeldLocks,
+}
+
+/// The lock, the token, the session and whether the lock is held, on one line.
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hold.describe("Guard", f)
+    }
 }
 
 impl std::ops::Deref for Guard {

@@ -17,7 +17,6 @@ use crate::session::SessionUse;
 use crate::{Error, Loss, spans};
 
 /// Dropping the value releases its locks in the background.
-#[derive(Debug)]
 pub(crate) struct HeldLocks {
     /// Empty once nothing is left to release.
     pub(crate) holds: Vec<Hold>,

@@ -3,6 +3,7 @@
 //! Every method compares the clock with the deadline. A process that was paused therefore sees the loss before any
 //! timer has run and any answer has arrived. Invariant: a lost hold stays lost.
 
+use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::session::Session;
 use crate::{Loss, ReleaseRequest};
 
 /// A view of a held lock. Clones are cheap. A view does not keep the lock; only the [`Guard`](crate::Guard) does.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Hold {
     pub(crate) session: Arc<Session>,
     pub(crate) entry: Arc<ClientQueueEntry>,
@@ -26,7 +27,25 @@ pub struct Hold {
     pub(crate) grant: Arc<watch::Sender<Arc<GrantBody>>>,
 }
 
+/// The lock, the token, the session and whether the lock is held, on one line.
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe("Hold", f)
+    }
+}
+
 impl Hold {
+    /// Writes `Guard { lock: "orders", token: 7, session: "web1", held for 12s }`.
+    pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (lock, token, session) = (self.lock(), self.token(), self.session());
+        write!(f, "{name} {{ lock: \"{lock}\", token: {token}, session: \"{session}\", ")?;
+        let now = Moment::now();
+        match self.deadline_or_loss(now) {
+            Ok(deadline) => write!(f, "held for {:?} }}", deadline.left(now)),
+            Err(loss) => write!(f, "lost: {loss} }}"),
+        }
+    }
+
     /// The fencing token to send with every write under the lock. An [upgrade](crate::Guard::upgrade) replaces it in
     /// every view of the hold.
     pub fn token(&self) -> FencingToken {

@@ -4,6 +4,7 @@
 //! its own token and its own loss. One call releases all of them. Bounds: 16 locks, the limit of one call.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use holdfast_types::{FencingToken, LockName};
@@ -16,9 +17,16 @@ use crate::{Error, Guard, Hold, Loss, ReleaseRequest};
 
 /// A held multi-lock, renewed while this value lives. Each lock has its own token. Dropping it releases the locks in
 /// the background; [`MultiGuard::release`] waits for the confirmation.
-#[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard(pub(crate) HeldLocks);
+
+/// The holds, on one line.
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MultiGuard ")?;
+        f.debug_list().entries(self.holds()).finish()
+    }
+}
 
 impl MultiGuard {
     /// The holds, in lock name order.

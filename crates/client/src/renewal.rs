@@ -141,7 +141,9 @@ async fn renew(session: &Session, events: &mut SessionPoll) {
         Err(Error::Lost(loss)) => session.end(loss),
         Err(error) => {
             tracing::debug!(%error, "renewal failed");
-            let failure = error.to_string();
+            // The loss reports it later, e.g. that the call needs a credential.
+            let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            let failure = format!("{error}{hint}");
             session.lease.send_modify(|lease| lease.renewal_failed(failure, Moment::now()));
         }
     }

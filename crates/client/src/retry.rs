@@ -4,6 +4,7 @@
 //! or a request id. The result is [`Error::OutcomeUnknown`] only if no later answer settles the call.
 //! Bounds: one request in flight for each call.
 
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -147,12 +148,18 @@ impl<T> AttemptOutcome<T> {
 }
 
 /// The nodes of one cluster.
-#[derive(Debug)]
 pub(crate) struct Nodes {
     http: HttpClient,
     bases: Vec<String>,
     /// The index of the node that answered last. Concurrent calls may overwrite it, because every start is correct.
     preferred: AtomicUsize,
+}
+
+/// The addresses.
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bases.fmt(f)
+    }
 }
 
 impl Nodes {

@@ -3,6 +3,7 @@
 //! Guards, acquires in progress and [`SessionHandle`]s are users. The session is renewed (`renewal.rs`) exactly while
 //! it has users, so the client renews nothing for finished work.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ pub(crate) struct SessionUsers {
     pub(crate) client: bool,
 }
 
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) calls: Calls,
     pub(crate) name: SessionName,
@@ -37,6 +37,13 @@ pub(crate) struct Session {
     pub(crate) entries: QueueEntries,
     pub(crate) users: watch::Sender<SessionUsers>,
     pub(crate) runtime: Handle,
+}
+
+/// The name and the incarnation.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" #{}", self.name, self.incarnation)
+    }
 }
 
 impl Session {

@@ -4,6 +4,7 @@
 //! give the lock to the receiver at any time after that. If the cluster certainly rejects the call, the sender gets a
 //! new guard of the same hold. Bounds: one call in flight.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use crate::tree::is;
 use crate::{Error, Guard, Hold, Lock, Loss};
 
 /// A failed transfer.
-#[derive(Debug, ThisError)]
+#[derive(ThisError)]
 #[error("the lock was not transferred: {error}")]
 pub struct TransferError {
     /// The reason.
@@ -43,6 +44,14 @@ pub struct TransferError {
 impl From<TransferError> for Error {
     fn from(failure: TransferError) -> Self {
         failure.error
+    }
+}
+
+/// As `Display`, with the kept guard.
+impl fmt::Debug for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { error, guard } = self;
+        write!(f, "TransferError({error:?}, guard: {guard:?})")
     }
 }
 

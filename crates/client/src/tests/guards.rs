@@ -33,6 +33,23 @@ async fn a_dropped_guard_is_released_in_the_background() {
     until("it is released", || released(&lines) == 1).await;
 }
 
+/// A program that prints a guard or returns an error from `main` shows one readable line.
+#[tokio::test]
+async fn guards_clients_and_errors_are_printed_on_one_short_line() {
+    let (granting, _) = granting("").await;
+    let guard = acquire(&granting).await.unwrap();
+    let shown = format!("{guard:?}");
+    assert!(shown.starts_with("Guard { lock: \"job\", token: 7, session: \""), "{shown}");
+    assert!(shown.contains("held for") && shown.len() < 200, "{shown}");
+    let both = MultiGuard::from(guard);
+    assert!(format!("{both:?}").starts_with("MultiGuard [Hold { lock"), "{both:?}");
+    assert!(format!("{granting:?}").len() < 100, "{granting:?}");
+    let text = r#"{"type":"/errors/lock-busy","title":"The lock is held by another caller","status":423,"code":"lock-busy","retryable":true,"lock":"orders","waiters":2}"#;
+    let error = Error::Busy(serde_json::from_str(text).unwrap());
+    let expected = "Busy(lock \"orders\": The lock is held by another caller, 2 waiters)";
+    assert_eq!(format!("{error:?}"), expected);
+}
+
 #[tokio::test]
 async fn a_guard_may_be_dropped_on_a_thread_without_a_runtime() {
     let (client, lines) = granting("").await;
