@@ -35,6 +35,12 @@ DECLARE
     newest  fence%ROWTYPE;
     claimer text := coalesce(nullif(fence_check_shared.holder, ''), nullif(current_setting('application_name'), ''));
 BEGIN
+    IF fence_check_shared.token > 9007199254740991 THEN
+        RAISE EXCEPTION 'the fencing token % for resource % is too large: tokens are below 2^53',
+            fence_check_shared.token, coalesce(quote_ident(fence_check_shared.resource), 'missing')
+            USING ERRCODE = 'FN002', HINT = 'pass the token of the grant unchanged';
+    END IF;
+
     IF coalesce(fence_check_shared.resource, '') = '' OR fence_check_shared.token IS NULL
        OR fence_check_shared.floor IS NULL OR fence_check_shared.token NOT BETWEEN 1 AND 9007199254740991
        OR fence_check_shared.floor NOT BETWEEN 1 AND fence_check_shared.token THEN

@@ -48,8 +48,26 @@ pub enum FenceError {
     },
     /// Another error of the store. If the connection failed during the commit, the outcome is unknown: read before you
     /// write again.
-    #[error("the store failed: {0}")]
+    #[error("the store failed: {}", Causes(.0.as_ref()))]
     Store(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// An error and its causes, each once. Errors of database drivers name the reason only in a cause.
+struct Causes<'a>(&'a (dyn Error + 'static));
+
+impl std::fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = self.0.to_string();
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            let words = cause.to_string();
+            if !text.contains(&words) {
+                text = format!("{text}: {words}");
+            }
+            next = cause.source();
+        }
+        f.write_str(&text)
+    }
 }
 
 /// The name of a holder in a message.

@@ -17,6 +17,9 @@ BEGIN
     DECLARE newest, newest_checks, seen_checks bigint;
     DECLARE claimer varchar(255) CHARACTER SET utf8mb4;
     DECLARE message varchar(1024) CHARACTER SET utf8mb4;
+    IF in_token > 9007199254740991 THEN
+        SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'the fencing token is too large: tokens are below 2^53';
+    END IF;
     IF coalesce(in_resource, '') = '' OR in_token IS NULL OR in_floor IS NULL
        OR in_token NOT BETWEEN 1 AND 9007199254740991 OR in_floor NOT BETWEEN 1 AND in_token THEN
         SIGNAL SQLSTATE 'FN002' SET MESSAGE_TEXT = 'write without a fencing token: pass the token of the grant';
