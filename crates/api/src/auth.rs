@@ -16,6 +16,9 @@ pub struct AuthBody {
     pub required_here: bool,
     /// Whether the first administrator was added.
     pub has_had_administrator: bool,
+    /// Sessions that callers without a credential opened, and that hold locks or wait for them. In the mode `on`, their
+    /// renewals are refused, so they end with their TTL.
+    pub sessions_without_credential: u64,
     /// Calls that this node refused, or would refuse in the mode `on`; the latest first.
     pub refusals: Vec<RefusalBody>,
 }
@@ -54,6 +57,19 @@ impl std::fmt::Debug for IssuedTokenBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "IssuedTokenBody({} of {})", self.id, self.subject)
     }
+}
+
+/// The first administrator, and the mode of the authorization from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FirstAdministratorBody {
+    /// The administrator's access token.
+    #[serde(flatten)]
+    pub issued: IssuedTokenBody,
+    /// `off`, `shadow` or `on`.
+    pub mode: String,
+    /// As in the response of GET /v1/auth, before the call.
+    pub sessions_without_credential: u64,
 }
 
 /// Access tokens, by id.

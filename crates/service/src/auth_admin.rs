@@ -9,8 +9,8 @@ use holdfast_machine::{AccessTokenRecord, Machine, SubjectRecord};
 use holdfast_raft::take_recovery_proof;
 use holdfast_types::{
     AccessTokenId, Actor, AuthChange, AuthMode, AuthRejection, Command, NamespaceName,
-    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName, Stamp,
-    SubjectName, millis,
+    NewAccessToken, Permission, Reason, Rejection, Reply, Right, RoleName, SessionName,
+    SessionView, Stamp, SubjectName, millis,
 };
 
 use crate::access_token::AccessTokenSecret;
@@ -30,6 +30,15 @@ pub struct IssuedToken {
     pub expires_at: Option<Stamp>,
 }
 
+/// The first administrator, and the mode from now on.
+#[derive(Clone, Debug)]
+pub struct FirstAdministrator {
+    pub issued: IssuedToken,
+    pub mode: AuthMode,
+    /// As [`AuthStatus::sessions_without_credential`], before the call.
+    pub sessions_without_credential: u64,
+}
+
 /// The authorization of the cluster, and the refusals of this node.
 #[derive(Clone, Debug)]
 pub struct AuthStatus {
@@ -37,6 +46,9 @@ pub struct AuthStatus {
     /// Whether this node applies the mode `on`, whatever the mode of the cluster is.
     pub required_here: bool,
     pub has_had_administrator: bool,
+    /// Sessions that a caller without a credential opened, and that hold locks or wait for them. In the mode `on`, they end
+    /// with their TTL.
+    pub sessions_without_credential: u64,
     /// The latest first.
     pub refusals: Vec<RefusalCount>,
 }
@@ -63,19 +75,44 @@ pub struct Verdict {
 }
 
 impl Service {
-    /// Adds the first administrator with an access token, and sets the mode.
+    /// Adds the first administrator with an access token, and sets the mode. Without `mode`, it is `shadow` while sessions
+    /// without a credential hold locks or wait for them, and otherwise `on`.
     ///
     /// # Errors
     /// [`AuthRejection::HasAdministrator`] after the first one; otherwise the errors of any write.
     pub async fn add_first_administrator(
         &self,
         subject: SubjectName,
-        mode: AuthMode,
-    ) -> Result<Response<IssuedToken>, Failure> {
+        mode: Option<AuthMode>,
+    ) -> Result<Response<FirstAdministrator>, Failure> {
+        let sessions_without_credential = self.sessions_without_credential().await?;
+        let default = if sessions_without_credential > 0 { AuthMode::Shadow } else { AuthMode::On };
+        let mode = mode.unwrap_or(default);
         let issued = self.generate_token(subject.clone(), None)?;
         let token = issued.replicated();
         let change = AuthChange::AddAdministrator { subject, token, mode: Some(mode) };
-        Ok(self.change_auth(change).await?.map(|()| issued))
+        let added = self.change_auth(change).await?;
+        Ok(added.map(|()| FirstAdministrator { issued, mode, sessions_without_credential }))
+    }
+
+    /// Counts the sessions of callers without a credential that hold locks or wait for them.
+    async fn sessions_without_credential(&self) -> Result<u64, Failure> {
+        self.read_barrier().await?;
+        let (mut after, mut count) = (None::<String>, 0);
+        loop {
+            let page = self.raft().read(|machine| {
+                let has_none =
+                    |session: &SessionName| machine.subject_of_session(session).is_none();
+                machine.sessions(after.as_deref(), SESSIONS_PAGE, has_none)
+            });
+            let in_use =
+                |session: &&SessionView| !session.holds.is_empty() || !session.waits.is_empty();
+            count += page.items.iter().filter(in_use).count() as u64;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(count),
+            }
+        }
     }
 
     /// Adds an administrator with an access token, for the owner of this node's data directory. The caller has proved
@@ -187,13 +224,16 @@ impl Service {
     /// # Errors
     /// [`AuthRejection::Forbidden`] without the right to read; otherwise the errors of any read.
     pub async fn auth_status(&self) -> Result<Response<AuthStatus>, Failure> {
-        self.read_auth(|machine| AuthStatus {
+        let status = self.read_auth(|machine| AuthStatus {
             mode: machine.auth_mode(),
             required_here: self.config().requires_authentication,
             has_had_administrator: machine.has_had_administrator(),
+            sessions_without_credential: 0,
             refusals: self.parts.refusals.list(),
-        })
-        .await
+        });
+        let status = status.await?;
+        let sessions_without_credential = self.sessions_without_credential().await?;
+        Ok(status.map(|status| AuthStatus { sessions_without_credential, ..status }))
     }
 
     /// Access tokens by id, without their secrets.

@@ -72,7 +72,7 @@ pub use access_token::{AccessTokenSecret, NotAccessToken};
 pub use alarm_facts::{AlarmsView, ReportedAlarm};
 pub use alarms::{Alarm, AlarmKind, AlarmSeverity, ListenerCertificate};
 pub use audit::{AuditPage, AuditQuery};
-pub use auth_admin::{AuthStatus, IssuedToken, KnownCaller, Verdict};
+pub use auth_admin::{AuthStatus, FirstAdministrator, IssuedToken, KnownCaller, Verdict};
 pub use backup::BackupStream;
 pub use cluster::{Check, ClusterMember, ClusterView, Health, MemberRole};
 pub use config::ServiceConfig;

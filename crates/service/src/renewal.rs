@@ -264,8 +264,8 @@ mod tests {
         let mut leadership = service.raft().leadership();
         leadership.wait_for(|leadership| leadership.epoch.is_some()).await.unwrap();
         let subject = SubjectName::new("root").unwrap();
-        let added = service.add_first_administrator(subject, AuthMode::On).await.unwrap();
-        let actor = Actor::Token(added.value.token.id);
+        let added = service.add_first_administrator(subject, Some(AuthMode::On)).await.unwrap();
+        let actor = Actor::Token(added.value.issued.token.id);
         let principal = Principal::of(actor);
         let admin = service.for_call(RequestContext { principal, ..RequestContext::anonymous() });
         let session = SessionName::new("me").unwrap();

@@ -20,8 +20,11 @@ pub const MODE: Param = Param::word(
      on: calls without a permission are refused",
 )
 .needed("shadow");
-pub const FIRST_MODE: Param =
-    Param::word("mode", MODES, "The mode from now on").absent(Absent::Word("on"));
+pub const FIRST_MODE: Param = Param::word(
+    "mode",
+    MODES,
+    "The mode from now on; by default shadow while sessions without a credential hold locks or wait, otherwise on",
+);
 pub const ADMINISTRATOR: Param = Param::path(
     "subject",
     SubjectName::MAX_LEN,

@@ -4,10 +4,11 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::auth::{ADMINISTRATOR, FIRST_MODE};
-use holdfast_api::{CallParams as _, ErrorCode, IssuedTokenBody, Schemas, params};
+use holdfast_api::{CallParams as _, ErrorCode, FirstAdministratorBody, Schemas, params};
+use holdfast_service::Response;
 use holdfast_types::{AuthMode, SubjectName};
 
-use super::{check_is_near, issued};
+use super::{check_is_near, issued_body, secret_reply};
 use crate::call::CallContext;
 use crate::operation::{Example, Method, Operation, ResponseSpec};
 use crate::reply::Reply;
@@ -15,14 +16,15 @@ use crate::routes::BOOTSTRAP;
 use crate::status::HttpError;
 
 pub(crate) static OPERATION: Operation = Operation {
-    summary: "Add the first administrator, and switch the authorization on",
+    summary: "Add the first administrator, and set the mode of the authorization",
     description: "Only once in the life of a cluster, and only from the machine of a node or with a certificate of the cluster's \
-        CA. The response has an access token that may do everything.",
+        CA. The response has an access token that may do everything. The mode on refuses calls without a credential, \
+        also the renewals of open sessions; PATCH /v1/auth?mode=shadow goes back.",
     params: BootstrapParams::LIST,
     example: Example { query: "mode=shadow", body: "" },
     answers: || {
         let about = "The administrator's access token";
-        vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<IssuedTokenBody>)]
+        vec![ResponseSpec::json(StatusCode::CREATED, about, Schemas::of::<FirstAdministratorBody>)]
     },
     errors: &[ErrorCode::HasAdministrator, ErrorCode::Forbidden],
     ..Operation::write("bootstrapAuth", Method::Post, &BOOTSTRAP, |call| bootstrap(call).boxed())
@@ -31,7 +33,7 @@ pub(crate) static OPERATION: Operation = Operation {
 params! {
     struct BootstrapParams {
         subject: SubjectName = ADMINISTRATOR,
-        mode: AuthMode = FIRST_MODE,
+        mode: Option<AuthMode> = FIRST_MODE,
         _redirect: bool = REDIRECT,
     }
 }
@@ -40,5 +42,11 @@ async fn bootstrap(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let BootstrapParams { subject, mode, .. } = call.params()?;
     check_is_near(call)?;
     let added = call.service().add_first_administrator(subject, mode);
-    Ok(issued(call.run(added).await?))
+    let Response { value: added, revision, .. } = call.run(added).await?;
+    let body = FirstAdministratorBody {
+        issued: issued_body(added.issued),
+        mode: added.mode.as_str().to_owned(),
+        sessions_without_credential: added.sessions_without_credential,
+    };
+    Ok(secret_reply(&body, revision))
 }

@@ -21,6 +21,8 @@ pub(crate) mod set_subject;
 use axum::http::{HeaderValue, StatusCode, header};
 use holdfast_api::{ErrorCode, IssuedTokenBody, Problem, Rfc3339Time};
 use holdfast_service::{IssuedToken, Response};
+use holdfast_types::Revision;
+use serde::Serialize;
 
 use crate::call::CallContext;
 use crate::identity::Peer;
@@ -29,13 +31,19 @@ use crate::status::HttpError;
 
 /// The response with the secret of a new access token, which no cache may keep.
 fn issued(issued: Response<IssuedToken>) -> Reply {
-    let Response { value: IssuedToken { token, subject, expires_at }, revision, .. } = issued;
+    let Response { value, revision, .. } = issued;
+    secret_reply(&issued_body(value), revision)
+}
+
+fn issued_body(IssuedToken { token, subject, expires_at }: IssuedToken) -> IssuedTokenBody {
     let expires_at = expires_at.map(Rfc3339Time);
-    let body = IssuedTokenBody { token: token.reveal(), id: token.id, subject, expires_at };
+    IssuedTokenBody { token: token.reveal(), id: token.id, subject, expires_at }
+}
+
+/// A response that no cache may keep.
+fn secret_reply(body: &impl Serialize, revision: Revision) -> Reply {
     let no_store = HeaderValue::from_static("no-store");
-    Reply::json(StatusCode::CREATED, &body)
-        .at(revision)
-        .with_header(header::CACHE_CONTROL, no_store)
+    Reply::json(StatusCode::CREATED, body).at(revision).with_header(header::CACHE_CONTROL, no_store)
 }
 
 /// Rejects callers from other machines without a certificate of the cluster's CA.

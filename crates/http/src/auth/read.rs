@@ -23,13 +23,25 @@ pub(crate) static OPERATION: Operation = Operation {
 
 async fn read(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let Response { value: status, revision, .. } = call.run(call.service().auth_status()).await?;
-    let AuthStatus { mode, required_here, has_had_administrator, refusals } = status;
+    let AuthStatus {
+        mode,
+        required_here,
+        has_had_administrator,
+        sessions_without_credential,
+        refusals,
+    } = status;
     let refusal = |refusal: RefusalCount| {
         let RefusalCount { subject, why, count, last_at } = refusal;
         RefusalBody { subject, why, count, last_at: Rfc3339Time(last_at) }
     };
     let refusals = refusals.into_iter().map(refusal).collect();
     let mode = mode.as_str().to_owned();
-    let body = AuthBody { mode, required_here, has_had_administrator, refusals };
+    let body = AuthBody {
+        mode,
+        required_here,
+        has_had_administrator,
+        sessions_without_credential,
+        refusals,
+    };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }

@@ -186,11 +186,11 @@ async fn a_wait_ends_with_the_certificate_of_its_caller() {
     let nodes = Nodes::start(3).await;
     let node = nodes.services[0].clone();
     let subject = |name| SubjectName::new(name).unwrap();
-    let added = node.add_first_administrator(subject("root"), AuthMode::On).await.unwrap();
+    let added = node.add_first_administrator(subject("root"), Some(AuthMode::On)).await.unwrap();
     let of = |node: &Service, principal| {
         node.for_call(RequestContext { principal, ..RequestContext::anonymous() })
     };
-    let admin = of(&node, Principal::of(Actor::Token(added.value.token.id)));
+    let admin = of(&node, Principal::of(Actor::Token(added.value.issued.token.id)));
     let certificate = CertificateName::new("CN=ci,O=prod").unwrap();
     let set = |certificates| AuthChange::SetSubject {
         subject: subject("ci"),

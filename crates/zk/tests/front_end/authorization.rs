@@ -22,8 +22,9 @@ fn subject(name: &str) -> SubjectName {
 
 /// A cluster in the mode `on`, its administrator, and the token of `ci`, which may write `/app` and below it.
 async fn guarded(node: &Node) -> (Service, AccessTokenSecret) {
-    let added = node.service.add_first_administrator(subject("root"), AuthMode::On).await.unwrap();
-    let actor = Actor::Token(added.value.token.id);
+    let added =
+        node.service.add_first_administrator(subject("root"), Some(AuthMode::On)).await.unwrap();
+    let actor = Actor::Token(added.value.issued.token.id);
     let principal = Principal::of(actor);
     let request_id = "test".to_owned();
     let admin = node.service.for_call(RequestContext { principal, request_id });

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand, ValueEnum};
 use holdfast_api::parameters::auth::{ADMINISTRATOR, AS, ASKED_PERMISSION, FIRST_MODE, MODE};
-use holdfast_api::{AuthBody, CallerBody, Query, VerdictBody};
+use holdfast_api::{AuthBody, CallerBody, FirstAdministratorBody, Query, VerdictBody};
 use holdfast_client::http::Method;
 use holdfast_client::{Call, Client};
 use holdfast_raft::RECOVERY_FILE;
@@ -21,12 +21,12 @@ use self::subject::SubjectCommand;
 use self::token::{OutArgs, TokenCommand, show_issued};
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, print, table};
+use crate::output::{answer, print, table, write_stderr};
 
 /// Control who may do what.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
-    /// Add the first administrator, and switch the authorization on. On the machine of a node.
+    /// Add the first administrator, and set the mode. On the machine of a node.
     Bootstrap(AuthBootstrapArgs),
     /// Show the mode, and the calls that the node refused or would refuse.
     Status(ClusterArgs),
@@ -55,9 +55,9 @@ pub(crate) struct AuthBootstrapArgs {
     /// The administrator.
     #[arg(long, default_value = "admin", value_parser = subject_name)]
     subject: SubjectName,
-    /// The mode from now on.
-    #[arg(long, value_enum, default_value_t = ModeArg::On)]
-    mode: ModeArg,
+    /// The mode from now on; by default shadow while sessions without a credential hold locks or wait, otherwise on.
+    #[arg(long, value_enum)]
+    mode: Option<ModeArg>,
     #[command(flatten)]
     out: OutArgs,
     #[command(flatten)]
@@ -97,10 +97,10 @@ impl From<ModeArg> for AuthMode {
 /// Ask about a permission.
 #[derive(Debug, Args)]
 pub(crate) struct AuthCanArgs {
+    /// The kind of things, such as lock. The words are those of a permission: lock acquire orders.
+    kind: String,
     /// The verb, such as acquire.
     verb: String,
-    /// The kind of things, such as lock.
-    kind: String,
     /// The name; omitted for kinds without names.
     name: Option<String>,
     /// The subject; by default the caller.
@@ -140,12 +140,38 @@ pub(crate) async fn run(command: AuthCommand) -> Result<(), CommandFailure> {
 }
 
 async fn bootstrap(args: &AuthBootstrapArgs) -> Result<(), CommandFailure> {
-    let mode = AuthMode::from(args.mode);
-    let query = Query::default().with(&ADMINISTRATOR, &args.subject).with(&FIRST_MODE, &mode);
+    let query = Query::default().with(&ADMINISTRATOR, &args.subject);
+    let query = query.with_some(&FIRST_MODE, args.mode.map(AuthMode::from).as_ref());
     let call = once(Method::POST, query.target("/v1/auth/bootstrap"));
     args.out.check()?;
-    let issued = args.cluster.client()?.call(&call).await?;
-    show_issued(&args.cluster, &args.out, &issued)
+    let added: FirstAdministratorBody = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &added.issued, &added)?;
+    write_stderr(&mode_text(&added.mode, added.sessions_without_credential));
+    Ok(())
+}
+
+/// The effect of the mode on running jobs, and the way back.
+fn mode_text(mode: &str, without_credential: u64) -> String {
+    let sessions = match without_credential {
+        0 => "no open session without a credential holds locks or waits".to_owned(),
+        1 => "1 open session without a credential holds locks or waits".to_owned(),
+        many => format!("{many} open sessions without a credential hold locks or wait"),
+    };
+    match mode {
+        "on" if without_credential > 0 => format!(
+            "holdfast: the authorization is on, and {sessions}: they cannot renew, and lose their locks after their ttl. \
+             To go back, send the new access token with: holdfast auth mode shadow"
+        ),
+        "on" => format!(
+            "holdfast: the authorization is on: calls without a permission are refused; {sessions}. \
+             To go back: holdfast auth mode shadow, or off"
+        ),
+        "shadow" => format!(
+            "holdfast: the authorization is in shadow mode, and refuses no call; {sessions}. \
+             holdfast auth status lists the calls that the mode on would refuse; holdfast auth mode on refuses them"
+        ),
+        _ => "holdfast: the authorization is off: no call needs a permission; switch it on with holdfast auth mode on".to_owned(),
+    }
 }
 
 async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
@@ -156,7 +182,10 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
     } else {
         "none yet: run holdfast auth bootstrap on a node"
     };
-    let mut text = format!("mode           {}{here}\nadministrator  {administrator}", body.mode);
+    let mut text = format!(
+        "mode           {}{here}\nadministrator  {administrator}\nsessions       {} without a credential hold locks or wait",
+        body.mode, body.sessions_without_credential
+    );
     if !body.refusals.is_empty() {
         let rows = body.refusals.iter().map(|refusal| {
             let subject = refusal.subject.as_ref().map_or("-", SubjectName::as_str);
@@ -173,7 +202,12 @@ async fn status(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 async fn set_mode(args: &AuthModeArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&MODE, &AuthMode::from(args.mode));
     let call = Call::new(Method::PATCH, query.target("/v1/auth"));
-    args.cluster.client()?.call_raw(&call).await?;
+    let client = args.cluster.client()?;
+    // Reading the status needs another permission than setting the mode.
+    let status = client.call::<AuthBody>(&Call::get("/v1/auth")).await;
+    client.call_raw(&call).await?;
+    let sessions = status.map_or(0, |status| status.sessions_without_credential);
+    write_stderr(&mode_text(AuthMode::from(args.mode).as_str(), sessions));
     Ok(())
 }
 
@@ -195,10 +229,13 @@ async fn me(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
 
 async fn can(args: &AuthCanArgs) -> Result<(), CommandFailure> {
     let name = args.name.as_deref().map_or(String::new(), |name| format!(" {name}"));
-    let asked: Permission =
-        format!("{} {}{name}", args.kind, args.verb).parse().map_err(|error| {
-            CommandFailure::usage(format!("{error}, as: holdfast auth can acquire lock orders"))
-        })?;
+    let parsed = |kind: &str, verb: &str| format!("{kind} {verb}{name}").parse::<Permission>();
+    // Callers also write the verb first: acquire lock orders.
+    let swapped = || parsed(&args.verb, &args.kind).ok();
+    let asked = parsed(&args.kind, &args.verb).or_else(|error| swapped().ok_or(error));
+    let asked: Permission = asked.map_err(|error| {
+        CommandFailure::usage(format!("{error}, as: holdfast auth can lock acquire orders"))
+    })?;
     let query = Query::default().with(&ASKED_PERMISSION, &asked);
     let query = query.with_some(&AS, args.subject.as_ref());
     let call = Call::get(query.target("/v1/auth/can"));
@@ -234,7 +271,8 @@ async fn recover(args: &AuthRecoverArgs) -> Result<(), CommandFailure> {
         // The node deletes the file after it has compared it.
         drop(std::fs::remove_file(&file));
     }
-    show_issued(&args.cluster, &args.out, &recovered?)
+    let recovered = recovered?;
+    show_issued(&args.cluster, &args.out, &recovered, &recovered)
 }
 
 async fn recovered(

@@ -10,7 +10,7 @@ use holdfast_types::{CertificateName, NameError, RoleName, SubjectName};
 use super::{once, role_name, show_closed, subject_name};
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, table};
+use crate::output::{answer_rows, table_or};
 
 /// List, set and delete subjects.
 #[derive(Debug, Subcommand)]
@@ -86,7 +86,8 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
             subject.certificates.iter().map(CertificateName::as_str).collect();
         [subject.subject.to_string(), roles.join(", "), certificates.join("; ")]
     });
-    let text = table(["subject", "roles", "certificates"], rows);
+    let none = "no subjects: holdfast auth subject set NAME --role ROLE adds one";
+    let text = table_or(none, ["subject", "roles", "certificates"], rows);
     let names = body.subjects.iter().map(|subject| &subject.subject);
     answer_rows(cluster.format(), &body, &body.subjects, names, &text);
     Ok(())

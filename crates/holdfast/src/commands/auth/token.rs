@@ -9,11 +9,12 @@ use holdfast_api::{AccessTokensBody, IssuedTokenBody, Query, access_token_path};
 use holdfast_client::Call;
 use holdfast_client::http::Method;
 use holdfast_types::{AccessTokenId, SubjectName};
+use serde::Serialize;
 
 use super::{once, show_closed, show_file, subject_name};
 use crate::arguments::{ClusterArgs, duration};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table};
+use crate::output::{answer, answer_rows, check_complete, table_or};
 
 /// Create, list, replace and delete access tokens.
 #[derive(Debug, Subcommand)]
@@ -109,8 +110,8 @@ async fn new(args: &NewTokenArgs) -> Result<(), CommandFailure> {
     let query = Query::default().with(&SUBJECT, &args.subject);
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
     let call = once(Method::POST, query.target("/v1/auth/tokens"));
-    let issued = args.cluster.client()?.call(&call).await?;
-    show_issued(&args.cluster, &args.out, &issued)
+    let issued: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
 async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
@@ -119,8 +120,8 @@ async fn rotate(args: &RotateTokenArgs) -> Result<(), CommandFailure> {
     let query = query.with_some(&TOKEN_TTL, args.ttl.as_ref());
     let path = format!("{}/rotate", access_token_path(args.id));
     let call = once(Method::POST, query.target(&path));
-    let issued = args.cluster.client()?.call(&call).await?;
-    show_issued(&args.cluster, &args.out, &issued)
+    let issued: IssuedTokenBody = args.cluster.client()?.call(&call).await?;
+    show_issued(&args.cluster, &args.out, &issued, &issued)
 }
 
 async fn rm(args: &DeleteTokenArgs) -> Result<(), CommandFailure> {
@@ -141,21 +142,23 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         };
         [token.id.to_string(), token.subject.to_string(), token.created_at.to_string(), expires]
     });
-    let text = table(["id", "subject", "created", "expires"], rows);
+    let none = "no access tokens: holdfast auth token new SUBJECT creates one";
+    let text = table_or(none, ["id", "subject", "created", "expires"], rows);
     let ids = body.tokens.iter().map(|token| token.id);
     answer_rows(cluster.format(), &body, &body.tokens, ids, &text);
     Ok(())
 }
 
-/// Writes a new access token into the file, or prints it.
+/// Writes a new access token into the file, or prints it with the body of the response.
 pub(super) fn show_issued(
     cluster: &ClusterArgs,
     out: &OutArgs,
     issued: &IssuedTokenBody,
+    body: &impl Serialize,
 ) -> Result<(), CommandFailure> {
     let Some(path) = &out.out else {
-        answer(cluster.format(), issued, &issued.token, &issued.token);
-        return Ok(());
+        answer(cluster.format(), body, &issued.token, &issued.token);
+        return check_complete();
     };
     let header = format!("Authorization: Bearer {}\n", issued.token);
     let written = crate::commands::certs::write_file(path, &header, 0o600);
