@@ -129,7 +129,10 @@ mod tests {
                 hash: AuditHash([0xab; 32]),
             };
             let json = serde_json::to_string(&AuditRecordBody::from(record.clone())).unwrap();
-            assert!(json.contains(r#""action":"break-lock""#) && json.contains("abab"), "{json}");
+            assert!(
+                json.contains(r#""action":"force-release""#) && json.contains("abab"),
+                "{json}"
+            );
             let body: AuditRecordBody = serde_json::from_str(&json).unwrap();
             assert_eq!(body.record(), Some(record));
         }

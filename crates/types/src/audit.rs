@@ -48,6 +48,7 @@ pub enum Credential {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum AuditAction {
     /// Holders or waiters were removed from a lock.
+    #[serde(rename = "force-release")]
     BreakLock,
     /// Holders of a lock lose it at a deadline.
     RevokeLock,
@@ -89,12 +90,12 @@ impl AuditRecord {
 
     /// The SHA-256 over ten lines, each ended by a line feed: the hash of the record before it (64 zeros before the
     /// first), the number, the revision, the stamp, the subject, the credential, the action, the target, the detail and
-    /// the reason. An absent value is an empty line. No value contains a line feed.
+    /// the reason. The action `force-release` counts as `break-lock`. An absent value is an empty line. No value contains a line feed.
     pub fn hash_after(&self, previous: AuditHash) -> AuditHash {
         let Self { number, revision, at, action, target, detail, .. } = self;
         let subject = self.subject.as_ref().map_or("", SubjectName::as_str);
         let reason = self.reason.as_ref().map_or("", Reason::as_str);
-        let (credential, action) = (self.credential, action.as_str());
+        let (credential, action) = (self.credential, action.hashed_word());
         let text = format!(
             "{previous}\n{number}\n{revision}\n{}\n{subject}\n{credential}\n{action}\n{target}\n{detail}\n{reason}\n",
             at.0
@@ -166,10 +167,15 @@ impl AuditAction {
         Self::Unseal,
     ];
 
+    /// The word in the hash of a record. It never changes: all nodes compute the same hashes.
+    const fn hashed_word(self) -> &'static str {
+        if matches!(self, Self::BreakLock) { "break-lock" } else { self.as_str() }
+    }
+
     /// The word in replies.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::BreakLock => "break-lock",
+            Self::BreakLock => "force-release",
             Self::RevokeLock => "revoke-lock",
             Self::SetLockPolicy => "set-lock-policy",
             Self::CloseSession => "close-session",

@@ -62,7 +62,7 @@ impl LossCause {
             Self::Deleted => "deleted",
             Self::MaxHold => "max-hold",
             Self::Revoked => "revoked",
-            Self::Broken => "broken",
+            Self::Broken => "force-released",
             Self::HandedOver => "handed-over",
             Self::LimitLowered => "limit-lowered",
         }

@@ -177,8 +177,7 @@ fn poll_answer(holds: &str, events: &str, more: &str) -> String {
     body.replace(r#""events":[]"#, &format!(r#""events":[{events}]{more}"#))
 }
 
-const BROKEN: &str =
-    r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"broken","reason":"stuck"}"#;
+const BROKEN: &str = r#"{"revision":9,"kind":"lost","lock":"job","token":7,"cause":"force-released","reason":"stuck"}"#;
 
 #[tokio::test]
 async fn a_session_without_room_for_a_parked_keepalive_is_renewed_and_tries_again() {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::auth::subject_name;
 use crate::arguments::{ClusterArgs, NodesArgs, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, cell, check, table};
+use crate::output::{answer, answer_rows, cell, check, table, table_or};
 
 /// How long one call of `follow` waits.
 const FOLLOW_WAIT: Duration = Duration::from_mins(1);
@@ -68,7 +68,7 @@ struct AuditFilterArgs {
     /// Only the changes of this subject.
     #[arg(long, value_parser = subject_name)]
     subject: Option<SubjectName>,
-    /// Only this action, such as break-lock.
+    /// Only this action, such as force-release.
     #[arg(long, value_parser = audit_action)]
     action: Option<AuditAction>,
     /// Only the changes of this lock, session, role, subject or access token.
@@ -105,7 +105,8 @@ async fn ls(args: &AuditLsArgs) -> Result<(), CommandFailure> {
     body.records.drain(..first);
     let numbers = body.records.iter().map(|record| record.number);
     let rows = body.records.iter().map(row);
-    let text = table(["number", "time", "subject", "action", "target", "detail", "reason"], rows);
+    let header = ["number", "time", "subject", "action", "target", "detail", "reason"];
+    let text = table_or("no records of the audit trail match", header, rows);
     answer_rows(args.cluster.format(), &body, &body.records, numbers, &text);
     Ok(())
 }

@@ -38,7 +38,7 @@ async fn every_node_has_who_broke_which_lock_and_why() {
         [
             "admin",
             "access-token",
-            "break-lock",
+            "force-release",
             "deploy/eu",
             "ci-1 lost deploy/eu (token 1)",
             "stuck since noon"
@@ -46,7 +46,7 @@ async fn every_node_has_who_broke_which_lock_and_why() {
     );
     let actions: Vec<_> = all.iter().map(|record| record["action"].as_str().unwrap()).collect();
     let expected =
-        ["add-administrator", "set-role", "set-subject", "add-access-token", "break-lock"];
+        ["add-administrator", "set-role", "set-subject", "add-access-token", "force-release"];
     assert_eq!(actions, expected);
     assert!(!nodes[0].call("GET", "/v1/audit").await.body.contains("records"));
 }
@@ -65,7 +65,7 @@ async fn records_are_filtered_and_read_in_pages() {
     assert_eq!(numbers("").await, [1, 2, 3, 4, 5, 6]);
     assert_eq!(numbers("?after=4").await, [5, 6]);
     assert_eq!(numbers("?after=99").await, [0; 0]);
-    assert_eq!(numbers("?action=break-lock").await, [5, 6]);
+    assert_eq!(numbers("?action=force-release").await, [5, 6]);
     assert_eq!(numbers("?target=deploy/b").await, [6]);
     assert_eq!(numbers("?subject=admin&limit=2&after=1").await, [2, 3]);
     assert_eq!(numbers("?subject=ci").await, [0; 0]);
@@ -87,7 +87,7 @@ async fn records_are_filtered_and_read_in_pages() {
 async fn a_call_waits_for_the_next_record_that_matches() {
     let nodes = Node::cluster().await;
     let tokens = guard(&nodes[0]).await;
-    let target = "/v1/audit?after=4&wait=60s&action=break-lock";
+    let target = "/v1/audit?after=4&wait=60s&action=force-release";
     let waiting = as_token(&nodes[1], &tokens.admin, "GET", target, "");
     let change = async {
         let is_waiting = |reply: &Reply| reply.body.contains("parked_calls 1\n");

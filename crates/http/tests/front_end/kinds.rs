@@ -145,7 +145,7 @@ async fn a_broken_hold_is_reported_to_its_session_with_the_reason() {
     let token = node.take("/v1/locks/a?session=me").await;
     let quiet = node.call("POST", "/v1/sessions/me/keepalive?wait=0s").await.json();
     node.call("POST", "/v1/force-releases/a?reason=stuck").await;
-    let lost = json!(["lost", token, "broken", "stuck"]);
+    let lost = json!(["lost", token, "force-released", "stuck"]);
     let since = &quiet["revision"];
     let target = format!("/v1/sessions/me/keepalive?wait=60s&since={since}");
     // The first reply comes from the events kept for the session, the second from the node's change log.

@@ -127,7 +127,10 @@ async fn the_stream_of_a_lost_hold_reports_the_token_and_the_cause() {
     let target = format!("/v1/sessions/{session}?force&reason=maintenance");
     assert_eq!(node.call("DELETE", &target).await.status, 204);
     let lost = held.expect("lost").await;
-    assert_eq!(lost, json!({"lock": "a", "token": 1, "session": session, "cause": "broken"}));
+    assert_eq!(
+        lost,
+        json!({"lock": "a", "token": 1, "session": session, "cause": "force-released"})
+    );
     assert!(held.next().await.is_none());
 }
 

@@ -146,5 +146,5 @@ async fn a_stream_names_the_shard_that_its_caller_waits_for_and_holds() {
     let broken = node.call("POST", "/v1/force-releases/stock/0?reason=test").await;
     assert_eq!(broken.json()["ended"], 1);
     let lost = events.expect("lost").await;
-    assert_eq!((&lost["lock"], &lost["cause"]), (&json!("stock/0"), &json!("broken")));
+    assert_eq!((&lost["lock"], &lost["cause"]), (&json!("stock/0"), &json!("force-released")));
 }

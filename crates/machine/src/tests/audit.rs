@@ -116,7 +116,7 @@ const LINES_OF_EVERY_ACTION: [&str; 23] = [
     "add-administrator root: access token 0000000000001, mode on",
     "set-lock-policy pool: limit 3",
     "revoke-lock orders: every holder in 500 ms",
-    "break-lock orders: web1 lost orders (token 1)",
+    "force-release orders: web1 lost orders (token 1)",
     "close-session web1: ",
     "set-role web: lock read *",
     "set-subject web: role web",

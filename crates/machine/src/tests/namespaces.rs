@@ -115,8 +115,8 @@ fn a_subject_of_a_namespace_uses_only_its_names() {
     }
     // Its roles do not reach the cluster, and not the locks of others.
     for (right, name, allowed) in [
-        ("lock break team/a", "team/a", true),
-        ("lock break other", "other", false),
+        ("lock force-release team/a", "team/a", true),
+        ("lock force-release other", "other", false),
         ("cluster read", "", false),
         ("audit read", "", false),
         ("cluster backup", "", false),

@@ -167,6 +167,7 @@ impl fmt::Display for Permission {
 
 fn kinds() -> String {
     let mut kinds: Vec<_> = Right::ALL.iter().map(|right| right.words().0).collect();
+    kinds.sort_unstable();
     kinds.dedup();
     kinds.join(", ")
 }
@@ -226,7 +227,7 @@ mod tests {
             ("", "KIND VERB PATTERN"),
             ("lock", "KIND VERB PATTERN"),
             ("lock acquire", "KIND VERB PATTERN"),
-            ("locks acquire *", "use lock, recipe, tree"),
+            ("locks acquire *", "use audit, auth, cluster, lock"),
             ("lock own *", "use read, acquire, check"),
             ("lock read a*", "neither a name"),
             ("lock read */x", "neither a name"),

@@ -93,7 +93,7 @@ impl Right {
             Self::LockAcquire => ("lock", "acquire"),
             Self::LockCheck => ("lock", "check"),
             Self::LockRequestRelease => ("lock", "request-release"),
-            Self::LockBreak => ("lock", "break"),
+            Self::LockBreak => ("lock", "force-release"),
             Self::LockPolicy => ("lock", "policy"),
             Self::RecipeRead => ("recipe", "read"),
             Self::RecipeUse => ("recipe", "use"),

@@ -82,5 +82,5 @@ async fn row_65_a_lock_that_outlasts_its_process_has_an_owner_a_reason_an_age_an
         .await;
     http.get(&format!("/v1/fence/migration?token={token}")).await.assert_code(412, "stale-token");
     let history = http.get("/v1/history/migration").await.json();
-    assert_eq!(history["holds"][0]["cause"], "broken", "{history}");
+    assert_eq!(history["holds"][0]["cause"], "force-released", "{history}");
 }
