@@ -7,7 +7,7 @@ use holdfast_types::RecipeName;
 use crate::escape_path;
 
 pub use bodies::{
-    BarrierBody, BreachCauseBody, CountDownBody, CounterBody, LatchBody, LeftBody, RecipeFacts,
+    BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody, RecipeFacts,
     TrippedBody,
 };
 

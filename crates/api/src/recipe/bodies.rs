@@ -35,7 +35,7 @@ impl LatchBody {
 /// The response to a count-down; the same for every retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CountDownBody {
+pub struct LatchCountBody {
     /// The latch.
     pub latch: RecipeName,
     /// The key that was counted.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use holdfast_api::parameters::recipe;
-use holdfast_api::{CountDownBody, LatchBody, Query, latch_path};
+use holdfast_api::{LatchBody, LatchCountBody, Query, latch_path};
 use holdfast_types::RequestId;
 
 use super::checked_name;
@@ -71,7 +71,7 @@ impl Latch {
     async fn send_count_down(&self, query: Query) -> Result<u32, Error> {
         let target = query.target(&latch_path(&checked_name(&self.name)?));
         let call = Call::new(Method::POST, target);
-        let body: CountDownBody = self.client.calls().json(&call).await?;
+        let body: LatchCountBody = self.client.calls().json(&call).await?;
         Ok(body.left)
     }
 

@@ -9,7 +9,7 @@ use crate::operation::Operation;
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
     color:#222;background:#fff}code,h3{font-family:ui-monospace,monospace}code{background:#f2f2f2;padding:0 .2em}\
     h2{margin-top:3rem;border-bottom:2px solid #222}h3{margin-top:2.5rem}h3 code{background:none}\
-    pre{background:#f2f2f2;padding:.6rem;overflow-x:auto;max-height:20rem}nav ul{columns:2 24rem;padding-left:1rem}nav h4{margin:.8rem 0 0}\
+    pre{background:#f2f2f2;padding:.6rem;overflow-x:auto}.answer{white-space:pre-wrap;overflow-wrap:anywhere}nav ul{columns:2 24rem;padding-left:1rem}nav h4{margin:.8rem 0 0}\
     textarea{width:100%;font:14px ui-monospace,monospace}button{margin:.3rem 0}table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.3rem .6rem .3rem 0;\
     text-align:left;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
     code,pre{background:#2a2a2a}a{color:#8bf}h2{border-color:#ddd}}";

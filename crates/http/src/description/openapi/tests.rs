@@ -72,3 +72,15 @@ fn schemas_have_field_descriptions_required_fields_and_bounds() {
         serde_json::json!({ "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 });
     assert_eq!(limit["schema"], bounds);
 }
+
+/// Generators of clients name the model of a request body after the operation, e.g. `CountDownBody` for `countDown`.
+#[test]
+fn no_schema_has_the_name_that_a_generator_gives_to_a_request_body() {
+    let document = parsed();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for operation in OPERATIONS.iter().filter(|operation| operation.body != BodyKind::None) {
+        let (first, rest) = operation.id.split_at(1);
+        let body = format!("{}{rest}Body", first.to_uppercase());
+        assert!(!schemas.contains_key(&body), "rename the schema {body}");
+    }
+}

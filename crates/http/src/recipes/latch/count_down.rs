@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::REDIRECT;
 use holdfast_api::parameters::recipe::{ENDING_SESSION, KEY, KEY_REQUEST, ON_DEATH};
-use holdfast_api::{CallParams as _, CountDownBody, ErrorCode, ParamError, Schemas, params};
+use holdfast_api::{CallParams as _, ErrorCode, LatchCountBody, ParamError, Schemas, params};
 use holdfast_service::{CountedDown, Response};
 use holdfast_types::{RequestId, SessionName};
 
@@ -23,7 +23,7 @@ pub(crate) static OPERATION: Operation = Operation {
     example: Example { query: "key=job-1", body: "" },
     answers: || {
         let about = "The key is counted, now or before";
-        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<CountDownBody>)]
+        vec![ResponseSpec::json(StatusCode::OK, about, Schemas::of::<LatchCountBody>)]
     },
     errors: &[ErrorCode::NotFound, ErrorCode::SessionExpired, ErrorCode::QuotaExceeded],
     ..Operation::write("countDown", Method::Post, &LATCH, |call| count_down(call).boxed())
@@ -52,7 +52,7 @@ async fn count_down(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let counted = call.service().count_down(latch.clone(), key.clone(), when_ended);
     let counted = call.run(counted).await?;
     let Response { value: CountedDown { left, counted }, revision, .. } = counted;
-    let body = CountDownBody { latch, key, left, counted };
+    let body = LatchCountBody { latch, key, left, counted };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
 }
 
