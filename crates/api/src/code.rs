@@ -107,7 +107,8 @@ codes! {
          it.";
     NotHolder, "not-holder", false, "The caller does not hold the lock",
         "The session and owner do not hold the lock; the problem names its holder. If they held it before, the session \
-         ended in the meantime, and stores reject writes with the old token.";
+         ended in the meantime, and stores reject writes with the old token. To get the lock from another holder, ask for \
+         it with POST /v1/release-requests/{name}; an operator ends the hold with POST /v1/force-releases/{name}?reason=TEXT.";
     AttemptOver, "attempt-over", false, "The attempt is over",
         "The call is a copy of an attempt that was released, cancelled or lost, or its number is not larger than that \
          of an attempt that is over. Nothing was done: a late copy never acquires a lock. To acquire the lock, send \
@@ -149,7 +150,7 @@ codes! {
     NotEmpty, "not-empty", false, "The znode has children",
         "Only a znode without children can be deleted. Nothing was done. Delete its children first, or add ?recursive \
          to delete them with it, all or nothing.";
-    SessionExpired, "session-expired", false, "The session has ended",
+    SessionExpired, "session-expired", false, "The session has ended, or does not exist",
         "The session's time-to-live passed without a renewal, or there is no such session. Its locks are lost and may \
          have other holders. A session is never restarted silently, so that a paused client gets this error. Use a new \
          session id, or DELETE /v1/sessions/<id> to acknowledge the loss and reuse the id.";
@@ -179,7 +180,7 @@ codes! {
          and the number of waiters. Add &wait=10s to queue.";
     LockInCooldown, "lock-in-cooldown", true, "The lock is not granted yet",
         "The lock has no holder, but is not granted for a while: its last holder set min_hold, its policy has a \
-         cooldown between two grants, or its last hold expired, was revoked or was broken, and its holder may still \
+         cooldown between two grants, or its last hold expired, was revoked or was force-released, and its holder may still \
          write. Retry-After has the remaining time. Add &wait=10s to queue.";
     WaitTimeout, "wait-timeout", true, "The lock was not granted in time",
         "The wait of the call timed out. The caller does not hold the lock and is no longer in the queue. Send the \

@@ -21,6 +21,9 @@ const ALIASES: [(&str, &[&str]); 4] = [
     ("ms", &["msec", "msecs", "millis", "millisecond", "milliseconds", "Ms", "MS"]),
 ];
 
+/// Words for a time without an end, which no parameter allows.
+const UNBOUNDED: [&str; 7] = ["forever", "infinite", "infinity", "inf", "never", "unlimited", "-1"];
+
 /// An invalid duration. `Display` writes [`DurationError::problem`] and [`DurationError::hint`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {}", self.problem(), self.hint())]
@@ -50,7 +53,7 @@ pub enum DurationError {
         /// The maximum.
         max: String,
         /// The hint.
-        advice: &'static str,
+        advice: String,
     },
 }
 
@@ -73,7 +76,16 @@ impl DurationError {
             Self::NoUnit { meant, .. } => format!("did you mean {meant}?"),
             Self::Malformed { meant: Some(meant), .. } => format!("did you mean {meant}? {FORM}"),
             Self::Malformed { meant: None, .. } => FORM.to_owned(),
-            Self::OutOfBounds { advice, .. } => (*advice).to_owned(),
+            Self::OutOfBounds { advice, .. } => advice.clone(),
+        }
+    }
+
+    /// The suggested duration, if there is one.
+    fn meant(&self) -> Option<Duration> {
+        match self {
+            Self::NoUnit { meant, .. } => parse_duration(meant).ok(),
+            Self::Malformed { meant, .. } => parse_duration(meant.as_deref()?).ok(),
+            Self::OutOfBounds { .. } => None,
         }
     }
 }
@@ -99,8 +111,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         return Err(malformed());
     }
     let parsed = total.map(Duration::from_millis).filter(|parsed| *parsed <= DURATION_MAX);
-    parsed.ok_or_else(|| {
-        out_of_bounds(text, "a duration", Duration::ZERO, DURATION_MAX, "write a shorter duration")
+    parsed.ok_or_else(|| DurationError::OutOfBounds {
+        text: shorten(text),
+        what: "a duration",
+        min: format_duration(Duration::ZERO),
+        max: format_duration(DURATION_MAX),
+        advice: "write a shorter duration".to_owned(),
     })
 }
 
@@ -118,30 +134,37 @@ pub fn format_duration(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// Checks a duration against the bounds of its parameter.
-pub(crate) fn check_bounds(
+/// Reads a duration within the bounds of its parameter. A suggestion is within them, too.
+///
+/// `advice` is for a value above the maximum; if it is empty, the advice names the maximum.
+pub(crate) fn duration_within(
     text: &str,
-    duration: Duration,
     what: &'static str,
     (min, max): (Duration, Duration),
-    advice: &'static str,
+    advice: &str,
 ) -> Result<Duration, DurationError> {
-    if (min..=max).contains(&duration) {
-        Ok(duration)
-    } else {
-        Err(out_of_bounds(text, what, min, max, advice))
+    let bounds = || (format_duration(min), format_duration(max));
+    let outside = |duration: Duration| {
+        let (min_text, max_text) = bounds();
+        let advice = match (duration < min, advice) {
+            (true, _) => format!("write at least {min_text}"),
+            (false, "") => format!("write at most {max_text}"),
+            (false, advice) => advice.to_owned(),
+        };
+        let text = shorten(text);
+        DurationError::OutOfBounds { text, what, min: min_text, max: max_text, advice }
+    };
+    if UNBOUNDED.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return Err(outside(Duration::MAX));
     }
-}
-
-fn out_of_bounds(
-    text: &str,
-    what: &'static str,
-    min: Duration,
-    max: Duration,
-    advice: &'static str,
-) -> DurationError {
-    let (min, max) = (format_duration(min), format_duration(max));
-    DurationError::OutOfBounds { text: shorten(text), what, min, max, advice }
+    match parse_duration(text) {
+        Ok(duration) if (min..=max).contains(&duration) => Ok(duration),
+        Ok(duration) => Err(outside(duration)),
+        Err(error) => Err(match error.meant() {
+            Some(meant) if !(min..=max).contains(&meant) => outside(meant),
+            Some(_) | None => error,
+        }),
+    }
 }
 
 /// Splits `30s…` into `30`, `s` and the rest; `None` without a number or without a unit.

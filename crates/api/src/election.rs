@@ -11,6 +11,7 @@ use holdfast_types::{
 
 use crate::escape_path;
 use crate::lock::{age, named_owner, text};
+use crate::name_note::election_note;
 
 /// The prefix of the locks of elections.
 const ELECTIONS: &str = "elections/";
@@ -57,6 +58,9 @@ pub struct ElectedBody {
     pub waited_ms: u64,
     /// The number of candidates that wait, without the leader.
     pub candidates: u32,
+    /// A hint, if the name of the election looks like a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The revision of this response.
     pub revision: Revision,
 }
@@ -69,6 +73,7 @@ impl ElectedBody {
         revision: Revision,
     ) -> Self {
         Self {
+            note: election_note(&election),
             election,
             token: grant.token,
             session: grant.session,

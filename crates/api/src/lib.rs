@@ -17,9 +17,11 @@ mod escape;
 mod explain;
 mod lock;
 mod member;
+mod name_note;
 mod namespace;
 mod param;
 mod param_error;
+mod param_guess;
 mod param_value;
 pub mod parameters;
 mod path;
@@ -42,9 +44,9 @@ pub use acquire_stream::{AheadBody, EstimateBody, LostBody, QueuedBody, RenewedB
 pub use alarm::{AlarmBody, AlarmsBody};
 pub use audit::{AuditBody, AuditRecordBody};
 pub use auth::{
-    AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody, IssuedTokenBody,
-    RefusalBody, RoleBody, RolesBody, SubjectBody, SubjectsBody, VerdictBody, access_token_path,
-    role_path, subject_path,
+    AccessTokenBody, AccessTokensBody, AuthBody, CallerBody, ClosedSessionsBody,
+    FirstAdministratorBody, IssuedTokenBody, RefusalBody, RoleBody, RolesBody, SubjectBody,
+    SubjectsBody, VerdictBody, access_token_path, role_path, subject_path,
 };
 pub use cluster::{
     CheckBody, ClusterBody, FeatureLevelBody, HealthBody, NodeBody, NodeLogBody, VersionBody,
@@ -82,7 +84,7 @@ pub use problem::{Facts, Problem};
 pub use query::Query;
 pub use raw_params::{JsonPairs, ParamList, RawParams};
 pub use recipe::{
-    BarrierBody, BreachCauseBody, CountDownBody, CounterBody, LatchBody, LeftBody, RecipeFacts,
+    BarrierBody, BreachCauseBody, CounterBody, LatchBody, LatchCountBody, LeftBody, RecipeFacts,
     TrippedBody, barrier_path, counter_path, double_barrier_path, latch_path,
 };
 #[cfg(feature = "schema")]

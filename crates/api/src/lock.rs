@@ -14,6 +14,7 @@ use holdfast_types::{
 };
 
 use crate::ShardBody;
+use crate::name_note::lock_note;
 
 /// The response to an acquire: the caller holds the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct GrantBody {
     /// The number of the shard, if the call acquired one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u32>,
+    /// A hint, if the name of the lock looks like a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The revision of this response.
     pub revision: Revision,
 }
@@ -71,6 +75,7 @@ impl GrantBody {
         revision: Revision,
     ) -> Self {
         Self {
+            note: lock_note(&grant.lock),
             lock: grant.lock,
             mode: grant.mode,
             token: grant.token,
@@ -271,6 +276,9 @@ pub struct LockBody {
     /// The shards of a sharded lock; absent in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<ShardBody>,
+    /// A hint, if the name of the lock looks like a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The revision of the read; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -287,6 +295,7 @@ fn holders(holders: Vec<HolderView>, notes: &[HolderDetails], now: Stamp) -> Vec
 impl LockBody {
     pub fn new(view: LockView, now: Stamp, revision: Option<Revision>) -> Self {
         Self {
+            note: lock_note(&view.lock),
             mode: view.holder().map_or(Mode::Exclusive, |holder| holder.mode),
             lock: view.lock,
             held: view.holders_total > 0,
@@ -366,6 +375,9 @@ impl PolicyBody {
 pub struct GrantAllBody {
     /// The grant of each lock, ordered by lock name.
     pub grants: Vec<GrantBody>,
+    /// A hint, if one name looks like a list of names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The revision of this response.
     pub revision: Revision,
 }

@@ -44,6 +44,11 @@ pub enum Form {
         /// The longest.
         max: Duration,
     },
+    /// A duration from zero, or `off` for zero.
+    DurationOrOff {
+        /// The longest.
+        max: Duration,
+    },
     /// A whole number.
     Number {
         /// The smallest.
@@ -114,6 +119,11 @@ impl Form {
                 "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$",
                 "minLength": 2,
             }),
+            Self::DurationOrOff { .. } => json!({
+                "type": "string",
+                "pattern": "^(off|([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$",
+                "minLength": 2,
+            }),
             Self::Number { min, max } => {
                 json!({ "type": "integer", "minimum": min, "maximum": max })
             }
@@ -150,6 +160,7 @@ impl Form {
             Self::Duration { min, max } => {
                 format!("{} to {}", format_duration(*min), format_duration(*max))
             }
+            Self::DurationOrOff { max } => format!("0s to {}, or off", format_duration(*max)),
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Word(words) => words.join(", "),
             Self::Limit { max } => format!("1 to {max}, or none"),
@@ -177,7 +188,7 @@ impl Form {
                 "text"
             }
             Self::Labels => "labels",
-            Self::Duration { .. } => "duration",
+            Self::Duration { .. } | Self::DurationOrOff { .. } => "duration",
             Self::Number { .. } | Self::Limit { .. } | Self::Shard { .. } => "number",
             Self::Whole => "whole number",
             Self::Word(_) => "word",
@@ -381,6 +392,7 @@ impl Param {
             | Form::TextOrEmpty
             | Form::Labels
             | Form::Duration { .. }
+            | Form::DurationOrOff { .. }
             | Form::Limit { .. }
             | Form::Shard { .. }
             | Form::Word(_)

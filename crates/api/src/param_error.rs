@@ -55,18 +55,17 @@ impl ParamError {
     }
 }
 
-/// The most similar candidate, if one is similar enough for a suggestion.
+/// The candidate that differs by a slip or two, for a suggestion; `None` if every candidate differs more.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE_MIN: f64 = 0.8;
-    let one_slip = |candidate| word.len() > 2 && strsim::osa_distance(word, candidate) == 1;
-    let alike = |candidate: &'a str| {
-        let score = strsim::jaro_winkler(word, candidate);
-        (if one_slip(candidate) { score.max(ALIKE_MIN) } else { score }, candidate)
-    };
     candidates
         .into_iter()
-        .map(alike)
-        .filter(|(score, _)| *score >= ALIKE_MIN)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|candidate| (strsim::osa_distance(word, candidate), candidate))
+        .filter(|(slips, candidate)| *slips <= slips_max(word, candidate))
+        .min_by_key(|(slips, _)| *slips)
         .map(|(_, candidate)| candidate)
+}
+
+/// One slip for each three letters, at most three. Two words of one or two letters are never alike.
+fn slips_max(word: &str, candidate: &str) -> usize {
+    (word.len().max(candidate.len()) / 3).min(3)
 }

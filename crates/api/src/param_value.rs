@@ -12,9 +12,9 @@ use holdfast_types::{
     ZnodePath, Zone,
 };
 
-use crate::duration::check_bounds;
+use crate::duration::duration_within;
 use crate::param::{Absent, Form, Param};
-use crate::{ErrorCode, ParamError, ParamList, RawParams, format_duration, parse_duration};
+use crate::{ErrorCode, ParamError, ParamList, RawParams, format_duration};
 
 /// The parameters of one call. Implemented by [`params!`](crate::params).
 pub trait CallParams: Sized {
@@ -124,7 +124,7 @@ impl ParamField for Labels {
 
 fn missing(param: &Param) -> ParamError {
     let example = if let Absent::Rejected(example) = param.absent {
-        format!("add {}={example}", param.name)
+        format!("write ?{}={example}", param.name)
     } else {
         String::new()
     };
@@ -231,7 +231,7 @@ fn number(param: &Param, text: &str) -> Result<u64, ParamError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && (min..=max).contains(number)).ok_or_else(|| {
         let detail = format!("'{}' is not a number from {min} to {max}", param.name);
-        invalid(param, detail, "write the number in digits, or leave the parameter out")
+        invalid(param, detail, &format!("write {}=N, from {}", param.name, param.form.bounds()))
     })
 }
 
@@ -281,14 +281,19 @@ impl ParamValue for Duration {
     fn parse(param: &Param, text: &str) -> Result<Self, ParamError> {
         let bounds = if let Form::Duration { min, max } = param.form {
             (min, max)
+        } else if let Form::DurationOrOff { max } = param.form {
+            if text == "off" {
+                return Ok(Self::ZERO);
+            }
+            (Self::ZERO, max)
         } else {
             (Self::ZERO, crate::DURATION_MAX)
         };
-        let hint =
-            if param.hint.is_empty() { "write a duration within the bounds" } else { param.hint };
-        parse_duration(text)
-            .and_then(|duration| check_bounds(text, duration, param.name, bounds, hint))
-            .map_err(|error| ParamError::bad_duration(param.name, &error))
+        duration_within(text, param.name, bounds, param.hint).map_err(|error| {
+            let or_off = matches!(param.form, Form::DurationOrOff { .. });
+            let hint = format!("{}{}", error.hint(), if or_off { ", or off" } else { "" });
+            ParamError::bad_duration(param.name, &error).hint(hint)
+        })
     }
 
     fn to_text(&self) -> String {

@@ -72,7 +72,7 @@ pub const WAIT: Param = Param::duration(
 pub const LIMIT: Param =
     Param::number("limit", (1, LIST_LIMIT_MAX as u64), "The maximum number of items in a page")
         .absent(Absent::Number(LIST_LIMIT_DEFAULT as u64))
-        .hint("get the next items with page_token");
+        .hint("write limit=N from 1 to 1000, and get the next items with page_token");
 pub const PAGE_TOKEN: Param = Param::text("page_token", "The next_page_token of the previous page");
 pub const LABELS: Param = Param::of(
     "labels",

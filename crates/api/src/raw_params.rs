@@ -12,7 +12,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::param::{Form, Param};
-use crate::param_error::nearest;
+use crate::param_guess::hint_of_unknown;
 use crate::{ErrorCode, EscapeError, ParamError, unescape_query};
 
 /// The prefix of a label's key: `label.host=web3`.
@@ -186,8 +186,8 @@ impl<'a> RawParams<'a> {
             return match value.as_deref().unwrap_or("true") {
                 "true" => self.put_once(name, Cow::Borrowed("true")),
                 "false" => self.put_once(name, Cow::Borrowed("false")),
-                "" => Err(empty(name)),
-                _ => Err(not_a_flag(name)),
+                "" => Err(empty(name).hint(format!("write {name}=true or {name}=false"))),
+                text => Err(not_a_flag(name, text)),
             };
         }
         if param.form.is_repeated() {
@@ -278,7 +278,7 @@ fn empty_list(key: &'static str) -> ParamError {
 fn bad_body(error: &serde_json::Error, list: &ParamList) -> ParamError {
     let detail = format!("the body is not a JSON object: {error}");
     ParamError::new(ErrorCode::InvalidArgument, detail)
-        .hint(format!("send no body, or an object with the fields of the query; {}", list.listed()))
+        .hint(format!("send the parameters in the query, or as a JSON object; {}", list.listed()))
 }
 
 fn in_query(what: &str, error: EscapeError) -> ParamError {
@@ -298,16 +298,24 @@ fn twice(key: &str) -> ParamError {
         .hint("give it once, in the query or in the body")
 }
 
-fn not_a_flag(key: &str) -> ParamError {
+/// The hint has the word for the same truth value in other languages and formats.
+fn not_a_flag(key: &str, text: &str) -> ParamError {
     let detail = format!("'{key}' is neither true nor false");
-    ParamError::of(key, ErrorCode::InvalidArgument, detail)
-        .hint(format!("write {key}, or leave it out"))
+    let hint = match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "y" | "on" | "1" | "t" | "enabled" => format!("write {key}=true"),
+        "false" | "no" | "n" | "off" | "0" | "f" | "disabled" | "none" | "null" | "nil" => {
+            format!("write {key}=false")
+        }
+        _ => format!("write {key}=true or {key}=false"),
+    };
+    ParamError::of(key, ErrorCode::InvalidArgument, detail).hint(hint)
 }
 
 fn unknown(key: &str, list: &ParamList) -> ParamError {
     let listed = list.listed();
-    let hint = match nearest(key, list.params.iter().map(|param| param.name)) {
-        Some(near) => format!("did you mean '{near}'? {listed}"),
+    let hint = match hint_of_unknown(key, list) {
+        Some(hint) if hint.ends_with('?') => format!("{hint} {listed}"),
+        Some(hint) => format!("{hint}; {listed}"),
         None => listed,
     };
     let detail = format!("unknown parameter '{}'", shown(key));

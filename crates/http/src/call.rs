@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 
@@ -23,7 +23,7 @@ use crate::identity::Peer;
 use crate::reply::Reply;
 use crate::routes::Route;
 use crate::state::HttpState;
-use crate::status::{ErrorContext, HttpError, of_failure};
+use crate::status::{ErrorContext, HttpError, of_failure, without_creation};
 
 /// One request, with the state that its handler uses.
 pub(crate) struct CallContext<'a> {
@@ -209,7 +209,9 @@ impl CallContext<'_> {
 
     pub(crate) fn error(&self, failure: Failure) -> HttpError {
         let (lock, session) = (self.log_fields.lock.as_ref(), self.log_fields.session.as_ref());
-        of_failure(failure, &ErrorContext { lock, session, now: self.now() })
+        let problem = of_failure(failure, &ErrorContext { lock, session, now: self.now() });
+        let creates = matches!(self.parts.method, Method::PUT | Method::POST);
+        if creates { problem } else { without_creation(problem) }
     }
 
     /// The log's time: ages and remaining times in responses are relative to it.

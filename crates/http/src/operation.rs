@@ -148,7 +148,8 @@ impl Operation {
         let named = forms().any(|form| {
             matches!(form, Form::Name { .. } | Form::Path { .. } | Form::Labels | Form::Locks)
         });
-        let timed = forms().any(|form| matches!(form, Form::Duration { .. }));
+        let timed =
+            forms().any(|form| matches!(form, Form::Duration { .. } | Form::DurationOrOff { .. }));
         let body = self.body != BodyKind::None;
         let implied = [
             (self.scope.reads_params(), ErrorCode::InvalidArgument),

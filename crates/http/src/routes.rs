@@ -239,33 +239,39 @@ pub(crate) static ROUTES: &[&Route] = &[
     &NAMESPACE,
 ];
 
-/// Returns the route most similar to an unknown path, if any.
+/// Returns the route that an unknown path misspells, if there is one: each fixed component differs by at most a slip or
+/// two. The path may lack `/v1`, or have the prefix `/api`.
 pub(crate) fn nearest(path: &str) -> Option<&'static str> {
-    const ALIKE_MIN: f64 = 0.8;
-    let path = path.trim_end_matches('/');
-    if path == "/v1" {
-        return Some(DOCS.pattern);
-    }
-    let alike = |route: &Route| {
-        let pattern = route.pattern;
-        let (asked, full) = (base(path), base(pattern));
-        let short = full.trim_start_matches("/v1");
-        let score = strsim::jaro_winkler(asked, full).max(strsim::jaro_winkler(asked, short));
-        // `/v1/locks` and `/v1/locks/{name}` differ only in the name.
-        let named = (path.len() > asked.len()) == (pattern.len() > full.len());
-        (score, named, pattern)
+    let asked: Vec<&str> = path.split('/').filter(|component| !component.is_empty()).collect();
+    let asked = asked.strip_prefix(&["api"]).unwrap_or(&asked);
+    let asked = match asked.split_first() {
+        Some((&("v1" | "v2" | "v3"), rest)) => rest,
+        Some(_) | None => asked,
     };
-    let fits = ROUTES.iter().copied().map(alike).filter(|(score, ..)| *score >= ALIKE_MIN);
-    fits.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))).map(|(.., pattern)| pattern)
+    let fits = ROUTES.iter().filter_map(|route| Some((slips(route, asked)?, *route)));
+    // `/v1/locks` and `/v1/locks/{name}` differ only in the name.
+    fits.min_by_key(|(slips, route)| (*slips, route.name.is_some())).map(|(_, route)| route.pattern)
 }
 
-/// Returns `/v1/locks` for `/v1/locks/a/b`, and `/locks` for `/locks/a/b`.
-fn base(path: &str) -> &str {
-    let components = if path.starts_with("/v1/") { 2 } else { 1 };
-    match path.match_indices('/').nth(components) {
-        Some((end, _)) => &path[..end],
-        None => path,
+/// The slips in the fixed components of a route; `None` if the path is another one.
+fn slips(route: &Route, asked: &[&str]) -> Option<usize> {
+    let parts = route.pattern.split('/').filter(|part| !part.is_empty() && *part != "v1");
+    let mut asked = asked.iter();
+    let mut slips = 0;
+    for part in parts {
+        match asked.next() {
+            Some(_) if part.starts_with('{') => {}
+            Some(asked) => {
+                holdfast_api::nearest(asked, [part])?;
+                slips += strsim::osa_distance(asked, part);
+            }
+            // The path lacks the name.
+            None if part.starts_with('{') && route.pattern.ends_with(part) => slips += 1,
+            None => return None,
+        }
     }
+    let is_long = matches!(route.name, Some(Param { form: Form::Path { .. }, .. }));
+    (asked.next().is_none() || (is_long && route.pattern.ends_with('}'))).then_some(slips)
 }
 
 #[cfg(test)]
@@ -273,16 +279,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_path_has_a_nearest_route() {
-        assert_eq!(nearest("/v1/lock/orders"), Some("/v1/locks/{name}"));
-        assert_eq!(nearest("/locks/orders"), Some("/v1/locks/{name}"));
-        assert_eq!(nearest("/v1/cluster/"), Some("/v1/cluster"));
-        assert_eq!(nearest("/v1/tre/a/b"), Some("/v1/tree/{path}"));
-        assert_eq!(nearest("/v1/txns"), Some("/v1/txn"));
-        assert_eq!(nearest("/v1/"), Some("/docs"));
-        assert_eq!(nearest("/readz"), Some("/readyz"));
-        assert_eq!(nearest("/metric"), Some("/metrics"));
-        assert_eq!(nearest("/favicon.ico"), None);
-        assert_eq!(nearest(""), None);
+    fn a_misspelt_path_has_a_nearest_route_and_another_path_has_none() {
+        for (path, route) in [
+            ("/v1/lock/orders", "/v1/locks/{name}"),
+            ("/locks/orders", "/v1/locks/{name}"),
+            ("/api/v1/locks", "/v1/locks"),
+            ("/api/locks/a/b", "/v1/locks/{name}"),
+            ("/v2/locks/a", "/v1/locks/{name}"),
+            ("/v1/cluster/", "/v1/cluster"),
+            ("/v1/tre/a/b", "/v1/tree/{path}"),
+            ("/v1/txns", "/v1/txn"),
+            ("/readz", "/readyz"),
+            ("/metric", "/metrics"),
+            ("/v1/session", "/v1/sessions"),
+            ("/v1/session/me", "/v1/sessions/{id}"),
+            ("/v1/session/me/keepalive", "/v1/sessions/{id}/keepalive"),
+            ("/v1/counter/hits", "/v1/counters/{name}"),
+            ("/v1/auth/token", "/v1/auth/tokens"),
+            ("/v1/history", "/v1/history/{name}"),
+            ("/v1/counters", "/v1/counters/{name}"),
+        ] {
+            assert_eq!(nearest(path), Some(route), "{path}");
+        }
+        for path in
+            ["/favicon.ico", "", "/v1/status", "/v1/health/state/any", "/v1/ls", "/ui", "/v1/a"]
+        {
+            assert_eq!(nearest(path), None, "{path}");
+        }
     }
 }

@@ -188,6 +188,19 @@ pub(crate) fn denied(rejection: Rejection) -> HttpError {
     of_rejection(rejection, &ErrorContext { lock: None, session: None, now: Stamp(0) })
 }
 
+/// Replaces the advice to create a missing znode, for a call that reads or deletes it.
+pub(crate) fn without_creation(mut problem: HttpError) -> HttpError {
+    if let (ErrorCode::NotFound, Some(path)) = (problem.code, &problem.facts.path) {
+        let parent = path.parent().unwrap_or_else(|| path.clone());
+        let hint = format!(
+            "GET {}?children lists the znodes that exist",
+            holdfast_api::tree_path(&parent)
+        );
+        problem.hint = Some(hint.into());
+    }
+    problem
+}
+
 pub(crate) fn shutting_down() -> HttpError {
     let mut problem = transient(ErrorCode::ShuttingDown, "this node is shutting down", SOON);
     problem.hint = Some("send the same call to another node".into());
@@ -243,8 +256,13 @@ fn of_session_rejection(rejection: SessionRejection) -> HttpError {
             gone(detail, session, "use a new session id")
         }
         SessionRejection::Unknown { session } => {
-            let detail = format!("there is no session '{session}'");
-            gone(detail, session, "open it first, or use a new session id")
+            let detail = format!("there is no session '{session}': it holds nothing");
+            let path = holdfast_api::session_path(&session);
+            let facts = Facts { session: Some(session), ..Facts::default() };
+            let hint = format!(
+                "PUT {path}?ttl=30s opens it; PUT /v1/locks/{{name}} opens its session by itself"
+            );
+            Box::new(Problem::new(ErrorCode::SessionExpired, detail).hint(hint).facts(facts))
         }
         SessionRejection::LeaseRenewed | SessionRejection::Moved { .. } => {
             unexpected(&rejection.into())
@@ -429,12 +447,29 @@ fn wait_timeout(lock: LockView, waited: Duration, context: &ErrorContext<'_>) ->
     problem
 }
 
+/// The next step of a caller that wants the lock of another one. No hint shows the holder's session as a way in.
+fn ask_the_holder(lock: Option<&LockName>) -> String {
+    let path = |call: fn(&LockName) -> String, of_any: &str| lock.map_or(of_any.to_owned(), call);
+    let ask = path(holdfast_api::release_request_path, "/v1/release-requests/{name}");
+    let force = path(holdfast_api::force_release_path, "/v1/force-releases/{name}");
+    format!("ask for it: POST {ask}?reason=TEXT; or as operator: POST {force}?reason=TEXT")
+}
+
 fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
+    let is_own = context.session == Some(&holder.session);
     let detail = match (context.lock, context.session) {
+        (Some(lock), Some(_)) if is_own => {
+            format!("'{lock}' is held by another owner of the session '{}'", holder.session)
+        }
         (Some(lock), Some(session)) => {
             format!("'{lock}' is held by '{}', not by '{session}'", holder.session)
         }
         _ => format!("held by '{}'", holder.session),
+    };
+    let hint = if is_own {
+        "add &owner=NAME with the owner of the grant".to_owned()
+    } else {
+        ask_the_holder(context.lock)
     };
     let facts = Facts {
         lock: context.lock.cloned(),
@@ -442,7 +477,6 @@ fn not_holder(holder: HolderView, context: &ErrorContext<'_>) -> HttpError {
         holder: Some(Box::new(HolderBody::new(holder, context.now))),
         ..Facts::default()
     };
-    let hint = "release it with the session and the owner of the holder";
     Box::new(Problem::new(ErrorCode::NotHolder, detail).hint(hint).facts(facts))
 }
 

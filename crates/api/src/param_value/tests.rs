@@ -119,9 +119,17 @@ fn values_out_of_bounds_are_rejected_with_the_bounds() {
     assert_eq!(read("ttl=24h").unwrap().ttl, Some(Ttl::MAX));
     assert_eq!(read("wait=5m").unwrap().wait, WAIT_MAX);
     for (query, code, detail, hint) in [
-        ("ttl=999ms", ErrorCode::BadDuration, "out of bounds: ttl is from 1s to 24h", "renewing"),
+        (
+            "ttl=999ms",
+            ErrorCode::BadDuration,
+            "out of bounds: ttl is from 1s to 24h",
+            "at least 1s",
+        ),
+        ("ttl=0", ErrorCode::BadDuration, "out of bounds: ttl is from 1s to 24h", "at least 1s"),
+        ("ttl=2d", ErrorCode::BadDuration, "out of bounds: ttl is from 1s to 24h", "renewing"),
         ("ttl=24h1ms", ErrorCode::BadDuration, "out of bounds: ttl is from 1s to 24h", "renewing"),
         ("wait=5m1ms", ErrorCode::BadDuration, "wait is from 0s to 5m", "send the call again"),
+        ("wait=forever", ErrorCode::BadDuration, "wait is from 0s to 5m", "send the call again"),
         ("wait=30", ErrorCode::BadDuration, "'30' has no unit", "did you mean 30s?"),
         ("limit=0", ErrorCode::InvalidArgument, "number from 1 to 1000", "page_token"),
         ("limit=1001", ErrorCode::InvalidArgument, "number from 1 to 1000", "page_token"),

@@ -11,7 +11,6 @@ use crate::param::{Absent, Form, Param};
 const HOLD_BOUNDS: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(AcquireOptions::HOLD_MAX_MS));
 const HOLD_HINT: &str = "leave it out for a hold that lasts as long as its session is renewed";
-const OFF_HINT: &str = "0s switches it off";
 
 pub const SESSION: Param = Param::name(
     "session",
@@ -181,28 +180,25 @@ pub const ORDER: Param = Param::word(
      first",
 )
 .absent(Absent::Unchanged);
-pub const AGEING: Param = Param::duration(
+pub const AGEING: Param = Param::of(
     "ageing",
-    (Duration::ZERO, Duration::from_millis(LockPolicy::AGEING_MAX_MS)),
+    Form::DurationOrOff { max: Duration::from_millis(LockPolicy::AGEING_MAX_MS) },
     "The waiting time that one level of priority is worth, for later arrivals",
 )
-.absent(Absent::Unchanged)
-.hint(OFF_HINT);
-pub const LOCK_DELAY: Param = Param::duration(
+.absent(Absent::Unchanged);
+pub const LOCK_DELAY: Param = Param::of(
     "lock_delay",
-    (Duration::ZERO, Duration::from_millis(LockPolicy::LOCK_DELAY_MAX_MS)),
-    "The delay before the next grant after a hold expires, is revoked or is broken, because its holder may still \
+    Form::DurationOrOff { max: Duration::from_millis(LockPolicy::LOCK_DELAY_MAX_MS) },
+    "The delay before the next grant after a hold expires, is revoked or is force-released, because its holder may still \
      write. The delay ends at once when the session is closed, which acknowledges the loss",
 )
-.absent(Absent::Unchanged)
-.hint(OFF_HINT);
-pub const COOLDOWN: Param = Param::duration(
+.absent(Absent::Unchanged);
+pub const COOLDOWN: Param = Param::of(
     "cooldown",
-    (Duration::ZERO, Duration::from_millis(LockPolicy::COOLDOWN_MAX_MS)),
+    Form::DurationOrOff { max: Duration::from_millis(LockPolicy::COOLDOWN_MAX_MS) },
     "The minimum time between two grants",
 )
-.absent(Absent::Unchanged)
-.hint(OFF_HINT);
+.absent(Absent::Unchanged);
 pub const DETECT_DEADLOCKS: Param = Param::flag(
     "detect_deadlocks",
     "Whether an acquire that would close a deadlock cycle is rejected",

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::parameters::election::{SESSION, VALUE};
 use holdfast_api::parameters::{ATTEMPT, LABELS, OWNER, REDIRECT, TTL, WAIT};
@@ -58,7 +59,7 @@ params! {
 async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     let (election, lock) = election(call)?;
     let params: CampaignParams = call.params()?;
-    let value = value(params.value, &call.body)?;
+    let value = value(params.value, &call.body, is_text(&call.parts.headers))?;
     call.log_fields.wait = params.wait;
     let (attempt, ttl) = (params.attempt, params.ttl);
     let open = acquiring_session(call, params.session, attempt, ttl, params.labels)?;
@@ -73,13 +74,27 @@ async fn campaign(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     Ok(grant_reply(call, token, &body, revision))
 }
 
-/// Returns the value, from the parameter or from the body.
-fn value(value: Option<String>, body: &[u8]) -> Result<Option<String>, ParamError> {
+/// Whether the caller calls the body text. `curl -d` calls it a form.
+fn is_text(headers: &HeaderMap) -> bool {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    media.is_some_and(|media| media.trim_start().to_ascii_lowercase().starts_with("text/"))
+}
+
+fn is_json_object(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
+}
+
+/// Returns the value, from the parameter or from the body. A JSON object is more likely a mistake than a value.
+fn value(value: Option<String>, body: &[u8], is_text: bool) -> Result<Option<String>, ParamError> {
     let invalid = |detail: &str, hint: &str| {
         Err(ParamError::of("value", ErrorCode::InvalidArgument, detail).hint(hint))
     };
     match (value, body) {
         (value, []) => Ok(value),
+        (_, body) if !is_text && is_json_object(body) => invalid(
+            "the body is a JSON object, and the body of a campaign is the value",
+            "send parameters in the query: ?session=ID&value=TEXT; for a value that is JSON, send content-type: text/plain",
+        ),
         (Some(_), _) => invalid("'value' is given twice", "give it as the body, or with ?value="),
         (None, body) => match std::str::from_utf8(body) {
             Ok(text) => String::parse(&VALUE, text).map(Some),
@@ -93,7 +108,7 @@ mod tests {
     use super::*;
 
     fn read(query: &str, body: &[u8]) -> Result<Option<String>, ParamError> {
-        value(CampaignParams::from_query(query)?.value, body)
+        value(CampaignParams::from_query(query)?.value, body, false)
     }
 
     #[test]
@@ -102,6 +117,15 @@ mod tests {
         assert_eq!(read("value=10.0.0.7%3A5432", b"").unwrap().as_deref(), Some("10.0.0.7:5432"));
         assert_eq!(read("", b"10.0.0.7").unwrap().as_deref(), Some("10.0.0.7"));
         assert_eq!(read("", &[b'x'; 4_096]).unwrap().map(|value| value.len()), Some(4_096));
+    }
+
+    #[test]
+    fn a_json_object_is_a_value_only_if_the_caller_calls_it_text() {
+        let body = br#"{"session":"c9","value":"me"}"#;
+        let error = read("", body).unwrap_err();
+        assert!(error.hint.unwrap().contains("?session=ID&value=TEXT"));
+        assert!(value(None, body, true).unwrap().unwrap().contains("c9"));
+        assert_eq!(read("", b"{not json}").unwrap().as_deref(), Some("{not json}"));
     }
 
     #[test]

@@ -83,8 +83,19 @@ async fn acquire(call: &mut CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let now = call.now();
     let body = |grant| GrantBody::new(grant, (waited, expires_in), now, revision);
-    let body = GrantAllBody { grants: grants.map(body).collect(), revision };
+    let grants: Vec<GrantBody> = grants.map(body).collect();
+    let body = GrantAllBody { note: list_note(&grants), grants, revision };
     Ok(Reply::json(StatusCode::OK, &body).at(revision))
+}
+
+/// The note for a name that looks like a list: a comma is part of the name of one lock.
+fn list_note(grants: &[GrantBody]) -> Option<String> {
+    let name = grants.iter().map(|grant| grant.lock.as_str()).find(|name| name.contains(','))?;
+    let each: Vec<String> = name.split(',').map(|one| format!("name={one}")).collect();
+    Some(format!(
+        "'{name}' is the name of one lock; repeat the parameter for several locks: {}",
+        each.join("&")
+    ))
 }
 
 /// The distinct locks of a call: from one to the maximum of a multi-lock.

@@ -3,6 +3,7 @@
 pub(crate) mod alarms;
 pub(crate) mod backup;
 pub(crate) mod cluster;
+mod foreign_paths;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod set_log;

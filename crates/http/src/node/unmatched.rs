@@ -7,16 +7,16 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use futures_util::FutureExt as _;
 use holdfast_api::{ErrorCode, Problem};
 
+use super::foreign_paths::hint_of;
 use crate::call::CallContext;
 use crate::operation::{Operation, Scope};
+use crate::operations::OPERATIONS;
 use crate::reply::Reply;
-use crate::routes::{LOCK, OTHER, nearest};
+use crate::routes::{LOCK, MEMBER, NODE, OTHER, nearest};
 use crate::status::HttpError;
 
 /// Bytes of a path or a method that an error quotes.
 const SHOWN_MAX: usize = 128;
-/// Paths of health checks in other servers.
-const HEALTH_PATHS: [&str; 5] = ["/health", "/healthz", "/healthcheck", "/ready", "/live"];
 
 pub(crate) static WRONG_METHOD: Operation = Operation {
     scope: Scope::Static,
@@ -35,14 +35,33 @@ fn wrong_method(call: &CallContext<'_>) -> Result<Reply, HttpError> {
     }
     let (method, path) = (call.parts.method.as_str(), call.parts.uri.path());
     let detail = format!("'{}' does not support {}", shown(path), shown(method));
-    let hint = match call.parts.method {
-        Method::POST | Method::PATCH if path.starts_with(LOCK.prefix()) => {
-            "PUT acquires the lock, POST /v1/release-requests/{name} asks its holders to release it, and \
-             PATCH /v1/policies/{name} changes its policy"
+    let is_lock = path.starts_with(LOCK.prefix());
+    let hint = match method {
+        "POST" | "PATCH" if is_lock => {
+            "PUT acquires the lock, DELETE releases it, POST /v1/release-requests/{name} asks its holders to \
+             release it, and PATCH /v1/policies/{name} changes its policy"
+                .to_owned()
         }
-        _ => "the header Allow lists the supported methods",
+        "GET" if path == "/v1/members" || path.starts_with(MEMBER.prefix()) || path == NODE.pattern => {
+            format!("GET /v1/cluster lists the members; {}", methods_of(path))
+        }
+        "LOCK" | "UNLOCK" if is_lock => "PUT acquires the lock, DELETE releases it".to_owned(),
+        _ => methods_of(path),
     };
     Err(Box::new(Problem::new(ErrorCode::MethodNotAllowed, detail).hint(hint)))
+}
+
+/// The methods of a path with their purposes.
+fn methods_of(path: &str) -> String {
+    let pattern = nearest(path);
+    let operations = OPERATIONS.iter().filter(|operation| Some(operation.route.pattern) == pattern);
+    let line =
+        |operation: &&Operation| format!("{}: {}", operation.method.as_str(), operation.summary);
+    let lines: Vec<String> = operations.map(line).collect();
+    if lines.is_empty() {
+        return "the header Allow lists the supported methods".to_owned();
+    }
+    lines.join("; ")
 }
 
 /// Rejects the path. `/` redirects to the documentation; `OPTIONS *` returns the methods of the whole API.
@@ -56,17 +75,14 @@ fn no_such_path(call: &CallContext<'_>) -> Result<Reply, HttpError> {
         let docs = HeaderValue::from_static("/docs");
         return Ok(Reply::empty(StatusCode::TEMPORARY_REDIRECT).with_header(LOCATION, docs));
     }
-    let mut missing =
-        Problem::new(ErrorCode::NotFound, format!("there is no path '{}'", shown(path)));
-    if HEALTH_PATHS.contains(&path) {
-        missing.facts.nearest = Some("/readyz".into());
-        missing = missing.hint(
-            "GET /livez shows whether the process is alive, GET /readyz whether it accepts calls",
-        );
-    } else if let Some(near) = nearest(path) {
-        missing.facts.nearest = Some(near.into());
-        missing = missing.hint(format!("did you mean {near}?"));
-    }
+    let missing = Problem::new(ErrorCode::NotFound, format!("there is no path '{}'", shown(path)));
+    let (hint, near) = match (hint_of(path), nearest(path)) {
+        (Some((hint, near)), _) => (hint.to_owned(), Some(near)),
+        (None, Some(near)) => (format!("did you mean {near}?"), Some(near)),
+        (None, None) => ("GET /docs lists all paths".to_owned(), None),
+    };
+    let mut missing = missing.hint(hint);
+    missing.facts.nearest = near.map(Into::into);
     Err(Box::new(missing))
 }
 

@@ -22,7 +22,8 @@ use crate::status::HttpError;
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Renew a session without a log entry",
     description: "Only a leader whose leadership a quorum has just confirmed answers. With wait or since the answer also \
-        carries the events of the session's locks.",
+        carries the events of the session's locks. A 200 is about the session: the response lists in holds which locks the \
+        session still holds, and a lock that is missing there is lost.",
     params: KeepAliveParams::LIST,
     answers: || {
         let about = "The session is renewed";

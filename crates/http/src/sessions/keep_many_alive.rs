@@ -19,7 +19,8 @@ use crate::status::{HttpError, with_status};
 
 pub(crate) static OPERATION: Operation = Operation {
     summary: "Renew many sessions at once",
-    description: "The leader confirms its leadership once for all of them. Each session has a result of its own.",
+    description: "The leader confirms its leadership once for all of them. Each session has a result of its own. The results \
+        do not list holds: POST /v1/sessions/{id}/keepalive does, and PUT of a lock with its attempt returns 409 after a loss.",
     params: KeepManyAliveParams::LIST,
     body: BodyKind::Sessions,
     example: Example { query: "", body: "[\"me\"]" },

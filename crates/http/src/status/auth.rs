@@ -10,7 +10,8 @@ use super::{HttpError, unexpected};
 pub(super) fn of_rejection(rejection: AuthRejection) -> HttpError {
     match rejection {
         AuthRejection::NoCredential => {
-            let hint = "send an access token (curl -H @FILE, or --access-token-file), or a client certificate";
+            let hint = "send an access token: curl -H @FILE, or holdfast --access-token-file FILE, or HOLDFAST_ACCESS_TOKEN; \
+                        or a client certificate";
             about(ErrorCode::Unauthenticated, "the call needs a credential", hint)
         }
         AuthRejection::NoAdministrator => about(

@@ -13,7 +13,8 @@ pub(super) fn limit_mismatch(limit: Option<u32>, context: &ErrorContext<'_>) -> 
         ),
         None => (
             "the lock is not a semaphore".to_owned(),
-            "leave limit and permits out, or set the limit with PATCH /v1/policies/{name}?limit=N while the lock has no holder and no waiter",
+            "add limit=N: the first call with a limit creates the semaphore while the lock has no holder and no waiter; \
+             leave permits out for a plain lock",
         ),
     };
     about(ErrorCode::LimitMismatch, detail, hint, context)

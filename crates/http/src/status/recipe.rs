@@ -17,7 +17,7 @@ pub(super) fn of_rejection(rejection: RecipeRejection) -> HttpError {
             about(ErrorCode::CountMismatch, detail, "DELETE it first, then create it again", facts)
         }
         RecipeRejection::NoLatch => {
-            let hint = "create it with PUT and ?count=N";
+            let hint = "create it: PUT /v1/latches/{name}?count=N, or holdfast latch create NAME --count N";
             about(ErrorCode::NotFound, "the latch does not exist".to_owned(), hint, none)
         }
         RecipeRejection::OutOfBounds { max } => {

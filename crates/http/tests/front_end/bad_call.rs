@@ -24,6 +24,95 @@ async fn an_unknown_parameter_is_rejected_with_the_nearest_known_one() {
     }
 }
 
+/// Guesses of callers who know other systems, and the words that their hints must have.
+#[tokio::test]
+async fn a_guess_of_a_parameter_or_a_value_gets_the_right_words() {
+    let node = Node::start().await;
+    for (method, target, words) in [
+        ("PUT", "/v1/locks/a?labels=host:a", "write label.KEY=VALUE"),
+        ("PUT", "/v1/locks/a?label=host:a", "write label.KEY=VALUE"),
+        ("PUT", "/v1/locks/a?shared=true", "write mode=shared"),
+        ("PUT", "/v1/locks/a?timeout=10s", "write wait=10s"),
+        ("PUT", "/v1/locks/a?TTL=10s", "did you mean 'ttl'?"),
+        ("PUT", "/v1/locks/a?ttl=0", "write at least 1s"),
+        ("PUT", "/v1/locks/a?ttl=1d12h", "write whole numbers with units"),
+        ("PUT", "/v1/locks/a?session=s&reentrant=False", "write reentrant=false"),
+        ("PUT", "/v1/locks/a?session=s&reentrant=yes", "write reentrant=true"),
+        ("PUT", "/v1/locks/a?cooldown=1s", "PATCH /v1/policies/{name}"),
+        ("DELETE", "/v1/locks/a?session=s&force", "POST /v1/force-releases/{name}?reason=TEXT"),
+        ("PUT", "/v1/sessions/a?lease=10s", "write ttl=30s"),
+        ("POST", "/v1/counters/c?by=1", "write add=N"),
+        ("POST", "/v1/counters/c", "write ?add=5"),
+        ("PUT", "/v1/locks/a?attempt=0&session=s", "write attempt=N, from 1"),
+        ("GET", "/v1/locks?page_size=5", "write limit=N"),
+    ] {
+        let problem = node.call(method, target).await;
+        assert_eq!(problem.status, 400, "{target}: {problem:?}");
+        let hint = problem.json()["hint"].as_str().unwrap_or_default().to_owned();
+        assert!(hint.contains(words), "{target}: {hint}");
+    }
+    let off = node.call("PATCH", "/v1/policies/a?cooldown=1m&lock_delay=off").await.json();
+    assert_eq!((&off["cooldown_ms"], &off["lock_delay_ms"]), (&60_000.into(), &0.into()));
+    let off = node.call("PATCH", "/v1/policies/a?cooldown=off").await.json();
+    assert_eq!(off["cooldown_ms"], 0);
+}
+
+/// No hint shows a way into the hold of another caller.
+#[tokio::test]
+async fn a_caller_that_is_not_the_holder_is_told_to_ask_for_the_lock() {
+    let node = Node::start().await;
+    node.take("/v1/locks/imp?session=holder").await;
+    node.call("PUT", "/v1/sessions/me").await;
+    let problem = node.call("DELETE", "/v1/locks/imp?session=me").await.problem(409, "not-holder");
+    let hint = problem["hint"].as_str().unwrap();
+    assert!(hint.starts_with("ask for it: POST /v1/release-requests/imp?reason=TEXT;"), "{hint}");
+    assert!(hint.contains("POST /v1/force-releases/imp?reason=TEXT"), "{hint}");
+    let own = node.call("DELETE", "/v1/locks/imp?session=holder&owner=x").await;
+    let hint = own.problem(409, "not-holder")["hint"].as_str().unwrap().to_owned();
+    assert!(hint.starts_with("add &owner=NAME"), "{hint}");
+    let permits = node.call("PUT", "/v1/locks/new?session=me&permits=2").await;
+    let hint = permits.problem(409, "limit-mismatch")["hint"].as_str().unwrap().to_owned();
+    assert!(hint.starts_with("add limit=N: the first call"), "{hint}");
+    for (method, hint) in
+        [("DELETE", "?children lists"), ("GET", "?children lists"), ("PUT", "PUT without")]
+    {
+        let target = if method == "PUT" { "/v1/tree/no/such" } else { "/v1/tree/nosuch" };
+        let problem = node.call(method, target).await.problem(404, "not-found");
+        assert!(problem["hint"].as_str().unwrap().contains(hint), "{method}: {problem}");
+    }
+}
+
+/// The call succeeds, because such names are valid, but it is probably not what the caller wants.
+#[tokio::test]
+async fn a_name_that_looks_like_a_call_or_a_list_has_a_note() {
+    let node = Node::start().await;
+    for (method, target) in [
+        ("PUT", "/v1/locks/orders/acquire"),
+        ("PUT", "/v1/locks/orders/lock"),
+        ("PUT", "/v1/locks/orders/renew"),
+        ("GET", "/v1/locks/orders/history"),
+        ("GET", "/v1/locks/orders/queue"),
+        ("GET", "/v1/locks/orders/holders"),
+        ("GET", "/v1/locks/orders/holders?stale"),
+        ("PUT", "/v1/elections/db/campaign"),
+    ] {
+        let reply = node.call(method, target).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let shown = reply.json()["note"].as_str().unwrap_or_default().to_owned();
+        assert!(shown.contains("of its own, not a call for"), "{target}: {reply:?}");
+    }
+    assert!(node.call("GET", "/v1/locks/orders").await.json().get("note").is_none());
+    let list = node.call("POST", "/v1/locks?name=o1,o2").await.json();
+    assert!(list["note"].as_str().unwrap().ends_with("name=o1&name=o2"), "{list}");
+    let body = r#"{"session":"c9","value":"me"}"#;
+    let problem = node.call_json("PUT", "/v1/elections/e", body).await;
+    let problem = problem.problem(400, "invalid-argument");
+    assert!(problem["hint"].as_str().unwrap().contains("?session=ID&value=TEXT"), "{problem}");
+    let text = [("Content-Type", "text/plain")];
+    let led = crate::client::call_with(node.address, "PUT", "/v1/elections/e", &text, body).await;
+    assert_eq!(led.json()["value"], body);
+}
+
 #[tokio::test]
 async fn a_parameter_given_twice_or_without_a_value_is_rejected() {
     let node = Node::start().await;

@@ -87,6 +87,7 @@ fn values_at_bounds(parameter: &Value) -> (Vec<String>, Vec<String>) {
     let schema = &parameter["schema"];
     let about = parameter["description"].as_str().unwrap();
     let bounds = about.rsplit_once("Duration: ").map(|(_, bounds)| bounds.trim_end_matches('.'));
+    let bounds = bounds.map(|bounds| bounds.trim_end_matches(", or off"));
     if let Some((min, max)) = bounds.and_then(|bounds| bounds.split_once(" to ")) {
         let mut beyond = vec![format!("{max}1ms"), "10".to_owned()];
         if min == "1s" {

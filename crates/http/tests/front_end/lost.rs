@@ -26,7 +26,9 @@ async fn a_call_for_an_unknown_session_is_rejected_as_expired() {
     {
         let problem = node.call(method, target).await.problem(410, "session-expired");
         assert_eq!(problem["session"], "ghost");
-        assert!(problem["hint"].as_str().unwrap().contains("DELETE /v1/sessions/ghost"));
+        assert!(
+            problem["hint"].as_str().unwrap().contains("PUT /v1/sessions/ghost?ttl=30s opens it")
+        );
     }
 }
 
