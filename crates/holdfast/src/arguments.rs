@@ -53,7 +53,8 @@ impl CredentialArgs {
             let unusable = |error| CommandFailure::usage(format!("{}: {error}", path.display()));
             return AccessToken::file(path).map(Some).map_err(unusable);
         }
-        Ok(std::env::var("HOLDFAST_ACCESS_TOKEN").ok().map(AccessToken::text))
+        let token = std::env::var("HOLDFAST_ACCESS_TOKEN").ok();
+        Ok(token.filter(|token| !token.is_empty()).map(AccessToken::text))
     }
 
     /// The variables that give another process of this program the same arguments.

@@ -2,20 +2,22 @@
 //!
 //! A new command is a file and a row of `commands!`. docs/cli.md shows the commands in use.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
-use clap::error::ErrorKind;
+use clap::error::ContextKind;
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
+use crate::cli_advice::advice;
 use crate::commands::{
     alarms, audit, auth, backup, barrier, certs, cluster, completions, counter, doctor, elect,
     explain, fence, group, history, latch, lock, ls, manual, member, namespace, node, policy,
     recover, restore, run, session, status, top, tree, unlock, wait, who,
 };
 use crate::exit::CommandFailure;
-use crate::output;
 use crate::{bench, dev, serve};
+use crate::{columns, output};
 
 /// A self-hosted lock coordinator: locks in one HTTP call, with fencing tokens.
 #[derive(Debug, Parser)]
@@ -24,6 +26,9 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// The columns of the help on a wide terminal.
+const HELP_WIDTH: usize = 100;
 
 /// The commands of the help text, by task.
 const GROUPS: [(&str, &[&str]); 7] = [
@@ -55,8 +60,14 @@ const GROUPS: [(&str, &[&str]); 7] = [
 
 /// The command line with its help text. clap has no headings for subcommands.
 pub(crate) fn command_line() -> clap::Command {
-    let command = Cli::command();
-    let text = grouped_commands(&command);
+    command_line_within(
+        output::terminal_width().map_or(HELP_WIDTH, |width| HELP_WIDTH.min(width.into())),
+    )
+}
+
+fn command_line_within(width: usize) -> clap::Command {
+    let command = without_empty_variables(Cli::command().term_width(width));
+    let text = grouped_commands(&command, width);
     command
         .help_template(
             "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}",
@@ -64,14 +75,43 @@ pub(crate) fn command_line() -> clap::Command {
         .after_help(text)
 }
 
-fn grouped_commands(command: &clap::Command) -> String {
+/// Ignores variables with an empty value: `HOLDFAST_ADDR=` counts as unset.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let reset = |arg: clap::Arg| {
+        let is_unset = arg.get_env().is_some_and(is_empty);
+        if is_unset { arg.env(Resettable::Reset) } else { arg }
+    };
+    command.mut_args(reset).mut_subcommands(without_empty_variables)
+}
+
+fn grouped_commands(command: &clap::Command, width: usize) -> String {
     let line = |name: &&str| {
         let about = command.find_subcommand(name).and_then(clap::Command::get_about);
         let about = about.map_or("Print the help of a command".to_owned(), ToString::to_string);
-        format!("  {name:<11}  {about}")
+        format!("  {name:<11}  {}", wrapped(&about, width, 15))
     };
     let lines = |names: &[&str]| names.iter().map(line).collect::<Vec<_>>().join("\n");
     GROUPS.map(|(group, names)| format!("{group}:\n{}", lines(names))).join("\n\n")
+}
+
+/// Breaks a text between words, and begins each further line with `indent` spaces, so that no line is wider than `width`.
+fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let (mut lines, mut used) = (String::new(), indent);
+    for word in text.split(' ') {
+        let columns = columns::width(word);
+        if used > indent && used + 1 + columns > width {
+            lines.push('\n');
+            lines.push_str(&" ".repeat(indent));
+            used = indent;
+        } else if used > indent {
+            lines.push(' ');
+            used += 1;
+        }
+        lines += word;
+        used += columns;
+    }
+    lines
 }
 
 /// Defines the enum of the commands and the calls of their handlers. A local command is a function. A cluster command
@@ -113,7 +153,7 @@ commands! {
         Join(member::JoinArgs) => member::join,
         Explain(explain::ExplainArgs) => explain::run,
         #[command(hide = true)]
-        Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line())),
+        Manual(manual::ManualArgs) => |args: &_| manual::run(args, without_variable(command_line_within(HELP_WIDTH))),
         Completions(completions::CompletionsArgs) => |args: &_| completions::run(args, command_line()),
     }
     client {
@@ -182,13 +222,16 @@ pub(crate) fn parse_arguments() -> Result<Cli, Error> {
 /// Prints the help, the version or the usage error of an unparsed command line, and returns the exit code.
 pub(crate) fn not_parsed(error: Error) -> ExitCode {
     if error.use_stderr() {
-        if error.kind() == ErrorKind::MissingRequiredArgument
-            && let Some(advice) = command_advice(&std::env::args().skip(1).collect::<Vec<_>>())
-        {
+        // An argument may be no UTF-8.
+        let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<String> = words.collect();
+        if let Some(advice) = advice(&error, &words, &command_line()) {
             output::write_stderr(&format!("holdfast: {advice}"));
             return ExitCode::from(2);
         }
-        let error = without_address_variable(error);
+        let mut error = without_address_variable(error);
+        // Only `run` and `elect` take values that begin with a dash, and their help shows how.
+        error.remove(ContextKind::Suggested);
         let code = u8::try_from(error.exit_code()).unwrap_or(2);
         // An error of stderr has no other output channel.
         drop(error.print());
@@ -196,22 +239,6 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
     }
     output::record_write_error(error.print());
     output::check().map_or_else(|stop| stop.code(), |()| ExitCode::SUCCESS)
-}
-
-/// The advice for `run NAME COMMAND` and `elect NAME COMMAND` without `--` before the command.
-fn command_advice(words: &[String]) -> Option<String> {
-    let (name, rest) = words.split_first()?;
-    if !matches!(name.as_str(), "run" | "elect") || rest.iter().any(|word| word == "--") {
-        return None;
-    }
-    let (lock, command) = rest.split_first()?;
-    if command.is_empty() || rest.iter().any(|word| word.starts_with('-')) {
-        return Some(format!(
-            "no command to run: write it after --, for example: holdfast {name} nightly -- ./backup.sh"
-        ));
-    }
-    let command = command.join(" ");
-    Some(format!("write -- before the command: holdfast {name} {lock} -- {command}"))
 }
 
 /// Returns the error as if `HOLDFAST_ADDR` were not set. clap shows options set by the environment as required in the
@@ -276,9 +303,28 @@ mod tests {
         listed.sort_unstable();
         shown.sort_unstable();
         assert_eq!(listed, shown);
-        let help = command_line().render_help().to_string();
+        let help = command_line_within(100).render_help().to_string();
         assert!(help.contains("\nLocks:\n  lock         Acquire one"), "{help}");
-        assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
+    }
+
+    #[test]
+    fn the_help_of_every_command_fits_the_terminal() {
+        fn check(command: &mut clap::Command, width: usize) {
+            let help = command.render_help().to_string();
+            // The usage is one line, and a long word has its own line.
+            let is_long = |line: &&str| {
+                line.chars().count() > width
+                    && !line.contains("holdfast ")
+                    && line.trim().contains(' ')
+            };
+            assert_eq!(help.lines().find(is_long), None, "{help}");
+            command.get_subcommands_mut().for_each(|command| check(command, width));
+        }
+        for width in [60, 80, 100] {
+            let mut command = command_line_within(width);
+            command.build();
+            check(&mut command, width);
+        }
     }
 
     /// `HOLDFAST_REWRITE=1` rewrites the page.
@@ -294,7 +340,7 @@ mod tests {
     }
 
     fn reference() -> String {
-        let mut command = without_variable(command_line());
+        let mut command = without_variable(command_line_within(HELP_WIDTH));
         command.build();
         let about = "# All commands and options\n\nGenerated from the program: the help of every command. \
                      [The command line](cli.md) explains the commands in use.";
@@ -311,21 +357,5 @@ mod tests {
         let shown =
             |command: &&mut clap::Command| !command.is_hide_set() && command.get_name() != "help";
         command.get_subcommands_mut().filter(shown).for_each(|command| append_help(parts, command));
-    }
-
-    #[test]
-    fn a_command_without_two_dashes_is_explained() {
-        let advice = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            command_advice(&words)
-        };
-        let written = advice("run nightly echo hi").unwrap();
-        assert_eq!(written, "write -- before the command: holdfast run nightly -- echo hi");
-        assert!(advice("run nightly").unwrap().starts_with("no command to run"));
-        assert!(
-            advice("elect db --ttl 5s ./serve").unwrap().contains("holdfast elect nightly -- ")
-        );
-        assert_eq!(advice("run -- true"), None);
-        assert_eq!(advice("unlock"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The failures of commands, and the exit codes that report them to scripts.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -41,19 +42,16 @@ impl CommandFailure {
         Self::Usage(reason.to_string())
     }
 
-    /// Converts the error of a call about znodes.
-    pub(crate) fn of_tree_call(error: Error) -> Self {
-        match tree_hint(&error) {
-            None => Self::from(error),
-            hint => Self::rejected(&error, hint),
+    /// Converts the error of a call about znodes. `creates` is for a call that creates or changes a znode.
+    pub(crate) fn of_tree_call(error: Error, creates: bool) -> Self {
+        if let Error::Rejected(_) = &error {
+            return Self::rejected(&error, tree_hint(&error, creates));
         }
+        Self::from(error)
     }
 
-    fn rejected(error: &Error, hint: Option<&str>) -> Self {
-        Self::Failed(match hint {
-            Some(hint) => format!("{error} ({hint})"),
-            None => error.to_string(),
-        })
+    fn rejected(error: &Error, hint: Option<Cow<'_, str>>) -> Self {
+        Self::Failed(with_hint(error, hint))
     }
 
     /// Returns `true` if the failure has no message.
@@ -75,6 +73,11 @@ impl CommandFailure {
             Self::Code(code, _) => ExitCode::from(*code),
         }
     }
+}
+
+/// The error and the next step, on one line.
+pub(crate) fn with_hint(error: &Error, hint: Option<Cow<'_, str>>) -> String {
+    hint.map_or_else(|| error.to_string(), |hint| format!("{error} ({hint})"))
 }
 
 /// Converts the error of a call, and adds the options to change on the command line.
@@ -120,15 +123,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rejection_has_the_hint_of_the_command_line_or_none() {
-        let rejected = |code| {
-            Error::Rejected(Box::new(Problem::new(code, "why").hint("add ?parents, or PATCH it")))
-        };
-        let tree = CommandFailure::of_tree_call(rejected(ErrorCode::NotFound)).to_string();
-        assert!(tree.contains("why (holdfast tree create"), "{tree}");
-        let limit = CommandFailure::of_tree_call(rejected(ErrorCode::LimitMismatch)).to_string();
-        assert!(limit.contains("why (holdfast policy NAME --limit N"), "{limit}");
+    fn a_rejection_has_a_hint_of_the_command_line_or_of_the_server() {
+        let rejected =
+            |code| Error::Rejected(Box::new(Problem::new(code, "why").hint("create it with PUT")));
+        let tree = CommandFailure::of_tree_call(rejected(ErrorCode::ZnodeExists), true).to_string();
+        assert!(tree.contains("why (holdfast tree set"), "{tree}");
         let other = CommandFailure::from(rejected(ErrorCode::NotFound)).to_string();
-        assert!(other.ends_with("why"), "{other}");
+        assert!(other.ends_with("why (create it with PUT)"), "{other}");
     }
 }

@@ -1,18 +1,28 @@
 //! Hints of the command line for rejected calls.
 //!
-//! The server's hints name HTTP parameters, so a command shows its own hint, or none.
+//! The server's hints name HTTP parameters. A command shows the hint of its own options where a table has one, and
+//! otherwise the server's hint, with `?name=VALUE` written as `--name VALUE`. No hint is dropped.
+
+use std::borrow::Cow;
 
 use holdfast_api::ErrorCode;
 use holdfast_client::Error;
 
 /// The next step after a rejection, for every command.
 const COMMON: [(ErrorCode, &str); 9] = [
-    (ErrorCode::LimitMismatch, "holdfast policy NAME --limit N changes the limit"),
+    (
+        ErrorCode::LimitMismatch,
+        "holdfast lock NAME --permits N/LIMIT creates a semaphore, and holdfast policy NAME --limit N changes the limit",
+    ),
     (
         ErrorCode::ShardsMismatch,
         "holdfast policy NAME --shards N changes the number of an unused lock",
     ),
     (ErrorCode::Deadlock, "release the locks of this session, then acquire again"),
+    (
+        ErrorCode::NotHolder,
+        "ask for it: holdfast unlock NAME --ask; or as operator: holdfast unlock NAME --force --reason TEXT",
+    ),
     (ErrorCode::BarrierBroken, "every party must arrive again"),
     (
         ErrorCode::MembershipInProgress,
@@ -20,7 +30,6 @@ const COMMON: [(ErrorCode, &str); 9] = [
     ),
     (ErrorCode::LevelTooLow, "holdfast cluster level shows the next step"),
     (ErrorCode::LevelNotReady, "holdfast cluster level shows the programs of all nodes"),
-    (ErrorCode::QuotaExceeded, "holdfast explain quota-exceeded describes the limits"),
     (
         ErrorCode::Sealed,
         "repeat the command at the new cluster, or when holdfast alarms shows no seal",
@@ -28,25 +37,95 @@ const COMMON: [(ErrorCode, &str); 9] = [
 ];
 
 /// The next step after a rejected call about znodes.
-const TREE: [(ErrorCode, &str); 5] = [
-    (ErrorCode::NotFound, "holdfast tree create creates it; with --parents also its parents"),
+const TREE: [(ErrorCode, &str); 4] = [
     (ErrorCode::ZnodeExists, "holdfast tree set replaces its data"),
     (ErrorCode::NotEmpty, "add --recursive to delete its descendants too"),
     (ErrorCode::VersionMismatch, "read it again, and use the version that you have read"),
     (ErrorCode::Forbidden, "authenticate with --user NAME:PASSWORD or HOLDFAST_USER"),
 ];
 
+/// The next step after a call about a znode that does not exist.
+const MISSING: &str = "holdfast tree ls PATH lists the znodes below another one";
+const MISSING_TO_CREATE: &str = "holdfast tree create creates it; with --parents also its parents";
+
 /// The hint after the error of any call.
-pub(crate) fn common_hint(error: &Error) -> Option<&'static str> {
-    find(error, &COMMON)
+pub(crate) fn common_hint(error: &Error) -> Option<Cow<'_, str>> {
+    find(error, &COMMON).map(Cow::Borrowed).or_else(|| error.hint().map(with_options))
 }
 
-/// The hint after the error of a call about znodes.
-pub(crate) fn tree_hint(error: &Error) -> Option<&'static str> {
-    find(error, &TREE).or_else(|| common_hint(error))
+/// The hint after the error of a call about znodes. `creates` is for a call that creates or changes a znode.
+pub(crate) fn tree_hint(error: &Error, creates: bool) -> Option<Cow<'_, str>> {
+    let missing = if creates { MISSING_TO_CREATE } else { MISSING };
+    find(error, &[(ErrorCode::NotFound, missing)])
+        .or_else(|| find(error, &TREE))
+        .map(Cow::Borrowed)
+        .or_else(|| common_hint(error))
 }
 
 fn find(error: &Error, hints: &[(ErrorCode, &'static str)]) -> Option<&'static str> {
-    let Error::Rejected(problem) = error else { return None };
+    let problem = error.problem()?;
     hints.iter().find(|(code, _)| *code == problem.code).map(|(_, hint)| *hint)
+}
+
+/// Writes the parameters of a server's hint as options: `add ?force` becomes `add --force`. The path of a call keeps its
+/// query.
+fn with_options(hint: &str) -> Cow<'_, str> {
+    if !hint.split(' ').any(is_parameter) {
+        return Cow::Borrowed(hint);
+    }
+    let words = hint.split(' ').map(|word| match word.strip_prefix(['?', '&']) {
+        Some(rest) if is_parameter(word) => {
+            let (name, value) = rest.split_once('=').unwrap_or((rest, ""));
+            let option = format!("--{} {value}", name.replace('_', "-"));
+            option.trim_end().to_owned()
+        }
+        Some(_) | None => word.to_owned(),
+    });
+    Cow::Owned(words.collect::<Vec<_>>().join(" "))
+}
+
+/// Whether a word is `?name`, `?name=VALUE` or `&name=VALUE`.
+fn is_parameter(word: &str) -> bool {
+    word.strip_prefix(['?', '&'])
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_api::Problem;
+
+    use super::*;
+
+    fn rejected(code: ErrorCode, hint: &'static str) -> Error {
+        Error::Rejected(Box::new(Problem::new(code, "why").hint(hint)))
+    }
+
+    #[test]
+    fn a_hint_of_the_server_is_shown_with_options_unless_the_command_line_has_its_own() {
+        for (code, server, shown) in [
+            (ErrorCode::MembershipUnsafe, "add ?force", "add --force"),
+            (
+                ErrorCode::InvalidArgument,
+                "add &on_death=count to count",
+                "add --on-death count to count",
+            ),
+            (ErrorCode::Forbidden, "an administrator allows it", "an administrator allows it"),
+            (
+                ErrorCode::NotFound,
+                "create it with PUT /v1/latches/{name}?count=N",
+                "create it with PUT /v1/latches/{name}?count=N",
+            ),
+        ] {
+            assert_eq!(common_hint(&rejected(code, server)).as_deref(), Some(shown), "{server}");
+        }
+        let limit = rejected(ErrorCode::LimitMismatch, "add limit=N");
+        assert!(common_hint(&limit).unwrap().contains("--permits N/LIMIT"));
+        let holder = rejected(ErrorCode::NotHolder, "POST /v1/release-requests");
+        assert!(tree_hint(&holder, false).unwrap().starts_with("ask for it: holdfast unlock"));
+        assert!(
+            tree_hint(&rejected(ErrorCode::NotEmpty, "add ?recursive"), false)
+                .unwrap()
+                .contains("--recursive")
+        );
+    }
 }

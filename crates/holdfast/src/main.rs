@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 mod certificates;
 mod cli;
+mod cli_advice;
 mod color;
 mod columns;
 mod commands;

@@ -1,10 +1,10 @@
 //! Output: results on stdout, everything else on stderr.
 //!
 //! The first failed write to stdout is reported on stderr and sets exit code 1, so a full disk does not lose output
-//! silently. A closed pipe (`holdfast ls | head -1`) is not an error.
+//! silently. A closed pipe (`holdfast ls | head -1`) is not an error, except for a result that must be complete.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use serde::Serialize;
 use crate::arguments::Format;
 use crate::exit::CommandFailure;
 
+/// The narrowest terminal for which tables and the help wrap.
+const WIDTH_MIN: u16 = 40;
 /// The kind of the first failed write to stdout.
 static FAILED: OnceLock<ErrorKind> = OnceLock::new();
 
@@ -45,6 +47,19 @@ pub(crate) fn check() -> Result<(), CommandFailure> {
         None => Ok(()),
         Some(ErrorKind::BrokenPipe) => Err(CommandFailure::Code(0, None)),
         Some(_) => Err(CommandFailure::Code(1, None)),
+    }
+}
+
+/// Checks that all output was written to its end, for a result that is useless in part: a backup, data, a secret.
+///
+/// # Errors
+/// Exit code 1, also if the pipe was closed.
+pub(crate) fn check_complete() -> Result<(), CommandFailure> {
+    match FAILED.get() {
+        Some(ErrorKind::BrokenPipe) => Err(CommandFailure::failed(
+            "the output is incomplete: the reader of stdout closed the pipe before the end",
+        )),
+        None | Some(_) => check(),
     }
 }
 
@@ -88,13 +103,30 @@ pub(crate) fn answer_rows<R: Serialize, V: Display>(
     }
 }
 
-/// Formats a table without borders, as wide as its text.
+/// The columns of the terminal, at least [`WIDTH_MIN`]; `None` if stdout is not a terminal.
+pub(crate) fn terminal_width() -> Option<u16> {
+    let (columns, _) = io::stdout().is_terminal().then(crossterm::terminal::size)?.ok()?;
+    Some(columns.max(WIDTH_MIN))
+}
+
+/// Formats a table without borders, as wide as its text. On a terminal, long cells wrap at its width.
 pub(crate) fn table<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> String {
+    table_within(terminal_width(), header, rows)
+}
+
+fn table_within<const COLUMNS: usize>(
+    width: Option<u16>,
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.set_header(header);
     for row in rows {
         table.add_row(row);
@@ -104,6 +136,16 @@ pub(crate) fn table<const COLUMNS: usize>(
         .map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned())
         .collect();
     lines.join("\n")
+}
+
+/// Formats a table, or returns `empty` if it has no rows.
+pub(crate) fn table_or<const COLUMNS: usize>(
+    empty: &str,
+    header: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> String {
+    let mut rows = rows.into_iter().peekable();
+    if rows.peek().is_none() { empty.to_owned() } else { table(header, rows) }
 }
 
 /// Formats the cell of a table: a dash for an absent or empty value.
@@ -135,6 +177,23 @@ pub(crate) fn short_time(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns;
+
+    #[test]
+    fn a_table_wraps_long_cells_at_the_width_of_the_terminal() {
+        let found = "1 of 3 members are in --addr, so a command fails while that node is down";
+        let rows = || [["warn".to_owned(), "members".to_owned(), found.to_owned()]];
+        let header = ["", "check", "found"];
+        assert_eq!(table_within(None, header, rows()).lines().count(), 2);
+        let narrow = table_within(Some(50), header, rows());
+        assert!(narrow.lines().all(|line| columns::width(line) <= 50), "{narrow}");
+        assert!(
+            narrow
+                .split_whitespace()
+                .eq("check found warn members".split_whitespace().chain(found.split_whitespace())),
+            "{narrow}"
+        );
+    }
 
     #[test]
     fn times_are_short() {

@@ -71,6 +71,7 @@ pub(super) struct AcquireArgs {
 #[derive(Debug, Args)]
 pub(super) struct WaitingArgs {
     /// The session that holds the lock and stays open after this process; by default a new session that ends with it.
+    /// Callers with the same session do not exclude each other.
     #[arg(long, env = "HOLDFAST_SESSION")]
     pub(super) session: Option<String>,
     /// How long the lock stays held if this process dies: 30s, or the ttl that the session already has.

@@ -36,9 +36,9 @@ fn code(body: &AlarmsBody) -> u8 {
 
 fn show(body: &AlarmsBody) -> String {
     let mut parts = Vec::new();
-    if body.alarms.is_empty() {
+    if body.alarms.is_empty() && body.unreachable.is_empty() {
         parts.push("no alarms".to_owned());
-    } else {
+    } else if !body.alarms.is_empty() {
         let rows = body.alarms.iter().map(|alarm| {
             [
                 alarm.severity.clone(),
@@ -51,7 +51,8 @@ fn show(body: &AlarmsBody) -> String {
         parts.push(table(["", "alarm", "nodes", "found", "what to do"], rows));
     }
     if !body.unreachable.is_empty() {
-        parts.push(format!("no answer from node {}", listed(&body.unreachable)));
+        let nodes = listed(&body.unreachable);
+        parts.push(format!("no answer from node {nodes}: its alarms are unknown"));
     }
     parts.join("\n\n")
 }
@@ -96,7 +97,9 @@ mod tests {
             text.contains("warning  disk-low  1,3    900 MiB are free  free disk space"),
             "{text}"
         );
-        assert!(text.ends_with("no answer from node 2"), "{text}");
+        assert!(text.ends_with("no answer from node 2: its alarms are unknown"), "{text}");
+        let silent = show(&AlarmsBody { alarms: Vec::new(), unreachable: vec![NodeId(3)] });
+        assert_eq!(silent, "no answer from node 3: its alarms are unknown");
         let none = show(&AlarmsBody { alarms: Vec::new(), unreachable: Vec::new() });
         assert_eq!(none, "no alarms");
     }

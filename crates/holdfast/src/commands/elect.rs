@@ -12,7 +12,7 @@ use super::acquire::{AcquireArgs, WaitingArgs};
 use super::run::{self, CommandArgs, RunArgs};
 use crate::arguments::{ClusterArgs, Format, OneLockArgs, lock_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, check, more, short_time, table};
+use crate::output::{answer_rows, cell, check, more, short_time, table, table_or};
 
 /// Run a command while leading an election, or show elections.
 #[derive(Debug, Args)]
@@ -162,14 +162,16 @@ struct ListedElection {
 }
 
 async fn ls(args: ElectLsArgs) -> Result<(), CommandFailure> {
-    let prefix = format!("elections/{}", args.prefix.unwrap_or_default());
+    let prefix = args.prefix.unwrap_or_default();
+    let prefix = format!("elections/{}", prefix.strip_suffix('*').unwrap_or(&prefix));
     let query = LockQuery { prefix: Some(prefix), ..LockQuery::default() };
     let mut elections: Vec<ListedElection> = Vec::new();
     let visit = |lock| elections.extend(listed(lock));
     args.cluster.quick_client()?.for_each_lock(query, visit).await?;
     let names = elections.iter().map(|listed| &listed.election);
     let header = ["election", "leader", "value", "token", "candidates"];
-    let text = table(header, elections.iter().map(row));
+    let none = "no election has a leader or candidates";
+    let text = table_or(none, header, elections.iter().map(row));
     answer_rows(args.cluster.format(), &elections, &elections, names, &text);
     Ok(())
 }

@@ -2,16 +2,17 @@
 
 use clap::Args;
 use holdfast_api::ErrorCode;
+use holdfast_service::AlarmKind;
 use serde::Serialize;
 
-use crate::arguments::OutputArgs;
+use crate::arguments::{Format, OutputArgs};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, table};
 
-/// Explain an error code: its meaning, whether to retry, and what to do next.
+/// Explain an error code or an alarm: its meaning, whether to retry, and what to do next.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The code, as in a problem document, e.g. lock-busy; by default all codes are listed.
+    /// The code, as in a problem document, e.g. lock-busy, or an alarm, e.g. disk-low; by default all codes are listed.
     code: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
@@ -49,13 +50,35 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), CommandFailure> {
         return Ok(());
     };
     // The `type` of a problem document has this prefix.
-    let code: ErrorCode = code.trim_start_matches("/errors/").parse().map_err(|error| {
+    let parsed = code.trim_start_matches("/errors/").parse::<ErrorCode>();
+    let alarm = AlarmKind::ALL.into_iter().find(|alarm| alarm.as_str() == code);
+    if let (Err(_), Some(alarm)) = (&parsed, alarm) {
+        explain_alarm(args.output.format, alarm);
+        return Ok(());
+    }
+    let code = parsed.map_err(|error| {
         CommandFailure::failed(format!("{error} (holdfast explain lists all codes)"))
     })?;
     let text = holdfast_http::explanation(code).trim_end().to_owned();
     let body = ExplainedCode { explanation: Some(text.clone()), ..ExplainedCode::short(code) };
     answer(args.output.format, &body, code.title(), &text);
     Ok(())
+}
+
+/// An alarm and what to do.
+#[derive(Debug, Serialize)]
+struct ExplainedAlarm {
+    alarm: &'static str,
+    next_step: &'static str,
+    docs: String,
+}
+
+fn explain_alarm(format: Format, alarm: AlarmKind) {
+    let (name, next_step) = (alarm.as_str(), alarm.next_step());
+    let docs = format!("docs/operations.md#{name}");
+    let text =
+        format!("{name} is an alarm. What to do: {next_step}.\nMore: {docs} in the documentation");
+    answer(format, &ExplainedAlarm { alarm: name, next_step, docs }, next_step, &text);
 }
 
 fn list(rows: &[ExplainedCode]) -> String {

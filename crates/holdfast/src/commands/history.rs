@@ -5,12 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use holdfast_api::{
     HistoryBody, PastHoldBody, Rfc3339Time, escape_query, format_time, history_path,
+    parse_duration, parse_time,
 };
 use holdfast_client::Call;
 
 use crate::arguments::{OneLockArgs, list_length};
 use crate::exit::CommandFailure;
-use crate::output::{answer_rows, cell, short_time, table};
+use crate::output::{answer_rows, cell, short_time, table_or};
 
 /// Show the holds of a lock, with the token, the time and the cause of the end of each.
 #[derive(Debug, Args)]
@@ -18,7 +19,7 @@ pub(crate) struct HistoryArgs {
     #[command(flatten)]
     lock: OneLockArgs,
     /// Only the holds at this time: 2026-03-01T14:05:09Z, `5m` ago, or milliseconds of the Unix epoch.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_of_day)]
     at: Option<String>,
     /// The number of past holds.
     #[arg(short = 'n', long, default_value_t = 20, value_parser = list_length)]
@@ -40,7 +41,8 @@ pub(crate) async fn run(args: HistoryArgs) -> Result<(), CommandFailure> {
 /// Formats the table. The leader's clock set the times; ages are relative to the local clock.
 fn show(body: &HistoryBody, now_ms: u64) -> String {
     let header = ["token", "session", "granted", "held for", "ended", "why"];
-    let holds = table(header, body.holds.iter().map(|hold| row(hold, now_ms)));
+    let none = "no holds of this lock are recorded";
+    let holds = table_or(none, header, body.holds.iter().map(|hold| row(hold, now_ms)));
     match body.complete_since_revision.0 {
         0 => holds,
         after => format!("{holds}\n\nholds that ended up to revision {after} may be missing"),
@@ -65,6 +67,15 @@ fn row(hold: &PastHoldBody, now_ms: u64) -> [String; 6] {
         cell(hold.ended_at.map(at)),
         hold.cause.clone().unwrap_or_else(|| "still held".to_owned()),
     ]
+}
+
+/// Checks the time, so that the error shows the option of the command line.
+fn time_of_day(text: &str) -> Result<String, String> {
+    let form =
+        "write 2026-03-01T14:05:09Z, 5m for five minutes ago, or milliseconds of the Unix epoch";
+    let is_time =
+        text.parse::<u64>().is_ok() || parse_time(text).is_some() || parse_duration(text).is_ok();
+    if is_time { Ok(text.to_owned()) } else { Err(form.to_owned()) }
 }
 
 fn now_ms() -> u64 {

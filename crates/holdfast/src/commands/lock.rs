@@ -44,7 +44,7 @@ fn print_grants(guard: &MultiGuard, format: Format) {
         return answer(format, grant, grant.token, &grant.token.to_string());
     }
     let revision = grants.first().map(|grant| grant.revision).unwrap_or_default();
-    let body = GrantAllBody { grants, revision };
+    let body = GrantAllBody { grants, note: None, revision };
     answer_rows(format, &body, &body.grants, token_lines(guard), &token_lines(guard).join("\n"));
 }
 

@@ -18,7 +18,7 @@ const TOKENS_MAX: usize = 3;
 /// List the locks that are held or have waiters.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// Only locks whose names start with this.
+    /// Only locks whose names start with this; a `*` at its end means the same.
     prefix: Option<String>,
     /// Only locks that are held.
     #[arg(long)]
@@ -53,8 +53,10 @@ enum LockOrder {
 }
 
 pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
+    let prefix = args.prefix.as_deref().map(|prefix| prefix.strip_suffix('*').unwrap_or(prefix));
+    let empty = empty_text(prefix);
     let query = LockQuery {
-        prefix: args.prefix,
+        prefix: prefix.map(str::to_owned),
         held: args.held,
         waiting: args.waiting,
         session: args.session,
@@ -69,7 +71,7 @@ pub(crate) async fn run(args: LsArgs) -> Result<(), CommandFailure> {
     locks.truncate(args.limit.unwrap_or(usize::MAX));
     let body = LocksBody { locks, next_page_token: None, revision };
     let names = body.locks.iter().map(|lock| &lock.lock);
-    answer_rows(args.cluster.format(), &body, &body.locks, names, &show(&body.locks));
+    answer_rows(args.cluster.format(), &body, &body.locks, names, &show(&body.locks, &empty));
     Ok(())
 }
 
@@ -83,11 +85,17 @@ fn sort(locks: &mut [LockBody], by: LockOrder) {
     }
 }
 
-fn show(locks: &[LockBody]) -> String {
+fn empty_text(prefix: Option<&str>) -> String {
+    let below = prefix.filter(|prefix| !prefix.is_empty());
+    let below = below.map(|prefix| format!(" whose names start with \"{prefix}\""));
+    format!("no locks{} are held, waited for or in cooldown", below.unwrap_or_default())
+}
+
+fn show(locks: &[LockBody], empty: &str) -> String {
     if locks.is_empty() {
-        return "no locks are held, waited for or in cooldown".to_owned();
+        return empty.to_owned();
     }
-    let header = ["lock", "how", "token", "held by", "for", "waiting"];
+    let header = ["lock", "mode", "token", "held by", "for", "waiting"];
     table(header, locks.iter().map(row))
 }
 

@@ -9,7 +9,7 @@ use holdfast_types::{NameError, NamespaceName, NamespaceQuota};
 
 use crate::arguments::ClusterArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, table};
+use crate::output::{answer, answer_rows, table, table_or};
 
 /// Give teams names of their own, with quotas.
 #[derive(Debug, Subcommand)]
@@ -77,7 +77,8 @@ async fn ls(cluster: &ClusterArgs) -> Result<(), CommandFailure> {
         let quotas = if quotas.is_empty() { "unlimited".to_owned() } else { quotas.join(", ") };
         [one.namespace.to_string(), quotas]
     });
-    let text = table(["namespace", "quotas"], rows);
+    let none = "no namespaces: holdfast namespace set NAME registers one";
+    let text = table_or(none, ["namespace", "quotas"], rows);
     let names = body.namespaces.iter().map(|one| &one.namespace);
     answer_rows(cluster.format(), &body, &body.namespaces, names, &text);
     Ok(())

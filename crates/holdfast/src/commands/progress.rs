@@ -87,6 +87,10 @@ fn describe(body: &LockBody, position: Option<u32>) -> String {
         Some(position) => format!("you are {} of {}", ordinal(position), body.waiters),
         None => format!("{} waiting", body.waiters),
     };
+    if !body.held && body.cooldown.is_none() && body.waiters == 0 {
+        let lock = &body.lock;
+        return format!("waiting for {lock}: it is free, but the cluster has not granted it yet");
+    }
     format!("waiting for {}: {}, {queue}", body.lock, state_text(body))
 }
 

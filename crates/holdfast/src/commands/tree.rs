@@ -17,7 +17,9 @@ use serde::de::DeserializeOwned;
 use super::watch::{self, WatchArgs};
 use crate::arguments::{ClusterArgs, UserArgs, duration, session_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer, answer_rows, print_bytes, table, write_stderr};
+use crate::output::{
+    answer, answer_rows, check_complete, print_bytes, table, table_or, write_stderr,
+};
 
 /// Read, change and watch znodes.
 #[derive(Debug, Subcommand)]
@@ -136,8 +138,11 @@ impl ZnodeArgs {
 
     async fn send(&self, call: Call) -> Result<Vec<u8>, CommandFailure> {
         let headers = self.user.headers().into_iter().chain(call.headers).collect();
+        let creates = matches!(call.method, Method::PUT | Method::POST);
         let answer = self.cluster.client()?.call_raw(&Call { headers, ..call }).await;
-        answer.map(|answer| answer.body).map_err(CommandFailure::of_tree_call)
+        answer
+            .map(|answer| answer.body)
+            .map_err(|error| CommandFailure::of_tree_call(error, creates))
     }
 
     async fn read<T: DeserializeOwned>(&self, call: Call) -> Result<T, CommandFailure> {
@@ -160,7 +165,7 @@ fn data(text: &str) -> Result<Vec<u8>, CommandFailure> {
 /// Prints the unmodified data in every output format.
 async fn get(node: &ZnodeArgs) -> Result<(), CommandFailure> {
     print_bytes(&node.send(Call::get(tree_path(&node.znode_path()?))).await?);
-    Ok(())
+    check_complete()
 }
 
 async fn stat(node: &ZnodeArgs) -> Result<(), CommandFailure> {
@@ -213,7 +218,7 @@ async fn ls(args: &TreeLsArgs) -> Result<(), CommandFailure> {
     }
     let header = ["name", "kind", "version", "bytes", "children"];
     let names = found.iter().map(|child| &child.name);
-    let text = table(header, found.iter().map(row));
+    let text = table_or("no children", header, found.iter().map(row));
     answer_rows(node.cluster.format(), &found, &found, names, &text);
     Ok(())
 }

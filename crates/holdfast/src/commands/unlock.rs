@@ -3,15 +3,16 @@
 //! A repeated release has no further effect.
 
 use clap::Args;
-use holdfast_api::HolderBody;
+use holdfast_api::{HolderBody, LockBody};
 use holdfast_client::{Client, Error};
 use holdfast_types::{LockName, Reason, SessionName};
 
-use super::lock_text::holder_name;
+use super::lock_text::{holder_name, holders_total};
 use super::request_release::{AskArgs, request_release};
 use super::session::no_session;
 use crate::arguments::{ClusterArgs, lock_name, reason, session_name};
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, with_hint};
+use crate::hints::common_hint;
 use crate::output::{answer, short_time, write_stderr};
 
 /// Release a lock; or transfer it, ask its holders to release it, or force-release it.
@@ -59,9 +60,10 @@ async fn release(
     lock: &LockName,
     session: &SessionName,
 ) -> Result<(), CommandFailure> {
+    let before = client.lock_state(lock).await?;
     match client.release(lock, session).await {
         Ok(()) => {
-            write_stderr(&format!("holdfast: {session} no longer holds {lock} or waits for it"));
+            write_stderr(&format!("holdfast: {}", released_text(&before, session)));
             Ok(())
         }
         Err(Error::Lost(_)) => {
@@ -70,10 +72,29 @@ async fn release(
         }
         Err(Error::Rejected(problem)) => {
             let holder = problem.facts.holder.clone();
-            let error = Error::Rejected(problem).to_string();
-            Err(not_held(lock, session, holder.as_deref(), &error))
+            let error = Error::Rejected(problem);
+            let reason = with_hint(&error, common_hint(&error));
+            Err(not_held(lock, session, holder.as_deref(), &reason))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The effect of a release, from the state of the lock before it.
+fn released_text(before: &LockBody, session: &SessionName) -> String {
+    let lock = &before.lock;
+    let is_listed =
+        |listed: usize, total: u32| usize::try_from(total).is_ok_and(|total| listed == total);
+    if before.holders.iter().any(|holder| holder.session == *session) {
+        format!("{lock} is released")
+    } else if before.queue.iter().any(|waiter| waiter.session == *session) {
+        format!("{session} left the queue of {lock}")
+    } else if before.holders.len() == holders_total(before)
+        && is_listed(before.queue.len(), before.waiters)
+    {
+        format!("{session} did not hold {lock}")
+    } else {
+        format!("{session} neither holds {lock} nor waits for it")
     }
 }
 
@@ -85,10 +106,10 @@ fn not_held(
 ) -> CommandFailure {
     match holder {
         Some(holder) => CommandFailure::failed(format!(
-            "{lock} is held by {} for {}, not by {session}: release it with --session {}",
+            "{lock} is held by {} for {}, not by {session}. Ask for it: holdfast unlock {lock} --ask; \
+             or as operator: holdfast unlock {lock} --force --reason TEXT",
             holder_name(holder),
-            short_time(holder.held_for_ms),
-            holder.session
+            short_time(holder.held_for_ms)
         )),
         None => CommandFailure::failed(format!("{session} does not hold {lock}: {reason}")),
     }

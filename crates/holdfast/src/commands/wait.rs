@@ -16,11 +16,11 @@ use crate::output::answer;
 
 /// Wait until a lock is free, or held, without acquiring it.
 #[derive(Debug, Args)]
-#[group(id = "wanted", required = true, multiple = false, args = ["free", "held"])]
+#[group(id = "wanted", multiple = false, args = ["free", "held"])]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     lock: OneLockArgs,
-    /// Until the lock is free.
+    /// Until the lock is free, which is the default.
     #[arg(long)]
     free: bool,
     /// Until the lock is held.
@@ -69,7 +69,7 @@ mod tests {
     fn a_wait_is_for_one_of_two_states() {
         let args = parse::<WaitArgs>("wait a --free --wait 1s").unwrap();
         assert!(args.free && !args.held && args.wait == Some(Duration::from_secs(1)));
-        assert!(parse::<WaitArgs>("wait a").is_err());
+        assert!(!parse::<WaitArgs>("wait a").unwrap().held);
         assert!(parse::<WaitArgs>("wait a --free --held").is_err());
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: WatchArgs) -> Result<(), CommandFailure> {
     let poll = async |since, wait| {
         let query = Query::default().with(&watch::PREFIX, &prefix);
         let body = changes(&client, query, args.user.headers(), since, wait).await;
-        body.map_err(CommandFailure::of_tree_call)
+        body.map_err(|error| CommandFailure::of_tree_call(error, false))
     };
     let mut since = match args.since {
         Some(since) => Revision(since),

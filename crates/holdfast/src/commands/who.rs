@@ -111,11 +111,9 @@ fn lease(body: &ExplainedBody) -> Option<String> {
     match body.lock.holders.as_slice() {
         [holder] => {
             let renewed = short_time(holder.since_renewal_ms?);
-            Some(format!(
-                "renewed {renewed} ago; if its holder died now, it would be free in {free}"
-            ))
+            Some(format!("last renewed {renewed} ago; free in {free} unless renewed"))
         }
-        _ => Some(format!("if all its holders died now, it would be free in {free}")),
+        _ => Some(format!("free in {free} unless a holder renews")),
     }
 }
 
@@ -224,7 +222,7 @@ mod tests {
         );
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         assert_eq!(lines[0], "a is held by 3, shared");
-        assert_eq!(lines[1], "if all its holders died now, it would be free in 30s");
+        assert_eq!(lines[1], "free in 30s unless a holder renews");
         assert_eq!(words(lines[4]), "s1 shared 4 4m12s 900ms ago - host=web1");
         assert_eq!(words(lines[5]), "s2/t upgradable 5 1s - waits to upgrade -");
         assert_eq!(lines[6], "and 1 more");

@@ -24,7 +24,9 @@ impl ConfigSources {
     /// The file and the environment of this process.
     pub(crate) fn of_process(file: PathBuf) -> Self {
         let utf8 = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
+            // An empty variable counts as unset.
+            let value = value.into_string().ok().filter(|value| !value.is_empty())?;
+            Some((name.into_string().ok()?, value))
         };
         Self {
             file,

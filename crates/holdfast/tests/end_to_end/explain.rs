@@ -27,4 +27,6 @@ fn a_misspelt_code_gets_the_nearest_as_a_suggestion() {
     assert!(!ok && stdout.is_empty());
     assert!(stderr.contains("did you mean 'lock-busy'?"), "{stderr}");
     assert!(explain(&["/errors/lock-busy"]).0);
+    let (ok, stdout, _) = explain(&["one-failure-left"]);
+    assert!(ok && stdout.contains("start the missing members"), "{stdout}");
 }

@@ -22,7 +22,7 @@ fn who_top_history_and_wait_show_a_lock() {
     });
     let explained = who();
     assert!(
-        explained.contains("renewed ") && explained.contains("it would be free in "),
+        explained.contains("last renewed ") && explained.contains("unless renewed"),
         "{explained}"
     );
     let top = cluster.client(&["top"]);

@@ -74,6 +74,45 @@ fn a_closed_pipe_is_no_error_and_ends_a_stream() {
 }
 
 #[test]
+fn a_document_that_a_closed_pipe_cuts_short_is_a_failure() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    assert_eq!(cluster.client(&["tree", "create", "/cfg", "x"]).code, Some(0));
+    for args in [
+        &["backup"][..],
+        &["tree", "get", "/cfg"],
+        &["fence", "init", "--redis"],
+        &["auth", "bootstrap", "--mode", "off"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(&cluster, args).stdout(writer).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("closed the pipe before the end"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    const NAMES: [&str; 5] = [
+        "HOLDFAST_ACCESS_TOKEN_FILE",
+        "HOLDFAST_ACCESS_TOKEN",
+        "HOLDFAST_CACERT",
+        "HOLDFAST_SESSION",
+        "HOLDFAST_USER",
+    ];
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    for args in [&["status"][..], &["tree", "ls", "/"], &["run", "a", "--", "true"]] {
+        let output = command(&cluster, args).envs(NAMES.map(|name| (name, ""))).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+    }
+    // It calls the default address, where no node or any node may listen.
+    let output = command(&cluster, &["ls"]).env("HOLDFAST_ADDR", "").output().unwrap();
+    assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_wrong_value_is_exit_code_2_before_any_request() {
     for args in [
         &["lock", "a", "--ttl", "30"][..],

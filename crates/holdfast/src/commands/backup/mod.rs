@@ -94,7 +94,7 @@ async fn to_stdout(args: &MakeArgs) -> Result<(), CommandFailure> {
     }
     receive(args, |bytes| {
         print_bytes(bytes);
-        crate::output::check()
+        crate::output::check_complete()
     })
     .await
 }

@@ -12,7 +12,7 @@ use holdfast_types::{LockName, LockView};
 use super::body::{BackupBody, BusyLockBody};
 use crate::arguments::OutputArgs;
 use crate::exit::CommandFailure;
-use crate::output::{answer, table};
+use crate::output::{answer, table, table_or};
 
 /// The number of locks that `show` lists.
 const LOCKS_SHOWN: usize = 10;
@@ -61,7 +61,7 @@ pub(super) fn show(args: &BackupFileArgs) -> Result<(), CommandFailure> {
     let mut body = BackupBody::of(&backup);
     body.locks = busiest(&backup).into_iter().map(BusyLockBody::of).collect();
     let header = ["lock", "holders", "session", "token", "waiters"];
-    let locks = table(header, body.locks.iter().map(BusyLockBody::row));
+    let locks = table_or("no lock is in use", header, body.locks.iter().map(BusyLockBody::row));
     answer(args.output.format, &body, body.revision, &format!("{}\n\n{locks}", settings(&body)));
     Ok(())
 }

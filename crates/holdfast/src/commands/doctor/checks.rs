@@ -69,8 +69,7 @@ fn check_health(node: &ProbedNode) -> Finding {
     if failed.is_empty() {
         return Finding::ok("ready", "storage, leader, serving");
     }
-    let next = "read the node's log; docs/operations.md explains its messages";
-    Finding::fail("ready", failed.join("; "), next)
+    Finding::fail("ready", failed.join("; "), "read the node's log")
 }
 
 fn check_disk(free: u64) -> Finding {
@@ -243,21 +242,24 @@ fn check_versions(all: &[ProbedAddress], own: &str) -> Option<Finding> {
     Some(Finding::ok("version", first))
 }
 
-/// Alarms that another check finds as well are not repeated.
+/// Every alarm that `holdfast alarms` lists.
 fn check_alarms(all: &[ProbedAddress]) -> Vec<Finding> {
-    const CHECKED: [&str; 4] = ["no-leader", "one-failure-left", "member-silent", "disk-low"];
     let Some(body) = nodes(all).find_map(|(_, node)| node.alarms.as_ref()) else {
         return Vec::new();
     };
-    let new = body.alarms.iter().filter(|alarm| !CHECKED.contains(&alarm.name.as_str()));
-    let found: Vec<Finding> = new.map(alarm_finding).collect();
-    if found.is_empty() { vec![Finding::ok("alarms", "no other alarm")] } else { found }
+    let mut found: Vec<Finding> = body.alarms.iter().map(alarm_finding).collect();
+    if !body.unreachable.is_empty() {
+        let silent: Vec<String> = body.unreachable.iter().map(ToString::to_string).collect();
+        let silent = format!("no answer from node {}: its alarms are unknown", silent.join(","));
+        found.push(Finding::warn("alarms", silent, "start the node, or check the network to it"));
+    }
+    if found.is_empty() { vec![Finding::ok("alarms", "none")] } else { found }
 }
 
 fn alarm_finding(alarm: &AlarmBody) -> Finding {
     let nodes: Vec<String> = alarm.nodes.iter().map(ToString::to_string).collect();
     let found = format!("{}: {} (node {})", alarm.name, alarm.detail, nodes.join(","));
-    let next = format!("{}; see {}", alarm.hint, alarm.docs);
+    let next = format!("{}; holdfast explain {}", alarm.hint, alarm.name);
     match alarm.severity.as_str() {
         "critical" => Finding::fail("alarms", found, next),
         _ => Finding::warn("alarms", found, next),

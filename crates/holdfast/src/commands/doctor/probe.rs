@@ -120,7 +120,8 @@ fn read<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {
     let problem =
         answer.problem().ok_or_else(|| format!("status {}, not from holdfast", answer.status))?;
     let text = if problem.detail.is_empty() { &problem.title } else { &problem.detail };
-    Err(format!("{}: {text}", problem.code))
+    let hint = problem.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    Err(format!("{}: {text}{hint}", problem.code))
 }
 
 fn read_any<T: DeserializeOwned>(answer: &HttpResponse) -> Result<T, String> {

@@ -11,6 +11,7 @@ use super::finding::Finding;
 use super::precise_time;
 use crate::arguments::NodesArgs;
 use crate::commands::lock_text::holder_name;
+use crate::hints::common_hint;
 
 /// The TTL of the session, which bounds the hold of a killed doctor.
 const TTL: Duration = Duration::from_secs(10);
@@ -45,7 +46,7 @@ fn failed(error: &Error, probe: &LockName) -> Finding {
         return Finding::warn(CHECK, found, "wait, or choose another lock with --probe");
     }
     let next = "fix the problems above first, then read the node's log";
-    Finding::fail(CHECK, error.to_string(), next)
+    Finding::fail(CHECK, error.to_string(), common_hint(error).unwrap_or(next.into()))
 }
 
 async fn measure(

@@ -10,7 +10,7 @@ use holdfast_types::LockName;
 
 use crate::arguments::{OneLockArgs, lock_name};
 use crate::exit::CommandFailure;
-use crate::output::{answer, print};
+use crate::output::{answer, check_complete, print};
 
 /// Protect a data store from stale lock holders: guards, checks and drills.
 #[derive(Debug, Subcommand)]
@@ -67,7 +67,7 @@ pub(crate) async fn run(command: FenceCommand) -> Result<(), CommandFailure> {
     match command {
         FenceCommand::Init(args) => {
             print(recipe(&args)?.trim_end());
-            Ok(())
+            check_complete()
         }
         FenceCommand::Check(args) => check(&args).await,
         FenceCommand::Drill(args) => drill::run(&args).await,

@@ -138,8 +138,9 @@ fn not_written(args: &RestoreArgs, failure: &RestoreFailure) -> CommandFailure {
     };
     match failure {
         RestoreFailure::NotEmpty(dir) => {
-            let restore = restore(dir);
-            CommandFailure::failed(format!("{failure}; for a new directory: {restore}.restored"))
+            // A directory beside it could be outside of the volume.
+            let restore = restore(&dir.join("restored"));
+            CommandFailure::failed(format!("{failure}; into a new directory: {restore}"))
         }
         RestoreFailure::State(RestoreError::NotSealed | RestoreError::TokensSince { .. }) => {
             let restore = restore(&args.data_dir);

@@ -164,7 +164,7 @@ fn one_address_of_three_is_a_warning() {
 }
 
 #[test]
-fn an_alarm_is_a_finding_with_its_section_unless_another_check_finds_it() {
+fn every_alarm_is_a_finding_with_its_severity() {
     let alarms = |name: &str, severity: &str| {
         let json = format!(
             r#"{{"alarms":[{{"name":"{name}","severity":"{severity}","nodes":[1,2],"detail":"so it is","hint":"act","docs":"docs/operations.md#{name}"}}],"unreachable":[]}}"#
@@ -176,9 +176,9 @@ fn an_alarm_is_a_finding_with_its_section_unless_another_check_finds_it() {
     let found = alarms("quota-near", "warning");
     assert_eq!(only(&found, "alarms", Severity::Warn), "quota-near: so it is (node 1,2)");
     let next = of(&found, "alarms").next.as_deref();
-    assert_eq!(next, Some("act; see docs/operations.md#quota-near"));
+    assert_eq!(next, Some("act; holdfast explain quota-near"));
     let found = alarms("diverged", "critical");
     assert_eq!(only(&found, "alarms", Severity::Fail), "diverged: so it is (node 1,2)");
     let found = alarms("disk-low", "critical");
-    assert_eq!(only(&found, "alarms", Severity::Ok), "no other alarm");
+    assert_eq!(only(&found, "alarms", Severity::Fail), "disk-low: so it is (node 1,2)");
 }

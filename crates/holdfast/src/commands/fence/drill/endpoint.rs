@@ -8,6 +8,7 @@ use holdfast_fence::FencingToken;
 use super::{DrillArgs, TOKEN, WriteResult};
 use crate::exit::CommandFailure;
 
+const HEADER: &str = "Fencing-Token";
 /// The time limit of one write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -40,17 +41,27 @@ impl<'a> Endpoint<'a> {
         Ok(Self { http, method, url, args })
     }
 
+    /// The header of a write: the number alone, as in the reply of a grant, and the resource if the caller names it.
+    fn header(&self, token: FencingToken) -> String {
+        let quoted = |resource: &str| resource.replace('\\', "\\\\").replace('"', "\\\"");
+        let resource = self.args.resource.as_deref();
+        let resource = resource.map(|name| format!("; resource=\"{}\"", quoted(name)));
+        format!("{token}{}", resource.unwrap_or_default())
+    }
+
+    /// The request with a token, in words.
+    pub(super) fn request(&self, token: FencingToken) -> String {
+        let url = self.url.replace(TOKEN, &token.to_string());
+        format!("{} {url} with {HEADER}: {}", self.method, self.header(token))
+    }
+
     /// Writes with the token of a holder, or without a token.
     pub(super) async fn write(&self, token: Option<FencingToken>) -> WriteResult {
         let number = token.map(|token| token.to_string()).unwrap_or_default();
         let filled = |text: &str| text.replace(TOKEN, &number);
         let mut request = HttpRequest::new(self.method.clone(), filled(self.url), WRITE_TIMEOUT);
         request.body = filled(&self.args.body).into_bytes();
-        if let Some(token) = token {
-            let resource = self.args.resource().replace('\\', "\\\\").replace('"', "\\\"");
-            let value = format!("{token}; resource=\"{resource}\"");
-            request.headers.push(("fencing-token".to_owned(), value));
-        }
+        request.headers.extend(token.map(|token| (HEADER.to_owned(), self.header(token))));
         for (name, value) in &self.args.header {
             // A header that contains the token is omitted from the write without a token.
             if token.is_some() || !value.contains(TOKEN) {

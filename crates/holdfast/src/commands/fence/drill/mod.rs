@@ -47,9 +47,9 @@ pub(crate) struct DrillArgs {
     /// The lock that protects the resource; the drill acquires it twice.
     #[arg(long, value_name = "NAME", default_value = "fence-drill", value_parser = lock_name)]
     lock: LockName,
-    /// The protected resource in the header or the trigger; by default the name of the lock.
+    /// The protected resource: a parameter of the header Fencing-Token, by default none; in the trigger, by default the name of the lock.
     #[arg(long, value_name = "NAME")]
-    resource: Option<String>,
+    pub(super) resource: Option<String>,
     /// The method of the writes.
     #[arg(long, default_value = "PUT", conflicts_with = "postgres")]
     pub(super) method: String,
@@ -141,8 +141,16 @@ impl<'a> DrilledStore<'a> {
     /// The options that can fix a rejected write of the current holder.
     fn options(&self) -> &'static str {
         match self {
-            Self::Http(_) => "see --method, --body and --header",
+            Self::Http(_) => "see --resource, --method, --body and --header",
             Self::Postgres(_) => "see --lock, --resource and --sql",
+        }
+    }
+
+    /// A write with a token, in words.
+    fn request(&self, token: FencingToken) -> String {
+        match self {
+            Self::Http(endpoint) => endpoint.request(token),
+            Self::Postgres(_) => format!("the statements with token {token}"),
         }
     }
 
@@ -171,8 +179,9 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {
     };
     let still_held = second.is_held();
     release(&second_client, second).await?;
+    let request = store.request(token);
     let verdict = if still_held {
-        judge(&writes, store.options())
+        judge(&writes, &format!("{request}; {}", store.options()))
     } else {
         DrillVerdict::Unclear("the lock was lost during the drill: run it again".to_owned())
     };
@@ -180,14 +189,15 @@ pub(super) async fn run(args: &DrillArgs) -> Result<(), CommandFailure> {
     let body = json!({ "verdict": verdict.word(), "lock": args.lock,
         "older": { "token": stale.0, "write": writes.older.to_string() },
         "newer": { "token": token.0, "write": writes.newer.to_string(), "again": writes.newer_again.to_string() },
-        "without": { "write": writes.without.to_string() } });
+        "without": { "write": writes.without.to_string() }, "request": request });
     answer(format, &body, verdict.word(), &story(&writes, [stale, token], &args.lock));
     match verdict {
         DrillVerdict::Guarded if format == Format::Table => print(&guarded(&writes)),
         DrillVerdict::Guarded => {}
         DrillVerdict::NotGuarded(answer) => {
             return Err(CommandFailure::failed(format!(
-                "NOT guarded: the store accepted the write of a holder that had lost the lock ({answer}); {}",
+                "NOT guarded: the store accepted the write of a holder that had lost the lock ({answer}); the write was {}; {}",
+                store.request(stale),
                 store.fix().await
             )));
         }

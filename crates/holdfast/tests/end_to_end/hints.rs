@@ -1,0 +1,89 @@
+//! What a new user reads: the next step after an error, the text of an empty list, and the end of an `unlock`.
+
+use crate::program::{DevCluster, End};
+
+fn holding(cluster: &DevCluster, lock: &str, session: &str) -> crate::program::Program {
+    let mut holder = cluster.spawn_client(&["lock", lock, "--session", session]);
+    holder.next_stdout_line();
+    holder
+}
+
+#[test]
+fn an_error_has_the_next_step_of_the_command_line() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let _holder = holding(&cluster, "imp", "other");
+    for (args, code, words) in [
+        (&["unlock", "imp", "--session", "me"][..], 1, "Ask for it: holdfast unlock imp --ask"),
+        (&["latch", "wait", "nosuch", "--wait", "1s"], 1, "holdfast latch create NAME --count N"),
+        (&["history", "imp", "--at", "yesterday"], 2, "write 2026-03-01T14:05:09Z, 5m"),
+        (&["lock", "new", "--permits", "3", "--try"], 1, "--permits N/LIMIT"),
+        (&["tree", "rm", "/nosuch"], 1, "holdfast tree ls PATH"),
+        (&["tree", "set", "/nosuch/a", "x"], 1, "holdfast tree create"),
+        (&["auth", "can", "lock", "fly", "a"], 2, "holdfast auth can lock acquire orders"),
+        (&["ps"], 2, "holdfast ls lists the locks"),
+        (&["ls", "--json"], 2, "write -o json"),
+    ] {
+        let End { code: found, stderr, .. } = cluster.client(args);
+        assert_eq!(found, Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+        assert!(!stderr.contains("--session other"), "{args:?}: {stderr}");
+    }
+    let both = ["auth can lock acquire orders", "auth can acquire lock orders"];
+    for line in both {
+        let args: Vec<&str> = line.split(' ').collect();
+        assert!(matches!(cluster.client(&args).code, Some(0 | 1)), "{line}");
+    }
+}
+
+#[test]
+fn an_empty_list_and_a_release_are_described_in_words() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    for (args, text) in [
+        (&["ls", "busy*"][..], "no locks whose names start with \"busy\" are held"),
+        (&["elect", "ls"], "no election has a leader"),
+        (&["namespace", "ls"], "no namespaces"),
+        (&["history", "nosuch"], "no holds of this lock are recorded"),
+        (&["auth", "token", "ls"], "no access tokens"),
+        (&["tree", "ls", "/locks"], "no children"),
+    ] {
+        let end = cluster.client(args);
+        assert!(end.stdout.starts_with(text), "{args:?}: {} {}", end.stdout, end.stderr);
+    }
+    assert_eq!(cluster.client(&["wait", "a"]).code, Some(0), "a free lock is the default");
+    let _holder = holding(&cluster, "busy1", "me");
+    assert!(cluster.client(&["ls", "busy*", "-o", "value"]).stdout.contains("busy1"));
+    let unlock = || cluster.client(&["unlock", "busy1", "--session", "me"]).stderr;
+    assert_eq!(unlock(), "holdfast: busy1 is released\n");
+    assert_eq!(unlock(), "holdfast: me did not hold busy1\n");
+}
+
+/// The jobs that run without a credential go on, and each refused command names the option for the credential.
+#[test]
+fn the_first_administrator_is_told_about_running_jobs_and_the_way_back() {
+    let cluster = DevCluster::start(&["--nodes", "1"]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("admin.token");
+    let file = file.to_str().unwrap();
+    let _job = holding(&cluster, "victim", "worker");
+    let added = cluster.client(&["auth", "bootstrap", "--out", file]);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert!(
+        added.stderr.contains("shadow mode") && added.stderr.contains("1 open session"),
+        "{}",
+        added.stderr
+    );
+    assert_eq!(cluster.client(&["who", "victim"]).code, Some(0));
+    let on = cluster.client(&["auth", "mode", "on", "--access-token-file", file]);
+    assert!(
+        on.stderr.contains("they cannot renew") && on.stderr.contains("holdfast auth mode shadow"),
+        "{}",
+        on.stderr
+    );
+    for args in [&["ls"][..], &["who", "victim"], &["run", "a", "--try", "--", "true"], &["top"]] {
+        let end = cluster.client(args);
+        assert_ne!(end.code, Some(0), "{args:?}");
+        assert!(end.stderr.contains("--access-token-file FILE"), "{args:?}: {}", end.stderr);
+    }
+    let back = cluster.client(&["auth", "mode", "off", "--access-token-file", file]);
+    assert_eq!(back.code, Some(0), "{}", back.stderr);
+}
