@@ -1,10 +1,10 @@
 //! Authorization: every call with every kind of credential, sessions of subjects, and credentials that end during a call.
-//!
 //! `docs/security.md` says which calls need no permission; [`verdict`] has the same rules.
 
 use std::time::Duration;
 
 use holdfast_http::HttpConfig;
+use holdfast_service::ServiceConfig;
 use serde_json::Value;
 
 use crate::client::{Reply, call_with};
