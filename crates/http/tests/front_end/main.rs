@@ -20,6 +20,7 @@ mod elections;
 mod examples;
 mod head;
 mod kinds;
+mod levels;
 mod locks;
 mod lost;
 mod namespaces;
