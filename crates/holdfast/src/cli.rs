@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
-use clap::error::ContextKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli_advice::advice;
@@ -179,8 +179,6 @@ commands! {
         Lock(lock::LockArgs) => lock::run,
         Run(run::RunArgs) => run::run,
         Elect(elect::ElectArgs) => elect::run,
-        #[command(hide = true, name = run::WATCHDOG)]
-        Watchdog(run::WatchdogArgs) => run::watchdog,
         #[command(alias = "release")]
         Unlock(unlock::UnlockArgs) => unlock::run,
         Ls(ls::LsArgs) => ls::run,
@@ -206,6 +204,20 @@ commands! {
     }
 }
 
+/// Runs a mode of this program that only `holdfast run` starts. These modes are no commands of the command line, so no
+/// tip and no completion shows them.
+pub(crate) fn internal_command() -> Option<Result<(), CommandFailure>> {
+    let mut arguments = std::env::args_os();
+    let mode = arguments.by_ref().nth(1)?;
+    if mode == run::LAUNCHER {
+        return Some(Err(run::launch(&arguments.collect::<Vec<_>>())));
+    }
+    let watchdog =
+        || run::WatchdogArgs::try_parse_from(std::iter::once(mode.clone()).chain(arguments));
+    let parsed = (mode == run::WATCHDOG).then(watchdog)?;
+    Some(parsed.map_err(CommandFailure::usage).and_then(|args| block_on(run::watchdog(args))))
+}
+
 fn block_on(
     command: impl Future<Output = Result<(), CommandFailure>>,
 ) -> Result<(), CommandFailure> {
@@ -227,6 +239,15 @@ pub(crate) fn not_parsed(error: Error) -> ExitCode {
         let words: Vec<String> = words.collect();
         if let Some(advice) = advice(&error, &words, &command_line()) {
             output::write_stderr(&format!("holdfast: {advice}"));
+            return ExitCode::from(2);
+        }
+        if error.kind() == ErrorKind::InvalidUtf8
+            && let Some(argument) = std::env::args_os().find(|argument| argument.to_str().is_none())
+        {
+            let argument = argument.as_encoded_bytes().escape_ascii();
+            output::write_stderr(&format!(
+                "holdfast: the argument \"{argument}\" is not valid UTF-8"
+            ));
             return ExitCode::from(2);
         }
         let mut error = without_address_variable(error);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use holdfast_client::Error;
+use nix::sys::signal::Signal;
 
 use crate::hints::{common_hint, tree_hint};
 
@@ -27,6 +28,8 @@ pub(crate) enum CommandFailure {
     NotAcquired(String),
     /// The lock was held and is now lost.
     Lost(String),
+    /// A signal ended the program, or the user's command (SIGINT only), with an optional message.
+    Signalled(Signal, Option<String>),
     /// An exit code of the user's command or of an option, with an optional message.
     Code(u8, Option<String>),
 }
@@ -56,7 +59,7 @@ impl CommandFailure {
 
     /// Returns `true` if the failure has no message.
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self, Self::Code(_, None))
+        matches!(self, Self::Code(_, None) | Self::Signalled(_, None))
     }
 
     /// 75 is `EX_TEMPFAIL`, the usual choice of `flock -E` users; 70 is `EX_SOFTWARE`.
@@ -70,6 +73,10 @@ impl CommandFailure {
             Self::Readmitted(_) => ExitCode::from(73),
             Self::NotAcquired(_) => ExitCode::from(75),
             Self::Lost(_) => ExitCode::from(76),
+            // Shells report signal n as 128 + n; the greatest signal is 64.
+            Self::Signalled(signal, _) => {
+                ExitCode::from(u8::try_from(128 + *signal as i32).unwrap_or(1))
+            }
             Self::Code(code, _) => ExitCode::from(*code),
         }
     }
@@ -110,7 +117,9 @@ impl fmt::Display for CommandFailure {
             | Self::Readmitted(reason)
             | Self::NotAcquired(reason)
             | Self::Lost(reason)
+            | Self::Signalled(_, Some(reason))
             | Self::Code(_, Some(reason)) => f.write_str(reason),
+            Self::Signalled(signal, None) => write!(f, "{signal}"),
             Self::Code(code, None) => write!(f, "exit code {code}"),
         }
     }

@@ -33,15 +33,21 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match cli::parse_arguments() {
-        Ok(cli) => cli,
-        Err(error) => return cli::not_parsed(error),
+    let result = match cli::internal_command() {
+        Some(result) => result,
+        None => match cli::parse_arguments() {
+            Ok(cli) => cli.command.run(),
+            Err(error) => return cli::not_parsed(error),
+        },
     };
-    match cli.command.run().and_then(|()| output::check()) {
+    match result.and_then(|()| output::check()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             if !stop.is_silent() {
                 output::write_stderr(&format!("holdfast: {stop}"));
+            }
+            if let exit::CommandFailure::Signalled(signal, _) = &stop {
+                signals::end_by(*signal);
             }
             stop.code()
         }

@@ -1,7 +1,21 @@
-//! SIGINT, SIGTERM and SIGHUP, which request the end of the program.
+//! The signals of this process.
+//!
+//! [`StopSignals`] installs handlers, for programs with several threads. [`JobSignals`] reads signals from a file
+//! descriptor, for the commands `run`, `elect` and `lock`: it sees whether a terminal or another process sent a signal,
+//! it changes no signal action that a child inherits, and the process can still end or stop by a signal's own action.
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{self, SignalKind, signal};
+
+/// The signals that request the end of the program.
+const STOP: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+/// The signals that stop a job until SIGCONT.
+const SUSPEND: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+/// `si_code` of a signal that the kernel sent, e.g. for ^C in a terminal.
+const SI_KERNEL: i32 = 0x80;
 
 /// The stop signals of this process.
 #[derive(Debug)]
@@ -18,9 +32,11 @@ impl StopSignals {
     /// # Errors
     /// The operating system rejects the handlers.
     pub(crate) fn install() -> std::io::Result<Self> {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let is_ignored = is_ignored(&status, Signal::SIGHUP);
-        let hangup = if is_ignored { None } else { Some(signal(SignalKind::hangup())?) };
+        let hangup = if is_ignored(&own_status(), Signal::SIGHUP) {
+            None
+        } else {
+            Some(signal(SignalKind::hangup())?)
+        };
         let (interrupt, terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(Self { interrupt, terminate, hangup })
@@ -40,6 +56,134 @@ impl StopSignals {
             _ = hangup => Signal::SIGHUP,
         }
     }
+}
+
+/// A signal that this process received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReceivedSignal {
+    pub(crate) signal: Signal,
+    /// The kernel sent it, usually for a terminal, and so to the whole foreground process group.
+    pub(crate) is_from_kernel: bool,
+}
+
+impl ReceivedSignal {
+    /// Whether the signal requests the end of the program.
+    pub(crate) fn is_stop(self) -> bool {
+        STOP.contains(&self.signal)
+    }
+
+    /// Whether the signal stops a job until SIGCONT.
+    pub(crate) fn is_suspend(self) -> bool {
+        SUSPEND.contains(&self.signal)
+    }
+}
+
+/// All signals that `run`, `elect` and `lock` handle. They are blocked, so their actions stay as inherited.
+#[derive(Debug)]
+pub(crate) struct JobSignals {
+    signals: AsyncFd<SignalFd>,
+    /// SIGINT and SIGQUIT of the terminal are for another job: a shell without job control ignores them in `command &`.
+    is_background: bool,
+}
+
+impl JobSignals {
+    /// Blocks the signals in this thread and in the threads that it starts later. Requires a runtime on this thread.
+    ///
+    /// # Errors
+    /// The operating system rejects the file descriptor.
+    pub(crate) fn install() -> std::io::Result<Self> {
+        let status = own_status();
+        let mut mask = SigSet::empty();
+        let passed_on = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
+        let harmless = [Signal::SIGALRM, Signal::SIGCHLD];
+        let hangup_is_ignored = is_ignored(&status, Signal::SIGHUP);
+        for signal in STOP.into_iter().chain(SUSPEND).chain(passed_on).chain(harmless) {
+            if signal != Signal::SIGHUP || !hangup_is_ignored {
+                mask.add(signal);
+            }
+        }
+        mask.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let signals = SignalFd::with_flags(&mask, flags)?;
+        #[expect(
+            deprecated,
+            reason = "`register` is unsafe; a `SignalFd` owns its descriptor until drop"
+        )]
+        let signals = AsyncFd::new(signals)?;
+        Ok(Self { signals, is_background: is_ignored(&status, Signal::SIGINT) })
+    }
+
+    /// Resolves with the next signal for this process or its command. Reaps ended children meanwhile: as the first
+    /// process of a container, this process is the parent of every orphan.
+    pub(crate) async fn next(&mut self) -> ReceivedSignal {
+        loop {
+            let Ok(mut ready) = self.signals.readable_mut().await else {
+                return std::future::pending().await;
+            };
+            match ready.get_inner().read_signal() {
+                Ok(Some(info)) => {
+                    let number = i32::try_from(info.ssi_signo).unwrap_or(0);
+                    let Ok(signal) = Signal::try_from(number) else { continue };
+                    let is_from_kernel = info.ssi_code == SI_KERNEL;
+                    let is_foreign = is_from_kernel
+                        && self.is_background
+                        && matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
+                    if signal == Signal::SIGCHLD {
+                        reap_children();
+                    } else if signal != Signal::SIGALRM && !is_foreign {
+                        return ReceivedSignal { signal, is_from_kernel };
+                    }
+                }
+                Ok(None) | Err(_) => ready.clear_ready(),
+            }
+        }
+    }
+
+    /// Resolves with the next signal that requests the end of the program. Signals that stop a job stop this process.
+    pub(crate) async fn next_stop(&mut self) -> Signal {
+        loop {
+            let received = self.next().await;
+            if received.is_stop() {
+                return received.signal;
+            }
+            if received.is_suspend() {
+                Self::suspend(received.signal);
+            }
+        }
+    }
+
+    /// Stops this process as the signal does by default, until SIGCONT.
+    pub(crate) fn suspend(signal: Signal) {
+        // Further signals of the same keystroke must not stop the process a second time.
+        let pending = SignalFd::with_flags(&SUSPEND.into_iter().collect(), SfdFlags::SFD_NONBLOCK);
+        while let Ok(Some(_)) = pending.as_ref().map_or(Ok(None), SignalFd::read_signal) {}
+        let only = SigSet::from(signal);
+        let _stopped_and_continued = only.thread_unblock().and_then(|()| raise(signal));
+        let _blocked_again = only.thread_block();
+    }
+}
+
+/// Reaps all ended children.
+fn reap_children() {
+    use nix::errno::Errno;
+    use nix::sys::wait::WaitStatus;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Ends this process by a signal, so that a shell sees that a signal ended it, and ends its loop. Returns if the
+/// process does not end by the signal: because it handles or ignores it, or is the first process of a container.
+pub(crate) fn end_by(signal: Signal) {
+    let only = SigSet::from(signal);
+    let _returns_if_alive = only.thread_unblock().and_then(|()| raise(signal));
+}
+
+fn own_status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
 }
 
 /// Whether a process ignores the signal. `status` is its `/proc/PID/status`, with a hexadecimal mask of ignored signals.

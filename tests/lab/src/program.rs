@@ -91,6 +91,11 @@ impl Program {
         killpg(Pid::from_raw(group), Signal::SIGINT).expect("the program leads a process group");
     }
 
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends any signal.
     pub fn signal(&self, signal: Signal) {
         process::send(self.child.id(), signal);

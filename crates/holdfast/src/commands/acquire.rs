@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use holdfast_client::{Client, ClientBuilder, Error, Hold, Lock, Loss, MultiGuard};
 use holdfast_types::LockName;
+use nix::sys::signal::Signal;
 
 use super::lock_text::holder_name;
 use super::progress::report_waiting;
 use crate::arguments::{NodesArgs, duration, key_value, lock_name};
 use crate::exit::CommandFailure;
 use crate::output::{short_time, write_stderr};
-use crate::signals::StopSignals;
 
 /// The time limit for leaving a queue at exit.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -180,18 +180,19 @@ impl Acquirer {
         Ok(Self { client, session })
     }
 
-    /// Acquires the locks and prints progress on stderr; a signal ends the wait.
+    /// Acquires the locks and prints progress on stderr; the signal `stop` ends the wait.
     pub(super) async fn acquire(
         &self,
         args: &AcquireArgs,
-        signals: &mut StopSignals,
+        stop: impl Future<Output = Signal>,
     ) -> Result<MultiGuard, CommandFailure> {
         let watched = args.watched();
         let result = tokio::select! {
             result = self.send(args) => result.map_err(|error| not_acquired(args, error)),
             never = report_waiting(&self.client, &watched, &self.session), if !args.waiting.quiet => match never {},
-            signal = signals.next() => {
-                Err(CommandFailure::NotAcquired(format!("{signal} while waiting for {}", args.names())))
+            signal = stop => {
+                let reason = format!("{signal} while waiting for {}", args.names());
+                Err(CommandFailure::Signalled(signal, Some(reason).filter(|_| !args.waiting.quiet)))
             }
         };
         if result.is_err() {

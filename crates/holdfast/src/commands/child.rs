@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitStatus;
 
+use nix::sys::signal::Signal;
 use tokio::process::{Child, Command};
 
 use crate::exit::CommandFailure;
@@ -39,6 +40,10 @@ pub(super) fn spawn(
 /// Maps the exit code of the command to the exit code of this program.
 pub(super) fn exit_code(status: ExitStatus) -> Result<(), CommandFailure> {
     use std::os::unix::process::ExitStatusExt;
+    // A shell ends its loop only if SIGINT ended the command.
+    if status.signal() == Some(Signal::SIGINT as i32) {
+        return Err(CommandFailure::Signalled(Signal::SIGINT, None));
+    }
     let signalled = status.signal().map(|signal| SIGNALLED + signal);
     match status.code().or(signalled).unwrap_or(1) {
         0 => Ok(()),

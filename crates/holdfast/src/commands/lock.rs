@@ -15,7 +15,7 @@ use super::release_requests::ReleaseRequests;
 use crate::arguments::{ClusterArgs, Format};
 use crate::exit::CommandFailure;
 use crate::output::{answer, answer_rows, short_time, write_stderr};
-use crate::signals::StopSignals;
+use crate::signals::JobSignals;
 
 /// Acquire one or several locks, print the fencing token, and hold until ^C.
 #[derive(Debug, Args)]
@@ -27,9 +27,9 @@ pub(crate) struct LockArgs {
 }
 
 pub(crate) async fn run(args: LockArgs) -> Result<(), CommandFailure> {
-    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
     let acquirer = Acquirer::new(&args.acquire.waiting, &args.cluster.nodes)?;
-    let guard = acquirer.acquire(&args.acquire, &mut signals).await?;
+    let guard = acquirer.acquire(&args.acquire, signals.next_stop()).await?;
     print_grants(&guard, args.cluster.format());
     if !args.acquire.waiting.quiet && std::io::stderr().is_terminal() {
         write_stderr(&holding(&guard));
@@ -64,7 +64,7 @@ async fn hold(
     guard: MultiGuard,
     args: &AcquireArgs,
     client: &Client,
-    signals: &mut StopSignals,
+    signals: &mut JobSignals,
 ) -> Result<(), CommandFailure> {
     let mut requests = ReleaseRequests::of(&guard);
     loop {
@@ -75,7 +75,7 @@ async fn hold(
                     "{lock} is lost: {loss}, detected at {at}; stop the work that it protected"
                 )));
             }
-            _ = signals.next() => break,
+            _ = signals.next_stop() => break,
             request = requests.next() => write_stderr(&request),
         }
     }

@@ -26,6 +26,7 @@ mod restore;
 mod rotation;
 mod run;
 mod run_campaign;
+mod run_descendants;
 mod run_ends;
 #[path = "../../../fence/tests/scratch/mod.rs"]
 mod scratch;

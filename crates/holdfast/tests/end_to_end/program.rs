@@ -4,6 +4,13 @@ use std::process::Command;
 
 pub(crate) use holdfast_lab::{End, PortRange, Program, eventually, is_running, send};
 
+/// The child processes of a process.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
 /// Starts the binary under test, without the variables that configure the client.
 pub(crate) fn spawn(args: &[&str], environment: &[(&str, &str)]) -> Program {
     Program::start(command(args, environment))

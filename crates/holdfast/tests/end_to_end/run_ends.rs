@@ -220,6 +220,8 @@ fn the_command_does_not_outlive_the_lock_of_a_run_that_stands_still() {
     program.signal(Signal::SIGCONT);
     let end = program.wait();
     assert_eq!(end.code, Some(76), "{}", end.stderr);
+    // The watchdog was in time, and the message says so.
+    assert!(end.stderr.contains("stopped before anyone else could hold it"), "{}", end.stderr);
 }
 
 /// The arguments with which the next command in the queue lists the live processes.
@@ -256,10 +258,23 @@ fn the_watchdog_of_a_run_that_is_killed_releases_the_lock_once_the_command_is_de
     }
 }
 
-/// The watchdog leads the group of the command.
+/// The watchdog is the parent of the command.
 fn watchdog_of(process: u32) -> u32 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap().parse().unwrap()
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The pipe from which a watchdog reads.
+fn orders_of(watchdog: u32) -> String {
+    let is_read_pipe = |number: &String| {
+        let link = std::fs::read_link(format!("/proc/{watchdog}/fd/{number}")).unwrap();
+        let info = std::fs::read_to_string(format!("/proc/{watchdog}/fdinfo/{number}")).unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+        link.to_str().unwrap().starts_with("pipe:") && flags.trim().ends_with(['0', '4'])
+    };
+    let folder = std::fs::read_dir(format!("/proc/{watchdog}/fd")).unwrap();
+    let mut numbers = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    format!("/proc/{watchdog}/fd/{}", numbers.find(is_read_pipe).unwrap())
 }
 
 /// Fills a pipe through a separate file descriptor.
@@ -301,7 +316,7 @@ fn a_full_pipe_and_a_stopped_watchdog_do_not_delay_the_kill() {
         let watchdog = watchdog_of(ids[0]);
         send(watchdog, Signal::SIGSTOP);
         if !is_stderr {
-            fill(&format!("/proc/{watchdog}/fd/0"));
+            fill(&orders_of(watchdog));
         }
         // The next renewal writes into the pipe of the watchdog.
         let next_renewal = cluster.client(&["wait", "job", "--free", "--wait", "2s"]);

@@ -3,9 +3,14 @@
 //! The command never runs without the lock: this process and a separate watchdog both schedule the kill. stdin, stdout
 //! and stderr belong to the command; progress goes to stderr before the command starts.
 
+mod descendants;
+mod handle;
+mod launcher;
 mod orphan;
+mod protocol;
 mod stderr;
 mod supervise;
+mod terminal;
 mod timeline;
 mod watchdog;
 
@@ -16,15 +21,17 @@ use clap::{Args, ValueEnum};
 use holdfast_client::{Client, MultiGuard};
 use nix::sys::signal::Signal;
 
+use self::handle::CommandWatchdog;
 use self::stderr::StderrQueue;
-use self::supervise::{CommandEnd, ForwardedSignals, supervise, supervise_without_kill};
+use self::supervise::{CommandEnd, Supervision};
 use super::acquire::{AcquireArgs, Acquirer};
 use super::child::{NOT_STARTED, exit_code};
 use crate::arguments::{NodesArgs, duration};
 use crate::exit::CommandFailure;
 use crate::output::write_stderr;
-use crate::signals::StopSignals;
+use crate::signals::JobSignals;
 
+pub(crate) use launcher::{LAUNCHER, launch};
 pub(crate) use watchdog::{WATCHDOG, WatchdogArgs, watchdog};
 
 /// The time limit for releasing a lock that is lost or about to be lost.
@@ -40,7 +47,8 @@ const LOSS: &str = "When the lock is lost, or not acquired";
 #[command(
     override_usage = "holdfast run [OPTIONS] <NAME> [NAME]... -- <COMMAND> [ARGS]...",
     after_help = "Exit codes: the command's own (128 + n if signal n ended it), 75 if the lock was not acquired, 76 if \
-                  it was lost and the command was killed, 126 or 127 if the command could not be started.\n\
+                  it was lost and the command was killed, 126 or 127 if the command could not be started. If a signal ends the \
+                  wait for the lock, or SIGINT ends the command, holdfast run ends by that signal.\n\
                   The command gets HOLDFAST_LOCK, HOLDFAST_TOKEN, HOLDFAST_SESSION and HOLDFAST_ADDR; with --max-hold \
                   HOLDFAST_DEADLINE, with --permits HOLDFAST_SLOTS, with --shards HOLDFAST_SHARD. With several locks it gets \
                   HOLDFAST_TOKENS, a line NAME TOKEN for each, instead of HOLDFAST_LOCK and HOLDFAST_TOKEN."
@@ -61,12 +69,16 @@ pub(super) struct CommandArgs {
     /// What to do with the command when the lock is about to be lost.
     #[arg(help_heading = LOSS, long, value_enum, default_value_t = OnLoss::Term)]
     pub(super) on_loss: OnLoss,
-    /// The time from SIGTERM to SIGKILL; at most a third of the ttl, so that renewals have time.
+    /// The time from a signal that requests the end to SIGKILL. Before a loss it is at most a third of the ttl.
     #[arg(help_heading = LOSS, long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(super) grace: Duration,
     /// The signal for the command when a caller asks for the release of the lock (holdfast unlock --ask): TERM, USR1, none.
     #[arg(help_heading = LOSS, long, value_name = "SIGNAL", default_value = "none", value_parser = on_release_request)]
     pub(super) on_release_request: OnReleaseRequest,
+    /// Let processes that the command left running continue without the lock. By default they get --grace to end, then
+    /// SIGTERM, then SIGKILL, and the lock is held until the last one has ended.
+    #[arg(help_heading = LOSS, long)]
+    pub(super) leave_running: bool,
     #[command(flatten)]
     pub(super) nodes: NodesArgs,
     /// The command and its arguments, after `--`.
@@ -102,7 +114,7 @@ fn on_release_request(text: &str) -> Result<OnReleaseRequest, String> {
 }
 
 pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
-    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
     let (end, _) = run_once(&args, &mut signals).await;
     end
 }
@@ -110,7 +122,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), CommandFailure> {
 /// Acquires the lock and runs the command again after each end or loss. Returns after a signal, if the command cannot
 /// be started, or if the lock was never acquired.
 pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
-    let mut signals = StopSignals::install().map_err(CommandFailure::failed)?;
+    let mut signals = JobSignals::install().map_err(CommandFailure::failed)?;
     let mut held_before = false;
     loop {
         let (end, round) = run_once(args, &mut signals).await;
@@ -123,7 +135,7 @@ pub(super) async fn run_forever(args: &RunArgs) -> Result<(), CommandFailure> {
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            _ = signals.next() => return end,
+            signal = signals.next_stop() => return Err(CommandFailure::Signalled(signal, None)),
         }
     }
 }
@@ -140,34 +152,35 @@ enum RunRound {
 /// Acquires the lock, runs the command, releases the lock.
 async fn run_once(
     args: &RunArgs,
-    signals: &mut StopSignals,
+    signals: &mut JobSignals,
 ) -> (Result<(), CommandFailure>, RunRound) {
     let waiting = &args.acquire.waiting;
     let acquirer = match Acquirer::new(waiting, &args.command.nodes) {
         Ok(acquirer) => acquirer,
         Err(stop) => return (Err(stop), RunRound::NotHeld),
     };
-    let guard = match acquirer.acquire(&args.acquire, signals).await {
+    // Before the wait: an upgrade of the package, or a lack of memory at that time, must not fail a waiter.
+    let watchdog = match CommandWatchdog::start(&args.command).await {
+        Ok(watchdog) => watchdog,
+        Err(stop) => return (Err(stop), RunRound::NotHeld),
+    };
+    let guard = match acquirer.acquire(&args.acquire, signals.next_stop()).await {
         Ok(guard) => guard,
         Err(CommandFailure::NotAcquired(reason)) => {
             let reason = Some(reason).filter(|_| !waiting.quiet);
             return (Err(CommandFailure::Code(args.busy_exit, reason)), RunRound::Signalled);
         }
+        Err(stop @ CommandFailure::Signalled(..)) => return (Err(stop), RunRound::Signalled),
         Err(stop) => return (Err(stop), RunRound::NotHeld),
     };
-    let mut forwarded = match ForwardedSignals::install(signals) {
-        Ok(forwarded) => forwarded,
-        Err(error) => return (Err(CommandFailure::failed(error)), RunRound::Held),
-    };
     let stderr = StderrQueue::start();
-    let grace = Some(args.command.grace).filter(|_| args.command.on_loss == OnLoss::Term);
-    let end = match args.command.on_loss {
-        OnLoss::Ignore => supervise_without_kill(&guard, args, &mut forwarded, &stderr).await,
-        OnLoss::Term | OnLoss::Kill => {
-            supervise(&guard, args, grace, &mut forwarded, &stderr).await
-        }
-    };
-    let round = if forwarded.received { RunRound::Signalled } else { RunRound::Held };
+    let (end, stop_received) =
+        match Supervision::start(&guard, args, watchdog, signals, &stderr).await {
+            Ok(mut command) => (Ok(command.run().await), command.stop_received()),
+            Err(stop) => (Err(stop), false),
+        };
+    let is_alive = matches!(end, Ok(CommandEnd::Alive(_)));
+    let round = if stop_received || is_alive { RunRound::Signalled } else { RunRound::Held };
     let end = finish(args, guard, &acquirer.client, end).await;
     stderr.finish();
     (end, round)
@@ -190,6 +203,10 @@ async fn finish(
                 ));
             }
             return exit_code(status);
+        }
+        Ok(CommandEnd::Alive(processes)) => {
+            let free = "it is not released, and free when its ttl expires";
+            return Err(CommandFailure::failed(format!("{names}: {processes}; {free}")));
         }
         Ok(CommandEnd::Killed(killed)) => {
             CommandFailure::Lost(format!("{names} is lost: {killed}"))

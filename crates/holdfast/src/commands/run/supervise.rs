@@ -1,26 +1,32 @@
-//! The life of the command under `holdfast run`: its environment, its process group, its signals and its end.
+//! The life of the command under `holdfast run`: its environment, its signals and its end.
 
+use std::io::IsTerminal as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_api::election_of;
-use holdfast_client::{Hold, Moment, MultiGuard};
+use holdfast_client::{Hold, Loss, Moment, MultiGuard};
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
-use tokio::process::{Child, Command};
-use tokio::signal::unix::{self, SignalKind, signal};
 
-use super::RunArgs;
-use super::orphan::release_line;
+use super::descendants::names;
+use super::handle::{CommandWatchdog, KillOutcome};
+use super::protocol::{CommandEnvironment, WatchdogOrder, WatchdogReport};
 use super::stderr::StderrQueue;
-use super::timeline::{KillStep, KillTimeline};
-use super::watchdog::{CommandWatchdog, reached};
+use super::timeline::{KillStep, KillTimeline, StopTimeline};
+use super::watchdog::reached;
+use super::{OnLoss, RunArgs, terminal};
 use crate::commands::acquire::loss;
-use crate::commands::child;
 use crate::commands::lock::token_lines;
 use crate::commands::release_requests::ReleaseRequests;
 use crate::exit::CommandFailure;
-use crate::signals::StopSignals;
+use crate::signals::{JobSignals, ReceivedSignal};
+
+/// A stop until SIGCONT that took less time did not happen: the kernel ignores it in a process group without a shell.
+const NOT_STOPPED: Duration = Duration::from_millis(5);
+
+/// The interval of checks whether the command moved into its own process group, if stdin is a terminal.
+const TERMINAL_CHECK: Duration = Duration::from_millis(200);
 
 /// How the command ended.
 pub(super) enum CommandEnd {
@@ -28,23 +34,30 @@ pub(super) enum CommandEnd {
     Exited(ExitStatus),
     /// This process killed the command because of a loss.
     Killed(KilledCommand),
+    /// The command is not dead: a process of another user, or one that waits for a device. The text names it.
+    Alive(String),
 }
 
-/// A command that this process killed because its lock was lost or about to be lost.
+/// A command that was killed because its lock was lost or about to be lost.
 #[derive(Debug)]
 pub(super) struct KilledCommand {
     loss: String,
     /// The time at which this process detected the loss.
     detected: SystemTime,
-    /// The time from `detected` to the death of the command.
+    /// The time from `detected` to the death of the last process; zero if the watchdog had killed it before.
     took: Duration,
-    /// Whether the lock was certainly still held when the command died.
+    /// Whether the lock was certainly still held when the last process died.
     in_time: bool,
+    /// The processes that could not be killed.
+    survivors: String,
 }
 
 impl std::fmt::Display for KilledCommand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { loss, detected, took, in_time } = self;
+        let Self { loss, detected, took, in_time, survivors } = self;
+        if !survivors.is_empty() {
+            return write!(f, "{loss}; {survivors}. Another holder may have entered");
+        }
         if *in_time {
             return write!(f, "{loss}; the command was stopped before anyone else could hold it");
         }
@@ -57,160 +70,335 @@ impl std::fmt::Display for KilledCommand {
     }
 }
 
-/// Runs the command, and kills it before the deadline of the lock. `grace` is the time from SIGTERM to SIGKILL.
-pub(super) async fn supervise(
-    guard: &MultiGuard,
-    args: &RunArgs,
-    grace: Option<Duration>,
-    forwarded: &mut ForwardedSignals<'_>,
-    stderr: &StderrQueue,
-) -> Result<CommandEnd, CommandFailure> {
-    let timeline = KillTimeline::new(grace, guard.remaining());
-    let names = args.acquire.names();
-    let Some(mut deadline) = guard.deadline_moment() else {
-        let loss = loss(guard);
-        return Err(CommandFailure::Lost(format!(
-            "{names} is lost: {loss}; the command was not started"
-        )));
-    };
-    let mut watchdog = start_watchdog(guard, args, timeline.watchdog_at(deadline)).await?;
-    let mut child = match spawn(args, guard, watchdog.group().as_raw()) {
-        Ok(child) => child,
-        Err(stop) => {
-            watchdog.kill_watchdog().await;
-            return Err(stop);
-        }
-    };
-    let (mut terminated, mut alone) = (false, false);
-    let mut requests = ReleaseRequests::of(guard);
-    loop {
-        let wake = match timeline.step(deadline, terminated, Moment::now()) {
-            KillStep::Kill => return Ok(kill(watchdog, Some(child), guard).await),
-            KillStep::Terminate => {
-                watchdog.signal(Signal::SIGTERM);
-                let loss = loss(guard);
-                stderr.print(format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
-                terminated = true;
-                continue;
-            }
-            KillStep::Wait(wake) => wake,
+/// A command that runs under a lock.
+pub(super) struct Supervision<'run> {
+    pub(super) guard: &'run MultiGuard,
+    pub(super) args: &'run RunArgs,
+    pub(super) watchdog: CommandWatchdog,
+    pub(super) signals: &'run mut JobSignals,
+    pub(super) stderr: &'run StderrQueue,
+    /// The times of the end before the lock is lost; `None` if the command may outlive its lock.
+    timeline: Option<KillTimeline>,
+    deadline: Moment,
+    stop: StopTimeline,
+    state: SupervisionState,
+}
+
+#[derive(Debug, Default)]
+struct SupervisionState {
+    /// The command got SIGTERM because the lock is about to be lost.
+    terminated: bool,
+    /// The lock is lost, and the command may outlive it.
+    is_lost: bool,
+    /// The command has ended; processes that it left running may be alive.
+    ended: Option<ExitStatus>,
+    /// This process received a signal that requests the end of the whole program.
+    stop_received: bool,
+    /// The process group that has the terminal in place of the group of this process.
+    has_terminal: Option<nix::unistd::Pid>,
+}
+
+impl<'run> Supervision<'run> {
+    /// Starts the command, unless the lock is lost already.
+    pub(super) async fn start(
+        guard: &'run MultiGuard,
+        args: &'run RunArgs,
+        mut watchdog: CommandWatchdog,
+        signals: &'run mut JobSignals,
+        stderr: &'run StderrQueue,
+    ) -> Result<Self, CommandFailure> {
+        let command = &args.command;
+        let grace = Some(command.grace).filter(|_| command.on_loss == OnLoss::Term);
+        let timeline = (command.on_loss != OnLoss::Ignore)
+            .then(|| KillTimeline::new(grace, guard.remaining()));
+        let Some(deadline) = guard.deadline_moment() else {
+            let (names, loss) = (args.acquire.names(), loss(guard));
+            let reason = format!("{names} is lost: {loss}; the command was not started");
+            return Err(CommandFailure::Lost(reason));
         };
-        tokio::select! {
-            status = child.wait() => {
-                let status = status.map_err(CommandFailure::failed)?;
-                let late = timeline.step(deadline, terminated, Moment::now()) == KillStep::Kill;
-                if terminated || late {
-                    // This process or the watchdog ended the command. The command's group must also end before the
-                    // lock.
-                    return Ok(kill(watchdog, None, guard).await);
-                }
-                watchdog.kill_watchdog().await;
-                return Ok(CommandEnd::Exited(status));
-            }
-            signal = forwarded.next() => watchdog.signal(signal),
-            () = watchdog.ended(), if !alone => {
-                stderr.print("holdfast: the watchdog of the command was killed: only this process guards the lock now".to_owned());
-                alone = true;
-            }
-            // After SIGTERM a renewal does not extend the time of the command.
-            moved = guard.deadline_after(deadline), if !terminated => match moved {
-                Ok(moved) => {
-                    deadline = moved;
-                    watchdog.kill_at(timeline.watchdog_at(deadline));
-                }
-                Err(_loss) => return Ok(kill(watchdog, Some(child), guard).await),
-            },
-            _lost = guard.lost(), if terminated => return Ok(kill(watchdog, Some(child), guard).await),
-            request = requests.next() => {
-                if let Some(signal) = report(request, args, stderr) {
-                    watchdog.signal(signal);
-                }
-            }
-            () = reached(wake) => {}
-        }
+        let release = |hold: &Hold| WatchdogOrder::Release {
+            nodes: command.nodes.addr.clone(),
+            target: hold.release_target(),
+        };
+        let releases = guard.holds().map(release).collect();
+        let kill_at = timeline.map(|timeline| timeline.watchdog_at(deadline));
+        watchdog.start_command(releases, environment(args, guard), command.grace, kill_at).await?;
+        let (stop, state) = (StopTimeline::default(), SupervisionState::default());
+        Ok(Self { guard, args, watchdog, signals, stderr, timeline, deadline, stop, state })
     }
-}
 
-/// Runs the command to its end, even if the lock is lost.
-pub(super) async fn supervise_without_kill(
-    guard: &MultiGuard,
-    args: &RunArgs,
-    forwarded: &mut ForwardedSignals<'_>,
-    stderr: &StderrQueue,
-) -> Result<CommandEnd, CommandFailure> {
-    let mut child = spawn(args, guard, 0)?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let send = |signal| {
-        let _ended = group.map(|group| nix::sys::signal::killpg(group, signal));
-    };
-    let (mut is_lost, mut requests) = (false, ReleaseRequests::of(guard));
-    loop {
-        tokio::select! {
-            status = child.wait() => return status.map(CommandEnd::Exited).map_err(CommandFailure::failed),
-            signal = forwarded.next() => send(signal),
-            request = requests.next(), if !is_lost => {
-                if let Some(signal) = report(request, args, stderr) {
-                    send(signal);
+    /// Whether a signal requested the end of the whole program.
+    pub(super) fn stop_received(&self) -> bool {
+        self.state.stop_received
+    }
+
+    /// Runs the command to its end and to the end of every process that it left running. Ends them before the deadline
+    /// of the lock.
+    pub(super) async fn run(&mut self) -> CommandEnd {
+        let mut requests = ReleaseRequests::of(self.guard);
+        loop {
+            let wake = match self.step(Moment::now()) {
+                (KillStep::Kill, true) => return self.kill_because_of_loss().await,
+                (KillStep::Kill, false) => return self.kill_rest().await,
+                (KillStep::Terminate, is_loss) => {
+                    self.terminate(is_loss);
+                    continue;
                 }
-            }
-            (lock, loss) = guard.lost(), if !is_lost => {
-                stderr.print(format!(
-                    "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
-                ));
-                is_lost = true;
+                (KillStep::Wait(wake), _) => self.offer_terminal(wake),
+            };
+            let (deadline, is_safe) =
+                (self.deadline, !self.state.terminated && !self.state.is_lost);
+            tokio::select! {
+                report = self.watchdog.next() => if let Some(end) = self.reported(report).await {
+                    return end;
+                },
+                received = self.signals.next() => self.pass_on(received),
+                // After SIGTERM a renewal does not extend the time of the command.
+                moved = self.guard.deadline_after(deadline), if is_safe && self.timeline.is_some() => match moved {
+                    Ok(moved) => self.renewed(moved),
+                    Err(_loss) => return self.kill_because_of_loss().await,
+                },
+                (lock, loss) = self.guard.lost(), if !self.state.is_lost => {
+                    if self.timeline.is_some() {
+                        return self.kill_because_of_loss().await;
+                    }
+                    self.stderr.print(format!(
+                        "holdfast: {lock} is lost ({loss}), and the command continues without it (--on-loss ignore)"
+                    ));
+                    self.state.is_lost = true;
+                }
+                request = requests.next(), if !self.state.is_lost => self.report_request(request),
+                () = reached(wake) => {}
             }
         }
     }
+
+    /// Returns the next step, and whether the coming loss is its reason.
+    fn step(&self, now: Moment) -> (KillStep, bool) {
+        let never = Moment::from_origin(Duration::MAX);
+        let loss = self.timeline.map_or(KillStep::Wait(never), |timeline| {
+            timeline.step(self.deadline, self.state.terminated, now)
+        });
+        let stop = self.stop.step(now).unwrap_or(KillStep::Wait(never));
+        match (loss, stop) {
+            (KillStep::Wait(loss), KillStep::Wait(stop)) => (KillStep::Wait(loss.min(stop)), false),
+            (KillStep::Kill, _) => (KillStep::Kill, true),
+            (_, KillStep::Kill) => (KillStep::Kill, false),
+            (KillStep::Terminate, _) => (KillStep::Terminate, true),
+            (KillStep::Wait(_), KillStep::Terminate) => (KillStep::Terminate, false),
+        }
+    }
+
+    fn terminate(&mut self, is_loss: bool) {
+        let processes = self.watchdog.terminate_all();
+        if is_loss {
+            let (names, loss) = (self.args.acquire.names(), loss(self.guard));
+            self.stderr.print(format!("holdfast: {names} is about to be lost ({loss}): SIGTERM"));
+            self.state.terminated = true;
+            return;
+        }
+        self.stop.terminate_at = None;
+        if !processes.is_empty() && !self.state.stop_received {
+            let left = names(&processes);
+            self.stderr
+                .print(format!("holdfast: the command left processes running, SIGTERM to {left}"));
+        }
+    }
+
+    fn renewed(&mut self, deadline: Moment) {
+        self.deadline = deadline;
+        if let Some(timeline) = self.timeline {
+            self.watchdog.kill_at(timeline.watchdog_at(deadline));
+        }
+    }
+
+    /// Handles a report of the watchdog. Returns the end if no process is left.
+    async fn reported(&mut self, report: Option<WatchdogReport>) -> Option<CommandEnd> {
+        match report {
+            Some(WatchdogReport::Ended { status }) => {
+                let status = ExitStatus::from_raw(status);
+                self.state.ended = Some(status);
+                self.take_terminal_back();
+                self.watchdog.command_ended();
+                if self.args.command.leave_running
+                    && !self.state.terminated
+                    && self.timeline_is_early()
+                {
+                    return Some(CommandEnd::Exited(status));
+                }
+                self.stop.command_ended(self.args.command.grace, Moment::now());
+            }
+            Some(WatchdogReport::Stopped { signal }) => self.stop_with_command(signal),
+            Some(WatchdogReport::Gone { ms }) => {
+                let at = super::protocol::from_ms(ms);
+                if self.state.terminated || !self.timeline_is_early() {
+                    // This process or the watchdog ended the command before the deadline.
+                    return Some(self.killed(at, SystemTime::now(), String::new()));
+                }
+                return Some(CommandEnd::Exited(self.state.ended.unwrap_or_default()));
+            }
+            Some(_) => {}
+            None => {
+                self.stderr.print(
+                    "holdfast: the watchdog of the command was killed, so the command is killed, too".to_owned(),
+                );
+                return Some(self.kill_rest().await);
+            }
+        }
+        None
+    }
+
+    /// Whether the time of the kill before a loss is still to come.
+    fn timeline_is_early(&self) -> bool {
+        let now = Moment::now();
+        self.timeline.is_none_or(|timeline| {
+            timeline.step(self.deadline, self.state.terminated, now) != KillStep::Kill
+        })
+    }
+
+    /// Passes a signal on to the command. The terminal has sent its signals to the command already, if the command is
+    /// in the process group of `run`.
+    fn pass_on(&mut self, received: ReceivedSignal) {
+        let ReceivedSignal { signal, is_from_kernel } = received;
+        self.state.stop_received |= received.is_stop();
+        if is_from_kernel && self.watchdog.own_group().is_none() && self.state.ended.is_none() {
+            return;
+        }
+        // Before the signal: a command that gets the terminal is continued.
+        self.offer_terminal(Moment::now());
+        if received.is_stop() {
+            self.watchdog.signal_group(signal);
+            self.watchdog.signal_group(Signal::SIGCONT);
+            self.stop.requested(self.args.command.grace, Moment::now());
+            if self.state.ended.is_some() {
+                self.stop.command_ended(self.args.command.grace, Moment::now());
+            }
+        } else if let Some(group) = self.watchdog.own_group().filter(|_| signal == Signal::SIGTSTP)
+        {
+            let _ended = nix::sys::signal::killpg(group, signal);
+        } else if signal == Signal::SIGTSTP || !received.is_suspend() {
+            self.watchdog.signal_command(signal);
+        }
+    }
+
+    /// Follows a command that a signal stopped: this process stops, too, so that the shell can continue both. A command
+    /// in a process group of its own that wants the terminal gets it.
+    fn stop_with_command(&mut self, signal: i32) {
+        let Ok(signal @ (Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU)) =
+            Signal::try_from(signal)
+        else {
+            return;
+        };
+        let own_group = self.watchdog.own_group();
+        if let Some(group) =
+            own_group.filter(|group| signal != Signal::SIGTSTP && terminal::give_to(*group))
+        {
+            self.state.has_terminal = Some(group);
+        } else if !self.suspend(signal) && signal != Signal::SIGTSTP {
+            let wants =
+                "holdfast: the command is stopped: it wants the terminal, but is in the background";
+            return self.stderr.print(wants.to_owned());
+        }
+        match own_group {
+            Some(group) => drop(nix::sys::signal::killpg(group, Signal::SIGCONT)),
+            None => self.watchdog.signal_group(Signal::SIGCONT),
+        }
+    }
+
+    /// Gives the terminal to a command that leads its own process group, as a shell does. `timeout` does not report that
+    /// a process below it waits for the terminal, so this happens before. Returns the time of the next check.
+    fn offer_terminal(&mut self, wake: Moment) -> Moment {
+        let state = &mut self.state;
+        if state.ended.is_some() || state.has_terminal.is_some() || !std::io::stdin().is_terminal()
+        {
+            return wake;
+        }
+        if let Some(group) = self.watchdog.own_group().filter(|group| terminal::give_to(*group)) {
+            state.has_terminal = Some(group);
+            let _ended = nix::sys::signal::killpg(group, Signal::SIGCONT);
+        }
+        wake.min(Moment::now().plus(TERMINAL_CHECK))
+    }
+
+    /// Stops this process until SIGCONT. Returns `false` if no shell can continue it, so that it did not stop.
+    fn suspend(&mut self, signal: Signal) -> bool {
+        self.take_terminal_back();
+        let begun = Instant::now();
+        if terminal::has_shell() {
+            JobSignals::suspend(signal);
+        }
+        begun.elapsed() > NOT_STOPPED
+    }
+
+    fn take_terminal_back(&mut self) {
+        if let Some(group) = self.state.has_terminal.take() {
+            terminal::take_back_from(group);
+        }
+    }
+
+    /// Prints a release request, and passes it on as a signal if the user wants that.
+    fn report_request(&mut self, request: String) {
+        let signal = self.args.command.on_release_request.0;
+        let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
+        self.stderr.print(request + &sent);
+        if let Some(signal) = signal {
+            self.watchdog.signal_group(signal);
+        }
+    }
+
+    /// Kills everything because the lock is lost or about to be lost.
+    async fn kill_because_of_loss(&mut self) -> CommandEnd {
+        let detected = SystemTime::now();
+        let KillOutcome { at, survivors, .. } = self.watchdog.kill_all().await;
+        let survivors = if survivors.is_empty() { String::new() } else { cannot_kill(&survivors) };
+        self.killed(at, detected, survivors)
+    }
+
+    /// `at` is the time since which no process is alive.
+    fn killed(&mut self, at: Moment, detected: SystemTime, survivors: String) -> CommandEnd {
+        self.take_terminal_back();
+        let loss = loss(self.guard);
+        let ends_at_deadline = matches!(
+            loss,
+            Loss::NotRenewed { .. } | Loss::MaxHoldExceeded { .. } | Loss::Revoked { .. }
+        );
+        let in_time = self.guard.is_held() || (ends_at_deadline && at < self.deadline);
+        let age = SystemTime::now().duration_since(detected).unwrap_or_default();
+        let took = age.saturating_sub(Moment::now().left(at));
+        CommandEnd::Killed(KilledCommand {
+            loss: loss.to_string(),
+            detected,
+            took,
+            in_time,
+            survivors,
+        })
+    }
+
+    /// Kills everything although the lock is safe.
+    async fn kill_rest(&mut self) -> CommandEnd {
+        let KillOutcome { survivors, status, .. } = self.watchdog.kill_all().await;
+        self.take_terminal_back();
+        if !survivors.is_empty() {
+            return CommandEnd::Alive(cannot_kill(&survivors));
+        }
+        let killed = status.unwrap_or(Signal::SIGKILL as i32);
+        CommandEnd::Exited(self.state.ended.unwrap_or_else(|| ExitStatus::from_raw(killed)))
+    }
 }
 
-async fn start_watchdog(
-    guard: &MultiGuard,
-    args: &RunArgs,
-    kill_at: Moment,
-) -> Result<CommandWatchdog, CommandFailure> {
-    let addresses = &args.command.nodes.addr;
-    let line =
-        |hold: &Hold| release_line(addresses, &hold.release_target(), hold.session().as_str());
-    let releases: Vec<String> = guard.holds().map(line).collect();
-    CommandWatchdog::start(kill_at, &releases, &args.command.nodes.credentials).await.map_err(
-        |error| {
-            CommandFailure::failed(format!("cannot start the watchdog of the command: {error}"))
-        },
+fn cannot_kill(survivors: &[super::descendants::ProcessInfo]) -> String {
+    format!(
+        "could not kill {}: a process of another user, or one that waits for a device",
+        names(survivors)
     )
 }
 
-/// Prints a release request. Returns the signal for the command, if any.
-fn report(request: String, args: &RunArgs, stderr: &StderrQueue) -> Option<Signal> {
-    let signal = args.command.on_release_request.0;
-    let sent = signal.map(|signal| format!(": {signal}")).unwrap_or_default();
-    stderr.print(request + &sent);
-    signal
-}
-
-/// Kills the command with its group, and waits for its death.
-async fn kill(watchdog: CommandWatchdog, child: Option<Child>, guard: &MultiGuard) -> CommandEnd {
-    let (loss, detected, start) = (loss(guard).to_string(), SystemTime::now(), Instant::now());
-    watchdog.kill().await;
-    if let Some(mut child) = child {
-        drop(child.wait().await);
-    }
-    let (took, in_time) = (start.elapsed(), guard.is_held());
-    CommandEnd::Killed(KilledCommand { loss, detected, took, in_time })
-}
-
-fn spawn(args: &RunArgs, guard: &MultiGuard, group: i32) -> Result<Child, CommandFailure> {
-    child::spawn(&args.command.command, |command| {
-        command.process_group(group);
-        set_environment(command, args, guard);
-    })
-}
-
-fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
+fn environment(args: &RunArgs, guard: &MultiGuard) -> CommandEnvironment {
+    let mut command = CommandEnvironment::default();
     for name in ["LOCK", "TOKEN", "TOKENS", "DEADLINE", "SLOTS", "SHARD", "ELECTION"] {
         command.env_remove(format!("HOLDFAST_{name}"));
     }
     command.env("HOLDFAST_ADDR", args.command.nodes.addr.join(","));
-    command.envs(args.command.nodes.credentials.variables());
     let is_multi_lock = guard.holds().count() > 1;
     if is_multi_lock {
         command.env("HOLDFAST_TOKENS", token_lines(guard).join("\n"));
@@ -236,27 +424,5 @@ fn set_environment(command: &mut Command, args: &RunArgs, guard: &MultiGuard) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         command.env("HOLDFAST_DEADLINE", now.saturating_add(max).as_secs().to_string());
     }
-}
-
-/// The signals that are forwarded to the command's group.
-pub(super) struct ForwardedSignals<'s> {
-    stop: &'s mut StopSignals,
-    quit: unix::Signal,
-    /// Whether this process received one of the signals.
-    pub(super) received: bool,
-}
-
-impl<'s> ForwardedSignals<'s> {
-    pub(super) fn install(stop: &'s mut StopSignals) -> std::io::Result<Self> {
-        Ok(Self { stop, quit: signal(SignalKind::quit())?, received: false })
-    }
-
-    async fn next(&mut self) -> Signal {
-        let signal = tokio::select! {
-            signal = self.stop.next() => signal,
-            _ = self.quit.recv() => Signal::SIGQUIT,
-        };
-        self.received = true;
-        signal
-    }
+    command
 }

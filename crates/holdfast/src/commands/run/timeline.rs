@@ -61,6 +61,42 @@ impl KillTimeline {
     }
 }
 
+/// The times at which all processes of the command get SIGTERM and SIGKILL although the lock is safe: after a signal
+/// that requests the end, and after a command that left processes running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StopTimeline {
+    pub(super) terminate_at: Option<Moment>,
+    pub(super) kill_at: Option<Moment>,
+}
+
+impl StopTimeline {
+    /// A signal requests the end: SIGKILL follows after the grace. A second signal does not extend it.
+    pub(super) fn requested(&mut self, grace: Duration, now: Moment) {
+        let kill_at = now.plus(grace);
+        self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+    }
+
+    /// The command has ended. The processes that it left running have the grace to end by themselves, and once more
+    /// after SIGTERM; if the end was requested, they get SIGTERM at once and have the rest of the grace.
+    pub(super) fn command_ended(&mut self, grace: Duration, now: Moment) {
+        if self.kill_at.is_some() {
+            self.terminate_at = Some(now);
+        } else {
+            self.terminate_at = Some(now.plus(grace));
+            self.kill_at = Some(now.plus(grace).plus(grace));
+        }
+    }
+
+    /// Returns the step at `now`; `None` without a time.
+    pub(super) fn step(&self, now: Moment) -> Option<KillStep> {
+        match (self.terminate_at, self.kill_at) {
+            (_, Some(kill_at)) if now >= kill_at => Some(KillStep::Kill),
+            (Some(terminate_at), _) if now >= terminate_at => Some(KillStep::Terminate),
+            (terminate_at, kill_at) => terminate_at.or(kill_at).map(KillStep::Wait),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +139,23 @@ mod tests {
         let timeline = KillTimeline::new(None, LEASE);
         assert_eq!(timeline.step(at(30_000), false, at(29_899)), KillStep::Wait(at(29_900)));
         assert_eq!(timeline.step(at(30_000), false, at(29_900)), KillStep::Kill);
+    }
+
+    #[test]
+    fn a_requested_end_comes_after_one_grace_and_left_processes_get_two() {
+        let (grace, mut stop) = (Duration::from_secs(5), StopTimeline::default());
+        assert_eq!(stop.step(at(0)), None);
+        stop.command_ended(grace, at(1_000));
+        assert_eq!(stop.step(at(1_000)), Some(KillStep::Wait(at(6_000))));
+        assert_eq!(stop.step(at(6_000)), Some(KillStep::Terminate));
+        stop.terminate_at = None;
+        assert_eq!(stop.step(at(6_000)), Some(KillStep::Wait(at(11_000))));
+        assert_eq!(stop.step(at(11_000)), Some(KillStep::Kill));
+        let mut stop = StopTimeline::default();
+        stop.requested(grace, at(0));
+        stop.requested(grace, at(3_000));
+        stop.command_ended(grace, at(4_000));
+        assert_eq!(stop.step(at(4_000)), Some(KillStep::Terminate));
+        assert_eq!(stop.step(at(5_000)), Some(KillStep::Kill));
     }
 }

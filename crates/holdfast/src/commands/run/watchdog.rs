@@ -1,165 +1,262 @@
-//! The watchdog: a small process that leads the command's process group. It kills the group at the end of the lease,
-//! even if `holdfast run` is stopped, starved or killed at that moment.
+//! The watchdog process: the parent of the user's command and, as a child subreaper, of every orphan below it.
 //!
-//! `holdfast run` writes two kinds of lines to the stdin of the watchdog. `release` has the call that releases a lock
-//! after the death of `run` and of the group. `until MS` is the kill time on a clock that both processes share. The
-//! watchdog kills no later than the last `until`, and needs neither network nor locks for the kill. It blocks every
-//! signal that a process can block, because signals to its group are for the command. Bound: `run` never waits for the
-//! watchdog to read.
+//! `holdfast run` starts it before it waits for the lock. The watchdog starts the command, reports its end, and kills
+//! every descendant at the end of the lease, even if `run` is stopped, starved or killed at that moment. If `run` is
+//! killed, it ends all descendants and then releases the locks. The proof of their end is that the watchdog has no
+//! child left. All three processes are in one process group: a parent in another group of the session would change
+//! when the kernel regards the group as orphaned. The watchdog blocks every signal that a process can block. It needs
+//! neither network nor locks for a kill. Bound: it never waits for `run` to read.
 
-use std::process::Stdio;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
-use clap::Args;
+use clap::Parser;
 use holdfast_client::Moment;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::unistd::{Pid, getpgrp};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::orphan::OrphanedGroup;
+use super::descendants::{WATCHDOG_NAME, live_descendants, without_nested};
+use super::launcher::LAUNCHER;
+use super::orphan::ReleaseCall;
+use super::protocol::{
+    CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
+};
 use crate::arguments::CredentialArgs;
 use crate::exit::CommandFailure;
-use crate::output::print;
 
-/// The command that `holdfast run` starts beside the user's command. The name differs from every user command, so clap
-/// never suggests it.
-pub(crate) const WATCHDOG: &str = "__process-group";
-/// The line that the watchdog prints when only SIGKILL can end it.
-const READY: &str = "ready";
+/// The first argument of this mode. It is no command of the command line, so no tip and no completion shows it.
+pub(crate) const WATCHDOG: &str = "__watchdog";
+/// This program, even after an upgrade of the package has replaced its file.
+pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The interval of clock reads: timers stop while the machine is suspended, but deadlines do not.
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
+/// The time between two scans of the processes during a kill.
+pub(super) const SCAN_INTERVAL: Duration = Duration::from_millis(10);
+/// The time after which a killed process counts as one that cannot be killed: it belongs to another user, or waits
+/// for a device.
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Kill this process group at the time that stdin names.
-#[derive(Debug, Args)]
+/// The watchdog of a command: `holdfast run` starts it.
+#[derive(Debug, Parser)]
 pub(crate) struct WatchdogArgs {
+    /// The file descriptor of the pipe with the orders.
+    orders: i32,
+    /// The file descriptor of the pipe for the reports.
+    reports: i32,
     #[command(flatten)]
     credentials: CredentialArgs,
-}
-
-/// The watchdog process, from the side of `holdfast run`.
-#[derive(Debug)]
-pub(super) struct CommandWatchdog {
-    child: Child,
-    group: Pid,
-    kill_at: watch::Sender<Moment>,
-    writer: JoinHandle<()>,
-}
-
-impl CommandWatchdog {
-    /// Starts the process with the first kill time, and waits until the process blocks all signals for the command.
-    pub(super) async fn start(
-        kill_at: Moment,
-        releases: &[String],
-        credentials: &CredentialArgs,
-    ) -> std::io::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(WATCHDOG)
-            .envs(credentials.variables())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .process_group(0)
-            .spawn()?;
-        let missing = || std::io::Error::other("the watchdog has no stdin, stdout or process id");
-        let mut stdin = child.stdin.take().ok_or_else(missing)?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or_else(missing)?;
-        let stdout = child.stdout.take().ok_or_else(missing)?;
-        for release in releases {
-            stdin.write_all(format!("release {release}\n").as_bytes()).await?;
-        }
-        let (kill_at, moments) = watch::channel(kill_at);
-        let writer = tokio::spawn(write_moments(stdin, moments));
-        let watchdog = Self { child, group: Pid::from_raw(id), kill_at, writer };
-        match BufReader::new(stdout).lines().next_line().await? {
-            Some(line) if line == READY => Ok(watchdog),
-            Some(_) | None => Err(std::io::Error::other("the watchdog ended before it was ready")),
-        }
-    }
-
-    /// The process group that the watchdog leads.
-    pub(super) fn group(&self) -> Pid {
-        self.group
-    }
-
-    /// Moves the kill time. Does not block: a stopped watchdog does not read its stdin.
-    pub(super) fn kill_at(&self, moment: Moment) {
-        self.kill_at.send_replace(moment);
-    }
-
-    /// Sends a signal to the group. The watchdog itself blocks all signals except SIGKILL.
-    pub(super) fn signal(&self, signal: Signal) {
-        // An error means that the group has ended.
-        let _ended = killpg(self.group, signal);
-    }
-
-    /// Resolves if the process ends unexpectedly.
-    pub(super) async fn ended(&mut self) {
-        drop(self.child.wait().await);
-    }
-
-    /// Kills only the watchdog. Its stdin stays open until then, so the watchdog does not treat this process as dead.
-    pub(super) async fn kill_watchdog(mut self) {
-        drop(self.child.kill().await);
-        self.writer.abort();
-    }
-
-    /// Kills the group including the watchdog, and reaps the watchdog.
-    pub(super) async fn kill(mut self) {
-        self.signal(Signal::SIGKILL);
-        drop(self.child.wait().await);
-        self.writer.abort();
-    }
-}
-
-/// Writes the latest kill time, at the rate at which the watchdog reads.
-async fn write_moments(mut stdin: ChildStdin, mut moments: watch::Receiver<Moment>) {
-    loop {
-        let kill_at = *moments.borrow_and_update();
-        let line = format!("until {}\n", kill_at.since_origin().as_millis());
-        // If the watchdog has ended, `run` still guards the lock.
-        if stdin.write_all(line.as_bytes()).await.is_err() || moments.changed().await.is_err() {
-            return;
-        }
-    }
+    #[arg(last = true)]
+    command: Vec<OsString>,
 }
 
 /// Runs the watchdog process.
 pub(crate) async fn watchdog(args: WatchdogArgs) -> Result<(), CommandFailure> {
-    SigSet::all().thread_block().map_err(CommandFailure::failed)?;
-    print(READY);
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let mut orphan = OrphanedGroup::default();
-    let mut kill_at = Moment::now().plus(OrphanedGroup::GRACE);
+    let internal = |error| {
+        CommandFailure::usage(format!("only holdfast run starts this internal command: {error}"))
+    };
+    let orders = pipe::Receiver::from_file(inherited(args.orders, false).map_err(internal)?);
+    let mut orders = BufReader::new(orders.map_err(internal)?).lines();
+    let reports = inherited(args.reports, true).map_err(internal)?;
+    let mut mask = SigSet::all();
+    mask.remove(Signal::SIGCHLD);
+    mask.thread_set_mask().map_err(CommandFailure::failed)?;
+    prctl::set_child_subreaper(true).map_err(CommandFailure::failed)?;
+    drop(std::ffi::CString::new(WATCHDOG_NAME).map(|name| prctl::set_name(&name)));
+    let mut children = signal(SignalKind::child()).map_err(CommandFailure::failed)?;
+    let mut watchdog = WatchdogProcess::new(args, reports);
+    watchdog.report(WatchdogReport::Ready);
     loop {
-        let line = tokio::select! {
-            line = lines.next_line() => line,
-            () = reached(kill_at) => return kill_group(),
-        };
-        match line.ok().flatten().as_deref().map(|line| line.split_once(' ').unwrap_or((line, "")))
-        {
-            Some(("until", ms)) => kill_at = moment(ms).unwrap_or(kill_at),
-            Some(("release", release)) => orphan.add(release, &args.credentials),
-            Some(_) => {}
-            None => break,
+        tokio::select! {
+            order = orders.next_line() => match order.ok().flatten() {
+                Some(order) => watchdog.follow(&order),
+                None => break,
+            },
+            _ = children.recv() => {
+                watchdog.reap();
+            }
+            () = reached_if_any(watchdog.kill_at) => {
+                watchdog.kill_at = None;
+                watchdog.kill_all().await;
+            }
         }
     }
-    // `run` has ended, so no process renews the lease: the group must end before the lease.
-    tokio::select! {
-        () = orphan.end(getpgrp()) => {}
-        () = reached(kill_at) => {}
+    // `run` has ended, so no process renews the lease: every descendant must end before the lease.
+    watchdog.end_orphans().await;
+    Ok(())
+}
+
+/// Opens a pipe that `run` left open for this process under this number, and closes the number, so that the command
+/// does not inherit it.
+fn inherited(number: i32, is_written: bool) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(!is_written).write(is_written).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file = options.open(format!("/proc/self/fd/{number}"))?;
+    nix::unistd::close(number)?;
+    Ok(file)
+}
+
+/// The state of the watchdog process.
+#[derive(Debug)]
+struct WatchdogProcess {
+    args: WatchdogArgs,
+    reports: File,
+    releases: Vec<ReleaseCall>,
+    /// The time from SIGTERM to SIGKILL after the death of `run`.
+    grace: Duration,
+    kill_at: Option<Moment>,
+    /// The command; `None` before its start and after its end.
+    command: Option<Pid>,
+    was_started: bool,
+}
+
+impl WatchdogProcess {
+    fn new(args: WatchdogArgs, reports: File) -> Self {
+        let grace = Duration::ZERO;
+        Self {
+            args,
+            reports,
+            releases: vec![],
+            grace,
+            kill_at: None,
+            command: None,
+            was_started: false,
+        }
     }
-    kill_group()
+
+    /// Writes a report. If `run` does not read for so long that the pipe is full, it gets no further report.
+    fn report(&mut self, report: WatchdogReport) {
+        let _ended_or_stopped = self.reports.write_all(&line(&report));
+    }
+
+    fn follow(&mut self, order: &str) {
+        match parse(order) {
+            Some(WatchdogOrder::Until { ms }) => self.kill_at = Some(from_ms(ms)),
+            Some(WatchdogOrder::Release { nodes, target }) => {
+                self.releases.push(ReleaseCall::new(nodes, target, &self.args.credentials));
+            }
+            Some(WatchdogOrder::Start { environment, grace_ms }) => {
+                self.grace = Duration::from_millis(grace_ms);
+                let started = self.start(&environment);
+                self.report(started);
+            }
+            None => {}
+        }
+    }
+
+    /// Starts the command in the process group of `run`, so that it is in the foreground of the terminal if `run` is.
+    fn start(&mut self, environment: &CommandEnvironment) -> WatchdogReport {
+        let mut command = Command::new(OWN_PROGRAM);
+        command.arg0("holdfast").arg(LAUNCHER).arg(std::process::id().to_string());
+        command.args(&self.args.command);
+        for name in &environment.removed {
+            command.env_remove(name);
+        }
+        let child =
+            match command.envs(environment.set.iter().map(|(name, value)| (name, value))).spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    return WatchdogReport::NotStarted { errno: error.raw_os_error().unwrap_or(0) };
+                }
+            };
+        let id = i32::try_from(child.id()).unwrap_or(0);
+        self.command = Some(Pid::from_raw(id));
+        self.was_started = true;
+        WatchdogReport::Started { id }
+    }
+
+    /// Reaps all ended children, and reports the end of the command and of its last descendant. Returns `true` if no
+    /// child is left.
+    fn reap(&mut self) -> bool {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
+        loop {
+            match waitpid(None, Some(flags)) {
+                Ok(WaitStatus::Stopped(id, signal)) if Some(id) == self.command => {
+                    self.report(WatchdogReport::Stopped { signal: signal as i32 });
+                }
+                Ok(WaitStatus::Exited(id, code)) => self.ended(id, code << 8),
+                Ok(WaitStatus::Signaled(id, signal, _)) => self.ended(id, signal as i32),
+                Ok(WaitStatus::StillAlive) => return false,
+                Err(Errno::ECHILD) => {
+                    // A real-time signal has no name, so its victim was reaped without a status.
+                    if let Some(command) = self.command {
+                        self.ended(command, Signal::SIGKILL as i32);
+                    }
+                    if std::mem::take(&mut self.was_started) {
+                        self.report(WatchdogReport::Gone { ms: to_ms(Moment::now()) });
+                    }
+                    return true;
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    fn ended(&mut self, id: Pid, status: i32) {
+        if Some(id) == self.command {
+            self.command = None;
+            self.report(WatchdogReport::Ended { status });
+        }
+    }
+
+    /// Kills all descendants, until none is left or [`KILL_TIMEOUT`] has passed. Returns `true` if none is left.
+    async fn kill_all(&mut self) -> bool {
+        let give_up = Moment::now().plus(KILL_TIMEOUT);
+        while !self.reap() {
+            for process in live_descendants(&[], &[]) {
+                // `run` reports processes that cannot be killed.
+                let _of_another_user = process.signal(Signal::SIGKILL);
+            }
+            if let Some(command) = self.command {
+                let _reaped_above = nix::sys::signal::kill(command, Signal::SIGKILL);
+            }
+            if Moment::now() >= give_up {
+                return false;
+            }
+            tokio::time::sleep(SCAN_INTERVAL).await;
+        }
+        true
+    }
+
+    /// Ends all descendants of a `run` that was killed. Releases the locks after the last one has ended, unless the
+    /// lease ends before.
+    async fn end_orphans(&mut self) {
+        let lease_end = self.kill_at;
+        let kill_after = Moment::now().plus(self.grace);
+        let kill_after = lease_end.map_or(kill_after, |end| kill_after.min(end));
+        for process in without_nested(live_descendants(&[], &[])) {
+            let _ended =
+                process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
+        }
+        while !self.reap() && Moment::now() < kill_after {
+            tokio::time::sleep(SCAN_INTERVAL).await;
+        }
+        if !self.kill_all().await || lease_end.is_some_and(|end| Moment::now() >= end) {
+            return;
+        }
+        for release in &self.releases {
+            // If no node accepts the release, the lock is free when the TTL expires.
+            drop(release.send().await);
+        }
+    }
 }
 
-fn kill_group() -> Result<(), CommandFailure> {
-    killpg(getpgrp(), Signal::SIGKILL).map_err(CommandFailure::failed)
-}
-
-fn moment(ms: &str) -> Option<Moment> {
-    ms.parse().ok().map(|ms| Moment::from_origin(Duration::from_millis(ms)))
+async fn reached_if_any(moment: Option<Moment>) {
+    match moment {
+        Some(moment) => reached(moment).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Resolves at a moment of the shared clock, even if the timers of the runtime stop.

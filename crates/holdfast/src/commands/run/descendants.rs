@@ -1,0 +1,171 @@
+//! The descendants of a process, read from `/proc`, and signals to them.
+//!
+//! A descendant cannot leave this set: `run` and its watchdog are child subreapers, so an orphan becomes their child,
+//! whatever its process group, session or user is. A process that another service starts (systemd, a container engine,
+//! cron) is no descendant.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The name that the watchdog of a nested `holdfast run` has in `/proc`. At most 15 bytes.
+pub(super) const WATCHDOG_NAME: &str = "holdfast-watch";
+
+/// A process, as `/proc/PID/stat` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProcessInfo {
+    pub(super) id: i32,
+    pub(super) name: String,
+    parent: i32,
+    pub(super) group: i32,
+    is_zombie: bool,
+}
+
+impl ProcessInfo {
+    /// Parses a line of `/proc/PID/stat`. The name may contain any character.
+    fn parse(stat: &str) -> Option<Self> {
+        let (id, rest) = stat.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let mut fields = rest.split_whitespace();
+        let is_zombie = matches!(fields.next()?, "Z" | "X");
+        let mut number = || fields.next()?.parse().ok();
+        let (parent, group) = (number()?, number()?);
+        Some(Self { id: id.parse().ok()?, name: name.to_owned(), parent, group, is_zombie })
+    }
+
+    /// Sends a signal. A process that has ended is no error.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        match kill(Pid::from_raw(self.id), signal) {
+            Err(Errno::ESRCH) => Ok(()),
+            sent => sent,
+        }
+    }
+}
+
+/// `812 (sudo)`.
+impl fmt::Display for ProcessInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.id, self.name)
+    }
+}
+
+/// `812 (sudo), 813 (sleep)`, for messages.
+pub(super) fn names(processes: &[ProcessInfo]) -> String {
+    processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the live descendants of this process, except the processes in `except` (which may have descendants) and
+/// everything below the processes in `foreign`.
+pub(super) fn live_descendants(except: &[Pid], foreign: &[Pid]) -> Vec<ProcessInfo> {
+    let is_in = |list: &[Pid], id: i32| list.contains(&Pid::from_raw(id));
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let below = descendants(processes(), own, |process| is_in(foreign, process.id));
+    below.into_iter().filter(|process| !is_in(except, process.id)).collect()
+}
+
+/// Returns the children of this process.
+pub(super) fn children() -> Vec<Pid> {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let all = processes().into_iter();
+    all.filter(|process| process.parent == own).map(|process| Pid::from_raw(process.id)).collect()
+}
+
+/// Returns the processes that get a signal themselves: the processes below a nested `holdfast run` get its signals
+/// from that `run`.
+pub(super) fn without_nested(all: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
+    let watchdogs: Vec<i32> = all
+        .iter()
+        .filter(|process| process.name == WATCHDOG_NAME)
+        .map(|process| process.id)
+        .collect();
+    let nested: Vec<i32> = watchdogs
+        .iter()
+        .flat_map(|watchdog| descendants(all.clone(), *watchdog, |_| false))
+        .map(|process| process.id)
+        .collect();
+    let is_own =
+        |process: &ProcessInfo| !nested.contains(&process.id) && !watchdogs.contains(&process.id);
+    all.into_iter().filter(is_own).collect()
+}
+
+/// Returns the live processes below `root`, parents first, without the subtrees that `is_foreign` selects.
+fn descendants(
+    all: Vec<ProcessInfo>,
+    root: i32,
+    is_foreign: impl Fn(&ProcessInfo) -> bool,
+) -> Vec<ProcessInfo> {
+    let mut by_parent: BTreeMap<i32, Vec<ProcessInfo>> = BTreeMap::new();
+    for process in all.into_iter().filter(|process| !is_foreign(process)) {
+        by_parent.entry(process.parent).or_default().push(process);
+    }
+    let mut below = by_parent.remove(&root).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = below.get(next) {
+        let children = by_parent.remove(&process.id).unwrap_or_default();
+        below.extend(children);
+        next += 1;
+    }
+    below.retain(|process| !process.is_zombie);
+    below
+}
+
+/// Returns all processes; none if `/proc` belongs to another PID namespace, where its numbers mean other processes.
+fn processes() -> Vec<ProcessInfo> {
+    let own = std::fs::read_link("/proc/self").ok();
+    let is_own_namespace =
+        own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()));
+    let entries = std::fs::read_dir("/proc").ok().filter(|_| is_own_namespace);
+    let stat = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        path.file_name()?.to_str()?.parse::<i32>().ok()?;
+        let stat = std::fs::read(path.join("stat")).ok()?;
+        ProcessInfo::parse(&String::from_utf8_lossy(&stat))
+    };
+    entries.into_iter().flatten().filter_map(stat).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(id: i32, parent: i32, name: &str) -> ProcessInfo {
+        ProcessInfo::parse(&format!("{id} ({name}) S {parent} {id} 1 0 -1")).unwrap()
+    }
+
+    fn ids(processes: &[ProcessInfo]) -> Vec<i32> {
+        processes.iter().map(|process| process.id).collect()
+    }
+
+    #[test]
+    fn a_name_may_contain_parentheses_and_a_zombie_is_dead() {
+        let parsed = ProcessInfo::parse("7 (a) S (b)) Z 3 5 1 0").unwrap();
+        assert_eq!(
+            (parsed.id, parsed.name.as_str(), parsed.parent, parsed.group),
+            (7, "a) S (b)", 3, 5)
+        );
+        assert!(parsed.is_zombie);
+        assert_eq!(ProcessInfo::parse("7 (a"), None);
+    }
+
+    #[test]
+    fn descendants_of_every_depth_are_found_in_any_order_of_ids() {
+        let all =
+            vec![process(2, 9, "c"), process(9, 5, "b"), process(5, 1, "a"), process(6, 1, "x")];
+        assert_eq!(ids(&descendants(all.clone(), 5, |_| false)), [9, 2]);
+        assert_eq!(ids(&descendants(all, 1, |process| process.id == 9)), [5, 6]);
+    }
+
+    #[test]
+    fn a_nested_run_passes_signals_on_to_its_own_processes() {
+        let all = vec![
+            process(5, 1, "sh"),
+            process(6, 5, "holdfast"),
+            process(7, 6, WATCHDOG_NAME),
+            process(8, 7, "work"),
+        ];
+        assert_eq!(ids(&without_nested(all)), [5, 6]);
+    }
+}

@@ -1,0 +1,261 @@
+//! The watchdog process, from the side of `holdfast run`: its start, its orders and reports, and the end of everything
+//! below it.
+//!
+//! Bound: `run` waits for the watchdog to read only while the command is not started yet.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use holdfast_client::Moment;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpgid, getpgrp, pipe2};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::CommandArgs;
+use super::descendants::{self, ProcessInfo, live_descendants, without_nested};
+use super::protocol::{
+    CommandEnvironment, WatchdogOrder, WatchdogReport, from_ms, line, parse, to_ms,
+};
+use super::watchdog::{KILL_TIMEOUT, OWN_PROGRAM, SCAN_INTERVAL, WATCHDOG};
+use crate::exit::CommandFailure;
+
+/// The time limit for the start of the watchdog, and for the start of the command.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time without a live process after which a watchdog that reports nothing counts as stopped.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The watchdog process and the command below it.
+#[derive(Debug)]
+pub(super) struct CommandWatchdog {
+    watchdog: Pid,
+    /// The children of this process before the start: a shell may have started them, and then become this program.
+    earlier_children: Vec<Pid>,
+    orders: Option<pipe::Sender>,
+    reports: Lines<BufReader<pipe::Receiver>>,
+    is_dead: bool,
+    writer: Option<(watch::Sender<Option<Moment>>, JoinHandle<()>)>,
+    command: Option<Pid>,
+}
+
+/// The end of all descendants.
+#[derive(Debug)]
+pub(super) struct KillOutcome {
+    /// No descendant was alive from this time on.
+    pub(super) at: Moment,
+    /// The processes that SIGKILL did not end.
+    pub(super) survivors: Vec<ProcessInfo>,
+    /// The status of the command, if the watchdog reported it.
+    pub(super) status: Option<i32>,
+}
+
+impl CommandWatchdog {
+    /// Starts the watchdog, and waits until it can neither be ended by a signal nor lose an orphan.
+    pub(super) async fn start(args: &CommandArgs) -> Result<Self, CommandFailure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            CommandFailure::failed(format!("cannot start the watchdog of the command: {error}"))
+        };
+        let mut watchdog = Self::spawn(args).map_err(|error| failed(&error))?;
+        match tokio::time::timeout(START_TIMEOUT, watchdog.next()).await {
+            Ok(Some(WatchdogReport::Ready)) => Ok(watchdog),
+            Ok(_) => Err(failed(&"it ended before it was ready")),
+            Err(late) => Err(failed(&late)),
+        }
+    }
+
+    fn spawn(args: &CommandArgs) -> std::io::Result<Self> {
+        // Without the watchdog, this process adopts the orphans.
+        set_child_subreaper(true)?;
+        let earlier_children = descendants::children();
+        let (orders_there, orders) = pipe2(OFlag::O_CLOEXEC)?;
+        let (reports, reports_there) = pipe2(OFlag::O_CLOEXEC)?;
+        let inherit = |end: &OwnedFd| fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()));
+        inherit(&orders_there)?;
+        inherit(&reports_there)?;
+        let mut command = Command::new(OWN_PROGRAM);
+        command.arg0("holdfast").arg(WATCHDOG);
+        command
+            .args([orders_there.as_raw_fd(), reports_there.as_raw_fd()].map(|end| end.to_string()));
+        command.arg("--").args(&args.command);
+        let child = command.envs(args.nodes.credentials.variables()).spawn()?;
+        Ok(Self {
+            watchdog: Pid::from_raw(i32::try_from(child.id()).unwrap_or(0)),
+            earlier_children,
+            orders: Some(pipe::Sender::from_owned_fd(orders)?),
+            reports: BufReader::new(pipe::Receiver::from_owned_fd(reports)?).lines(),
+            is_dead: false,
+            writer: None,
+            command: None,
+        })
+    }
+
+    /// Starts the command. `kill_at` is the first kill time, and `None` for a command that may outlive its lock.
+    pub(super) async fn start_command(
+        &mut self,
+        orders: Vec<WatchdogOrder>,
+        environment: CommandEnvironment,
+        grace: Duration,
+        kill_at: Option<Moment>,
+    ) -> Result<(), CommandFailure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            CommandFailure::failed(format!("the watchdog cannot start the command: {error}"))
+        };
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let until = kill_at.map(|moment| WatchdogOrder::Until { ms: to_ms(moment) });
+        let start = WatchdogOrder::Start { environment, grace_ms };
+        let text: Vec<u8> = orders.iter().chain(&until).chain([&start]).flat_map(line).collect();
+        let mut pipe = self.orders.take().ok_or_else(|| failed(&"it is already started"))?;
+        let started = async {
+            pipe.write_all(&text).await.ok()?;
+            self.next().await
+        };
+        let started = tokio::time::timeout(START_TIMEOUT, started).await;
+        let (sender, moments) = watch::channel(None);
+        self.writer = Some((sender, tokio::spawn(write_moments(pipe, moments))));
+        match started {
+            Ok(Some(WatchdogReport::Started { id })) => self.command = Some(Pid::from_raw(id)),
+            Ok(Some(WatchdogReport::NotStarted { errno })) => {
+                return Err(failed(&Errno::from_raw(errno)));
+            }
+            Ok(_) => return Err(failed(&"it was killed")),
+            Err(late) => return Err(failed(&late)),
+        }
+        Ok(())
+    }
+
+    /// Moves the kill time. Does not block: a stopped watchdog does not read.
+    pub(super) fn kill_at(&self, moment: Moment) {
+        self.writer.as_ref().map(|(sender, _)| sender.send_replace(Some(moment)));
+    }
+
+    /// Resolves with the next report, and with `None` if the watchdog has ended.
+    pub(super) async fn next(&mut self) -> Option<WatchdogReport> {
+        while let Ok(Some(line)) = self.reports.next_line().await {
+            if let Some(report) = parse(&line) {
+                return Some(report);
+            }
+        }
+        self.is_dead = true;
+        None
+    }
+
+    /// The process group of the command, if it is not the group of this process.
+    pub(super) fn own_group(&self) -> Option<Pid> {
+        getpgid(self.command).ok().filter(|group| *group != getpgrp() && self.command.is_some())
+    }
+
+    /// Sends a signal to the command alone.
+    pub(super) fn signal_command(&self, signal: Signal) {
+        if let Some(command) = self.command {
+            let _ended = kill(command, signal);
+        }
+    }
+
+    /// Sends a signal to the command and to its descendants in the same process group. A command that leads its own
+    /// group, e.g. `timeout`, passes signals on itself.
+    pub(super) fn signal_group(&self, signal: Signal) {
+        if self.own_group().is_none() {
+            let group = getpgrp().as_raw();
+            let command = self.command.map_or(0, Pid::as_raw);
+            let others = without_nested(self.live());
+            for process in others.iter().filter(|other| other.group == group && other.id != command)
+            {
+                let _ended = process.signal(signal);
+            }
+        }
+        self.signal_command(signal);
+    }
+
+    /// Sends SIGTERM to all descendants, and returns them.
+    pub(super) fn terminate_all(&self) -> Vec<ProcessInfo> {
+        let all = without_nested(self.live());
+        for process in &all {
+            let _ended =
+                process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
+        }
+        all
+    }
+
+    /// The live descendants without the watchdog.
+    pub(super) fn live(&self) -> Vec<ProcessInfo> {
+        live_descendants(&[self.watchdog], &self.earlier_children)
+    }
+
+    /// Kills all descendants, and returns after the proof of their end or after [`KILL_TIMEOUT`]. The proof is that the
+    /// watchdog has no child left, or, if the watchdog is dead or stopped, that this process has none.
+    pub(super) async fn kill_all(&mut self) -> KillOutcome {
+        let give_up = Moment::now().plus(KILL_TIMEOUT);
+        let (mut status, mut none_since) = (None, None);
+        loop {
+            let live = self.live();
+            for process in &live {
+                let _of_another_user = process.signal(Signal::SIGKILL);
+            }
+            self.signal_command(Signal::SIGKILL);
+            let now = Moment::now();
+            let since = *none_since.get_or_insert(now);
+            if !live.is_empty() {
+                none_since = None;
+            } else if self.is_dead {
+                // The orphans of the watchdog would be children of this process.
+                return KillOutcome { at: since, survivors: vec![], status };
+            } else if since.plus(REPORT_TIMEOUT) < now {
+                self.kill_watchdog();
+            }
+            match tokio::time::timeout(SCAN_INTERVAL, self.next()).await {
+                Ok(Some(WatchdogReport::Ended { status: ended })) => {
+                    status = Some(ended);
+                    self.command = None;
+                }
+                Ok(Some(WatchdogReport::Gone { ms })) => {
+                    return KillOutcome { at: from_ms(ms), survivors: vec![], status };
+                }
+                Ok(None) => tokio::time::sleep(SCAN_INTERVAL).await,
+                Ok(Some(_)) | Err(_) => {}
+            }
+            if Moment::now() >= give_up {
+                return KillOutcome { at: now, survivors: live, status };
+            }
+        }
+    }
+
+    fn kill_watchdog(&self) {
+        if !self.is_dead {
+            let _ended = kill(self.watchdog, Signal::SIGKILL);
+        }
+    }
+
+    /// Records the end of the command, so that no signal reaches another process with its number.
+    pub(super) fn command_ended(&mut self) {
+        self.command = None;
+    }
+}
+
+/// The pipe of the orders stays open until the watchdog is dead, so it does not treat this process as killed.
+impl Drop for CommandWatchdog {
+    fn drop(&mut self) {
+        self.kill_watchdog();
+        if let Some((_, writer)) = &self.writer {
+            writer.abort();
+        }
+    }
+}
+
+/// Writes the latest kill time, at the rate at which the watchdog reads.
+async fn write_moments(mut pipe: pipe::Sender, mut moments: watch::Receiver<Option<Moment>>) {
+    while moments.changed().await.is_ok() {
+        let moment = *moments.borrow_and_update();
+        let Some(moment) = moment else { continue };
+        // If the watchdog has ended, `run` still guards the lock.
+        if pipe.write_all(&line(&WatchdogOrder::Until { ms: to_ms(moment) })).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The controlling terminal of a job.
+//!
+//! The command is a member of the process group of `run`, so it has the terminal whenever `run` is in the foreground.
+//! A command that moves into its own group, e.g. `timeout`, gets the terminal when it asks for it, and `run` takes the
+//! terminal back when the command stops or ends.
+
+use std::fs::File;
+
+use nix::unistd::{Pid, getpgrp, getpid, getsid, tcgetpgrp, tcsetpgrp};
+
+/// Gives the terminal to another process group of the session. Returns `false` if this process is not in the
+/// foreground, so that it cannot.
+pub(super) fn give_to(group: Pid) -> bool {
+    move_foreground(getpgrp(), group)
+}
+
+/// Takes the terminal back from a group that [`give_to`] gave it to.
+pub(super) fn take_back_from(group: Pid) {
+    let _was_given = move_foreground(group, getpgrp());
+}
+
+/// Whether a shell can continue this process after it has stopped itself. It cannot if this process leads the session.
+pub(super) fn has_shell() -> bool {
+    getsid(None).is_ok_and(|session| session != getpid())
+}
+
+fn move_foreground(from: Pid, to: Pid) -> bool {
+    let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else {
+        return false;
+    };
+    from != to
+        && tcgetpgrp(&terminal).is_ok_and(|foreground| foreground == from)
+        && tcsetpgrp(&terminal, to).is_ok()
+}
