@@ -313,7 +313,7 @@ fn not_a_flag(key: &str, text: &str) -> ParamError {
 
 fn unknown(key: &str, list: &ParamList) -> ParamError {
     let listed = list.listed();
-    let hint = match hint_of_unknown(key, list) {
+    let hint = match hint_of_unknown(key, list.params) {
         Some(hint) if hint.ends_with('?') => format!("{hint} {listed}"),
         Some(hint) => format!("{hint}; {listed}"),
         None => listed,

@@ -40,7 +40,7 @@ fn a_rejected_call_is_reported_with_the_next_step() {
         "x"
     );
     for (arguments, code, words) in [
-        (&["tree", "get", "/none"][..], 1, "tree create"),
+        (&["tree", "get", "/none"][..], 1, "tree ls"),
         (&["tree", "set", "/none", "x"], 1, "tree create"),
         (&["tree", "create", "/a"], 1, "tree set"),
         (&["tree", "create", "/x/y"], 1, "--parents"),

@@ -4,16 +4,16 @@
 //! the guesses of new users. `*` stands for any component, and a path may continue. The longest match applies.
 
 /// Paths with spaces between, and the hint. The first path of the API in the hint is the nearest one.
-struct Guess {
+struct PathGuess {
     paths: &'static str,
     hint: &'static str,
 }
 
-const fn guess(paths: &'static str, hint: &'static str) -> Guess {
-    Guess { paths, hint }
+const fn guess(paths: &'static str, hint: &'static str) -> PathGuess {
+    PathGuess { paths, hint }
 }
 
-const GUESSES: &[Guess] = &[
+const GUESSES: &[PathGuess] = &[
     guess(
         "/health /healthz /healthcheck /ready /live /alive /ping /up /v1/health /v1/healthz /v1/readyz \
          /v1/livez /v1/ping /v1/sys/health /v1/agent/health /actuator/health /-/healthy /-/ready /_health",
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn every_hint_names_calls_that_exist() {
-        for Guess { hint, .. } in GUESSES {
+        for PathGuess { hint, .. } in GUESSES {
             let words: Vec<&str> = hint.split_whitespace().collect();
             let calls = words.windows(2).filter(|pair| pair[1].starts_with('/'));
             let mut named = 0;

@@ -12,6 +12,7 @@ mod bad_body;
 mod bad_call;
 mod bad_duration;
 mod bad_name;
+mod bootstrap;
 mod client;
 mod described;
 mod description;
