@@ -133,8 +133,9 @@ codes! {
     InUse, "in-use", false, "The lock is in use",
         "A lock becomes a semaphore or a sharded lock, or the reverse, only while it has no holder and no waiter; the \
          limit of a semaphore changes at any time. A caller has one shard of a sharded lock at a time. A lock is not \
-         handed over to a session that holds it already, or ahead of a ZooKeeper client in the queue. Nothing was \
-         done.";
+         handed over to a session that holds it already, or ahead of a ZooKeeper client in the queue. A ZooKeeper client \
+         whose recipe does not see HTTP callers never shares a lock with one: the detail names its znode, and holdfast \
+         who NAME lists them. Nothing was done.";
     Deadlock, "deadlock", false, "The wait would close a cycle",
         "The caller would wait for a session that waits, directly or through others, for a lock of the caller. The \
          detail names the cycle. Nothing was done, and no other caller is affected. Release the locks and acquire them \

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use holdfast_types::{
     CooldownCause, Data, FenceView, FencingToken, Grant, HolderDetails, HolderView, Labels,
     LockName, LockPolicy, LockView, Mode, Owner, Page, QueueOrder, ReleaseRequest, Revision,
-    SessionName, ShardRequest, Stamp, Ticket, WaiterView,
+    SessionName, ShardRequest, Stamp, Ticket, WaiterView, ZnodePath,
 };
 
 use crate::ShardBody;
@@ -279,6 +279,9 @@ pub struct LockBody {
     /// A hint, if the name of the lock looks like a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Znodes of ZooKeeper clients that do not see HTTP callers: a new acquire is rejected while they exist. Absent in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_znodes: Vec<ZnodePath>,
     /// The revision of the read; absent in lists, which have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -312,6 +315,7 @@ impl LockBody {
                 ends_in_ms: age(now, cooldown.until),
             }),
             shards: ShardBody::all(view.shards),
+            foreign_znodes: view.foreign_znodes,
             revision,
         }
     }
@@ -612,6 +616,7 @@ mod tests {
             cooldown: Some(Cooldown { until: Stamp(4_000), cause: CooldownCause::Cooldown }),
             notes: Vec::new(),
             shards: Vec::new(),
+            foreign_znodes: Vec::new(),
         };
         let body = LockBody::new(view, Stamp(3_500), Some(Revision(9)));
         let json = serde_json::to_string(&body).unwrap();

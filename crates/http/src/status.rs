@@ -289,6 +289,7 @@ fn of_lock_rejection(rejection: LockRejection, context: &ErrorContext<'_>) -> Ht
         LockRejection::NotHeld => lock::not_held(context),
         LockRejection::AlreadyHolds { holder } => lock::already_holds(&holder, context),
         LockRejection::CannotOvertake => lock::cannot_overtake(context),
+        LockRejection::ForeignRecipe { path } => lock::foreign_recipe(&path, context),
         LockRejection::AlreadyQueued { lock } => lock::already_queued(&lock, context),
         LockRejection::OfMultiLock { lock, why } => {
             of_rejection(*why, &ErrorContext { lock: Some(&lock), ..*context })

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use holdfast_types::{
     Command, FenceView, FencingToken, Limits, LockName, LockView, Mode, Page, Revision, SessionEnd,
-    SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl,
+    SessionId, SessionName, SessionStatus, SessionView, Stamp, SubjectName, Ttl, ZnodePath,
 };
 
 use crate::Machine;
@@ -72,6 +72,11 @@ impl Machine {
         &self.limits
     }
 
+    /// Returns the first znode of a client that does not see HTTP callers, and the number of all of them.
+    pub fn first_foreign_znode(&self) -> Option<(&ZnodePath, usize)> {
+        self.tree.node_indexes.first_foreign()
+    }
+
     /// Returns the sizes of the state. O(1).
     pub fn counts(&self) -> Counts {
         Counts {
@@ -89,13 +94,15 @@ impl Machine {
     /// Returns a lock with its first `shown_max` holders and waiters, and all its shards if it is sharded. A lock that
     /// was never granted has no holders.
     pub fn lock(&self, lock: &LockName, shown_max: usize) -> LockView {
-        match self.locks.get(lock) {
+        let view = match self.locks.get(lock) {
             Some(indexed) => LockView {
                 shards: self.shard_views(lock),
                 ..self.lock_view(lock, indexed, (shown_max, shown_max))
             },
             None => self.free_lock_view(lock),
-        }
+        };
+        let foreign_znodes = self.foreign_znodes(lock).take(shown_max).cloned().collect();
+        LockView { foreign_znodes, ..view }
     }
 
     /// Returns the list view of a lock: its first holders, and the number of its waiters.

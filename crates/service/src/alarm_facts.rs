@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use holdfast_machine::{AccessTokenRecord, LastBackup, Machine};
-use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName};
+use holdfast_types::{NodeId, Revision, RoleName, Stamp, SubjectName, ZnodePath};
 
 use crate::alarms::{
     Alarm, AlarmFacts, ExpectedBackup, Expiring, FollowerFacts, ListenerCertificate, QuotaUse,
@@ -132,11 +132,21 @@ impl Service {
             } else {
                 StateCheck::Verified
             },
+            foreign: self.foreign_znode().filter(|_| leads),
             seal: self.raft().read(|machine| machine.sealed().cloned()).map(|seal| {
                 let age = Duration::from_millis(now.0.saturating_sub(seal.since.0));
                 (seal, age)
             }),
         }
+    }
+
+    /// `None` below the level at which every program can read the alarm.
+    fn foreign_znode(&self) -> Option<(ZnodePath, usize)> {
+        self.raft().read(|machine| {
+            let known = machine.level() >= PEER_READS_LEVEL;
+            let found = machine.first_foreign_znode().filter(|_| known);
+            found.map(|(path, count)| (path.clone(), count))
+        })
     }
 
     /// `None` if this node expects no backups, or the feature level of the cluster cannot record them.

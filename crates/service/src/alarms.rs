@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use holdfast_raft::{RecentSyncs, SLOW_SYNC};
-use holdfast_types::{NodeId, Revision, Seal};
+use holdfast_types::{NodeId, Revision, Seal, ZnodePath};
 use serde::{Deserialize, Serialize};
 
 use crate::state_check::StateCheck;
@@ -50,10 +50,11 @@ pub enum AlarmKind {
     BackupOld,
     Unverified,
     Sealed,
+    ForeignRecipe,
 }
 
 impl AlarmKind {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NoLeader,
         Self::Diverged,
         Self::OneFailureLeft,
@@ -71,6 +72,7 @@ impl AlarmKind {
         Self::BackupOld,
         Self::Unverified,
         Self::Sealed,
+        Self::ForeignRecipe,
     ];
 
     /// The name, which is also its anchor in docs/operations.md.
@@ -93,6 +95,7 @@ impl AlarmKind {
             Self::BackupOld => "backup-old",
             Self::Unverified => "unverified",
             Self::Sealed => "sealed",
+            Self::ForeignRecipe => "foreign-recipe",
         }
     }
 
@@ -123,6 +126,9 @@ impl AlarmKind {
             Self::ClockSkew => "synchronize the clocks of the machines, for example with chrony",
             Self::BackupOld => "run holdfast backup, and check the timer that should run it",
             Self::Unverified => "start the other nodes, with programs of the same version",
+            Self::ForeignRecipe => {
+                "move these locks out of /locks, or use a recipe of docs/zookeeper.md"
+            }
             Self::Sealed => {
                 "restore the backup elsewhere and stop these nodes, or run holdfast cluster unseal"
             }
@@ -239,6 +245,8 @@ pub(crate) struct AlarmFacts {
     pub(crate) state_check: StateCheck,
     /// The seal of the cluster, and its age.
     pub(crate) seal: Option<(Seal, Duration)>,
+    /// A znode of a client that does not see HTTP callers, and the number of all of them; `None` unless this node leads.
+    pub(crate) foreign: Option<(ZnodePath, usize)>,
 }
 
 /// When the next backup is expected.
@@ -318,6 +326,12 @@ fn raised(kind: AlarmKind, facts: &AlarmFacts) -> Option<(AlarmSeverity, String)
             let (Seal { by, reason, .. }, age) = facts.seal.as_ref()?;
             let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
             Some((Warning, format!("sealed{by} {} ago: {reason}", days(*age))))
+        }
+        AlarmKind::ForeignRecipe => {
+            let (path, count) = facts.foreign.as_ref()?;
+            let detail =
+                format!("{count} znodes of clients that do not see HTTP callers, first {path}");
+            Some((Warning, detail))
         }
     }
 }

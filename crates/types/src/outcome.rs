@@ -352,6 +352,11 @@ pub enum LockRejection {
         /// `None`: the lock is not sharded.
         shards: Option<u32>,
     },
+    /// A ZooKeeper client that does not see HTTP callers uses the lock, or wants to beside an HTTP caller.
+    ForeignRecipe {
+        /// The znode of that client.
+        path: ZnodePath,
+    },
 }
 
 impl LockRejection {

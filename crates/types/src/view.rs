@@ -77,6 +77,8 @@ pub struct LockView {
     pub notes: Vec<HolderDetails>,
     /// The shards of a sharded lock, from 0; empty in a list.
     pub shards: Vec<ShardView>,
+    /// The first znodes of ZooKeeper clients that do not see HTTP callers, sorted; empty in a list.
+    pub foreign_znodes: Vec<ZnodePath>,
 }
 
 /// Facts that only few holders have.

@@ -80,7 +80,9 @@ pub(crate) fn error_code(rejection: &Rejection) -> ErrorCode {
         Rejection::LimitReached { bound, .. } => limit_code(*bound),
         Rejection::QuotaFull(_) => ErrorCode::QuotaExceeded,
         Rejection::Sealed(_) => ErrorCode::NotReadOnly,
-        Rejection::Lock(LockRejection::ShardsMismatch { .. }) => ErrorCode::BadArguments,
+        Rejection::Lock(
+            LockRejection::ShardsMismatch { .. } | LockRejection::ForeignRecipe { .. },
+        ) => ErrorCode::BadArguments,
         // Only operations of the HTTP API are rejected with these.
         Rejection::Lock(_)
         | Rejection::OutOfBounds { .. }

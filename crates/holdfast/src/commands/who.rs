@@ -4,7 +4,7 @@ use holdfast_api::{
     ExplainedBody, HolderBody, LockBody, PolicyBody, ShardBody, WaitLinkBody, WaiterBody, lock_path,
 };
 use holdfast_client::Call;
-use holdfast_types::{LockPolicy, Mode, Owner};
+use holdfast_types::{LockPolicy, Mode, Owner, ZnodePath};
 use serde::Serialize;
 
 use super::lock_text::{cooldown_text, holder_name, holders_total, labels_text, limit, mode_text};
@@ -47,6 +47,7 @@ fn show(body: &ExplainedBody) -> String {
     lines.extend(lease(body));
     lines.extend(lock.policy.as_ref().and_then(policy));
     lines.extend(body.blocked_by.iter().map(blocked));
+    lines.extend(lock.foreign_znodes.iter().map(foreign));
     let mut parts = vec![lines.join("\n")];
     if holders_total(lock) > 1 {
         parts.push(holders(lock));
@@ -115,6 +116,11 @@ fn lease(body: &ExplainedBody) -> Option<String> {
         }
         _ => Some(format!("free in {free} unless a holder renews")),
     }
+}
+
+/// A ZooKeeper client that HTTP callers cannot share the lock with.
+fn foreign(path: &ZnodePath) -> String {
+    format!("{path}: this ZooKeeper client does not see HTTP callers, which are rejected meanwhile")
 }
 
 /// Returns the settings that differ from the default. Another line shows the limit.
@@ -228,6 +234,17 @@ mod tests {
         assert_eq!(lines[6], "and 1 more");
         assert_eq!(lines[8], "1 waiting:");
         assert_eq!(words(lines[10]), "1 w exclusive 5 3s pid=7");
+    }
+
+    #[test]
+    fn znodes_of_clients_that_do_not_see_http_callers_are_lines() {
+        let shown = shown(
+            r#"{"lock":"a","mode":"exclusive","held":false,"holders":[],"waiters":0,"queue":[],"last_token":null,"foreign_znodes":["/locks/a/x-1"]}"#,
+        );
+        assert_eq!(
+            shown,
+            "a is free\n/locks/a/x-1: this ZooKeeper client does not see HTTP callers, which are rejected meanwhile"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rejections of locks: modes, permits, policies.
 
 use holdfast_api::{ErrorCode, Facts, Problem};
-use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds};
+use holdfast_types::{Attempt, Blocked, HolderView, LockName, Mode, OutOfBounds, ZnodePath};
 
 use super::{ErrorContext, HttpError};
 
@@ -110,6 +110,12 @@ pub(super) fn already_holds(holder: &HolderView, context: &ErrorContext<'_>) -> 
 pub(super) fn cannot_overtake(context: &ErrorContext<'_>) -> HttpError {
     let detail = "a ZooKeeper client is ahead of the receiver in the queue".to_owned();
     let hint = "release the lock instead, or hand it to a session outside the queue";
+    about(ErrorCode::InUse, detail, hint, context)
+}
+
+pub(super) fn foreign_recipe(path: &ZnodePath, context: &ErrorContext<'_>) -> HttpError {
+    let detail = format!("the ZooKeeper client of '{path}' does not see HTTP callers");
+    let hint = "use another lock, or one of the recipes in docs/zookeeper.md";
     about(ErrorCode::InUse, detail, hint, context)
 }
 

@@ -30,11 +30,12 @@ const ETAG: Header = Header::text(
 );
 const LOCATION: Header = Header::text("location", "The URL path of the new znode");
 
-const CREATE_ERRORS: [ErrorCode; 7] = [
+const CREATE_ERRORS: [ErrorCode; 8] = [
     ErrorCode::Forbidden,
     ErrorCode::QuotaExceeded,
     ErrorCode::NotFound,
     ErrorCode::ShardsMismatch,
+    ErrorCode::InUse,
     ErrorCode::EphemeralParent,
     ErrorCode::ZnodeExists,
     ErrorCode::SessionExpired,

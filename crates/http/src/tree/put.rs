@@ -63,6 +63,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::Forbidden,
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
+        ErrorCode::InUse,
         ErrorCode::EphemeralParent,
         ErrorCode::ZnodeExists,
         ErrorCode::SessionExpired,

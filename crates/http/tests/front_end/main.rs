@@ -19,6 +19,7 @@ mod description;
 mod documentation;
 mod elections;
 mod examples;
+mod foreign;
 mod head;
 mod kinds;
 mod levels;

@@ -171,6 +171,7 @@ impl Machine {
         let mut waits = false;
         let mut stored_policy = None;
         for lock in locks.iter() {
+            self.check_no_foreign_znode(lock).map_err(|why| in_lock(locks, lock, why))?;
             let policy = self.policy_for(lock, acquire);
             stored_policy = policy.map_err(|why| in_lock(locks, lock, why))?;
             let indexed = self.locks.get(lock);
@@ -190,7 +191,7 @@ impl Machine {
         let deadlock =
             if waits { self.check_no_deadlock(session, acquire, request, ctx) } else { Ok(()) };
         if let Some(lock) = locks.single() {
-            let location = self.check_new_entry(lock, waits, ctx)?;
+            let location = self.check_new_entry(lock, request.mode, waits, ctx)?;
             deadlock?;
             let id = self.renew_or_open_session(session, acquire.open.clone(), ctx);
             self.add_entry(lock, id, location, (stored_policy, None), acquire, ctx);
@@ -201,7 +202,7 @@ impl Machine {
                 let id = machine.renew_or_open_session(session, acquire.open.clone(), ctx);
                 let multi_lock = Arc::new(locks.clone());
                 for lock in locks.iter() {
-                    let location = machine.check_new_entry(lock, waits, ctx);
+                    let location = machine.check_new_entry(lock, request.mode, waits, ctx);
                     let location = location.map_err(|why| in_lock(locks, lock, why))?;
                     let multi_lock = Some(Arc::clone(&multi_lock));
                     machine.add_entry(lock, id, location, (None, multi_lock), acquire, ctx);
@@ -217,6 +218,7 @@ impl Machine {
     fn check_new_entry(
         &self,
         lock: &LockName,
+        mode: Mode,
         waits: bool,
         ctx: &ApplyContext<'_>,
     ) -> Result<EntryLocation, Rejection> {
@@ -224,7 +226,7 @@ impl Machine {
             self.check_room_for_waiter(lock)?;
         }
         self.check_room_for_attempt(0)?;
-        self.location_with_room(lock, ctx)
+        self.location_with_room(lock, mode, ctx)
     }
 
     /// Adds an entry, and creates the missing directories above it.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use holdfast_types::{Blocked, LockName, LockRejection, Mode, Owner, Rejection, SessionId};
 
 use crate::Machine;
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
@@ -256,8 +257,8 @@ impl<'a> DeadlockSearch<'a> {
         (name, lock): (&LockName, &'a Lock),
         (request, rank): (GrantRequest, &Rank),
     ) {
-        let (mut modes, mut most, mut others) =
-            (BTreeSet::from([request.mode]), request.permits, vec![]);
+        let (mut wanted, mut most, mut others) =
+            (BTreeSet::from([(request.mode, request.recipe)]), request.permits, vec![]);
         let first_session = self.agents.first().map(|(session, _)| *session);
         let agent_of_wait = self.waits.get(wait).and_then(|wait| self.agents.get(wait.agent));
         let holds = self
@@ -273,7 +274,7 @@ impl<'a> DeadlockSearch<'a> {
                 others.push(&**ahead);
                 continue;
             }
-            modes.insert(ahead.mode);
+            wanted.insert((ahead.mode, ahead.recipe()));
             most = most.max(ahead.permits);
         }
         if let (Some(limit), Some(wait)) = (lock.policy().limit, self.waits.get_mut(wait)) {
@@ -282,7 +283,7 @@ impl<'a> DeadlockSearch<'a> {
         for holder in self.holders(name, lock) {
             let weight = match lock.policy().limit {
                 Some(_) => holder.permits.into(),
-                None if modes.iter().any(|mode| self.is_in_the_way(name, holder, *mode)) => {
+                None if wanted.iter().any(|wanted| self.is_in_the_way(name, holder, *wanted)) => {
                     u64::MAX
                 }
                 None => continue,
@@ -312,15 +313,20 @@ impl<'a> DeadlockSearch<'a> {
         }
     }
 
-    /// Whether a holder blocks a grant in this mode. A holder that waits for an upgrade blocks each new holder. The
+    /// Whether a holder blocks a grant in this mode, of this recipe. A holder that waits for an upgrade blocks each new holder. The
     /// caller counts as one if it requests the upgrade.
-    fn is_in_the_way(&self, name: &LockName, holder: &LockEntry, mode: Mode) -> bool {
+    fn is_in_the_way(
+        &self,
+        name: &LockName,
+        holder: &LockEntry,
+        (mode, recipe): (Mode, EntryRecipe),
+    ) -> bool {
         let Some(held) = holder.hold.as_ref().map(|hold| hold.mode) else { return false };
         let upgrades = |(lock, wanted): &(LockName, NewWait)| {
             let own = matches!(wanted, NewWait::Upgrade(own) if *own == holder.sequence());
             own && lock == name
         };
-        match (held, mode) {
+        let by_mode = match (held, mode) {
             (Mode::Exclusive, _) | (_, Mode::Exclusive) | (Mode::Upgradable, Mode::Upgradable) => {
                 true
             }
@@ -328,7 +334,8 @@ impl<'a> DeadlockSearch<'a> {
                 holder.converts() || self.wanted.iter().any(upgrades)
             }
             (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
-        }
+        };
+        by_mode || holder.makes_wait(recipe)
     }
 
     /// Finds the cycle that a new wait closes, or any cycle through the receiver of a hand-over. The search is

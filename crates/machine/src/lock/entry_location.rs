@@ -1,9 +1,10 @@
 //! The location of the znode of a new queue entry, and the check that the tree has room for it.
 
-use holdfast_types::{LockName, Perms, Rejection, TreeRejection, ZnodePath};
+use holdfast_types::{LockName, Mode, Perms, Rejection, TreeRejection, ZnodePath};
 
 use crate::Machine;
 use crate::context::ApplyContext;
+use crate::lock::entry_name::own_name;
 use crate::tree::create::{check_counter, child_path};
 use crate::tree::multi::Requester;
 
@@ -22,9 +23,10 @@ impl Machine {
     pub(crate) fn location_with_room(
         &self,
         lock: &LockName,
+        mode: Mode,
         ctx: &ApplyContext<'_>,
     ) -> Result<EntryLocation, Rejection> {
-        let location = self.location_of(lock, ctx)?;
+        let location = self.location_of(lock, mode, ctx)?;
         self.check_room_for_znodes(location.missing.len() + 1)?;
         let new = location.missing.iter().chain(Some(&location.path));
         self.tree.check_quotas(&location.path, &new, 0)?;
@@ -34,6 +36,7 @@ impl Machine {
     fn location_of(
         &self,
         lock: &LockName,
+        mode: Mode,
         ctx: &ApplyContext<'_>,
     ) -> Result<EntryLocation, Rejection> {
         let (directory, missing) = if let Some(indexed) = self.locks.get(lock) {
@@ -51,14 +54,12 @@ impl Machine {
         )?;
         let sequence = nearest.next_sequence(!missing.is_empty());
         check_counter(sequence)?;
-        let name = format!("lock-{sequence:010}");
-        let path = child_path(&directory, &name)?;
+        let path = child_path(&directory, &own_name(mode, sequence, None))?;
         if !self.tree.contains(&path) {
             return Ok(EntryLocation { directory, missing, path, sequence });
         }
-        // A plain node has that name. Only the sequence number decides the order, so the entry gets another name.
-        let name = format!("lock-r{}-{sequence:010}", ctx.revision);
-        let path = child_path(&directory, &name)?;
+        // A plain node has that name.
+        let path = child_path(&directory, &own_name(mode, sequence, Some(ctx.revision.0)))?;
         if self.tree.contains(&path) {
             return Err(TreeRejection::ZnodeExists { path }.into());
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use holdfast_types::{Data, LockEvent, LockName, LossCause, Mode, SessionId, TreeEvent, ZnodePath};
+use holdfast_types::{Data, LockEvent, LockName, LossCause, SessionId, TreeEvent, ZnodePath};
 
 use crate::Machine;
 use crate::context::ApplyContext;
@@ -222,11 +222,4 @@ impl Machine {
             self.end_session(session, LossCause::SessionClosed, ctx);
         }
     }
-}
-
-/// The mode of an entry that a ZooKeeper client creates, by the name of its znode: `__READ__` in Curator and the C
-/// recipe, `__rlock__` in kazoo.
-pub(crate) fn mode_of_name(name: &str) -> Mode {
-    let shared = ["__READ__", "__rlock__"].iter().any(|word| name.contains(word));
-    if shared { Mode::Shared } else { Mode::Exclusive }
 }

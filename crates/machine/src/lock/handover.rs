@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use holdfast_types::{
-    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause,
+    AcquireOptions, Bound, Data, FencingToken, HandOver, LockName, LockRejection, LossCause, Mode,
     Outcome, Owner, Perms, Rejection, Reply, RequestId, SessionId, SessionName, Ticket,
     TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::lock::entry_name::{EntryRecipe, own_name};
 use crate::lock::index::{Lock, SessionLockKey};
 use crate::lock::lock_entry::{LockEntry, boxed_unless_plain};
 use crate::lock::rank::{GrantRequest, Rank};
@@ -129,6 +130,9 @@ impl Machine {
         (to, session, owner): (SessionId, SessionName, Owner),
         ctx: &mut ApplyContext<'_>,
     ) -> Result<Arc<LockEntry>, Rejection> {
+        if self.foreign_znodes(lock).next().is_some() {
+            return Err(LockRejection::CannotOvertake.into());
+        }
         let max = self.limits.queue_entries_per_session_max;
         if self.sessions.get(to).is_some_and(|session| session.queue_entries >= max) {
             return Err(limit_reached(Bound::QueueEntriesPerSession, max));
@@ -137,12 +141,17 @@ impl Machine {
             return Err(LockRejection::NotHeld.into());
         };
         let mode = holder.hold.as_ref().map_or(holder.mode, |hold| hold.mode);
-        let request =
-            GrantRequest { mode, permits: holder.permits, priority: 0, never_overtaken: false };
+        let request = GrantRequest {
+            mode,
+            permits: holder.permits,
+            priority: 0,
+            never_overtaken: false,
+            recipe: EntryRecipe::Own,
+        };
         indexed.check_fits_instead_of(holder, request)?;
         let directory = indexed.directory.clone();
         check_counter(self.allowed(&directory, Perms::CREATE, Requester::ANYBODY)?.counter())?;
-        let path = self.path_instead_of(&directory, holder, ctx)?;
+        let path = self.path_instead_of(&directory, mode, holder, ctx)?;
         self.end_handed_over_hold(lock, holder, ctx);
         let options = AcquireOptions {
             priority: 0,
@@ -176,17 +185,18 @@ impl Machine {
     fn path_instead_of(
         &self,
         directory: &ZnodePath,
+        mode: Mode,
         holder: &LockEntry,
         ctx: &ApplyContext<'_>,
     ) -> Result<ZnodePath, Rejection> {
-        let path = child_path(directory, &format!("lock-{:010}", holder.sequence()))?;
+        let path = child_path(directory, &own_name(mode, holder.sequence(), None))?;
         // A ZooKeeper client would mistake a znode with the name of its own znode for its own.
         let is_free =
             !self.tree.contains(&path) || (path == holder.path && !holder.never_overtaken);
         if is_free {
             return Ok(path);
         }
-        let name = format!("lock-r{}-{:010}", ctx.revision, holder.sequence());
+        let name = own_name(mode, holder.sequence(), Some(ctx.revision.0));
         let path = child_path(directory, &name)?;
         if self.tree.contains(&path) {
             Err(Rejection::Tree(TreeRejection::ZnodeExists { path }))

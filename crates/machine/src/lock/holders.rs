@@ -8,6 +8,7 @@ use std::sync::Arc;
 use holdfast_types::{FencingToken, Mode, Stamp};
 use imbl::{OrdMap, OrdSet};
 
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::lock_entry::LockEntry;
 
 /// The holders of a lock. Invariants: each has a hold; [`ManyHolders`] has at least two.
@@ -31,6 +32,10 @@ pub(crate) struct ManyHolders {
     exclusive: u64,
     /// The upgradable holders; a correct grant leaves at most one.
     upgradable: OrdSet<u64>,
+    /// The holders that are HTTP callers.
+    own: u64,
+    /// Those that Curator's readers take for exclusive.
+    read_as_exclusive: u64,
     slots: Slots,
 }
 
@@ -76,12 +81,16 @@ impl ManyHolders {
             Mode::Upgradable => drop(self.upgradable.insert(sequence)),
             Mode::Shared => {}
         }
+        self.own += u64::from(holder.recipe() == EntryRecipe::Own);
+        self.read_as_exclusive += u64::from(holder.is_read_as_exclusive());
         hold.slots.iter().for_each(|slot| self.slots.take(*slot));
         self.by_sequence.insert(sequence, holder);
     }
 
     fn remove(&mut self, sequence: u64) -> Option<Arc<LockEntry>> {
         let holder = self.by_sequence.remove(&sequence)?;
+        self.own -= u64::from(holder.recipe() == EntryRecipe::Own);
+        self.read_as_exclusive -= u64::from(holder.is_read_as_exclusive());
         if let Some(hold) = &holder.hold {
             self.by_token.remove(&hold.token);
             self.permits = self.permits.saturating_sub(holder.permits.into());
@@ -222,8 +231,28 @@ impl Holders {
         self.upgradable().filter(|holder| holder.converts())
     }
 
-    /// Whether the holders admit another holder in this mode, on a lock that is not a semaphore.
-    pub(crate) fn admit_mode(&self, mode: Mode) -> bool {
+    /// True without a ZooKeeper client, which holds a semaphore alone.
+    pub(crate) fn are_http_callers(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::One(one) => one.recipe() == EntryRecipe::Own,
+            Self::Many(many) => many.own == many.by_sequence.len() as u64,
+        }
+    }
+
+    /// Whether the holders admit another holder, on a lock that is not a semaphore.
+    pub(crate) fn admit(&self, mode: Mode, recipe: EntryRecipe) -> bool {
+        let waits = match (self, recipe) {
+            (Self::None, _)
+            | (_, EntryRecipe::Own | EntryRecipe::Exclusive | EntryRecipe::Unknown) => false,
+            (Self::One(one), _) => one.makes_wait(recipe),
+            (Self::Many(many), EntryRecipe::KazooReader) => many.own > 0,
+            (Self::Many(many), EntryRecipe::CuratorReader) => many.read_as_exclusive > 0,
+        };
+        !waits && self.admit_mode(mode)
+    }
+
+    fn admit_mode(&self, mode: Mode) -> bool {
         let exclusively = match self {
             Self::None => return true,
             Self::One(one) => holds(one, Mode::Exclusive),

@@ -12,6 +12,7 @@ use holdfast_types::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::lock::entry_name::{EntryRecipe, is_own_name_shared};
 use crate::lock::rank::{GrantRequest, Rank};
 use crate::session::attempts::Attempts;
 
@@ -82,6 +83,30 @@ impl LockEntry {
             permits: self.permits,
             priority,
             never_overtaken: self.never_overtaken,
+            recipe: self.recipe(),
+        }
+    }
+
+    /// The program that orders the queue for this entry.
+    pub(crate) fn recipe(&self) -> EntryRecipe {
+        if self.never_overtaken && !self.is_of_multi_lock() {
+            EntryRecipe::of(self.path.file_name())
+        } else {
+            EntryRecipe::Own
+        }
+    }
+
+    /// Whether Curator's readers take this entry for exclusive. The name keeps the mode that the entry had at first.
+    pub(crate) fn is_read_as_exclusive(&self) -> bool {
+        self.recipe() == EntryRecipe::Own && !is_own_name_shared(self.path.file_name())
+    }
+
+    /// Whether an entry of this recipe waits for this holder, even if their modes are compatible.
+    pub(crate) fn makes_wait(&self, recipe: EntryRecipe) -> bool {
+        match recipe {
+            EntryRecipe::KazooReader => self.recipe() == EntryRecipe::Own,
+            EntryRecipe::CuratorReader => self.is_read_as_exclusive(),
+            EntryRecipe::Own | EntryRecipe::Exclusive | EntryRecipe::Unknown => false,
         }
     }
 

@@ -53,7 +53,9 @@ pub(crate) mod cooldown;
 mod cooldown_changes;
 pub(crate) mod deadlock;
 mod entry_location;
+pub(crate) mod entry_name;
 pub(crate) mod explain;
+pub(crate) mod foreign;
 mod grant;
 mod handover;
 pub(crate) mod holders;
@@ -71,5 +73,3 @@ pub(crate) mod stored_policy;
 pub(crate) mod timers;
 mod views;
 pub(crate) mod wait_deadlines;
-
-pub(crate) use grant::mode_of_name;

@@ -6,6 +6,8 @@
 
 use holdfast_types::{Acquire, LockPolicy, Mode, QueueOrder, Stamp};
 
+use crate::lock::entry_name::EntryRecipe;
+
 /// The inputs of an entry's rank and grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GrantRequest {
@@ -13,6 +15,7 @@ pub(crate) struct GrantRequest {
     pub(crate) permits: u32,
     pub(crate) priority: u8,
     pub(crate) never_overtaken: bool,
+    pub(crate) recipe: EntryRecipe,
 }
 
 impl GrantRequest {
@@ -22,12 +25,14 @@ impl GrantRequest {
             permits: acquire.permits.unwrap_or(1),
             priority: acquire.options.priority,
             never_overtaken: acquire.locks.is_multi_lock(),
+            recipe: EntryRecipe::Own,
         }
     }
 
-    /// The request of an entry that a ZooKeeper client creates.
-    pub(crate) fn of_tree(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, never_overtaken: true }
+    /// The request of an entry that a ZooKeeper client creates. It is alone on a semaphore, too.
+    pub(crate) fn of_tree(recipe: EntryRecipe, policy: &LockPolicy) -> Self {
+        let permits = policy.limit.unwrap_or(1);
+        Self { mode: recipe.mode(), permits, priority: 0, never_overtaken: true, recipe }
     }
 }
 
@@ -83,7 +88,8 @@ mod tests {
 
     fn rank(order: QueueOrder, mode: Mode, priority: u8, since: u64, sequence: u64) -> Rank {
         let policy = LockPolicy { order, ..LockPolicy::DEFAULT };
-        let request = GrantRequest { mode, permits: 1, priority, never_overtaken: false };
+        let recipe = EntryRecipe::Own;
+        let request = GrantRequest { mode, permits: 1, priority, never_overtaken: false, recipe };
         Rank::of(&policy, request, Stamp(since), sequence)
     }
 

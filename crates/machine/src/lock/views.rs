@@ -125,6 +125,7 @@ impl Machine {
             cooldown: indexed.cooldowns.as_ref().map(|cooldowns| cooldowns.longest()),
             notes: indexed.holders.iter().take(holders_max).filter_map(|h| note_of(h)).collect(),
             shards: Vec::new(),
+            foreign_znodes: Vec::new(),
         }
     }
 
@@ -143,6 +144,7 @@ impl Machine {
             cooldown: None,
             notes: Vec::new(),
             shards: Vec::new(),
+            foreign_znodes: Vec::new(),
         }
     }
 

@@ -81,8 +81,16 @@ fn is_granted(view: &LockView, first: &WaiterView) -> bool {
 
 /// Whether a waiter is compatible with the holders.
 fn fits(view: &LockView, waiter: &WaiterView) -> bool {
+    // ZooKeeper clients wait for more holders, and the model knows which: a reader for some shared ones, all of them for
+    // the holders of a semaphore, and callers of a semaphore for them.
+    let unnamed = waiter.owner == Owner::unnamed() && waiter.multi_lock.is_empty();
+    let semaphore = view.policy.limit.is_some();
+    if (unnamed && (semaphore || waiter.mode == Mode::Shared)) && !view.holders.is_empty() {
+        return false;
+    }
     if let Some(limit) = view.policy.limit {
-        return view.permits_held + waiter.permits <= limit;
+        let alone = view.holders.iter().any(|holder| holder.owner == Owner::unnamed());
+        return !alone && view.permits_held + waiter.permits <= limit;
     }
     let weak = view.holders.iter().all(|one| one.mode != Mode::Exclusive && !one.upgrading);
     let upgradable = view.holders.iter().any(|one| one.mode == Mode::Upgradable);

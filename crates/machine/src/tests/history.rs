@@ -128,7 +128,11 @@ impl Move {
                 reacquire(model, *n, *attempt, *wait).map(|command| numbered(model, command))
             }
             Move::TreeAcquire(session, lock, reads) => {
-                let name = if *reads { "x__READ__" } else { "m-" };
+                let name = match (*reads, model.revision % 2) {
+                    (false, _) => "m-lock-",
+                    (true, 0) => "x__READ__",
+                    (true, _) => "x__rlock__",
+                };
                 let at = format!("/locks/{lock}/{name}");
                 let create = create(&at, CreateKind::Ephemeral, true, Vec::new());
                 Some(super::script_commands::multi(of_session(session.as_str()), vec![create]))

@@ -3,14 +3,16 @@
 //! An ephemeral sequential child of a lock's directory is a queue entry of that lock.
 
 use holdfast_types::{
-    Bound, Create, CreateKind, Data, LockName, OpReply, Owner, Perms, Rejection, SessionId, Stamp,
-    TreeRejection, ZnodePath,
+    Bound, Create, CreateKind, Data, LockName, LockPolicy, OpReply, Owner, Perms, Rejection,
+    SessionId, Stamp, TreeRejection, ZnodePath,
 };
 
 use crate::Machine;
 use crate::context::{ApplyContext, limit_reached};
+use crate::lock::entry_name::{EntryRecipe, SORTABLE_END};
+use crate::lock::foreign::is_foreign;
+use crate::lock::index::Lock;
 use crate::lock::lock_entry::LockEntry;
-use crate::lock::mode_of_name;
 use crate::lock::rank::GrantRequest;
 use crate::session::attempts::Attempts;
 use crate::tree::acl;
@@ -74,9 +76,9 @@ impl Machine {
         };
         let Some(name) = self.session_name(session) else { return Err(reserved(&path)) };
         let (owner, attempts) = (Owner::unnamed(), Attempts::of(None));
-        let mode = mode_of_name(path.file_name());
+        let GrantRequest { mode, permits, .. } = self.request_of_tree(&lock, &path);
         let new = LockEntry::new(sequence, session, name, owner, attempts, ctx);
-        let entry = LockEntry { path, mode, never_overtaken: true, ..new };
+        let entry = LockEntry { path, mode, permits, never_overtaken: true, ..new };
         self.enqueue(&lock, &directory, (data, acl), entry, ctx);
         Ok(())
     }
@@ -147,7 +149,10 @@ impl Machine {
         match (&queue, kind) {
             (Some((lock, session)), _) => {
                 self.check_not_sharded(lock)?;
-                let request = GrantRequest::of_tree(mode_of_name(path.file_name()));
+                if sequence >= SORTABLE_END {
+                    return Err(limit_reached(Bound::Counter, SORTABLE_END));
+                }
+                let request = self.request_of_tree(lock, &path);
                 self.check_room_for_entries(Some(*session), 1)?;
                 let indexed = self.locks.get(lock);
                 if indexed.is_some_and(|indexed| !indexed.admits(request, ctx.now)) {
@@ -157,7 +162,16 @@ impl Machine {
             (None, ZnodeKind::Ephemeral(session)) => self.check_room_for_ephemeral(session)?,
             (None, ZnodeKind::Persistent | ZnodeKind::Container(_) | ZnodeKind::Ttl(_)) => {}
         }
+        if is_foreign(&path, kind, queue.is_some()) {
+            self.check_not_beside_http_caller(&directory, &path)?;
+        }
         Ok(CreatePlan { directory, missing, path, kind, acl, sequence, queue, limits })
+    }
+
+    /// The request of a ZooKeeper client that creates an entry with this path.
+    fn request_of_tree(&self, lock: &LockName, path: &ZnodePath) -> GrantRequest {
+        let policy = self.locks.get(lock).map_or(&LockPolicy::DEFAULT, Lock::policy);
+        GrantRequest::of_tree(EntryRecipe::of(path.file_name()), policy)
     }
 
     /// Returns the directory, if it exists, allows the caller to create children, and is not reserved.

@@ -178,9 +178,7 @@ impl Tree {
                 (lock_directory.base, lock_directory.floor) = (floor, floor);
             }
         }
-        if let Some(order) = node.order() {
-            node_indexes.insert(order, &path);
-        }
+        node_indexes.insert_node(&path, &node);
         let bytes = signed(node.data.len());
         let exceeded = quotas.count(&path, Usage { count: 1, bytes });
         nodes.insert(TreeKey::of(path), Arc::new(node));
@@ -199,9 +197,7 @@ impl Tree {
         let Self { nodes, node_indexes, quotas, totals } = self;
         let Some(node) = nodes.remove(&TreeKey::of(path.clone())) else { return };
         totals.take(path, &node);
-        if let Some(order) = node.order() {
-            node_indexes.remove(order, path);
-        }
+        node_indexes.remove_node(path, &node);
         if let Some(limited) = quota::limited_by(path) {
             quotas.lift(&limited);
         }
@@ -382,9 +378,7 @@ impl Tree {
         let mut totals = Totals { namespaces, ..Totals::default() };
         for (path, node) in self.iter() {
             totals.add(path, node);
-            if let Some(order) = node.order() {
-                node_indexes.insert(order, path);
-            }
+            node_indexes.insert_node(path, node);
             if let Some(limited) = quota::limited_by(path) {
                 quotas.set(limited, Limit::parse(&node.data), Usage::default());
             }

@@ -1,4 +1,4 @@
-//! The index of ephemerals by session, and of nodes to sweep by time.
+//! The index of ephemerals by session, of nodes to sweep by time, and of foreign znodes by lock directory.
 //!
 //! One sorted set contains all of them, so the end of a session and a sweep never scan the tree. Bounds: one key for
 //! each node; `ephemerals_per_session_max` for each session, which callers check.
@@ -8,7 +8,7 @@ use std::ops::Bound;
 use holdfast_types::{SessionId, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
-use crate::tree::znode::NodeIndexKey;
+use crate::tree::znode::{NodeIndexKey, Znode};
 
 /// The keys of nodes, and the number of ephemerals of each session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) struct NodeIndex {
     nodes: OrdSet<(NodeIndexKey, ZnodePath)>,
     /// Invariant: the number of keys of each session; never 0.
     owned: OrdMap<SessionId, u64>,
+    /// Invariant: every node for which [`Znode::is_foreign`] holds, after its directory.
+    foreign: OrdSet<(ZnodePath, ZnodePath)>,
 }
 
 impl NodeIndex {
@@ -36,6 +38,46 @@ impl NodeIndex {
             Some(_) if found => drop(self.owned.remove(&session)),
             Some(_) | None => {}
         }
+    }
+
+    /// Adds a new node under all its keys.
+    pub(crate) fn insert_node(&mut self, path: &ZnodePath, node: &Znode) {
+        if let Some(order) = node.order() {
+            self.insert(order, path);
+        }
+        if node.is_foreign(path)
+            && let Some(directory) = path.parent()
+        {
+            self.foreign.insert((directory, path.clone()));
+        }
+    }
+
+    /// Removes a node from all its keys.
+    pub(crate) fn remove_node(&mut self, path: &ZnodePath, node: &Znode) {
+        if let Some(order) = node.order() {
+            self.remove(order, path);
+        }
+        if node.is_foreign(path)
+            && let Some(directory) = path.parent()
+        {
+            self.foreign.remove(&(directory, path.clone()));
+        }
+    }
+
+    pub(crate) fn has_foreign(&self) -> bool {
+        !self.foreign.is_empty()
+    }
+
+    /// The first lock directory with a foreign znode, that znode, and the number of all foreign znodes.
+    pub(crate) fn first_foreign(&self) -> Option<(&ZnodePath, usize)> {
+        self.foreign.get_min().map(|(_, path)| (path, self.foreign.len()))
+    }
+
+    /// The foreign znodes in a directory, sorted.
+    pub(crate) fn foreign_in(&self, directory: ZnodePath) -> impl Iterator<Item = &ZnodePath> {
+        let from = (Bound::Included((directory.clone(), ZnodePath::root())), Bound::Unbounded);
+        let own = self.foreign.range(from).take_while(move |(found, _)| *found == directory);
+        own.map(|(_, path)| path)
     }
 
     /// The ephemerals of a session that are not queue entries.

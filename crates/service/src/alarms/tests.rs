@@ -27,6 +27,7 @@ fn healthy() -> AlarmFacts {
         backup: Some(ExpectedBackup { every: hours(24), age: Some(hours(24)) }),
         state_check: StateCheck::Verified,
         seal: None,
+        foreign: None,
     }
 }
 
@@ -201,6 +202,14 @@ fn a_missing_or_old_backup_raises_backup_old_only_if_one_is_expected() {
     let none = "no backup, expected every 24 hours";
     expect(|facts| facts.backup = backup(None), "backup-old", "warning", none);
     assert_eq!(after(|facts| facts.backup = None), []);
+}
+
+#[test]
+fn a_client_that_does_not_see_http_callers_raises_foreign_recipe() {
+    let path = ZnodePath::new("/locks/a/x-1-0000000000").unwrap();
+    let foreign = |facts: &mut AlarmFacts| facts.foreign = Some((path.clone(), 2));
+    let detail = "2 znodes of clients that do not see HTTP callers, first /locks/a/x-1-0000000000";
+    expect(foreign, "foreign-recipe", "warning", detail);
 }
 
 #[test]

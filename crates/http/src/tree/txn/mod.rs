@@ -47,6 +47,7 @@ pub(crate) static OPERATION: Operation = Operation {
         ErrorCode::QuotaExceeded,
         ErrorCode::NotFound,
         ErrorCode::ShardsMismatch,
+        ErrorCode::InUse,
         ErrorCode::EphemeralParent,
         ErrorCode::ZnodeExists,
         ErrorCode::NotEmpty,

@@ -8,6 +8,7 @@ use holdfast_types::{FencingToken, LockPolicy, Stamp, ZnodePath};
 use imbl::{OrdMap, OrdSet};
 
 use crate::lock::cooldown::Cooldowns;
+use crate::lock::entry_name::EntryRecipe;
 use crate::lock::holders::Holders;
 use crate::lock::lock_entry::LockEntry;
 use crate::lock::rank::{GrantRequest, Rank};
@@ -92,8 +93,12 @@ impl Lock {
     /// True if an entry is compatible with the current holders.
     pub(crate) fn has_room_for(&self, request: GrantRequest) -> bool {
         match self.policy().limit {
-            Some(limit) => self.holders.permits() + u64::from(request.permits) <= limit.into(),
-            None => self.holders.admit_mode(request.mode),
+            Some(_) if request.recipe != EntryRecipe::Own => self.holders.is_empty(),
+            Some(limit) => {
+                self.holders.are_http_callers()
+                    && self.holders.permits() + u64::from(request.permits) <= limit.into()
+            }
+            None => self.holders.admit(request.mode, request.recipe),
         }
     }
 

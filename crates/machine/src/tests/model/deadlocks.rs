@@ -75,6 +75,9 @@ impl Model {
             let permits: u32 = kept.iter().map(|other| entry(other).permits).sum();
             return permits + own.permits > limit;
         }
+        if kept.iter().any(|other| own.reader.waits_for(other)) {
+            return true;
+        }
         kept.into_iter().map(entry).any(|other| match (other.held, own.mode) {
             (Mode::Shared, Mode::Shared | Mode::Upgradable) => false,
             (Mode::Upgradable, Mode::Shared) => other.waits(),

@@ -3,7 +3,8 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::entry;
+use super::locks::{Reader, entry};
+use super::queue_entries::own_name;
 use super::{Model, Node, QueueEntry, limit_reached};
 
 impl Model {
@@ -143,6 +144,9 @@ impl Model {
         giver: &Node,
         (id, (session, owner)): (u64, (SessionName, Owner)),
     ) -> Result<String, Rejection> {
+        if self.check_no_foreign_znode(lock).is_err() {
+            return Err(Rejection::Lock(LockRejection::CannotOvertake));
+        }
         let max = self.limits.queue_entries_per_session_max;
         if self.entries_of(id) >= max {
             return Err(limit_reached(Bound::QueueEntriesPerSession, max));
@@ -160,16 +164,18 @@ impl Model {
             value: None,
             never_overtaken: false,
             multi_lock: Vec::new(),
+            reader: Reader::Own,
             ..before
         };
         self.fits_instead_of(lock, giver, &takes)?;
         let directory = format!("/locks/{lock}");
         self.anyone_may(&directory, Perms::CREATE)?;
-        let mut path = format!("{directory}/lock-{:010}", takes.sequence);
+        let name = |other: &str| own_name(takes.mode, takes.sequence, other);
+        let mut path = format!("{directory}/{}", name(""));
         // The path of a ZooKeeper client's entry is never reused: that client would take it for its own.
         let own = path == giver.path && !before.never_overtaken;
         if self.find(&path).is_some() && !own {
-            path = format!("{directory}/lock-r{}-{:010}", self.revision, takes.sequence);
+            path = format!("{directory}/{}", name(&format!("__r{}", self.revision)));
         }
         self.leave(&giver.path, LossCause::HandedOver);
         self.live_mut(&session).released.retain(|(l, o)| l != lock || *o != owner);

@@ -4,6 +4,39 @@ use holdfast_types::*;
 
 use super::{Model, Node, QueueEntry, parent, znode};
 
+/// The recipe of an entry, by the name of its znode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// An HTTP caller.
+    Own,
+    /// Waits for every earlier entry.
+    Exclusive,
+    /// Waits for every entry of an HTTP caller.
+    Kazoo,
+    /// Waits for those without `__READ__` in their names.
+    Curator,
+}
+
+impl Reader {
+    pub(super) fn of(path: &str) -> Self {
+        match () {
+            () if path.contains("__rlock__") => Self::Kazoo,
+            () if path.contains("__READ__") => Self::Curator,
+            () => Self::Exclusive,
+        }
+    }
+
+    /// Whether it waits for this holder, even a shared one.
+    pub(super) fn waits_for(self, holder: &Node) -> bool {
+        let own = entry(holder).reader == Self::Own;
+        match self {
+            Self::Own | Self::Exclusive => false,
+            Self::Kazoo => own,
+            Self::Curator => own && !holder.path.contains("__READ__"),
+        }
+    }
+}
+
 /// The parts of an acquire that decide its rank and its grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LockRequest {
@@ -11,12 +44,15 @@ pub(super) struct LockRequest {
     pub(super) permits: u32,
     pub(super) priority: u8,
     pub(super) never_overtaken: bool,
+    pub(super) reader: Reader,
 }
 
 impl LockRequest {
-    /// The request of a ZooKeeper client.
-    pub(super) fn of_tree(mode: Mode) -> Self {
-        Self { mode, permits: 1, priority: 0, never_overtaken: true }
+    /// The request of a ZooKeeper client, which takes all permits of a semaphore.
+    pub(super) fn of_tree(path: &str, limit: Option<u32>) -> Self {
+        let reader = Reader::of(path);
+        let mode = if reader == Reader::Exclusive { Mode::Exclusive } else { Mode::Shared };
+        Self { mode, permits: limit.unwrap_or(1), priority: 0, never_overtaken: true, reader }
     }
 }
 
@@ -86,10 +122,20 @@ impl Model {
 
     /// Whether a request is compatible with the current holders.
     pub(super) fn has_room(&self, lock: &LockName, request: LockRequest) -> bool {
-        let holders: Vec<_> = self.holders(lock).into_iter().map(entry).collect();
+        let nodes = self.holders(lock);
+        let holders: Vec<_> = nodes.iter().copied().map(entry).collect();
         if let Some(limit) = self.policy(lock).limit {
             let held: u32 = holders.iter().map(|holder| holder.permits).sum();
-            return held + request.permits <= limit;
+            return match request.reader {
+                Reader::Own => {
+                    let own = holders.iter().all(|holder| holder.reader == Reader::Own);
+                    own && held + request.permits <= limit
+                }
+                _ => holders.is_empty(),
+            };
+        }
+        if nodes.iter().any(|node| request.reader.waits_for(node)) {
+            return false;
         }
         let weak = holders.iter().all(|one| one.mode != Mode::Exclusive && one.held == one.mode);
         let upgradable = holders.iter().any(|one| one.held == Mode::Upgradable);
@@ -218,8 +264,8 @@ impl QueueEntry {
     }
 
     pub(super) fn request(&self) -> LockRequest {
-        let Self { mode, permits, priority, never_overtaken, .. } = *self;
-        LockRequest { mode, permits, priority, never_overtaken }
+        let Self { mode, permits, priority, never_overtaken, reader, .. } = *self;
+        LockRequest { mode, permits, priority, never_overtaken, reader }
     }
 
     /// Whether the entry waits for the lock or for an upgrade.

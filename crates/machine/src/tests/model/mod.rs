@@ -3,6 +3,7 @@
 //! not from the code under test.
 
 mod deadlocks;
+mod foreign;
 mod handovers;
 mod locks;
 mod multi_locks;
@@ -20,7 +21,7 @@ use std::collections::BTreeSet;
 
 use holdfast_types::*;
 
-use locks::Hold;
+use locks::{Hold, Reader};
 use timers::CooldownState;
 
 /// The queue entry of a znode.
@@ -49,6 +50,7 @@ pub(super) struct QueueEntry {
     pub(super) multi_lock: Vec<LockName>,
     /// The rank in the queue, computed on arrival.
     rank: (u8, i64),
+    reader: Reader,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +105,7 @@ pub(super) struct Ended {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Model {
-    revision: u64,
+    pub(super) revision: u64,
     now: u64,
     minted: u64,
     pub(super) grants: u64,

@@ -3,7 +3,7 @@
 use holdfast_types::LockRejection;
 use holdfast_types::*;
 
-use super::locks::{LockRequest, entry, lock_of};
+use super::locks::{LockRequest, Reader, entry, lock_of};
 use super::queue_entries::EntryOrigin;
 use super::{Model, Node, full, limit_reached};
 
@@ -85,8 +85,10 @@ impl Model {
 
     fn join_multi_lock(&mut self, id: u64, all: &Acquire) -> Outcome {
         let mode = all.mode.unwrap_or_default();
-        let request = LockRequest { mode, permits: 1, priority: 0, never_overtaken: true };
+        let reader = Reader::Own;
+        let request = LockRequest { mode, permits: 1, priority: 0, never_overtaken: true, reader };
         for lock in all.locks.iter() {
+            self.check_no_foreign_znode(lock).map_err(|why| in_multi_lock(lock, why))?;
             self.limit_to_set(lock, all).map_err(|why| in_multi_lock(lock, why))?;
             let waiting = self.waiters(lock).len() as u32;
             let queues = all.wait && all.queue_max.is_none_or(|max| waiting < max);
@@ -144,7 +146,7 @@ impl Model {
         if waits && self.waiters(lock).len() as u32 >= max {
             return Err(limit_reached(Bound::WaitersPerLock, max));
         }
-        let location = self.location(lock)?;
+        let location = self.location(lock, all.mode.unwrap_or_default())?;
         location.missing.iter().for_each(|path| self.add_directory(path, None));
         let acquire = Acquire { wait_ms: all.wait_ms.filter(|_| at == 0), ..all.clone() };
         let locks: Vec<LockName> = all.locks.iter().cloned().collect();

@@ -3,7 +3,7 @@
 use holdfast_types::*;
 use holdfast_types::{LockRejection, SessionRejection};
 
-use super::locks::{LockRequest, entry};
+use super::locks::{LockRequest, Reader, entry};
 use super::timers::check_bounds;
 use super::{Model, Node, QueueEntry, full, limit_reached};
 
@@ -105,6 +105,7 @@ impl Model {
     }
 
     fn join(&mut self, lock: &LockName, acquire: Acquire) -> Outcome {
+        self.check_no_foreign_znode(lock)?;
         let limit = self.limit_to_set(lock, &acquire)?;
         let open = acquire.open.clone();
         let name = open.session.clone();
@@ -122,7 +123,7 @@ impl Model {
         if let Some(rejection) = self.no_room(id, lock, request) {
             return Err(rejection);
         }
-        let location = self.location(lock)?;
+        let location = self.location(lock, request.mode)?;
         let before = self.clone();
         if known {
             self.renew_lease_by_name(&name, open.ttl);
@@ -144,15 +145,16 @@ impl Model {
     }
 
     /// The location of a new entry of the HTTP API: missing directories, znode, sequence number.
-    pub(super) fn location(&self, lock: &LockName) -> Result<EntryLocation, Rejection> {
+    pub(super) fn location(&self, lock: &LockName, mode: Mode) -> Result<EntryLocation, Rejection> {
         let directory = format!("/locks/{lock}");
         let (nearest, missing) = self.missing(&directory)?;
         self.anyone_may(&nearest, Perms::CREATE)?;
         let nearest = self.find(&nearest).unwrap();
         let sequence = if missing.is_empty() { nearest.counter() } else { nearest.floor };
-        let mut path = format!("{directory}/lock-{sequence:010}");
+        let mut path = format!("{directory}/{}", own_name(mode, sequence, ""));
         if self.find(&path).is_some() {
-            path = format!("{directory}/lock-r{}-{sequence:010}", self.revision);
+            let other = format!("__r{}", self.revision);
+            path = format!("{directory}/{}", own_name(mode, sequence, &other));
         }
         if self.nodes.len() + missing.len() + 1 > self.limits.znodes_max as usize {
             return Err(limit_reached(Bound::Znodes, self.limits.znodes_max));
@@ -194,8 +196,11 @@ impl Model {
             EntryOrigin::Tree => (true, Vec::new()),
             EntryOrigin::MultiLock(locks) => (true, locks.to_vec()),
         };
-        let request = LockRequest { never_overtaken, ..request_of(&acquire) };
         let (lock, options) = (lock_at(path), acquire.options.clone());
+        let request = match origin {
+            EntryOrigin::Tree => LockRequest::of_tree(path, self.policy(&lock).limit),
+            _ => LockRequest { never_overtaken, ..request_of(&acquire) },
+        };
         let Acquire { open, owner, attempt, wait_ms, .. } = acquire;
         let session = self.live_mut(&open.session);
         session.released.retain(|(l, o)| *l != lock || *o != owner);
@@ -218,6 +223,7 @@ impl Model {
             never_overtaken,
             rank: self.rank(&lock, request),
             multi_lock,
+            reader: request.reader,
         };
         self.add(path, id, data, Some(entry));
         // A multi-lock is granted only after all its entries exist.
@@ -325,9 +331,16 @@ impl Model {
     }
 }
 
+/// The name of an HTTP caller's entry.
+pub(super) fn own_name(mode: Mode, sequence: u64, other: &str) -> String {
+    let word = if mode == Mode::Shared { "READ" } else { "WRIT" };
+    format!("{sequence:010}{other}__{word}__{sequence:010}__lock__{sequence:010}")
+}
+
 fn request_of(acquire: &Acquire) -> LockRequest {
     let (mode, permits) = (acquire.mode.unwrap_or_default(), acquire.permits.unwrap_or(1));
-    LockRequest { mode, permits, priority: acquire.options.priority, never_overtaken: false }
+    let (priority, reader) = (acquire.options.priority, Reader::Own);
+    LockRequest { mode, permits, priority, never_overtaken: false, reader }
 }
 
 /// The lock whose directory holds this path.

@@ -151,13 +151,14 @@ impl Model {
         all.push(path.clone());
         self.room_in_quotas(&path, &all, data.len())?;
         let lock = directory.as_lock().filter(|_| owner > 0 && sequential);
-        self.room_for_owner(owner, lock.as_ref(), LockRequest::of_tree(mode_of(&path)))?;
+        let limit = lock.as_ref().and_then(|lock| self.policy(lock).limit);
+        self.room_for_owner(owner, lock.as_ref(), LockRequest::of_tree(&path, limit))?;
+        self.check_foreign_create(&path, owner, lock.is_some())?;
         missing.iter().for_each(|path| self.add_directory(path, acl.clone()));
         match (lock, &by.session) {
             (Some(lock), Some(name)) => {
                 let open = super::queue_entries::plain(name.clone());
-                let mode = Some(mode_of(&path));
-                let plain = Acquire { mode, ..Acquire::new(lock, open, Owner::unnamed()) };
+                let plain = Acquire::new(lock, open, Owner::unnamed());
                 self.add_entry(&path, sequence, plain, EntryOrigin::Tree, &data);
             }
             _ => self.add(&path, owner, &data, None),
@@ -318,10 +319,4 @@ fn versions_agree(path: &ZnodePath, expected: Option<i32>, actual: i32) -> Resul
         return Err(TreeRejection::BadVersion { path: path.clone(), actual }.into());
     }
     Ok(())
-}
-
-/// The mode that a ZooKeeper client encodes in the znode's name.
-fn mode_of(path: &str) -> Mode {
-    let reads = path.contains("__READ__") || path.contains("__rlock__");
-    if reads { Mode::Shared } else { Mode::Exclusive }
 }

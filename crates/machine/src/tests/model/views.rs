@@ -69,6 +69,7 @@ impl Model {
             cooldown: self.cooldown(lock),
             notes: self.holders(lock).into_iter().filter_map(note).collect(),
             shards: Vec::new(),
+            foreign_znodes: self.foreign_znodes(lock),
         }
     }
 
