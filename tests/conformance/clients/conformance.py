@@ -62,6 +62,13 @@ def curator(options):
         return runner.judge(members)
 
 
+def matrix(options):
+    from matrix import runner
+
+    with HoldfastEnsemble() as members:
+        return runner.judge(members, options.quick, options.record)
+
+
 def zkcli(options):
     from zkcli import smoke
 
@@ -109,11 +116,12 @@ STEPS = {
     "clients": [judge_itself, zkcli, handles, clients],
     "handles": [handles],
     "curator": [curator],
+    "matrix": [matrix],
     "bench": [bench],
     "api": [api],
     "secure": [secure],
-    "all": [judge_itself, zkcli, handles, clients, curator, secure, kazoo],
-    "quick": [judge_itself, clients, secure, kazoo],
+    "all": [judge_itself, zkcli, handles, clients, matrix, curator, secure, kazoo],
+    "quick": [judge_itself, clients, matrix, secure, kazoo],
 }
 
 
@@ -121,12 +129,12 @@ def arguments():
     parser = argparse.ArgumentParser(prog="scripts/conformance", description="Judges holdfast's ZooKeeper port.")
     parser.add_argument("what", choices=[*STEPS], nargs="?", default="all")
     parser.add_argument("--against", choices=["holdfast", "zookeeper"], default="holdfast")
-    parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line")
+    parser.add_argument("--record", action="store_true", help="kazoo, against zookeeper: write the base line; matrix: the page")
     parser.add_argument("--seconds", type=float, help="bench: of one measurement (default 6); api: of the fuzzing (60)")
     parser.add_argument("--rounds", type=int, default=3, help="bench: measurements of each case (default 3)")
     options = parser.parse_args()
-    if options.record and (options.what, options.against) != ("kazoo", "zookeeper"):
-        parser.error("--record needs: kazoo --against zookeeper")
+    if options.record and (options.what, options.against) not in (("kazoo", "zookeeper"), ("matrix", "holdfast")):
+        parser.error("--record needs: kazoo --against zookeeper, or matrix")
     options.quick = options.what == "quick"
     return options
 

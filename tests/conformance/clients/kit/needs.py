@@ -15,6 +15,8 @@ from kit import holdfast, zookeeper
 
 JAVA = "/usr/share/java"
 CURATOR_JARS = [f"{JAVA}/curator-{part}.jar" for part in ("recipes", "framework", "client")]
+# ZooKeeper's own lock recipe, of libzookeeper-java.
+RECIPE_JARS = [f"{JAVA}/zookeeper-recipes-lock.jar"]
 # The TLS of ZooKeeper's Java client.
 NETTY_PARTS = "common buffer resolver transport transport-native-unix-common transport-native-epoll codec handler"
 NETTY_JARS = [f"{JAVA}/netty-{part}.jar" for part in NETTY_PARTS.split()]
@@ -149,8 +151,8 @@ def _steps(text):
     return [lambda _: plain, from_source] if plain else [all_hashed]
 
 
-def _checked(command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+def _checked(command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     if done.returncode != 0:
         raise Missing(f"{' '.join(map(str, command))} failed:\n{(done.stdout + done.stderr)[-1500:]}")
 
@@ -164,7 +166,7 @@ def java_classes(source, *more):
 
 def _java_classes(source, *more):
     classes = build_directory() / "classes" / source.stem
-    class_path = ":".join([*CURATOR_JARS, f"{JAVA}/slf4j-api.jar", f"{JAVA}/slf4j-nop.jar"])
+    class_path = ":".join([*CURATOR_JARS, *RECIPE_JARS, f"{JAVA}/slf4j-api.jar", f"{JAVA}/slf4j-nop.jar"])
     sources = [source, *more]
     newest = max(path.stat().st_mtime for path in sources)
     compiled = classes / f"{source.stem}.class"
@@ -187,3 +189,15 @@ def _c_program(source, library, *defines):
         flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", *(f"-D{name}" for name in defines)]
         _checked(["cc", *flags, "-o", program, source, f"-l:libzookeeper_{library}.so.2"])
     return program
+
+
+def go_program(directory):
+    """Compiles a Go program; its modules come from Go's module proxy, by the hashes in go.sum."""
+    if not shutil.which("go"):
+        raise Missing("not installed: go 1.19 or later")
+    with _alone():
+        program = build_directory() / f"{directory.parent.name}-go"
+        newest = max(path.stat().st_mtime for path in directory.iterdir())
+        if not program.exists() or program.stat().st_mtime < newest:
+            _checked(["go", "build", "-mod=readonly", "-o", program, "."], cwd=directory)
+        return program

@@ -16,13 +16,6 @@ from kazoo.recipe.lock import Lock
 HOSTS, HTTP, CA, CERT, KEY, TOKEN = sys.argv[1:]
 
 
-class SharedLock(Lock):
-    """kazoo's lock in the queue of HTTP callers."""
-
-    _NODE_NAME = "lock-"
-    _EXCLUDE_NAMES = ["lock-", "__lock__"]
-
-
 def client(token=None, certificate=False):
     auth = [("digest", f"ci:{token}")] if token else []
     own = {"certfile": CERT, "keyfile": KEY} if certificate else {}
@@ -43,12 +36,12 @@ def http(method, target):
 
 def locked_beside_http(zookeeper, name):
     """kazoo's lock and an HTTP caller exclude each other."""
-    with SharedLock(zookeeper, f"/locks/deploy/{name}", "kazoo"):
+    with Lock(zookeeper, f"/locks/deploy/{name}", "kazoo"):
         status, body = http("PUT", f"/v1/locks/deploy/{name}?session=http")
         assert (status, body["code"]) == (423, "lock-busy"), (status, body)
     status, body = http("PUT", f"/v1/locks/deploy/{name}?session=http&wait=10s")
     assert status == 200 and body["token"] > 0, (status, body)
-    assert not SharedLock(zookeeper, f"/locks/deploy/{name}", "kazoo").acquire(blocking=False)
+    assert not Lock(zookeeper, f"/locks/deploy/{name}", "kazoo").acquire(blocking=False)
     assert http("DELETE", f"/v1/locks/deploy/{name}?session=http")[0] == 204
 
 
